@@ -1,0 +1,31 @@
+# `make demo` and `make test` need only Python >= 3.11, git >= 2.39 and make.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: test lint types unit demo clean
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	touch $@
+
+test: lint types unit
+
+lint: $(STAMP)
+	$(BIN)/ruff check cn tests
+	$(BIN)/ruff format --check cn tests
+	$(BIN)/lint-imports --no-cache
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+unit: $(STAMP)
+	$(BIN)/pytest -n 2
+
+demo: $(STAMP)
+	$(BIN)/python demo/demo.py
+
+clean:
+	rm -rf $(VENV) build dist

@@ -1,0 +1,1 @@
+"""Use cases: lock, recover, observe, decide, execute, report."""

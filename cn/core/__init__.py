@@ -1,0 +1,1 @@
+"""Pure values, parsers, formatters, rules and planners: no I/O, no clock, no randomness."""

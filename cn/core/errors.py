@@ -1,0 +1,66 @@
+"""What can go wrong: values for expected refusals, exceptions for the rest.
+
+Every error names the input, the reason and the next step. ``cli`` turns them into
+text, hint and exit code in one place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+EXIT_DONE = 0
+EXIT_REFUSED = 1
+EXIT_USAGE = 2
+EXIT_CONFIG = 3
+EXIT_LOCKED = 75
+"""``EX_TEMPFAIL`` of sysexits.h: try again later, another run holds the lock."""
+
+
+class CnError(Exception):
+    """An error with the next step for the person who reads it.
+
+    ``text`` says what and why, ``hint`` the remedy, ``exit_code`` what the process
+    answers when the error ends it.
+    """
+
+    exit_code = EXIT_REFUSED
+
+    def __init__(self, text: str, hint: str = "") -> None:
+        super().__init__(text)
+        self.text = text
+        self.hint = hint
+
+
+class Refused(CnError):
+    """The thing asked for cannot be done in the state the hub is in."""
+
+
+class UsageError(CnError):
+    """The words of the command are wrong."""
+
+    exit_code = EXIT_USAGE
+
+
+class ConfigError(CnError):
+    """There is no hub, or its configuration cannot be read: file, line and remedy."""
+
+    exit_code = EXIT_CONFIG
+
+
+class LockHeld(CnError):
+    """Another run of cn works on this hub."""
+
+    exit_code = EXIT_LOCKED
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A rule said no. ``rule`` is its stable name, ``remedy`` the next step.
+
+    ``notify`` tells whether the creator of the branch is the one who must act.
+    """
+
+    rule: str
+    reason: str
+    remedy: str = ""
+    notify: bool = False

@@ -1,0 +1,203 @@
+"""Distinct types for names, built only by their parsers (validate once, at the edge)."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from typing import NewType
+
+from cn.core.errors import CnError
+from cn.core.text import visible
+
+Name = NewType("Name", str)
+"""A hub, peer or actor: ``[a-z0-9][a-z0-9_-]*``, at most 40 characters."""
+Oid = NewType("Oid", str)
+"""A full git object id, 40 (SHA-1) or 64 (SHA-256) lower-case hex digits."""
+Branch = NewType("Branch", str)
+"""A branch name without ``refs/heads/``, always ``prefix/topic``."""
+Topic = NewType("Topic", str)
+"""What follows the prefix of a branch."""
+HubPath = NewType("HubPath", str)
+"""A path inside a hub, with ``/``, without ``..``, never absolute."""
+ThreadName = NewType("ThreadName", str)
+"""The file name of a thread, with ``.md``: ``20260205-pi-proposal.md``."""
+Url = NewType("Url", str)
+"""A remote that git may contact: a local path, file, git, http, https or ssh."""
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
+_OID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+_TOPIC = re.compile(r"[a-z0-9_-][a-z0-9._-]*")
+_SCHEMES = ("file", "git", "http", "https", "ssh")
+_TOPIC_BYTES = 100
+_THREAD_BYTES = 120
+_RESERVED = {"head", "refs", "heads", "cn", "done"}
+
+
+class NameRefused(CnError):
+    """A name, path or URL that does not fit its grammar."""
+
+
+def _refuse(kind: str, text: str, rule: str) -> NameRefused:
+    return NameRefused(f"{kind} {visible(text)[:80]!r} is not valid", rule)
+
+
+def parse_name(text: str, kind: str = "name") -> Name:
+    """A hub, peer or actor name."""
+    if not _NAME.fullmatch(text) or text in _RESERVED:
+        raise _refuse(kind, text, "use lower-case letters, digits, '-' and '_', at most 40 characters")
+    return Name(text)
+
+
+def parse_oid(text: str) -> Oid:
+    """A full object id."""
+    if not _OID.fullmatch(text):
+        raise _refuse("object id", text, "a full id has 40 or 64 hexadecimal digits")
+    return Oid(text)
+
+
+def is_null(oid: Oid) -> bool:
+    """Is it git's all-zero id, which stands for "no object"?"""
+    return not oid.strip("0")
+
+
+def parse_branch(text: str) -> Branch:
+    """A branch of the protocol, ``prefix/topic``, as ``git check-ref-format`` would take it."""
+    prefix, slash, topic = text.partition("/")
+    parts = text.split("/")
+    bad = (
+        not slash
+        or not prefix
+        or not topic
+        or ".." in text
+        or "@{" in text
+        or text.startswith("-")
+        or text.endswith((".", "/"))
+        or any(not p or p.startswith(".") or p.endswith(".lock") for p in parts)
+        or re.search(r"[\x00-\x20\x7f~^:?*\[\\]", text)
+        or any("\ud800" <= c <= "\udfff" for c in text)
+    )
+    if bad or text.startswith("refs/"):
+        raise _refuse("branch", text, "a branch is PREFIX/TOPIC in git's grammar for names, as UTF-8")
+    return Branch(text)
+
+
+def topic_of(branch: Branch) -> Topic:
+    """What follows the prefix."""
+    return Topic(branch.partition("/")[2])
+
+
+def prefix_of(branch: Branch) -> str:
+    """What stands before the first slash."""
+    return branch.partition("/")[0]
+
+
+def parse_topic(text: str) -> Topic:
+    """A topic of ours: ``[a-z0-9._-]``, at most 100 bytes, no slash, no ``.lock`` (DESIGN 10)."""
+    bad = not _TOPIC.fullmatch(text) or len(text) > _TOPIC_BYTES
+    if bad or ".." in text or text.endswith((".lock", ".")):
+        raise _refuse("topic", text, "use a-z, 0-9, '.', '_' and '-', at most 100, no slash, not ending in .lock")
+    return Topic(text)
+
+
+def join_branch(prefix: Name, topic: Topic) -> Branch:
+    """``prefix/topic``."""
+    return Branch(f"{prefix}/{topic}")
+
+
+def parse_hub_path(text: str) -> HubPath:
+    """A path inside the hub."""
+    parts = text.split("/")
+    if not text or "\0" in text or any(p in ("", ".", "..") or p.lower() == ".git" for p in parts):
+        raise _refuse("path", text, "name a file inside the hub")
+    return HubPath(text)
+
+
+def parse_url(text: str) -> Url:
+    """A remote: a path, or a URL of a transport that cn allows.
+
+    Options (a leading ``-``), remote helpers (``ext::…``), other schemes and control
+    characters are refused: see gitremote-helpers(7), git(1) ``GIT_ALLOW_PROTOCOL``.
+    """
+    hint = "give a path, HOST:PATH, or a file://, git://, http(s):// or ssh:// URL"
+    if not text or text.startswith("-") or any(unicodedata.category(c)[0] == "C" for c in text):
+        raise _refuse("URL", text, hint)
+    if re.match(r"[A-Za-z0-9+.-]*::", text):
+        raise _refuse("URL", text, "remote helpers run commands; " + hint)
+    scheme = re.match(r"([A-Za-z0-9+.-]*)://", text)
+    if scheme and scheme[1] not in _SCHEMES:
+        raise _refuse("URL", text, hint)
+    if scheme:
+        host = text[scheme.end() :].split("/")[0].rpartition("@")[2]
+        if host.startswith("-") or (not host and scheme[1] != "file"):
+            raise _refuse("URL", text, hint)
+    return Url(text)
+
+
+def is_local(url: str) -> bool:
+    """Does git reach it through the file system (gitfaq, "local protocol")?"""
+    if url.startswith("file://"):
+        return True
+    colon, slash = url.find(":"), url.find("/")
+    return "://" not in url and (colon < 0 or (0 <= slash < colon))
+
+
+def parse_thread_name(text: str) -> ThreadName:
+    """A thread's file name; ``.md`` may be left out, a leading folder of the inbox too."""
+    base = text.removeprefix("threads/inbox/").removeprefix("done/")
+    base = base if base.endswith(".md") else base + ".md"
+    if "/" in base or base.startswith((".", "-")) or visible(base) != base:
+        raise _refuse("thread", text, "see 'cn inbox' for the names")
+    return ThreadName(base)
+
+
+def thread_name(date: str, peer: Name, topic: str, head: Oid, taken: frozenset[str]) -> ThreadName:
+    """The file name of a thread: ``YYYYMMDD-peer-topic.md`` (seed 003).
+
+    ``date`` is ``YYYYMMDD``; ``taken`` holds the folded names (:func:`fold`) in use. An
+    altered, long or taken name gets ``-`` and 8 hex of the head (DESIGN 10).
+    """
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", topic).strip("-.") or "branch"
+    name = f"{date}-{peer}-{plain}"
+    if plain == topic and len(name) + 3 <= _THREAD_BYTES and fold(name + ".md") not in taken:
+        return ThreadName(name + ".md")
+    digest, room = head[:8], _THREAD_BYTES - len(".md") - 9
+    unique = f"{name[:room]}-{digest}"
+    step = 8
+    while fold(unique + ".md") in taken and step < len(head):
+        step += 8
+        unique = f"{name[: room - step + 8]}-{head[:step]}"
+    return ThreadName(unique + ".md")
+
+
+def fold(name: str) -> str:
+    """The key under which a case-insensitive, normalizing file system would store a name."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
+
+
+def digest(*parts: str) -> str:
+    """A short stable digest of a condition, to report it once."""
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+_PROTECTED = frozenset(
+    {".cn/hub.yaml", ".cn/agent.yaml", "spec/soul.md", "spec/user.md", "state/peers.md"}
+)
+_OWNED = ("threads", "logs", "state")
+_FORBIDDEN_NAMES = frozenset({".gitattributes", ".gitignore", ".gitmodules"})
+
+
+def is_protected(path: str) -> bool:
+    """Is it a file that only people change, in any spelling a file system may equate?"""
+    key = fold(path)
+    return (
+        key in _PROTECTED
+        or key == ".cn"
+        or key.startswith(".cn/")
+        or key.rsplit("/", 1)[-1] in _FORBIDDEN_NAMES
+    )
+
+
+def is_owned(path: str) -> bool:
+    """Does it lie in cn's own folders ``threads/ logs/ state/``?"""
+    return fold(path).split("/", 1)[0] in _OWNED

@@ -1,0 +1,63 @@
+"""Points in time as text. Everything is UTC (DESIGN 16)."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from cn.core.errors import CnError
+
+_SPAN = re.compile(r"(\d{1,5})\s*([mhd])")
+_UNITS = {"m": "minutes", "h": "hours", "d": "days"}
+
+
+class StampRefused(CnError):
+    """A text that is not a time."""
+
+
+def format_stamp(at: datetime) -> str:
+    """``2026-02-05T14:00Z``, the form of seed 003."""
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%MZ")
+
+
+def format_second(at: datetime) -> str:
+    """``2026-02-05T14:00:07Z``, for ledger and machine log."""
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def format_day(at: datetime) -> str:
+    """``20260205``, for file names."""
+    return at.astimezone(UTC).strftime("%Y%m%d")
+
+
+def parse_stamp(text: str) -> datetime:
+    """An ISO 8601 date or time; without an offset it is UTC."""
+    try:
+        at = datetime.fromisoformat(text.strip())
+    except ValueError:
+        raise StampRefused(f"{text[:40]!r} is not a time", "write it as 2026-02-05T15:00Z") from None
+    try:
+        return at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
+    except (OverflowError, ValueError):
+        raise StampRefused(f"{text[:40]!r} is out of range", "write it as 2026-02-05T15:00Z") from None
+
+
+def parse_until(text: str, now: datetime) -> datetime:
+    """``until:`` of a deferral: an ISO date or time, or ``90m``, ``12h``, ``3d`` from ``now``."""
+    span = _SPAN.fullmatch(text.strip())
+    if not span:
+        return parse_stamp(text)
+    try:
+        return now + timedelta(**{_UNITS[span[2]]: int(span[1])})
+    except OverflowError:
+        raise StampRefused(f"{text[:40]!r} is out of range", "write it as 3d") from None
+
+
+def format_age(span: timedelta) -> str:
+    """A short age for people: ``5m``, ``3h``, ``12d``."""
+    minutes = max(0, int(span.total_seconds() // 60))
+    if minutes < 60:
+        return f"{minutes}m"
+    if minutes < 48 * 60:
+        return f"{minutes // 60}h"
+    return f"{minutes // 1440}d"

@@ -1,0 +1,74 @@
+"""Foreign text made harmless: line splitting, quoting, visible controls, cells.
+
+A peer's text is data. Whatever it holds, after these functions no line of it can
+start anything but a quotation, and no character of it can hide or reorder others.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
+_HIDDEN = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
+
+
+def split_lines(text: str) -> list[str]:
+    """Split at every line boundary Unicode knows, so no boundary survives in a line."""
+    return text.splitlines()
+
+
+def visible(text: str) -> str:
+    """Show control, format, bidirectional and surrogate characters as ``<U+202E>``.
+
+    Tab and the line feed are kept. Plain ASCII text comes back as it is.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        f"<U+{ord(c):04X}>" if c not in "\n\t" and unicodedata.category(c) in _HIDDEN else c
+        for c in text
+    )
+
+
+def quote(text: str) -> str:
+    """Every line behind ``"> "``; an empty text is an empty quotation ``">"``."""
+    lines = [visible(line) for line in split_lines(text)] or [""]
+    return "\n".join(f"> {line}" if line else ">" for line in lines)
+
+
+def one_line(text: str, limit: int = 200) -> str:
+    """The text on one visible line of at most ``limit`` characters."""
+    line = visible(" ".join(text.split()))
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def cell(text: str, limit: int = 200) -> str:
+    """The text as one cell of a markdown table: it cannot end the cell or the row."""
+    return one_line(text, limit).replace("\\", "\\\\").replace("|", "\\|") or "—"
+
+
+def uncell(text: str) -> str:
+    """The inverse of :func:`cell` for text that it did not shorten."""
+    return re.sub(r"\\(.)", r"\1", text.strip())
+
+
+def decode(data: bytes) -> str:
+    """UTF-8, each undecodable byte shown as ``<0xFF>``."""
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        raw = data.decode("utf-8", "surrogateescape")
+        return "".join(f"<0x{ord(c) - 0xDC00:02X}>" if 0xDC80 <= ord(c) <= 0xDCFF else c for c in raw)
+
+
+def redact(text: str) -> str:
+    """Take user names and passwords out of URLs before a text is shown or logged."""
+    return _CREDENTIALS.sub("***@", text)
+
+
+def slug(text: str, limit: int = 60) -> str:
+    """A name of ``[a-z0-9._-]`` made from free text; ``"message"`` if nothing is left."""
+    ascii_text = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
+    words = re.sub(r"[^a-z0-9]+", "-", ascii_text.lower()).strip("-")
+    return words[:limit].rstrip("-") or "message"

@@ -1,0 +1,385 @@
+"""The one hardened runner of git (DESIGN 3, GIT-FACTS "Security").
+
+Every call has: no terminal prompt, no hooks, no fsmonitor, no remote helpers beyond the
+allowed transports, no submodule recursion, object checks on fetch, a stable locale, an
+explicit repository, and a time limit where it talks to a network. The user's
+credential helpers and SSH settings stay in force: single settings are overridden, whole
+files are not (git-config(1), git(1) "Environment Variables").
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import IO
+
+from cn.core.errors import CnError
+from cn.core.names import is_local
+from cn.core.text import decode, redact
+
+TRANSPORTS = ("file", "git", "http", "https", "ssh")
+_SETTINGS = {
+    "core.hooksPath": "/dev/null",
+    "core.fsmonitor": "false",
+    "core.alternateRefsCommand": "true",
+    "core.quotePath": "false",
+    "core.pager": "cat",
+    "color.ui": "false",
+    "protocol.allow": "never",
+    "protocol.ext.allow": "never",
+    **{f"protocol.{name}.allow": "always" for name in TRANSPORTS},
+    "submodule.recurse": "false",
+    "fetch.recurseSubmodules": "false",
+    "push.recurseSubmodules": "no",
+    "push.followTags": "false",
+    "push.gpgSign": "false",
+    "fetch.fsckObjects": "true",
+    "transfer.fsckObjects": "true",
+    "transfer.bundleURI": "false",
+    "fetch.writeCommitGraph": "false",
+    "fetch.pruneTags": "false",
+    "safe.bareRepository": "explicit",
+    "gc.auto": "0",
+    "maintenance.auto": "false",
+    "init.templateDir": "",
+    "commit.gpgSign": "false",
+    "log.showSignature": "false",
+    "http.lowSpeedLimit": "100",
+    "http.lowSpeedTime": "30",
+}
+_DROPPED = (
+    "GIT_DIR GIT_WORK_TREE GIT_COMMON_DIR GIT_INDEX_FILE GIT_OBJECT_DIRECTORY "
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES GIT_NAMESPACE GIT_PREFIX GIT_QUARANTINE_PATH "
+    "GIT_EXTERNAL_DIFF GIT_CONFIG_PARAMETERS GIT_EXEC_PATH GIT_TEMPLATE_DIR GIT_PROXY_COMMAND "
+    "GIT_AUTHOR_DATE GIT_COMMITTER_DATE GIT_AUTHOR_NAME GIT_AUTHOR_EMAIL GIT_COMMITTER_NAME "
+    "GIT_COMMITTER_EMAIL GIT_REFLOG_ACTION GIT_GLOB_PATHSPECS GIT_NOGLOB_PATHSPECS "
+    "GIT_ICASE_PATHSPECS GIT_TRACE GIT_TRACE2 GIT_TRACE2_EVENT GIT_TRACE_PACKET GIT_TRACE_CURL"
+).split()
+_FIXED = {
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_ALLOW_PROTOCOL": ":".join(TRANSPORTS),
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_LITERAL_PATHSPECS": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_EDITOR": "true",
+    "GIT_PAGER": "cat",
+    "SSH_ASKPASS_REQUIRE": "never",
+    "LC_ALL": "C",
+    "LANGUAGE": "C",
+}
+_LOCAL_RECEIVE = (
+    "git -c core.hooksPath=/dev/null -c core.alternateRefsCommand=true -c core.fsmonitor=false"
+    " -c receive.autogc=false -c gc.auto=0 receive-pack"
+)
+_TAIL = 4000
+
+
+class GitError(CnError):
+    """git answered with an error; ``done`` holds the whole answer."""
+
+    def __init__(self, done: Done) -> None:
+        verb = next((a for a in done.args if not a.startswith("-")), "?")
+        super().__init__(f"git {verb} failed: {done.reason}")
+        self.done = done
+
+
+@dataclass(frozen=True)
+class Done:
+    """A finished git process: exit code, standard output as bytes, standard error as text."""
+
+    args: tuple[str, ...]
+    code: int
+    out: bytes
+    err: str
+    timed_out: bool = False
+
+    @property
+    def ok(self) -> bool:
+        """Did it exit with 0, in time?"""
+        return self.code == 0 and not self.timed_out
+
+    @property
+    def text(self) -> str:
+        """Standard output without its last line end."""
+        return decode(self.out).rstrip("\n")
+
+    @property
+    def lines(self) -> list[str]:
+        """Standard output split at line feeds only."""
+        return self.text.split("\n") if self.out else []
+
+    @property
+    def fields(self) -> list[str]:
+        """Standard output split at NUL (``-z``); undecodable bytes as surrogates."""
+        return self.out.decode("utf-8", "surrogateescape").rstrip("\0").split("\0") if self.out else []
+
+    @property
+    def reason(self) -> str:
+        """Why it failed, in one line without credentials."""
+        if self.timed_out:
+            return "no answer within the time limit"
+        if self.code < 0:
+            with contextlib.suppress(ValueError):
+                name = signal.Signals(-self.code).name
+                return "it sent more than the size limit" if name == "SIGXFSZ" else f"ended by {name}"
+        lines = [line for line in self.err.splitlines() if line.strip()]
+        told = [line for line in lines if line.startswith(("fatal:", "error:", "ssh:", "remote:"))]
+        return redact((told or lines or [f"exit code {self.code}"])[0].strip())
+
+
+@dataclass(frozen=True)
+class Job:
+    """One network call for :meth:`Git.run_many`: ``key`` names whose it is."""
+
+    key: str
+    args: tuple[str, ...]
+    stdin: bytes = b""
+    seconds: float = 60.0
+
+
+@dataclass(frozen=True)
+class Git:
+    """git on one repository. Immutable; :meth:`with_env` makes a variant.
+
+    ``root`` is the work tree (or, with ``bare``, the repository itself). ``lock_fd`` is
+    inherited by children that change refs or files, so that the hub's lock lives as
+    long as they do; children that talk to a network die with cn instead.
+    """
+
+    root: Path
+    bare: bool = False
+    env: Mapping[str, str] = field(default_factory=dict)
+    lock_fd: int | None = None
+    max_bytes: int | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    def with_env(self, **env: str | Path) -> Git:
+        """The same git with more environment variables (``GIT_INDEX_FILE`` …)."""
+        return replace(self, env={**self.env, **{k: str(v) for k, v in env.items()}})
+
+    def with_settings(self, settings: Mapping[str, str]) -> Git:
+        """The same git with more ``-c`` settings."""
+        return replace(self, settings={**self.settings, **settings})
+
+    def run(
+        self,
+        *args: str,
+        stdin: bytes = b"",
+        check: bool = True,
+        seconds: float | None = None,
+        network: bool = False,
+    ) -> Done:
+        """Run ``git ARGS`` to its end. With ``check``, an error raises :class:`GitError`."""
+        if network:
+            done = self.run_many([Job("", args, stdin, seconds or 60.0)])[0]
+        else:
+            done = self._communicate(args, stdin, seconds)
+        if check and not done.ok:
+            raise GitError(done)
+        return done
+
+    def run_many(
+        self, jobs: Sequence[Job], width: int = 8, on_done: Callable[[Job, Done], None] | None = None
+    ) -> list[Done]:
+        """Run network jobs, at most ``width`` at once; answers in the order of ``jobs``.
+
+        Each has its own deadline and its own process group, killed as a whole; one that
+        hangs delays nobody else. Single-threaded on purpose: children are configured
+        between fork and exec (subprocess documentation, "preexec_fn").
+        """
+        waiting = list(enumerate(jobs))[::-1]
+        answers: dict[int, Done] = {}
+        running: dict[int, _Running] = {}
+        with selectors.DefaultSelector() as selector:
+            try:
+                while waiting or running:
+                    while waiting and len(running) < width:
+                        index, job = waiting.pop()
+                        running[index] = _Running.start(self, job, selector)
+                    now = time.monotonic()
+                    pause = max(0.0, min((r.deadline for r in running.values()), default=now) - now)
+                    for key, _ in selector.select(min(pause, 1.0)):
+                        key.data(key.fileobj)
+                    for index, child in list(running.items()):
+                        done = child.poll()
+                        if done is not None:
+                            answers[index] = done
+                            del running[index]
+                            if on_done:
+                                on_done(jobs[index], done)
+            finally:
+                for child in running.values():
+                    child.kill()
+        return [answers[i] for i in range(len(jobs))]
+
+    def command(self, args: Iterable[str]) -> list[str]:
+        """The full argument vector: settings, repository, then ``args``."""
+        settings = {**_SETTINGS, **self.settings}
+        head = ["git", *(w for k, v in settings.items() for w in ("-c", f"{k}={v}"))]
+        if self.bare:
+            return [*head, f"--git-dir={self.root}", *args]
+        return [*head, f"--git-dir={self.root / '.git'}", f"--work-tree={self.root}", *args]
+
+    def environment(self) -> dict[str, str]:
+        """The environment of every child."""
+        env = {k: v for k, v in os.environ.items() if k not in _DROPPED}
+        env.update(_FIXED)
+        env.setdefault("GIT_SSH_COMMAND", "ssh -o BatchMode=yes -o ConnectTimeout=15")
+        env.update(self.env)
+        return env
+
+    def _communicate(self, args: tuple[str, ...], stdin: bytes, seconds: float | None) -> Done:
+        fds = (self.lock_fd,) if self.lock_fd is not None else ()
+        try:
+            child = subprocess.Popen(
+                self.command(args),
+                cwd=self.root,
+                env=self.environment(),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                pass_fds=fds,
+                start_new_session=True,
+            )
+        except FileNotFoundError as missing:
+            raise _not_started(missing) from None
+        try:
+            out, err = child.communicate(stdin, timeout=seconds)
+        except subprocess.TimeoutExpired:
+            _kill_group(child)
+            out, err = child.communicate()
+            return Done(args, -signal.SIGKILL, out, _tail(err), timed_out=True)
+        except BaseException:
+            # Interrupted by a signal: a local child finishes on its own (it holds the lock).
+            child.wait()
+            raise
+        return Done(args, child.returncode, out, _tail(err))
+
+
+def transport_options(url: str) -> tuple[str, ...]:
+    """Options for ``git push`` to ``url``.
+
+    A local receive-pack runs as us, with the peer's hooks and configuration; they are
+    overridden on its command line (GIT-FACTS: ``core.hooksPath`` of ours does not reach it).
+    """
+    return (f"--receive-pack={_LOCAL_RECEIVE}",) if is_local(url) else ()
+
+
+class _Running:
+    """A started job: its pipes, its deadline, and what it said so far."""
+
+    def __init__(self, job: Job, child: subprocess.Popen[bytes], stdin: IO[bytes]) -> None:
+        self.job, self.child, self.stdin = job, child, stdin
+        self.deadline = time.monotonic() + job.seconds
+        self.out: list[bytes] = []
+        self.err: list[bytes] = []
+        self.open = 2
+        self.timed_out = False
+
+    @classmethod
+    def start(cls, git: Git, job: Job, selector: selectors.BaseSelector) -> _Running:
+        stdin = tempfile.TemporaryFile()  # noqa: SIM115  closed in poll
+        stdin.write(job.stdin)
+        stdin.seek(0)
+        try:
+            child = subprocess.Popen(
+                git.command(job.args),
+                cwd=git.root,
+                env=git.environment(),
+                stdin=stdin,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+                preexec_fn=_child_setup(git.max_bytes),
+            )
+        except FileNotFoundError as missing:
+            raise _not_started(missing) from None
+        running = cls(job, child, stdin)
+        for pipe, sink in ((child.stdout, running.out), (child.stderr, running.err)):
+            assert pipe is not None
+            os.set_blocking(pipe.fileno(), False)
+            selector.register(pipe, selectors.EVENT_READ, running.reader(selector, sink))
+        return running
+
+    def reader(self, selector: selectors.BaseSelector, sink: list[bytes]) -> Callable[[IO[bytes]], None]:
+        def read(pipe: IO[bytes]) -> None:
+            data = pipe.read()
+            if data:
+                sink.append(data)
+            elif data is not None:
+                selector.unregister(pipe)
+                pipe.close()
+                self.open -= 1
+
+        return read
+
+    def poll(self) -> Done | None:
+        late = time.monotonic() >= self.deadline
+        if late and not self.timed_out:
+            self.timed_out = True
+            self.kill()
+        if self.open and not late:
+            return None
+        self.child.wait()  # both pipes are closed, or the group has just been killed
+        self.stdin.close()
+        return Done(
+            self.job.args, self.child.returncode, b"".join(self.out), _tail(b"".join(self.err)), self.timed_out
+        )
+
+    def kill(self) -> None:
+        _kill_group(self.child)
+
+
+def _child_setup(max_bytes: int | None) -> Callable[[], None] | None:
+    """What a network child does to itself before exec: die with cn, write no huge file."""
+    prctl = _prctl()
+
+    def setup() -> None:
+        if prctl is not None:
+            prctl(1, int(signal.SIGKILL))  # PR_SET_PDEATHSIG, prctl(2)
+        if max_bytes is not None:
+            import resource
+
+            resource.setrlimit(resource.RLIMIT_FSIZE, (max_bytes, max_bytes))
+
+    return setup
+
+
+_PRCTL: list[Callable[[int, int], int] | None] = []
+
+
+def _prctl() -> Callable[[int, int], int] | None:
+    if not _PRCTL:
+        _PRCTL.append(None)
+        if sys.platform == "linux":
+            import ctypes
+            import resource  # noqa: F401  imported before fork, used after it
+
+            with contextlib.suppress(OSError, AttributeError):
+                _PRCTL[0] = ctypes.CDLL(None, use_errno=True).prctl
+    return _PRCTL[0]
+
+
+def _kill_group(child: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(child.pid, signal.SIGKILL)
+
+
+def _not_started(missing: FileNotFoundError) -> CnError:
+    if missing.filename == "git":
+        return CnError("git is not installed or not on PATH", "install git 2.39 or newer")
+    return CnError(f"cannot start git in {missing.filename}", "is the folder still there?")
+
+
+def _tail(err: bytes) -> str:
+    return decode(err[-_TAIL:])
