@@ -1,0 +1,82 @@
+"""Finding and opening a hub: where it is, its git directory, its remotes."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from cn.core.errors import ConfigError
+from cn.shell.git import Git
+
+CONFIG = Path(".cn") / "hub.yaml"
+
+
+@dataclass(frozen=True)
+class Hub:
+    """An opened hub.
+
+    ``root`` is the work tree, ``git_dir`` the common git directory (shared by linked
+    work trees), ``work_git_dir`` the one of this work tree (HEAD, index), ``main`` the
+    name of the main branch, ``origin`` whether a remote of that name exists.
+    """
+
+    root: Path
+    git_dir: Path
+    work_git_dir: Path
+    git: Git
+    main: str = "main"
+    origin: bool = False
+
+    @property
+    def state(self) -> Path:
+        """``.git/cn``: lock, journal, scratch files. Never in the tree, never pushed."""
+        return self.git_dir / "cn"
+
+    @property
+    def main_ref(self) -> str:
+        """``refs/heads/main``."""
+        return f"refs/heads/{self.main}"
+
+    def locked(self, fd: int) -> Hub:
+        """The same hub whose local git children inherit the lock's descriptor."""
+        return replace(self, git=replace(self.git, lock_fd=fd))
+
+    def with_git(self, git: Git) -> Hub:
+        """The same hub on another variant of the runner."""
+        return replace(self, git=git)
+
+
+def find_hub(start: Path) -> Path | None:
+    """The nearest folder from ``start`` upwards that holds ``.cn/hub.yaml``."""
+    start = start.absolute()
+    return next((d for d in (start, *start.parents) if (d / CONFIG).is_file()), None)
+
+
+def open_hub(path: Path | None, *, cwd: Path | None = None, main: str = "main") -> Hub:
+    """Open the hub at ``path``, or the one around ``cwd`` (DESIGN 4, "Discovery").
+
+    Raises :class:`ConfigError` when there is none or it is no git repository.
+    """
+    if path is not None:
+        root = path.absolute() if (path / CONFIG).is_file() else None
+        where = str(path)
+    else:
+        where = str(cwd or Path.cwd())
+        root = find_hub(cwd or Path.cwd())
+    if root is None:
+        raise ConfigError(f"no hub at {where}", "make one with 'cn init NAME', or name one with --hub DIR")
+    root = Path(os.path.realpath(root))
+    if not (root / ".git").exists():
+        raise ConfigError(f"{root} has .cn/hub.yaml but is not a git work tree", "run 'git init -b main' there")
+    git = Git(root)
+    if (root / ".git").is_dir():
+        git_dir = work_git_dir = root / ".git"
+    else:
+        answer = git.run("rev-parse", "--git-common-dir", "--absolute-git-dir", check=False)
+        if not answer.ok:
+            raise ConfigError(f"git cannot read {root}: {answer.reason}", "repair the repository first")
+        common, work = answer.lines
+        git_dir, work_git_dir = Path(os.path.realpath(root / common)), Path(work)
+    origin = git.run("config", "--get", "remote.origin.url", check=False)
+    return Hub(root, git_dir, work_git_dir, git, main, origin.ok)
