@@ -96,7 +96,9 @@ def parse_topic(text: str) -> Topic:
     """A topic of ours: ``[a-z0-9._-]``, at most 100 bytes, no slash, no ``.lock`` (DESIGN 10)."""
     bad = not _TOPIC.fullmatch(text) or len(text) > _TOPIC_BYTES
     if bad or ".." in text or text.endswith((".lock", ".")):
-        raise _refuse("topic", text, "use a-z, 0-9, '.', '_' and '-', at most 100, no slash, not ending in .lock")
+        raise _refuse(
+            "topic", text, "use a-z, 0-9, '.', '_' and '-', at most 100, no slash, not ending in .lock"
+        )
     return Topic(text)
 
 
@@ -180,9 +182,7 @@ def digest(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-_PROTECTED = frozenset(
-    {".cn/hub.yaml", ".cn/agent.yaml", "spec/soul.md", "spec/user.md", "state/peers.md"}
-)
+_PROTECTED = frozenset({".cn/hub.yaml", ".cn/agent.yaml", "spec/soul.md", "spec/user.md", "state/peers.md"})
 _OWNED = ("threads", "logs", "state")
 _FORBIDDEN_NAMES = frozenset({".gitattributes", ".gitignore", ".gitmodules"})
 

@@ -26,8 +26,7 @@ def visible(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     return "".join(
-        f"<U+{ord(c):04X}>" if c not in "\n\t" and unicodedata.category(c) in _HIDDEN else c
-        for c in text
+        f"<U+{ord(c):04X}>" if c not in "\n\t" and unicodedata.category(c) in _HIDDEN else c for c in text
     )
 
 

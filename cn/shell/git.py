@@ -56,7 +56,7 @@ _SETTINGS = {
     "http.lowSpeedLimit": "100",
     "http.lowSpeedTime": "30",
 }
-_DROPPED = (
+_DROPPED = (  # noqa: SIM905  a list of words, and shorter so
     "GIT_DIR GIT_WORK_TREE GIT_COMMON_DIR GIT_INDEX_FILE GIT_OBJECT_DIRECTORY "
     "GIT_ALTERNATE_OBJECT_DIRECTORIES GIT_NAMESPACE GIT_PREFIX GIT_QUARANTINE_PATH "
     "GIT_EXTERNAL_DIFF GIT_CONFIG_PARAMETERS GIT_EXEC_PATH GIT_TEMPLATE_DIR GIT_PROXY_COMMAND "
@@ -333,7 +333,11 @@ class _Running:
         self.child.wait()  # both pipes are closed, or the group has just been killed
         self.stdin.close()
         return Done(
-            self.job.args, self.child.returncode, b"".join(self.out), _tail(b"".join(self.err)), self.timed_out
+            self.job.args,
+            self.child.returncode,
+            b"".join(self.out),
+            _tail(b"".join(self.err)),
+            self.timed_out,
         )
 
     def kill(self) -> None:

@@ -1,0 +1,119 @@
+"""The text of a thread: what a branch says and changes (DESIGN 6, "Content of a thread")."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+
+from cn.core.message import Message
+from cn.core.names import Oid
+from cn.core.text import one_line, split_lines, visible
+
+
+@dataclass(frozen=True)
+class Commit:
+    """One commit of the branch; ``date`` is ISO 8601 as the author claims it."""
+
+    id: Oid
+    author: str
+    email: str
+    date: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Touched:
+    """One changed path: status A, M, D or T, new mode, blob ids, lines added and removed ("-": binary)."""
+
+    status: str
+    path: str
+    mode: str
+    old: Oid
+    new: Oid
+    added: str
+    removed: str
+
+
+@dataclass(frozen=True)
+class FileText:
+    """The text of one path: ``old`` is None for a new file."""
+
+    path: str
+    old: str | None
+    new: str
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A branch of changes. ``left_out`` names what the limits or its kind kept out, with the reason."""
+
+    commits: tuple[Commit, ...]
+    more_commits: bool
+    touched: tuple[Touched, ...]
+    texts: tuple[FileText, ...]
+    left_out: tuple[tuple[str, str], ...]
+    base: Oid | None
+
+
+_WORDS = {"A": "added", "M": "changed", "D": "deleted", "T": "type changed"}
+
+
+def format_proposal(proposal: Proposal, limit: int) -> str:
+    """Commits, files and text as markdown, still unquoted, at most ``limit`` bytes."""
+    lines = ["## Commits", ""]
+    for commit in proposal.commits:
+        subject, *rest = split_lines(commit.message.strip()) or [""]
+        lines.append(f"- {commit.id[:10]} {one_line(commit.author, 60)} <{one_line(commit.email, 80)}>"
+                     f" {one_line(commit.date, 30)}: {one_line(subject)}")  # fmt: skip
+        lines += [f"  {line}" if line.strip() else "" for line in rest]
+    if proposal.more_commits:
+        lines.append(f"- … and more (the last {len(proposal.commits)} are shown)")
+    lines += ["", "## Files", ""]
+    for touched in proposal.touched[:1000]:
+        counts = f" (+{touched.added} −{touched.removed})" if touched.added != "-" else " (binary)"
+        lines.append(f"- {_WORDS.get(touched.status, touched.status)} {_path(touched.path)}{counts}")
+    if len(proposal.touched) > 1000:
+        lines.append(f"- … and {len(proposal.touched) - 1000} more")
+    if not proposal.touched:
+        lines.append("(no file changed)")
+    for text in proposal.texts:
+        word = "added" if text.old is None else "changed"
+        lines += ["", f"## {_path(text.path)} ({word})", "", *_body(text)]
+    if proposal.left_out:
+        lines += ["", "## Not shown", ""]
+        lines += [f"- {_path(path)}: {reason}" for path, reason in proposal.left_out[:1000]]
+    return _cap("\n".join(lines), limit)
+
+
+def _path(path: str) -> str:
+    return one_line(path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace"), 300)
+
+
+def _body(text: FileText) -> list[str]:
+    if text.old is None:
+        return split_lines(text.new)
+    diff = difflib.unified_diff(split_lines(text.old), split_lines(text.new), lineterm="", n=3)
+    return [line for line in diff if not line.startswith(("--- ", "+++ "))]
+
+
+def format_message_content(message: Message, attachments: list[str], limit: int) -> str:
+    """A message as markdown, still unquoted."""
+    lines = [f"# {one_line(message.subject) or '(no subject)'}", ""]
+    lines.append(f"{message.kind} from {message.sender}, written {message.created:%Y-%m-%dT%H:%MZ}")
+    if message.in_reply_to:
+        lines.append(f"in reply to {one_line(message.in_reply_to)}")
+    if message.about:
+        lines.append(f"about {one_line(message.about.branch)} at {message.about.head[:10]}: {message.about.status}")
+    if message.body:
+        lines += ["", message.body]
+    if attachments:
+        lines += ["", "## Attachments", "", *(f"- {_path(name)}" for name in attachments[:200])]
+    return _cap("\n".join(lines), limit)
+
+
+def _cap(text: str, limit: int) -> str:
+    shown = visible(text) if len(text) > limit else text
+    data = shown.encode("utf-8", "replace")
+    if len(data) <= limit:
+        return shown
+    return data[:limit].decode("utf-8", "ignore") + f"\n\n… cut here: {len(data) - limit} bytes more"

@@ -1,0 +1,108 @@
+"""Effects: what planners ask for and one interpreter does (DESIGN 3, "decide first, act second")."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from cn.core.ledger import Event
+from cn.core.log import Row
+from cn.core.message import Message
+from cn.core.names import HubPath, Name, Oid
+from cn.core.outbox import Remove
+
+
+@dataclass(frozen=True)
+class Put:
+    """Write a file of cn's own folders (``text`` is its whole content)."""
+
+    path: HubPath
+    text: str
+
+
+@dataclass(frozen=True)
+class Drop:
+    """Remove a file of cn's own folders."""
+
+    path: HubPath
+
+
+@dataclass(frozen=True)
+class Log:
+    """Append a row to the day's log."""
+
+    row: Row
+
+
+@dataclass(frozen=True)
+class Record:
+    """Append an event to a peer's ledger."""
+
+    peer: Name
+    event: Event
+
+
+@dataclass(frozen=True)
+class Advance:
+    """Take a prepared merge commit as the new tip of main."""
+
+    commit: Oid
+    source: str
+
+
+@dataclass(frozen=True)
+class Post:
+    """Queue a message in the outbox; ``topic`` is a wish, made unique when it is queued."""
+
+    message: Message
+    topic: str
+    thread: str = ""
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class CleanUp:
+    """Queue the deletion of a branch of ours."""
+
+    entry: Remove
+
+
+@dataclass(frozen=True)
+class Wake:
+    """Name a thread to the agent after the run."""
+
+    thread: str
+
+
+Effect = Put | Drop | Log | Record | Advance | Post | CleanUp | Wake
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The effects of one cause, in order."""
+
+    cause: str
+    effects: tuple[Effect, ...] = field(default=())
+
+
+def describe(effect: Effect) -> str:
+    """One line for a dry run: what would be done, without a checkmark."""
+    match effect:
+        case Put(path, _):
+            return f"write {path}"
+        case Drop(path):
+            return f"remove {path}"
+        case Log(row):
+            return f"log {row.source} | {row.decision} | {row.executed.replace('✓ ', '')}"
+        case Record(peer, event):
+            return f"record {peer} {event.side} {event.kind} {event.topic} {event.head[:8]}"
+        case Advance(commit, source):
+            return f"merge {source} (as a commit such as {commit[:8]})"
+        case Post(message, topic, _, _):
+            return f"send {message.kind} to {message.to} on {message.sender}/{topic}: {message.subject}"
+        case CleanUp(entry):
+            return f"delete our branch {entry.branch} at {entry.to} if it is still {entry.tip[:8]}"
+        case Wake(thread):
+            return f"wake the agent for {thread}"
+        case _:
+            assert_never(effect)

@@ -1,0 +1,180 @@
+"""The ledger: for ever, what became of every (peer, topic, head) (DESIGN 4).
+
+``state/ledger/<peer>/YYYYMM`` is append-only, one event a line, written in the same
+commit as the thread it speaks of. ``state/ledger/<peer>/open`` is the same history folded
+to what is not finished, so that no run reads what is long done.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from urllib.parse import quote, unquote
+
+from cn.core.errors import CnError
+from cn.core.names import HubPath, Name, NameRefused, Oid, parse_oid
+from cn.core.stamp import StampRefused, format_second, parse_stamp
+
+FOLDER = HubPath("state/ledger")
+IN, OUT = "in", "out"
+_KINDS = {
+    IN: {
+        "received", "refreshed", "repeated", "deferred", "returned", "assigned", "refused",
+        "decided", "gone", "noticed",
+    },
+    OUT: {"queued", "adopted", "delivered", "answered", "deleting", "deleted", "gone"},
+}  # fmt: skip
+_SAFE = "/:.,-_@+~"
+
+
+class LedgerRefused(CnError):
+    """A line that is no event."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """One thing that became of a branch.
+
+    ``side`` is ``in`` (the peer made it) or ``out`` (we did); ``topic`` is the branch without
+    its prefix, so that the route is not part of the key. ``fields`` hold what the kind needs.
+    """
+
+    at: datetime
+    side: str
+    kind: str
+    topic: str
+    head: Oid
+    fields: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Item:
+    """What is known of one unfinished (side, topic): the fold of its events."""
+
+    side: str
+    topic: str
+    head: Oid
+    state: str
+    since: datetime
+    fields: Mapping[str, str] = field(default_factory=dict)
+
+    def get(self, key: str) -> str:
+        """A field, empty when it was never set."""
+        return self.fields.get(key, "")
+
+
+def format_event(event: Event) -> str:
+    """``2026-02-05T14:00:00Z in received proposal 3f2a… branch=pi/proposal thread=…``."""
+    words = [format_second(event.at), event.side, event.kind, quote(event.topic, safe=_SAFE), event.head]
+    words += [f"{key}={quote(value, safe=_SAFE)}" for key, value in sorted(event.fields.items()) if value]
+    return " ".join(words)
+
+
+def parse_event(line: str) -> Event:
+    """The inverse of :func:`format_event`."""
+    words = line.split(" ")
+    try:
+        at, side, kind, topic, head, *rest = words
+        if kind not in _KINDS[side]:
+            raise KeyError(kind)
+        pairs = (word.split("=", 1) for word in rest)
+        fields = {key: unquote(value, errors="strict") for key, value in pairs}
+        return Event(parse_stamp(at), side, kind, unquote(topic, errors="strict"), parse_oid(head), fields)
+    except (ValueError, KeyError, NameRefused, StampRefused) as error:
+        raise LedgerRefused(f"{line[:80]!r} is no ledger event ({error})", "see 'cn doctor'") from None
+
+
+def parse_events(text: str) -> list[Event]:
+    """All events of a month."""
+    return [parse_event(line) for line in text.split("\n") if line]
+
+
+def month_path(peer: Name, at: datetime) -> HubPath:
+    """The file for events of this month."""
+    return HubPath(f"{FOLDER}/{peer}/{at:%Y%m}")
+
+
+def open_path(peer: Name) -> HubPath:
+    """The file of unfinished items."""
+    return HubPath(f"{FOLDER}/{peer}/open")
+
+
+Open = dict[tuple[str, str], Item]
+"""Unfinished items by (side, topic)."""
+
+_OPENS = {"received", "queued", "adopted"}
+_CLOSES = {IN: {"decided", "noticed"}, OUT: {"deleted", "gone"}}
+_STATES = {"refreshed": "received", "returned": "received"}
+
+
+def fold(items: Open, event: Event) -> Open:
+    """The items after one more event. Pure; a total function of its arguments."""
+    key = (event.side, event.topic)
+    found = items.get(key)
+    rest = {k: v for k, v in items.items() if k != key}
+    if event.kind in _CLOSES[event.side]:
+        return items if event.side == OUT and found and found.head != event.head else rest
+    if event.kind in _OPENS:
+        item = Item(event.side, event.topic, event.head, event.kind, event.at, dict(event.fields))
+        return {**rest, key: item}
+    if found is None or event.kind == "repeated":
+        return items
+    if event.kind == "gone":
+        return {**rest, key: replace(found, fields={**found.fields, "gone": format_second(event.at)})}
+    fields = {**found.fields, **event.fields}
+    if event.kind in ("refreshed", "returned"):
+        for name in ("digest", "rule", "until", "actor", "reason", "gone"):
+            fields.pop(name, None)
+    state = found.state if event.kind == "refused" else _STATES.get(event.kind, event.kind)
+    return {**rest, key: replace(found, head=event.head, state=state, fields=fields)}
+
+
+def fold_all(events: Iterable[Event], items: Open | None = None) -> Open:
+    """Fold a whole history."""
+    state: Open = dict(items or {})
+    for event in events:
+        state = fold(state, event)
+    return state
+
+
+def format_open(items: Open) -> str:
+    """One JSON object a line, sorted: the same items, the same bytes."""
+    lines = [
+        json.dumps(
+            {
+                "side": i.side, "topic": i.topic, "head": i.head, "state": i.state,
+                "since": format_second(i.since), **{"fields": dict(sorted(i.fields.items()))},
+            },
+            ensure_ascii=True,
+        )
+        for _, i in sorted(items.items())
+    ]  # fmt: skip
+    return "".join(line + "\n" for line in lines)
+
+
+def parse_open(text: str) -> Open:
+    """The inverse of :func:`format_open`."""
+    items: Open = {}
+    for line in text.split("\n"):
+        if not line:
+            continue
+        try:
+            data = json.loads(line)
+            fields = {str(k): str(v) for k, v in data["fields"].items()}
+            item = Item(
+                str(data["side"]), str(data["topic"]), parse_oid(data["head"]), str(data["state"]),
+                parse_stamp(data["since"]), fields,
+            )  # fmt: skip
+        except (ValueError, KeyError, TypeError, AttributeError, NameRefused, StampRefused):
+            raise LedgerRefused(f"{line[:80]!r} is no ledger item", "see 'cn doctor'") from None
+        items[(item.side, item.topic)] = item
+    return items
+
+
+def mentions(history: str, side: str, topic: str) -> list[Event]:
+    """The events of one topic, found by text before any line is parsed."""
+    needle = f" {quote(topic, safe=_SAFE)} "
+    return [parse_event(line) for line in history.split("\n") if needle in line and f"Z {side} " in line
+            and line.split(" ", 5)[1:4:2] == [side, needle.strip()]]  # fmt: skip

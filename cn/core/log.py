@@ -1,0 +1,70 @@
+"""The two logs: markdown rows for people, JSON lines for machines (DESIGN 11, seed 003)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+
+from cn.core.names import HubPath
+from cn.core.stamp import format_day, format_second
+from cn.core.text import cell, redact, uncell
+
+FOLDER = HubPath("logs/inbox")
+NOTHING = "—"
+_ROW = re.compile(r"\| (\d\d:\d\d) \| ((?:\\.|[^|\\])*) \| ((?:\\.|[^|\\])*) \| ((?:\\.|[^|\\])*) \|")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One action. ``source`` is ``peer/topic``; the rest after ``executed`` is for machines."""
+
+    at: datetime
+    source: str
+    decision: str
+    executed: str = NOTHING
+    thread: str = ""
+    branch: str = ""
+    head: str = ""
+    outcome: str = ""
+    commit: str = ""
+
+
+def log_path(at: datetime) -> HubPath:
+    """The day's file."""
+    return HubPath(f"{FOLDER}/{format_day(at)}.md")
+
+
+def format_row(row: Row) -> str:
+    """One row of the table; no text in it can end the cell or the row."""
+    cells = (cell(row.source), cell(redact(row.decision)), cell(redact(row.executed), 400))
+    return f"| {row.at.astimezone(UTC):%H:%M} | " + " | ".join(cells) + " |"
+
+
+def append_rows(text: str, rows: Sequence[Row]) -> str:
+    """The day's file with more rows; a new file gets its heading."""
+    if not text and rows:
+        text = (
+            f"# Inbox Log: {rows[0].at.astimezone(UTC):%Y-%m-%d}\n\n"
+            "| Time | Source | Decision | Executed |\n|------|--------|----------|----------|\n"
+        )
+    return text + "".join(format_row(row) + "\n" for row in rows)
+
+
+def parse_rows(text: str, day: str) -> list[Row]:
+    """The rows of one day's file; ``day`` is ``YYYYMMDD`` from its name. Other lines are skipped."""
+    found = []
+    for line in text.split("\n"):
+        match = _ROW.fullmatch(line)
+        if match:
+            at = datetime.strptime(f"{day} {match[1]}", "%Y%m%d %H:%M").replace(tzinfo=UTC)
+            found.append(Row(at, uncell(match[2]), uncell(match[3]), uncell(match[4])))
+    return found
+
+
+def format_event(row: Row) -> str:
+    """The same action as one JSON line of ``logs/cn.log``, secrets taken out."""
+    data = {k: v for k, v in asdict(row).items() if v and k != "at"}
+    return redact(json.dumps({"time": format_second(row.at), "event": "inbox", **data}, ensure_ascii=True))

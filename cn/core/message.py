@@ -1,0 +1,222 @@
+"""Messages: one parentless commit with ``message.md`` at its root (DESIGN 10).
+
+The commit id is the message's id; the same message always gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from datetime import datetime
+
+from cn.core.errors import CnError
+from cn.core.names import Branch, Name, NameRefused, Oid, Topic, parse_branch, parse_name, parse_oid
+from cn.core.stamp import StampRefused, format_second, parse_stamp
+from cn.core.text import one_line
+
+FILE = "message.md"
+ATTACHMENTS = "attachments"
+FORMAT = "message/1"
+MESSAGE, NOTICE, CONCERN = "message", "notice", "concern"
+FINAL = ("merged", "replied", "opened", "delegated", "acked", "done", "discarded")
+NOT_FINAL = ("refused", "timed-out", "failed")
+_FRONTMATTER = re.compile(r"---\n(.*?\n)---(?:\n|\Z)", re.S)
+_MAX_FRONTMATTER = 16 * 1024
+
+
+class MessageRefused(CnError):
+    """Bytes that claim to be a message and are none."""
+
+
+@dataclass(frozen=True)
+class About:
+    """Which branch of the addressee a message speaks of, and what became of it."""
+
+    branch: Branch
+    head: Oid
+    status: str
+    merge: Oid | None = None
+    reason: str = ""
+
+    @property
+    def final(self) -> bool:
+        """May the creator delete the branch now?"""
+        return self.status in FINAL
+
+
+@dataclass(frozen=True)
+class Message:
+    """One message. ``created`` is the time of its cause, in whole seconds UTC."""
+
+    kind: str
+    sender: Name
+    to: Name
+    subject: str
+    created: datetime
+    body: str = ""
+    in_reply_to: str = ""
+    about: About | None = None
+    hops: int = 0
+
+
+def format_message(message: Message) -> bytes:
+    """The bytes of ``message.md``. Free text stands in JSON strings, which YAML reads as themselves."""
+    lines = [
+        "---",
+        f"cn: {FORMAT}",
+        f"kind: {message.kind}",
+        f"from: {message.sender}",
+        f"to: {message.to}",
+        f"subject: {_json(one_line(message.subject))}",
+        f'created: "{format_second(message.created)}"',
+    ]
+    if message.in_reply_to:
+        lines.append(f"in-reply-to: {_json(message.in_reply_to)}")
+    if message.about:
+        about = message.about
+        lines += ["about:", f"  branch: {_json(about.branch)}", f'  head: "{about.head}"']
+        lines.append(f"  status: {about.status}")
+        if about.merge:
+            lines.append(f'  merge: "{about.merge}"')
+        if about.reason:
+            lines.append(f"  reason: {_json(one_line(about.reason, 500))}")
+    lines += [f"hops: {message.hops}", "---", ""]
+    body = message.body.replace("\r\n", "\n").strip("\n")
+    return ("\n".join(lines) + (f"\n{body}\n" if body else "")).encode()
+
+
+def _json(text: str) -> str:
+    """A JSON string that is also one YAML scalar: all but plain printable ASCII escaped."""
+    return json.dumps(text).replace("\x7f", "\\u007f")
+
+
+def parse_message(data: bytes) -> Message:
+    """Read ``message.md``; raises :class:`MessageRefused` with what is wrong.
+
+    Unknown keys are ignored, so that later versions can add some.
+    """
+    try:
+        text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8").replace("\r\n", "\n")
+    except UnicodeDecodeError:
+        raise _bad("it is not UTF-8") from None
+    match = _FRONTMATTER.match(text)
+    if not match:
+        raise _bad("it does not start with frontmatter")
+    if len(match[1]) > _MAX_FRONTMATTER:
+        raise _bad("its frontmatter is too long")
+    fields = _load(match[0])
+    if fields.get("cn") != FORMAT:
+        raise _bad(f"its format is {one_line(str(fields.get('cn')), 40)!r}, not {FORMAT}")
+    try:
+        kind = _text(fields, "kind")
+        if kind not in (MESSAGE, NOTICE, CONCERN):
+            raise _bad(f"its kind {one_line(kind, 40)!r} is unknown")
+        about = fields.get("about")
+        if about is not None and not isinstance(about, dict):
+            raise _bad("about is no mapping")
+        hops = fields.get("hops", 0)
+        if isinstance(hops, bool) or not isinstance(hops, int) or not 0 <= hops <= 1000:
+            raise _bad("hops is no small number")
+        return Message(
+            kind=kind,
+            sender=parse_name(_text(fields, "from"), "from"),
+            to=parse_name(_text(fields, "to"), "to"),
+            subject=one_line(_text(fields, "subject", "")),
+            created=parse_stamp(_text(fields, "created")),
+            body=text[match.end() :].strip("\n"),
+            in_reply_to=one_line(_text(fields, "in-reply-to", "")),
+            about=_about(about) if about else None,
+            hops=hops,
+        )
+    except (NameRefused, StampRefused) as refused:
+        raise _bad(refused.text) from None
+
+
+def _about(data: dict[str, object]) -> About:
+    status = _text(data, "status")
+    if status not in FINAL + NOT_FINAL:
+        raise _bad(f"its status {one_line(status, 40)!r} is unknown")
+    merge = _text(data, "merge", "")
+    return About(
+        parse_branch(_text(data, "branch")),
+        parse_oid(_text(data, "head")),
+        status,
+        parse_oid(merge) if merge else None,
+        one_line(_text(data, "reason", ""), 500),
+    )
+
+
+def _text(data: dict[str, object], key: str, default: str | None = None) -> str:
+    value = data.get(key, default)
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if not isinstance(value, str):
+        raise _bad(f"{key} is missing or no text")
+    return value
+
+
+def _load(text: str) -> dict[str, object]:
+    import frontmatter
+    import yaml
+
+    try:
+        fields = frontmatter.loads(text).metadata
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError, AttributeError):
+        raise _bad("its frontmatter is no YAML") from None
+    return dict(fields)
+
+
+def _bad(reason: str) -> MessageRefused:
+    return MessageRefused(f"{FILE} cannot be read: {reason}", f"a message follows docs/protocol, {FORMAT}")
+
+
+# The commit that carries it.
+
+
+@dataclass(frozen=True)
+class Sealed:
+    """A message as git objects: exact commit bytes, its id, and the bytes of ``message.md``."""
+
+    id: Oid
+    commit: bytes
+    content: bytes
+
+
+def object_id(kind: str, data: bytes, algorithm: str = "sha1") -> Oid:
+    """The id git gives an object (gitformat-pack, "object IDs"); ``algorithm`` is the repository's."""
+    return Oid(hashlib.new(algorithm, f"{kind} {len(data)}\0".encode() + data, usedforsecurity=False).hexdigest())
+
+
+def tree_bytes(content: bytes, algorithm: str) -> bytes:
+    """The tree that holds ``message.md`` alone."""
+    return f"100644 {FILE}\0".encode() + bytes.fromhex(object_id("blob", content, algorithm))
+
+
+def seal(message: Message, author: tuple[str, str], algorithm: str = "sha1") -> Sealed:
+    """The unsigned commit of a message: deterministic bytes, ``+0000``, author = committer."""
+    content = format_message(message)
+    tree = object_id("tree", tree_bytes(content, algorithm), algorithm)
+    name, email = (re.sub(r"[<>\n\0]", "", part).strip() or "cn" for part in author)
+    who = f"{name} <{email}> {int(message.created.timestamp())} +0000"
+    commit = f"tree {tree}\nauthor {who}\ncommitter {who}\n\n{one_line(message.subject) or message.kind}\n".encode()
+    return Sealed(object_id("commit", commit, algorithm), commit, content)
+
+
+def notice_topic(topic: str) -> str:
+    """The topic of a notice about a branch, before it is made unique."""
+    return f"notice-{topic}"
+
+
+def own_topic(wish: str, taken: frozenset[str], message_id: Oid) -> Topic:
+    """A free topic of ours near ``wish``: altered, taken or used before gets ``-`` and 8 hex of the id."""
+    plain = re.sub(r"[^a-z0-9._-]+", "-", wish.lower()).strip("-.").replace("..", ".") or "message"
+    plain = plain[:-5] + "-lock" if plain.endswith(".lock") else plain
+    plain = plain[:90].rstrip("-.")
+    if plain == wish and plain not in taken:
+        return Topic(plain)
+    step = 8
+    while (topic := f"{plain[: 99 - step]}-{message_id[:step]}") in taken and step < len(message_id):
+        step += 8
+    return Topic(topic)

@@ -1,0 +1,153 @@
+"""The outbox: every outward effect as a file, until the remote has confirmed it (DESIGN 5).
+
+An entry either delivers a message branch or deletes a branch of ours. The exact commit
+bytes stand in the entry, so that a bare clone is enough to deliver, and so that
+delivering twice pushes the same id.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import assert_never
+
+from cn.core.errors import CnError
+from cn.core.message import object_id, tree_bytes
+from cn.core.names import Branch, HubPath, Name, NameRefused, Oid, parse_branch, parse_name, parse_oid, topic_of
+from cn.core.stamp import StampRefused, format_day, format_second, parse_stamp
+from cn.core.text import one_line
+
+OUTBOX = HubPath("threads/mail/outbox")
+SENT = HubPath("threads/mail/sent")
+FORMAT = "outbox/1"
+
+
+class OutboxRefused(CnError):
+    """A file in the outbox that cn did not write this way."""
+
+
+@dataclass(frozen=True)
+class Deliver:
+    """Push ``commit`` (its exact bytes) as ``branch`` for ``to``; never over another commit.
+
+    ``source`` and ``thread`` name the log row and the thread that the delivery belongs to,
+    both empty for mail that starts a conversation. ``about`` is the branch it answers.
+    """
+
+    id: Oid
+    to: Name
+    branch: Branch
+    kind: str
+    queued: datetime
+    subject: str
+    commit: bytes
+    content: bytes
+    thread: str = ""
+    source: str = ""
+    about: str = ""
+
+
+@dataclass(frozen=True)
+class Remove:
+    """Delete our ``branch`` at ``to``, only if it is still at ``tip``."""
+
+    to: Name
+    branch: Branch
+    tip: Oid
+    queued: datetime
+    reason: str
+    thread: str = ""
+    source: str = ""
+
+
+Entry = Deliver | Remove
+
+
+def entry_name(entry: Entry) -> str:
+    """The file name: day, peer and topic; deletions carry the tip, so a name means one effect."""
+    topic = re.sub(r"[^A-Za-z0-9._-]+", "-", topic_of(entry.branch))[:70]
+    day = format_day(entry.queued)
+    match entry:
+        case Deliver():
+            return f"{day}-{entry.to}-{topic}-{entry.id[:8]}.md"
+        case Remove():
+            return f"{day}-{entry.to}-{topic}-{entry.tip[:8]}-delete.md"
+        case _:
+            assert_never(entry)
+
+
+def outbox_path(entry: Entry) -> HubPath:
+    """Where it waits."""
+    return HubPath(f"{OUTBOX}/{entry_name(entry)}")
+
+
+def sent_path(entry: Entry) -> HubPath:
+    """Where it lies once confirmed."""
+    return HubPath(f"{SENT}/{entry_name(entry)}")
+
+
+def format_entry(entry: Entry) -> bytes:
+    """The file. Values are JSON strings; the message follows as it is."""
+    match entry:
+        case Deliver():
+            fields: Mapping[str, str] = {
+                "effect": "deliver",
+                "id": entry.id,
+                "to": entry.to,
+                "branch": entry.branch,
+                "kind": entry.kind,
+                "queued": format_second(entry.queued),
+                "subject": entry.subject,
+                "thread": entry.thread,
+                "source": entry.source,
+                "about": entry.about,
+                "commit": entry.commit.decode("utf-8", "surrogateescape"),
+            }
+            body = entry.content
+        case Remove():
+            fields = {
+                "effect": "delete",
+                "to": entry.to,
+                "branch": entry.branch,
+                "tip": entry.tip,
+                "queued": format_second(entry.queued),
+                "reason": one_line(entry.reason, 500),
+                "thread": entry.thread,
+                "source": entry.source,
+            }
+            body = b""
+        case _:
+            assert_never(entry)
+    lines = [f"{key}: {json.dumps(value)}" for key, value in fields.items() if value]
+    return "\n".join(["---", f"cn: {FORMAT}", *lines, "---", ""]).encode() + body
+
+
+def parse_entry(data: bytes, algorithm: str = "sha1") -> Entry:
+    """Read an outbox file; the bytes must give the id they claim."""
+    head, end, body = data.partition(b"\n---\n")
+    lines = head.decode("utf-8", "replace").split("\n")
+    if not end or lines[:2] != ["---", f"cn: {FORMAT}"]:
+        raise OutboxRefused("it is no outbox entry", "remove it; cn writes the outbox")
+    try:
+        fields = {key: str(json.loads(value)) for key, _, value in (line.partition(": ") for line in lines[2:])}
+        to, branch = parse_name(fields["to"], "peer"), parse_branch(fields["branch"])
+        queued = parse_stamp(fields["queued"])
+        thread, source = fields.get("thread", ""), fields.get("source", "")
+        if fields["effect"] == "delete":
+            return Remove(to, branch, parse_oid(fields["tip"]), queued, fields.get("reason", ""), thread, source)
+        if fields["effect"] != "deliver":
+            raise KeyError("effect")
+        commit = fields["commit"].encode("utf-8", "surrogateescape")
+        entry = Deliver(
+            parse_oid(fields["id"]), to, branch, fields["kind"], queued, fields.get("subject", ""), commit, body,
+            thread, source, fields.get("about", ""),
+        )  # fmt: skip
+    except (ValueError, KeyError, NameRefused, StampRefused) as error:
+        raise OutboxRefused(f"it is damaged ({error})", "restore it from history") from None
+    tree = object_id("tree", tree_bytes(body, algorithm), algorithm)
+    if object_id("commit", commit, algorithm) != entry.id or not commit.startswith(f"tree {tree}\n".encode()):
+        raise OutboxRefused("its bytes do not give its id", "restore it from history")
+    return entry

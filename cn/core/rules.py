@@ -1,0 +1,180 @@
+"""The rules cn enforces: pure functions of facts (DESIGN 9, seed 003 "Protocol Enforcement").
+
+Each returns a :class:`Refusal` that names the rule, the reason and the remedy, or None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from cn.core.config import HubConfig
+from cn.core.errors import Refusal
+from cn.core.names import Name, Oid, is_owned, is_protected
+from cn.core.text import one_line
+from cn.core.triage import Triage
+
+CREATOR_ONLY_DELETE = "creator-only-delete"
+MERGE_NEEDS_APPROVAL = "merge-needs-approval"
+REBASE_BEFORE_MERGE = "rebase-before-merge"
+NO_SELF_MERGE = "no-self-merge"
+VALID_ACTOR = "valid-actor"
+PROTECTED_PATHS = "protected-paths"
+CLEAN_MERGE = "clean-merge"
+KNOWN_PEER = "known-peer"
+VALID_NAME = "valid-name"
+SIGNATURE = "signature-policy"
+VALID_TRIAGE = "valid-triage"
+APPROVED = "APPROVED"
+
+
+@dataclass(frozen=True)
+class Person:
+    """Who authored or signed a commit, as git tells it."""
+
+    name: str
+    email: str
+
+
+@dataclass(frozen=True)
+class TreeChange:
+    """One path a merge would change. ``mode`` is the new mode, ``000000`` for a deletion."""
+
+    path: str
+    mode: str
+    old_mode: str = "000000"
+
+
+@dataclass(frozen=True)
+class MergeFacts:
+    """What was found out about merging ``head`` into main.
+
+    ``stale`` are paths main changed since the merge base (outside cn's folders), ``overlap``
+    paths that an earlier merge of this run touched too, ``conflicts`` paths that git could
+    not merge, ``dirty`` touched paths with local changes. ``changes`` is main..result.
+    ``people`` are authors and signers of the commits merged. ``commit`` is the prepared merge.
+    """
+
+    head: Oid
+    common: bool
+    stale: tuple[str, ...] = ()
+    overlap: tuple[str, ...] = ()
+    conflicts: tuple[str, ...] = ()
+    dirty: tuple[str, ...] = ()
+    changes: tuple[TreeChange, ...] = ()
+    people: tuple[Person, ...] = ()
+    merged_already: bool = False
+    commit: Oid | None = None
+
+
+def valid_actor(actor: Name, config: HubConfig) -> Refusal | None:
+    """Only the hub's agent and listed reviewers decide."""
+    if config.is_actor(actor):
+        return None
+    names = ", ".join([config.name, *(r.name for r in config.reviewers)])
+    return Refusal(VALID_ACTOR, f"{actor} may not decide here", f"actors of this hub: {names}")
+
+
+def approval(triage: Triage, head: Oid, explicit: bool) -> Refusal | None:
+    """An ``approval:`` line other than APPROVED refuses; the hub can require the line."""
+    if triage.approval == APPROVED or (not triage.approval and not explicit):
+        return None
+    said = f"approval says {one_line(triage.approval, 40)!r}" if triage.approval else "there is no approval line"
+    return Refusal(MERGE_NEEDS_APPROVAL, f"{said} for {head[:8]}", "write 'approval: APPROVED' when it is")
+
+
+def no_self_merge(
+    actor: Name, creator: Name, people: Sequence[Person], identities: Iterable[str]
+) -> Refusal | None:
+    """The actor neither made the branch nor authored or signed a commit of it.
+
+    ``identities`` are the names and emails the actor is known by; case is ignored.
+    """
+    if actor == creator:
+        return Refusal(NO_SELF_MERGE, f"{actor} made the branch", "somebody else must decide the merge")
+    known = {text.casefold() for text in identities if text}
+    for person in people:
+        if {person.name.casefold(), person.email.casefold()} & known:
+            return Refusal(
+                NO_SELF_MERGE,
+                f"{actor} is an author of the commits ({one_line(person.name)} <{one_line(person.email)}>)",
+                "somebody else must decide the merge",
+            )
+    return None
+
+
+def on_latest_main(facts: MergeFacts) -> Refusal | None:
+    """The branch contains main as it is; merges of the same run count only where they overlap."""
+    remedy = "rebase the branch on the latest main and push it again"
+    if not facts.common:
+        return Refusal(REBASE_BEFORE_MERGE, "it has no history in common with main", remedy, notify=True)
+    paths = facts.stale or facts.overlap
+    if paths:
+        why = f"main changed since: {_some(paths)}"
+        return Refusal(REBASE_BEFORE_MERGE, why, remedy, notify=True)
+    return None
+
+
+def no_protected_path(changes: Sequence[TreeChange]) -> Refusal | None:
+    """No protected file, nothing in cn's folders, no symlink, submodule, or attribute file."""
+    for change in changes:
+        what = ""
+        if is_protected(change.path):
+            what = "is protected"
+        elif is_owned(change.path):
+            what = "is one of cn's own"
+        elif "120000" in (change.mode, change.old_mode):
+            what = "is a symbolic link"
+        elif "160000" in (change.mode, change.old_mode):
+            what = "is a submodule"
+        if what:
+            return Refusal(
+                PROTECTED_PATHS,
+                f"{one_line(change.path)} {what}",
+                "leave it out of the branch; people change it by hand",
+                notify=True,
+            )
+    return None
+
+
+def clean(facts: MergeFacts) -> Refusal | None:
+    """No conflict, and no touched path with local changes."""
+    if facts.conflicts:
+        return Refusal(
+            CLEAN_MERGE, f"conflict in {_some(facts.conflicts)}", "rebase, resolve, push again", notify=True
+        )
+    if facts.dirty:
+        plural = "have" if len(facts.dirty) > 1 else "has"
+        return Refusal(
+            CLEAN_MERGE, f"your {_some(facts.dirty)} {plural} local changes", "commit or put them away first"
+        )
+    return None
+
+
+def proven_sender(signature: str, shared_mailbox: bool, trusted: bool) -> Refusal | None:
+    """In a mailbox that several peers can write, only a verified key proves the sender."""
+    if signature.startswith("verified") or not shared_mailbox or trusted:
+        return None
+    return Refusal(
+        SIGNATURE,
+        "several peers can write this mailbox and no pinned key proves the sender",
+        "pin the peer's key in state/peers.md, or set 'mailbox_trusted: true' in .cn/hub.yaml",
+    )
+
+
+def may_delete(prefix_is_ours: bool, known_tip: Oid | None, tip: Oid) -> Refusal | None:
+    """Only the creator deletes, and only the tip it knows."""
+    if not prefix_is_ours:
+        return Refusal(CREATOR_ONLY_DELETE, "another made this branch", "its creator deletes it")
+    if known_tip is not None and known_tip != tip:
+        return Refusal(
+            CREATOR_ONLY_DELETE,
+            f"it is at {tip[:8]}, we know {known_tip[:8]}",
+            "look at the branch; somebody pushed to it",
+        )
+    return None
+
+
+def _some(paths: Sequence[str], most: int = 3) -> str:
+    shown = ", ".join(one_line(p, 80) for p in paths[:most])
+    return shown if len(paths) <= most else f"{shown} and {len(paths) - most} more"

@@ -1,0 +1,169 @@
+"""The thread document: one markdown file per inbound branch (DESIGN 7, seed 003).
+
+The trust boundary runs through it. What a peer wrote stands behind ``"> "``; who sent
+which head is known from the ledger, never from the file.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+
+from cn.core.names import Branch, HubPath, Name, Oid, ThreadName
+from cn.core.stamp import format_stamp
+from cn.core.text import one_line, quote
+from cn.core.triage import Triage, TriageRefused, find_headings, format_triage, parse_triage
+
+INBOX = HubPath("threads/inbox")
+DONE = HubPath("threads/inbox/done")
+_HEAD = re.compile(r"\*\*Head:\*\*[ \t]*([0-9a-f]+)[ \t]*")
+_LAST_RULE = re.compile(r"\n---\s*\Z")
+
+
+@dataclass(frozen=True)
+class Header:
+    """What cn itself says of a thread. ``signature`` is ``verified SHA256:…``, ``unverified`` or ``bad``."""
+
+    peer: Name
+    topic: str
+    branch: Branch
+    received: datetime
+    head: Oid
+    signature: str
+    earlier: str = ""
+
+
+def inbox_path(name: ThreadName) -> HubPath:
+    """Where a pending thread lies."""
+    return HubPath(f"{INBOX}/{name}")
+
+
+def done_path(name: ThreadName) -> HubPath:
+    """Where a processed thread goes."""
+    return HubPath(f"{DONE}/{name}")
+
+
+def old_done_path(name: ThreadName) -> HubPath:
+    """Where a processed thread of an earlier quarter lies: ``done/YYYY/``."""
+    return HubPath(f"{DONE}/{name[:4]}/{name}")
+
+
+def format_thread(header: Header, content: str) -> str:
+    """A new thread; every line of ``content`` is quoted."""
+    lines = [
+        f"# {header.peer}/{one_line(header.topic)}",
+        "",
+        f"**From:** {header.peer}",
+        f"**Branch:** {one_line(header.branch)}",
+        f"**Received:** {format_stamp(header.received)}",
+        f"**Head:** {header.head}",
+        f"**Signature:** {header.signature}",
+    ]
+    if header.earlier:
+        lines.append(f"**Earlier:** {one_line(header.earlier)}")
+    return "\n".join([*lines, "", "---", "", quote(content)]) + "\n"
+
+
+def read_text(data: bytes) -> str:
+    """The text of a thread file: UTF-8, one byte order mark dropped, CRLF as LF."""
+    try:
+        text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8")
+    except UnicodeDecodeError:
+        raise TriageRefused("the file is not UTF-8 text", "save it as UTF-8") from None
+    return text.replace("\r\n", "\n")
+
+
+def peer_block(committed: str) -> list[str]:
+    """The quoted lines of the peer, as cn wrote them: the first run of ``>`` lines."""
+    lines = committed.split("\n")
+    start = next((i for i, line in enumerate(lines) if line.startswith(">")), len(lines))
+    end = next((i for i in range(start, len(lines)) if not lines[i].startswith(">")), len(lines))
+    return lines[start:end]
+
+
+def _block_end(lines: list[str], block: list[str]) -> int | None:
+    """Where the peer's block ends in the working copy; None if it was edited."""
+    size = len(block)
+    for start in range(len(lines) - size + 1):
+        if lines[start] == block[0] and lines[start : start + size] == block:
+            return start + size
+    return None
+
+
+def seen_head(text: str) -> str:
+    """The ``Head:`` an actor had before the eyes; empty when there is none."""
+    for line in text.split("\n"):
+        if line.startswith(">"):
+            break
+        match = _HEAD.fullmatch(line)
+        if match:
+            return match[1]
+    return ""
+
+
+def read_decision(working: str, committed: str) -> Triage | None:
+    """The Triage of a thread, or None while it is pending.
+
+    ``committed`` is the version in main, from which the peer's text is known. Raises
+    :class:`TriageRefused` for sections that must not decide.
+    """
+    lines = working.split("\n")
+    headings = find_headings(lines)
+    if not headings:
+        return None
+    if len(headings) > 1:
+        raise TriageRefused("there are two ## Triage sections", "keep one, the last thing in the file")
+    heading = headings[0]
+    block = peer_block(committed)
+    end = _block_end(lines, block) if block else 0
+    later = any(line.startswith(">") for line in lines[heading:])
+    if (end is not None and heading < end) or (end is None and later):
+        raise TriageRefused("## Triage stands before the peer's text", "move it to the end of the file")
+    plain = [re.sub(r"^> ?", "", line) for line in block]
+    return parse_triage(lines, heading, plain)
+
+
+def _cut(text: str) -> tuple[str, str]:
+    """The text before its Triage section, and that section."""
+    lines = text.split("\n")
+    headings = find_headings(lines)
+    if not headings:
+        return text, ""
+    return "\n".join(lines[: headings[0]]), "\n".join(lines[headings[0] :])
+
+
+def _trimmed(text: str) -> str:
+    return _LAST_RULE.sub("", text.rstrip()).rstrip()
+
+
+def set_triage(text: str, triage: Triage) -> str:
+    """The thread with this section; one that is not yet processed is replaced."""
+    before, _ = _cut(text)
+    return f"{_trimmed(before)}\n\n---\n\n{format_triage(triage)}"
+
+
+def mark_triage(text: str, heading: str, line: str) -> str:
+    """The thread with its Triage kept as history under ``## heading``, so it decides no more."""
+    before, section = _cut(text)
+    kept = "\n".join(section.split("\n")[1:]).strip("\n")
+    return f"{_trimmed(before)}\n\n---\n\n## {heading}\n\n{line}\n\n{kept}\n"
+
+
+def refresh(text: str, fresh: str, reason: str) -> str:
+    """A thread whose branch moved: ``fresh`` header and quotation, notes kept, a Triage void."""
+    before, section = _cut(text)
+    end = _block_end(before.split("\n"), block) if (block := peer_block(before)) else None
+    notes = "" if end is None else "\n".join(before.split("\n")[end:])
+    parts = [fresh.rstrip()]
+    if _trimmed("\n" + notes).strip():
+        parts.append(_trimmed("\n" + notes).strip())
+    if section:
+        quoted = quote("\n".join(section.split("\n")[1:]).strip("\n"))
+        parts.append(f"---\n\n## Void triage\n\n{reason}\n\n{quoted}")
+    return "\n\n".join(parts) + "\n"
+
+
+def append_section(text: str, heading: str, lines: list[str]) -> str:
+    """The thread with one more section of cn's at its end."""
+    return "\n".join([text.rstrip(), "", f"## {heading}", "", *lines]) + "\n"

@@ -1,0 +1,222 @@
+"""The typed decision and the ``## Triage`` section that carries it (seed 003, DESIGN 7, 8).
+
+``decision := delete:<reason> | defer:<reason> | delegate:<actor> | do:merge |
+do:reply:<branch> | do:custom:<description>``. If it is not in the type, it cannot be
+decided.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from typing import assert_never
+
+from cn.core.errors import CnError
+from cn.core.names import Name, NameRefused, Topic, parse_name, parse_topic
+from cn.core.stamp import StampRefused, format_stamp, parse_stamp
+from cn.core.text import one_line, visible
+
+VOCABULARY = (
+    "delete:<reason>, defer:<reason>, delegate:<actor>, do:merge, do:reply:<branch> or do:custom:<description>"
+)
+
+
+class TriageRefused(CnError):
+    """A Triage section that decides nothing: malformed, doubled, or misplaced."""
+
+
+@dataclass(frozen=True)
+class Delete:
+    """Discard the thread."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Defer:
+    """Keep it for later."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Delegate:
+    """Hand it to a peer, or assign it to a reviewer."""
+
+    actor: Name
+
+
+@dataclass(frozen=True)
+class Merge:
+    """Merge the branch into main."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """Answer with a message on the branch ``<us>/<topic>``."""
+
+    topic: Topic
+
+
+@dataclass(frozen=True)
+class Custom:
+    """Open a managed concern."""
+
+    description: str
+
+
+Decision = Delete | Defer | Delegate | Merge | Reply | Custom
+
+
+@dataclass(frozen=True)
+class Triage:
+    """A complete section. ``until`` and ``approval`` are as written, empty when absent."""
+
+    decision: Decision
+    actor: Name
+    at: datetime
+    body: str = ""
+    until: str = ""
+    approval: str = ""
+
+
+def parse_decision(text: str) -> Decision:
+    """Read one decision; raises :class:`TriageRefused` for anything outside the type."""
+    verb, colon, payload = text.strip().partition(":")
+    payload = payload.strip()
+    if (verb, colon, payload) == ("do", ":", "merge"):
+        return Merge()
+    if verb == "do" and payload.partition(":")[0] in ("reply", "custom"):
+        verb, _, payload = payload.partition(":")
+        payload = payload.strip()
+    elif verb in ("reply", "custom"):
+        raise _not_in_type(text)
+    if verb not in ("delete", "defer", "delegate", "reply", "custom"):
+        raise _not_in_type(text)
+    if not payload:
+        raise TriageRefused(f"decision {one_line(text, 60)!r} lacks its payload", f"write {VOCABULARY}")
+    if visible(payload) != payload or "\n" in payload:
+        raise TriageRefused("the decision holds control or hidden characters", "write it as plain text")
+    try:
+        match verb:
+            case "delete":
+                return Delete(payload)
+            case "defer":
+                return Defer(payload)
+            case "delegate":
+                return Delegate(parse_name(payload, "actor"))
+            case "reply":
+                return Reply(parse_topic(payload))
+            case _:
+                return Custom(payload)
+    except NameRefused as refused:
+        raise TriageRefused(refused.text, refused.hint) from None
+
+
+def _not_in_type(text: str) -> TriageRefused:
+    return TriageRefused(f"{one_line(text, 60)!r} is not a decision", f"write {VOCABULARY}")
+
+
+def format_decision(decision: Decision) -> str:
+    """The inverse of :func:`parse_decision`."""
+    match decision:
+        case Delete(reason):
+            return f"delete:{reason}"
+        case Defer(reason):
+            return f"defer:{reason}"
+        case Delegate(actor):
+            return f"delegate:{actor}"
+        case Merge():
+            return "do:merge"
+        case Reply(topic):
+            return f"do:reply:{topic}"
+        case Custom(description):
+            return f"do:custom:{description}"
+        case _:
+            assert_never(decision)
+
+
+def format_triage(triage: Triage) -> str:
+    """The section as it stands in a thread, from its heading to the end of the file."""
+    fields = {
+        "decision": format_decision(triage.decision),
+        "actor": triage.actor,
+        "timestamp": format_stamp(triage.at),
+        "until": triage.until,
+        "approval": triage.approval,
+    }
+    lines = ["## Triage", "", *(f"{key}: {value}" for key, value in fields.items() if value)]
+    body = triage.body.strip("\n")
+    return "\n".join([*lines, "", body] if body else lines) + "\n"
+
+
+_HEADING = re.compile(r" {0,3}##[ \t]+Triage[ \t]*#*[ \t]*")
+_FIELD = re.compile(r"[ \t]*(decision|actor|timestamp|until|approval)[ \t]*:[ \t]*(.*?)[ \t]*", re.I)
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+
+
+def find_headings(lines: list[str]) -> list[int]:
+    """Indices of unquoted ``## Triage`` lines outside code fences and HTML comments."""
+    found: list[int] = []
+    fence = ""
+    comment = False
+    for index, line in enumerate(lines):
+        if comment:
+            comment = "-->" not in line
+            continue
+        mark = _FENCE.match(line)
+        if fence:
+            rest = line.strip()
+            if mark and mark[1][0] == fence[0] and len(mark[1]) >= len(fence) and not rest.strip(fence[0]):
+                fence = ""
+            continue
+        if mark:
+            fence = mark[1]
+        elif _HEADING.fullmatch(line):
+            found.append(index)
+        elif not line.startswith(">"):
+            opened = line.rfind("<!--")
+            comment = opened >= 0 and "-->" not in line[opened:]
+    return found
+
+
+def parse_triage(lines: list[str], heading: int, peer_lines: list[str]) -> Triage:
+    """Read the section that starts at ``lines[heading]`` and runs to the end.
+
+    ``peer_lines`` is the peer's text without its quotation marks: a section whose three
+    deciding fields all stand there verbatim is the peer's, not an actor's.
+    """
+    fields: dict[str, str] = {}
+    raw: list[str] = []
+    index = heading + 1
+    while index < len(lines):
+        line = lines[index]
+        field = _FIELD.fullmatch(line)
+        if field:
+            key = field[1].lower()
+            if key in fields:
+                raise TriageRefused(f"the Triage section gives {key} twice", "keep one")
+            fields[key] = field[2]
+            raw.append(line.strip())
+        elif line.strip():
+            break
+        index += 1
+    missing = [key for key in ("decision", "actor", "timestamp") if not fields.get(key)]
+    if missing:
+        raise TriageRefused(
+            f"the Triage section lacks {' and '.join(missing)}", "give decision, actor and timestamp, a line each"
+        )
+    theirs = {line.strip() for line in peer_lines}
+    if all(line in theirs for line in raw):
+        raise TriageRefused(
+            "the Triage section stands word for word in what the peer wrote", "decide in your own words"
+        )
+    try:
+        actor = parse_name(fields["actor"], "actor")
+        at = parse_stamp(fields["timestamp"])
+    except (NameRefused, StampRefused) as refused:
+        raise TriageRefused(refused.text, refused.hint) from None
+    body = "\n".join(lines[index:]).strip("\n")
+    decision = parse_decision(fields["decision"])
+    return Triage(decision, actor, at, body, fields.get("until", ""), fields.get("approval", ""))

@@ -1,0 +1,141 @@
+"""Reading and writing many git objects with few processes (git-cat-file(1) "BATCH OUTPUT")."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from cn.core.names import Oid, parse_oid
+from cn.shell.git import Git
+
+_PACK_TYPES = {"commit": 1, "tree": 2, "blob": 3}
+
+
+@dataclass(frozen=True)
+class TreeEntry:
+    """One entry of a tree; ``path`` is relative to the tree that was listed."""
+
+    mode: str
+    kind: str
+    oid: Oid
+    path: str
+
+
+@dataclass(frozen=True)
+class Info:
+    """What ``cat-file --batch-check`` says of an object: id, type, size in bytes."""
+
+    oid: Oid
+    kind: str
+    size: int
+
+
+def algorithm(git: Git) -> str:
+    """``sha1`` or ``sha256``: the repository's object format."""
+    return git.run("rev-parse", "--show-object-format").text
+
+
+def resolve(git: Git, name: str) -> Oid | None:
+    """The commit a ref or name stands for, or None."""
+    done = git.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}", check=False)
+    return parse_oid(done.text) if done.ok else None
+
+
+def list_refs(git: Git, *prefixes: str) -> dict[str, Oid]:
+    """All refs below the prefixes, in one process. Names that are no UTF-8 hold surrogates."""
+    out = git.run("for-each-ref", "--format=%(objectname) %(refname)", *prefixes).out
+    lines = out.decode("utf-8", "surrogateescape").split("\n")
+    return {name: Oid(oid) for oid, _, name in (line.partition(" ") for line in lines if line)}
+
+
+def list_tree(git: Git, treeish: str, path: str = "", *, recursive: bool = False) -> list[TreeEntry]:
+    """The entries of ``treeish`` (below ``path``); nothing there is an empty list."""
+    flags = ["-r"] if recursive else []
+    target = f"{treeish}:{path}" if path else treeish
+    done = git.run("ls-tree", "-z", *flags, "--end-of-options", target, check=False)
+    if not done.ok:
+        return []
+    entries = []
+    for line in done.fields:
+        meta, _, name = line.partition("\t")
+        mode, kind, oid = meta.split()
+        entries.append(TreeEntry(mode, kind, Oid(oid), name))
+    return entries
+
+
+def read_info(git: Git, names: Sequence[str]) -> list[Info | None]:
+    """Type and size of each named object, None for what is missing."""
+    if not names:
+        return []
+    out = git.run("cat-file", "--batch-check", "--buffer", stdin=_stdin(names)).lines
+    found: list[Info | None] = []
+    for line in out:
+        words = line.split(" ")
+        known = len(words) == 3 and words[1] in ("commit", "tree", "blob", "tag")
+        found.append(Info(Oid(words[0]), words[1], int(words[2])) if known else None)
+    return found
+
+
+def read_objects(git: Git, names: Sequence[str]) -> list[bytes | None]:
+    """The content of each named object (an id, or ``REV:path``), None for what is missing."""
+    if not names:
+        return []
+    out = git.run("cat-file", "--batch", "--buffer", stdin=_stdin(names)).out
+    found: list[bytes | None] = []
+    at = 0
+    for _ in names:
+        end = out.index(b"\n", at)
+        words = out[at:end].split(b" ")
+        at = end + 1
+        if len(words) == 3 and words[1] in (b"commit", b"tree", b"blob", b"tag"):
+            size = int(words[2])
+            found.append(out[at : at + size])
+            at += size + 1
+        else:
+            found.append(None)
+    return found
+
+
+def read_object(git: Git, name: str) -> bytes | None:
+    """The content of one object, None when it is missing."""
+    return read_objects(git, [name])[0]
+
+
+def _stdin(names: Iterable[str]) -> bytes:
+    lines = [name.encode("utf-8", "surrogateescape") for name in names]
+    assert not any(b"\n" in line for line in lines), "an object name cannot hold a line feed"
+    return b"".join(line + b"\n" for line in lines)
+
+
+def write_objects(git: Git, objects: Sequence[tuple[str, bytes]]) -> None:
+    """Store (type, bytes) pairs with one ``git unpack-objects`` (gitformat-pack(5)).
+
+    Exact bytes, any number, one process; objects that exist already are left alone.
+    """
+    if not objects:
+        return
+    checksum = hashlib.new(algorithm(git), usedforsecurity=False)
+    parts = [struct.pack(">4sII", b"PACK", 2, len(objects))]
+    for kind, data in objects:
+        size, head = len(data) >> 4, bytearray([_PACK_TYPES[kind] << 4 | len(data) & 15])
+        while size:
+            head[-1] |= 0x80
+            head.append(size & 0x7F)
+            size >>= 7
+        parts += [bytes(head), zlib.compress(data)]
+    for part in parts:
+        checksum.update(part)
+    git.run("unpack-objects", "-q", stdin=b"".join([*parts, checksum.digest()]))
+
+
+def update_refs(git: Git, updates: Iterable[tuple[str, Oid | None]]) -> None:
+    """Set (or, with None, delete) refs under ``refs/cn/`` in one process; order is kept."""
+    lines = []
+    for ref, new in updates:
+        assert ref.startswith("refs/cn/"), ref
+        lines.append(f"update {ref}\0{new}\0\0" if new else f"delete {ref}\0\0")
+    if lines:
+        git.run("update-ref", "-z", "--stdin", stdin="".join(lines).encode("utf-8", "surrogateescape"))

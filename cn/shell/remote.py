@@ -1,0 +1,147 @@
+"""Talking to remotes: what is there, bring it here, push and delete with leases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from cn.core.names import Oid, Url
+from cn.shell.git import Done, Git, Job, transport_options
+
+HEADS = "refs/heads/"
+Listing = dict[str, Oid]
+"""Branch names without ``refs/heads/``, with their tips. No UTF-8: surrogates."""
+_FETCH = (
+    "fetch",
+    "--quiet",
+    "--no-tags",
+    "--no-write-fetch-head",
+    "--no-auto-maintenance",
+    "--no-recurse-submodules",
+    "--no-show-forced-updates",
+    "--refmap=",
+    "--stdin",
+)
+
+
+class Result(Enum):
+    """What became of one ref of a push."""
+
+    DONE = "done"
+    REJECTED = "rejected"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class RefResult:
+    """The outcome for one ref, with the remote's reason when it was not done."""
+
+    result: Result
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Push:
+    """One ref to push: ``new`` (None deletes), only if the remote has ``expected`` (None: absent)."""
+
+    branch: str
+    new: Oid | None
+    expected: Oid | None
+
+
+def list_remotes(
+    git: Git,
+    urls: Mapping[str, str],
+    seconds: float,
+    on_done: Callable[[str], None] | None = None,
+) -> dict[str, Listing | str]:
+    """``ls-remote --heads`` of many at once: key → listing, or the reason it failed."""
+    jobs = [Job(key, ("ls-remote", "--quiet", "--heads", "--", url), seconds=seconds) for key, url in urls.items()]
+    answers = git.run_many(jobs, width=12, on_done=(lambda job, _: on_done(job.key)) if on_done else None)
+    return {job.key: _listing(done) if done.ok else done.reason for job, done in zip(jobs, answers, strict=True)}
+
+
+def _listing(done: Done) -> Listing:
+    found: Listing = {}
+    for line in done.out.decode("utf-8", "surrogateescape").split("\n"):
+        oid, _, ref = line.partition("\t")
+        if ref.startswith(HEADS):
+            found[ref.removeprefix(HEADS)] = Oid(oid)
+    return found
+
+
+def fetch_many(
+    git: Git,
+    wanted: Mapping[str, tuple[str, Sequence[str]]],
+    seconds: float,
+    on_done: Callable[[str], None] | None = None,
+) -> dict[str, str]:
+    """Bring the objects of (url, branches) per key; no ref is written. Key → reason of failure."""
+    jobs = [
+        Job(
+            key,
+            (*_FETCH, "--", url),
+            b"".join(f"{HEADS}{b}\n".encode("utf-8", "surrogateescape") for b in branches),
+            seconds,
+        )
+        for key, (url, branches) in wanted.items()
+        if branches
+    ]
+    answers = git.run_many(jobs, width=12, on_done=(lambda job, _: on_done(job.key)) if on_done else None)
+    return {job.key: done.reason for job, done in zip(jobs, answers, strict=True) if not done.ok}
+
+
+def push_many(
+    git: Git, pushes: Mapping[str, tuple[str, Sequence[Push]]], seconds: float
+) -> dict[str, dict[str, RefResult]]:
+    """Push refs to many remotes at once, one process each; key → branch → outcome.
+
+    Every ref has its own lease, so one stale ref does not fail the rest. A ref that the
+    remote did not answer for is UNKNOWN: ask, never repeat blindly.
+    """
+    jobs = []
+    for key, (url, refs) in pushes.items():
+        leases = [f"--force-with-lease={HEADS}{p.branch}:{p.expected or ''}" for p in refs]
+        specs = [f"{p.new or ''}:{HEADS}{p.branch}" for p in refs]
+        options = ("--porcelain", "--no-verify", "--no-signed", *transport_options(url), *leases)
+        jobs.append(Job(key, ("push", *options, "--", url, *specs), seconds=seconds))
+    answers = git.run_many(jobs, width=12)
+    outcome: dict[str, dict[str, RefResult]] = {}
+    for job, done in zip(jobs, answers, strict=True):
+        refs = pushes[job.key][1]
+        told = _porcelain(done)
+        missing = RefResult(Result.UNKNOWN, done.reason)
+        outcome[job.key] = {p.branch: told.get(p.branch, missing) for p in refs}
+    return outcome
+
+
+def _porcelain(done: Done) -> dict[str, RefResult]:
+    """Per-ref lines of ``git push --porcelain``: flag, ``from:to``, summary (git-push(1) "OUTPUT")."""
+    told: dict[str, RefResult] = {}
+    for line in done.out.decode("utf-8", "surrogateescape").split("\n"):
+        parts = line.split("\t")
+        if len(parts) < 3 or len(parts[0]) != 1:
+            continue
+        ref = parts[1].rpartition(":")[2]
+        if not ref.startswith(HEADS):
+            continue
+        branch = ref.removeprefix(HEADS)
+        if parts[0] != "!":
+            told[branch] = RefResult(Result.DONE)
+        elif "[remote failure]" in parts[2] or "failed to report" in parts[2]:
+            told[branch] = RefResult(Result.UNKNOWN, parts[2])
+        else:
+            told[branch] = RefResult(Result.REJECTED, parts[2])
+    return told
+
+
+def main_of(listing: Listing) -> str | None:
+    """The branch that is most likely a peer's main."""
+    return next((b for b in ("main", "master") if b in listing), None)
+
+
+def remote_url(git: Git, name: str) -> Url | None:
+    """The URL of a configured remote, or None."""
+    done = git.run("config", "--get", f"remote.{name}.url", check=False)
+    return Url(done.text) if done.ok else None

@@ -1,0 +1,61 @@
+"""Signature checks with git's own SSH signing (git-verify-commit(1), ssh-keygen(1) "ALLOWED SIGNERS")."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cn.core.names import Oid
+from cn.shell.git import Git
+
+_FORMAT = "--format=%H%x00%G?%x00%GF%x00%GS%x00%an%x00%ae"
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What git says of one commit.
+
+    ``good`` means: signed by a key of the given list. ``present`` tells that there is some
+    signature. ``signer`` is the name under which the key was listed.
+    """
+
+    commit: Oid
+    good: bool
+    present: bool
+    fingerprint: str
+    signer: str
+    author: str
+    email: str
+
+    @property
+    def word(self) -> str:
+        """The ``Signature:`` of a thread, where no key is pinned: nothing is proven."""
+        return f"verified {self.fingerprint}" if self.good else "unverified"
+
+
+def read_signatures(
+    git: Git, commits: Sequence[str], keys: Mapping[str, str], *, walk: bool = False
+) -> list[Signature]:
+    """Check ``commits`` against ``keys`` (name → ``TYPE BASE64``) in one git process.
+
+    With ``walk`` the arguments are revision ranges. Unsigned commits cost nothing more;
+    each signed one is checked by ssh-keygen.
+    """
+    with tempfile.TemporaryDirectory(prefix="cn-") as scratch:
+        signers = Path(scratch) / "allowed_signers"
+        signers.write_text("".join(f'{name} namespaces="git" {key}\n' for name, key in keys.items()))
+        hardened = git.with_settings({"gpg.ssh.allowedSignersFile": str(signers), "gpg.format": "ssh"})
+        flags = () if walk else ("--no-walk=unsorted",)
+        done = hardened.run(
+            "log", *flags, "-z", _FORMAT, "--no-color", "--stdin", stdin="\n".join(commits).encode() + b"\n"
+        )
+    rows = done.out.decode("utf-8", "replace").split("\0")
+    found = []
+    for i in range(0, len(rows) - 5, 6):
+        commit, mark, fingerprint, signer, author, email = rows[i : i + 6]
+        found.append(
+            Signature(Oid(commit.strip()), mark == "G" and bool(signer), mark != "N", fingerprint, signer, author, email)
+        )
+    return found
