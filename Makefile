@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: test lint types unit demo clean
+.PHONY: test lint types unit full demo clean
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -23,6 +23,10 @@ types: $(STAMP)
 
 unit: $(STAMP)
 	$(BIN)/pytest -n 2
+
+# The long harnesses (kills at every instant, floods): minutes each.
+full: $(STAMP)
+	$(BIN)/pytest -n 2 -m full
 
 demo: $(STAMP)
 	$(BIN)/python demo/demo.py

@@ -80,9 +80,17 @@ _LIMITS = {
     "fetch_bytes": _int(1 << 16, 1 << 40),
     "hops": _int(0, 100),
 }
-_KEYS = {"name", "main", "interface", "reviewers", "mailbox", "mailbox_trusted", "local", "merge", "limits"} | set(
-    _NUMBERS
-)
+_KEYS = {
+    "name",
+    "main",
+    "interface",
+    "reviewers",
+    "mailbox",
+    "mailbox_trusted",
+    "local",
+    "merge",
+    "limits",
+} | set(_NUMBERS)
 
 
 def load_yaml(text: str, path: str) -> Any:
@@ -226,7 +234,11 @@ class _At:
     def number(self, data: Mapping[str, object], key: str, bounds: tuple[type, float, float]) -> Any:
         kind, low, high = bounds
         value = data[key]
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or (kind is int and value != int(value)):
+        if (
+            isinstance(value, bool)
+            or not isinstance(value, (int, float))
+            or (kind is int and value != int(value))
+        ):
             raise self(key, f"{key} must be a number")
         if not low <= value <= high:
             raise self(key, f"{key} must lie between {low} and {high}")

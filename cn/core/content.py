@@ -103,7 +103,9 @@ def format_message_content(message: Message, attachments: list[str], limit: int)
     if message.in_reply_to:
         lines.append(f"in reply to {one_line(message.in_reply_to)}")
     if message.about:
-        lines.append(f"about {one_line(message.about.branch)} at {message.about.head[:10]}: {message.about.status}")
+        lines.append(
+            f"about {one_line(message.about.branch)} at {message.about.head[:10]}: {message.about.status}"
+        )
     if message.body:
         lines += ["", message.body]
     if attachments:

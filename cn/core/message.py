@@ -186,7 +186,9 @@ class Sealed:
 
 def object_id(kind: str, data: bytes, algorithm: str = "sha1") -> Oid:
     """The id git gives an object (gitformat-pack, "object IDs"); ``algorithm`` is the repository's."""
-    return Oid(hashlib.new(algorithm, f"{kind} {len(data)}\0".encode() + data, usedforsecurity=False).hexdigest())
+    return Oid(
+        hashlib.new(algorithm, f"{kind} {len(data)}\0".encode() + data, usedforsecurity=False).hexdigest()
+    )
 
 
 def tree_bytes(content: bytes, algorithm: str) -> bytes:

@@ -148,7 +148,7 @@ def parse_thread_name(text: str) -> ThreadName:
     """A thread's file name; ``.md`` may be left out, a leading folder of the inbox too."""
     base = text.removeprefix("threads/inbox/").removeprefix("done/")
     base = base if base.endswith(".md") else base + ".md"
-    if "/" in base or base.startswith((".", "-")) or visible(base) != base:
+    if "/" in base or base.startswith((".", "-")) or visible(base) != base or set(base) & {"\n", "\t"}:
         raise _refuse("thread", text, "see 'cn inbox' for the names")
     return ThreadName(base)
 
@@ -189,7 +189,7 @@ _FORBIDDEN_NAMES = frozenset({".gitattributes", ".gitignore", ".gitmodules"})
 
 def is_protected(path: str) -> bool:
     """Is it a file that only people change, in any spelling a file system may equate?"""
-    key = fold(path)
+    key = _stored(path)
     return (
         key in _PROTECTED
         or key == ".cn"
@@ -200,4 +200,9 @@ def is_protected(path: str) -> bool:
 
 def is_owned(path: str) -> bool:
     """Does it lie in cn's own folders ``threads/ logs/ state/``?"""
-    return fold(path).split("/", 1)[0] in _OWNED
+    return _stored(path).split("/", 1)[0] in _OWNED
+
+
+def _stored(path: str) -> str:
+    """:func:`fold`, without the format characters that HFS+ ignores in names."""
+    return fold("".join(c for c in path if unicodedata.category(c) != "Cf"))

@@ -16,7 +16,17 @@ from typing import assert_never
 
 from cn.core.errors import CnError
 from cn.core.message import object_id, tree_bytes
-from cn.core.names import Branch, HubPath, Name, NameRefused, Oid, parse_branch, parse_name, parse_oid, topic_of
+from cn.core.names import (
+    Branch,
+    HubPath,
+    Name,
+    NameRefused,
+    Oid,
+    parse_branch,
+    parse_name,
+    parse_oid,
+    topic_of,
+)
 from cn.core.stamp import StampRefused, format_day, format_second, parse_stamp
 from cn.core.text import one_line
 
@@ -132,12 +142,16 @@ def parse_entry(data: bytes, algorithm: str = "sha1") -> Entry:
     if not end or lines[:2] != ["---", f"cn: {FORMAT}"]:
         raise OutboxRefused("it is no outbox entry", "remove it; cn writes the outbox")
     try:
-        fields = {key: str(json.loads(value)) for key, _, value in (line.partition(": ") for line in lines[2:])}
+        fields = {
+            key: str(json.loads(value)) for key, _, value in (line.partition(": ") for line in lines[2:])
+        }
         to, branch = parse_name(fields["to"], "peer"), parse_branch(fields["branch"])
         queued = parse_stamp(fields["queued"])
         thread, source = fields.get("thread", ""), fields.get("source", "")
         if fields["effect"] == "delete":
-            return Remove(to, branch, parse_oid(fields["tip"]), queued, fields.get("reason", ""), thread, source)
+            return Remove(
+                to, branch, parse_oid(fields["tip"]), queued, fields.get("reason", ""), thread, source
+            )
         if fields["effect"] != "deliver":
             raise KeyError("effect")
         commit = fields["commit"].encode("utf-8", "surrogateescape")

@@ -39,7 +39,11 @@ class Peer:
 def parse_key(text: str) -> str:
     """An SSH public key as ``TYPE BASE64``; a trailing comment is dropped (sshd(8))."""
     words = text.split()
-    if len(words) < 2 or not words[0].startswith(_KEY_TYPES) or not re.fullmatch(r"[A-Za-z0-9+/]+=*", words[1]):
+    if (
+        len(words) < 2
+        or not words[0].startswith(_KEY_TYPES)
+        or not re.fullmatch(r"[A-Za-z0-9+/]+=*", words[1])
+    ):
         raise NameRefused(
             "the key is no SSH public key", "give the text of a .pub file, such as 'ssh-ed25519 AAAA…'"
         )
@@ -64,7 +68,9 @@ def parse_peers(text: str) -> tuple[Peer, ...]:
     if data is None:
         return ()
     if not isinstance(data, list):
-        raise ConfigError(f"{PATH}:{offset + 1}: the YAML block is no list", "start each peer with '- name: …'")
+        raise ConfigError(
+            f"{PATH}:{offset + 1}: the YAML block is no list", "start each peer with '- name: …'"
+        )
     starts = _item_lines(block[1], offset)
     peers = tuple(_peer(item, line) for item, line in zip(data, starts, strict=True))
     seen: set[str] = set()

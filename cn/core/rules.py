@@ -79,7 +79,9 @@ def approval(triage: Triage, head: Oid, explicit: bool) -> Refusal | None:
     """An ``approval:`` line other than APPROVED refuses; the hub can require the line."""
     if triage.approval == APPROVED or (not triage.approval and not explicit):
         return None
-    said = f"approval says {one_line(triage.approval, 40)!r}" if triage.approval else "there is no approval line"
+    said = (
+        f"approval says {one_line(triage.approval, 40)!r}" if triage.approval else "there is no approval line"
+    )
     return Refusal(MERGE_NEEDS_APPROVAL, f"{said} for {head[:8]}", "write 'approval: APPROVED' when it is")
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from cn.core.errors import CnError
 
-_SPAN = re.compile(r"(\d{1,5})\s*([mhd])")
+_SPAN = re.compile(r"([0-9]{1,5})\s*([mhd])")
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
 
@@ -17,17 +17,17 @@ class StampRefused(CnError):
 
 def format_stamp(at: datetime) -> str:
     """``2026-02-05T14:00Z``, the form of seed 003."""
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%MZ")
+    return at.astimezone(UTC).isoformat(timespec="minutes").removesuffix("+00:00") + "Z"
 
 
 def format_second(at: datetime) -> str:
     """``2026-02-05T14:00:07Z``, for ledger and machine log."""
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return at.astimezone(UTC).isoformat(timespec="seconds").removesuffix("+00:00") + "Z"
 
 
 def format_day(at: datetime) -> str:
     """``20260205``, for file names."""
-    return at.astimezone(UTC).strftime("%Y%m%d")
+    return at.astimezone(UTC).date().isoformat().replace("-", "")
 
 
 def parse_stamp(text: str) -> datetime:

@@ -9,8 +9,13 @@ from __future__ import annotations
 import re
 import unicodedata
 
-_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
+_CREDENTIALS = re.compile(r"(?<=://)[^/\s]+@")
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
+_BLANK = re.compile(
+    r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u3164\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]"
+)
+"""Letters and marks that show nothing (Unicode, Default_Ignorable_Code_Point), but for
+the variation selectors U+FE00 to U+FE0F, which emoji need."""
 
 
 def split_lines(text: str) -> list[str]:
@@ -19,15 +24,19 @@ def split_lines(text: str) -> list[str]:
 
 
 def visible(text: str) -> str:
-    """Show control, format, bidirectional and surrogate characters as ``<U+202E>``.
+    """Show control, format, bidirectional, surrogate and blank characters as ``<U+202E>``.
 
     Tab and the line feed are kept. Plain ASCII text comes back as it is.
     """
     if text.isascii() and text.isprintable():
         return text
-    return "".join(
-        f"<U+{ord(c):04X}>" if c not in "\n\t" and unicodedata.category(c) in _HIDDEN else c for c in text
-    )
+    return "".join(f"<U+{ord(c):04X}>" if _hides(c) else c for c in text)
+
+
+def _hides(char: str) -> bool:
+    if char in "\n\t":
+        return False
+    return unicodedata.category(char) in _HIDDEN or _BLANK.match(char) is not None
 
 
 def quote(text: str) -> str:

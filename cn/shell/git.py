@@ -24,16 +24,19 @@ from typing import IO
 
 from cn.core.errors import CnError
 from cn.core.names import is_local
-from cn.core.text import decode, redact
+from cn.core.text import decode, one_line, redact
 
 TRANSPORTS = ("file", "git", "http", "https", "ssh")
+_COLOURED = ("ui", "advice", "branch", "diff", "grep", "push", "remote", "showBranch", "status", "transport")
 _SETTINGS = {
     "core.hooksPath": "/dev/null",
     "core.fsmonitor": "false",
     "core.alternateRefsCommand": "true",
     "core.quotePath": "false",
     "core.pager": "cat",
-    "color.ui": "false",
+    **{f"color.{what}": "false" for what in _COLOURED},
+    "column.ui": "never",
+    "i18n.logOutputEncoding": "UTF-8",
     "protocol.allow": "never",
     "protocol.ext.allow": "never",
     **{f"protocol.{name}.allow": "always" for name in TRANSPORTS},
@@ -46,6 +49,7 @@ _SETTINGS = {
     "transfer.fsckObjects": "true",
     "transfer.bundleURI": "false",
     "fetch.writeCommitGraph": "false",
+    "fetch.prune": "false",
     "fetch.pruneTags": "false",
     "safe.bareRepository": "explicit",
     "gc.auto": "0",
@@ -57,15 +61,18 @@ _SETTINGS = {
     "http.lowSpeedTime": "30",
 }
 _DROPPED = (  # noqa: SIM905  a list of words, and shorter so
-    "GIT_DIR GIT_WORK_TREE GIT_COMMON_DIR GIT_INDEX_FILE GIT_OBJECT_DIRECTORY "
+    "GIT_CONFIG GIT_DIR GIT_WORK_TREE GIT_COMMON_DIR GIT_INDEX_FILE GIT_OBJECT_DIRECTORY "
     "GIT_ALTERNATE_OBJECT_DIRECTORIES GIT_NAMESPACE GIT_PREFIX GIT_QUARANTINE_PATH "
     "GIT_EXTERNAL_DIFF GIT_CONFIG_PARAMETERS GIT_EXEC_PATH GIT_TEMPLATE_DIR GIT_PROXY_COMMAND "
     "GIT_AUTHOR_DATE GIT_COMMITTER_DATE GIT_AUTHOR_NAME GIT_AUTHOR_EMAIL GIT_COMMITTER_NAME "
     "GIT_COMMITTER_EMAIL GIT_REFLOG_ACTION GIT_GLOB_PATHSPECS GIT_NOGLOB_PATHSPECS "
-    "GIT_ICASE_PATHSPECS GIT_TRACE GIT_TRACE2 GIT_TRACE2_EVENT GIT_TRACE_PACKET GIT_TRACE_CURL"
+    "GIT_ICASE_PATHSPECS GIT_ATTR_SOURCE GIT_CURL_VERBOSE GIT_DIFF_OPTS GIT_GRAFT_FILE "
+    "GIT_IMPLICIT_WORK_TREE GIT_INTERNAL_SUPER_PREFIX GIT_REPLACE_REF_BASE GIT_SHALLOW_FILE SSH_ASKPASS"
 ).split()
+_DROPPED_PREFIX = "GIT_TRACE"
 _FIXED = {
     "GIT_TERMINAL_PROMPT": "0",
+    "GIT_ASKPASS": "",  # set but empty: neither core.askPass nor SSH_ASKPASS is asked instead
     "GIT_ALLOW_PROTOCOL": ":".join(TRANSPORTS),
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_LITERAL_PATHSPECS": "1",
@@ -79,9 +86,14 @@ _FIXED = {
 }
 _LOCAL_RECEIVE = (
     "git -c core.hooksPath=/dev/null -c core.alternateRefsCommand=true -c core.fsmonitor=false"
-    " -c receive.autogc=false -c gc.auto=0 receive-pack"
+    " -c receive.autogc=false -c gc.auto=0 -c receive.denyCurrentBranch=refuse receive-pack"
 )
 _TAIL = 4000
+_REASON = 300
+_CUT_OFF = "fatal: fetch-pack: invalid index-pack output"
+_NOT_READ = "fatal: Could not read from remote repository"
+_GRACE = 0.5
+"""Seconds that pipes may stay open after git itself has ended."""
 
 
 class GitError(CnError):
@@ -125,16 +137,22 @@ class Done:
 
     @property
     def reason(self) -> str:
-        """Why it failed, in one line without credentials."""
+        """Why it failed, in one visible line without credentials; a peer may have written it."""
         if self.timed_out:
             return "no answer within the time limit"
+        if -self.code == signal.SIGXFSZ or f"died of signal {signal.SIGXFSZ:d}" in self.err:
+            return "it sent more than the size limit"
         if self.code < 0:
             with contextlib.suppress(ValueError):
-                name = signal.Signals(-self.code).name
-                return "it sent more than the size limit" if name == "SIGXFSZ" else f"ended by {name}"
+                return f"ended by {signal.Signals(-self.code).name}"
         lines = [line for line in self.err.splitlines() if line.strip()]
         told = [line for line in lines if line.startswith(("fatal:", "error:", "ssh:", "remote:"))]
-        return redact((told or lines or [f"exit code {self.code}"])[0].strip())
+        line = (told or lines or [f"exit code {self.code}"])[0]
+        if line.startswith(_CUT_OFF):
+            return "the pack broke off while it was received, most likely beyond the size limit"
+        if line.startswith(_NOT_READ) and (at := lines.index(line)):
+            line = lines[at - 1]  # what ssh said
+        return one_line(redact(line), _REASON)
 
 
 @dataclass(frozen=True)
@@ -219,7 +237,7 @@ class Git:
                                 on_done(jobs[index], done)
             finally:
                 for child in running.values():
-                    child.kill()
+                    child.end()
         return [answers[i] for i in range(len(jobs))]
 
     def command(self, args: Iterable[str]) -> list[str]:
@@ -231,10 +249,13 @@ class Git:
         return [*head, f"--git-dir={self.root / '.git'}", f"--work-tree={self.root}", *args]
 
     def environment(self) -> dict[str, str]:
-        """The environment of every child."""
-        env = {k: v for k, v in os.environ.items() if k not in _DROPPED}
+        """The environment of every child.
+
+        ``ssh`` is left as the user configured it (``core.sshCommand``, ``GIT_SSH_COMMAND``):
+        a child has no terminal, so there is nobody it could ask.
+        """
+        env = {k: v for k, v in os.environ.items() if k not in _DROPPED and not k.startswith(_DROPPED_PREFIX)}
         env.update(_FIXED)
-        env.setdefault("GIT_SSH_COMMAND", "ssh -o BatchMode=yes -o ConnectTimeout=15")
         env.update(self.env)
         return env
 
@@ -261,7 +282,7 @@ class Git:
             return Done(args, -signal.SIGKILL, out, _tail(err), timed_out=True)
         except BaseException:
             # Interrupted by a signal: a local child finishes on its own (it holds the lock).
-            child.wait()
+            child.communicate()
             raise
         return Done(args, child.returncode, out, _tail(err))
 
@@ -278,20 +299,28 @@ def transport_options(url: str) -> tuple[str, ...]:
 class _Running:
     """A started job: its pipes, its deadline, and what it said so far."""
 
-    def __init__(self, job: Job, child: subprocess.Popen[bytes], stdin: IO[bytes]) -> None:
-        self.job, self.child, self.stdin = job, child, stdin
+    def __init__(
+        self, job: Job, child: subprocess.Popen[bytes], stdin: IO[bytes], selector: selectors.BaseSelector
+    ) -> None:
+        self.job, self.child, self.stdin, self.selector = job, child, stdin, selector
         self.deadline = time.monotonic() + job.seconds
+        self.ended: float | None = None
+        self.timed_out = False
         self.out: list[bytes] = []
         self.err: list[bytes] = []
-        self.open = 2
-        self.timed_out = False
+        self.open: list[IO[bytes]] = []
+        for pipe, sink in ((child.stdout, self.out), (child.stderr, self.err)):
+            assert pipe is not None
+            os.set_blocking(pipe.fileno(), False)
+            selector.register(pipe, selectors.EVENT_READ, self.reader(sink))
+            self.open.append(pipe)
 
     @classmethod
     def start(cls, git: Git, job: Job, selector: selectors.BaseSelector) -> _Running:
-        stdin = tempfile.TemporaryFile()  # noqa: SIM115  closed in poll
-        stdin.write(job.stdin)
-        stdin.seek(0)
+        stdin = tempfile.TemporaryFile()  # noqa: SIM115  closed in end
         try:
+            stdin.write(job.stdin)
+            stdin.seek(0)
             child = subprocess.Popen(
                 git.command(job.args),
                 cwd=git.root,
@@ -303,45 +332,55 @@ class _Running:
                 preexec_fn=_child_setup(git.max_bytes),
             )
         except FileNotFoundError as missing:
+            stdin.close()
             raise _not_started(missing) from None
-        running = cls(job, child, stdin)
-        for pipe, sink in ((child.stdout, running.out), (child.stderr, running.err)):
-            assert pipe is not None
-            os.set_blocking(pipe.fileno(), False)
-            selector.register(pipe, selectors.EVENT_READ, running.reader(selector, sink))
-        return running
+        return cls(job, child, stdin, selector)
 
-    def reader(self, selector: selectors.BaseSelector, sink: list[bytes]) -> Callable[[IO[bytes]], None]:
+    def reader(self, sink: list[bytes]) -> Callable[[IO[bytes]], None]:
         def read(pipe: IO[bytes]) -> None:
             data = pipe.read()
             if data:
                 sink.append(data)
             elif data is not None:
-                selector.unregister(pipe)
-                pipe.close()
-                self.open -= 1
+                self.close(pipe)
 
         return read
 
     def poll(self) -> Done | None:
-        late = time.monotonic() >= self.deadline
-        if late and not self.timed_out:
-            self.timed_out = True
-            self.kill()
-        if self.open and not late:
-            return None
-        self.child.wait()  # both pipes are closed, or the group has just been killed
-        self.stdin.close()
-        return Done(
-            self.job.args,
-            self.child.returncode,
-            b"".join(self.out),
-            _tail(b"".join(self.err)),
-            self.timed_out,
-        )
+        """The answer, once it is there or the time is up.
 
-    def kill(self) -> None:
-        _kill_group(self.child)
+        A pipe can outlive git: what an ssh master connection leaves in the background
+        (ssh_config(5), ControlPersist) holds it open and is not waited for.
+        """
+        if not self.open:  # it is about to end
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.child.wait(_GRACE)
+        now = time.monotonic()
+        if self.child.poll() is not None:
+            self.ended = self.ended or now
+            if self.open and now < self.ended + _GRACE:
+                return None
+        elif now < self.deadline:
+            return None
+        else:
+            self.timed_out = True
+        self.end()
+        out, err = b"".join(self.out), _tail(b"".join(self.err))
+        return Done(self.job.args, self.child.returncode, out, err, self.timed_out)
+
+    def end(self) -> None:
+        """Kill what still runs, and let go of everything."""
+        if self.open or self.child.returncode is None:
+            _kill_group(self.child)
+        for pipe in list(self.open):
+            self.close(pipe)
+        self.child.wait()
+        self.stdin.close()
+
+    def close(self, pipe: IO[bytes]) -> None:
+        self.selector.unregister(pipe)
+        pipe.close()
+        self.open.remove(pipe)
 
 
 def _child_setup(max_bytes: int | None) -> Callable[[], None] | None:

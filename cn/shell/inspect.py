@@ -14,7 +14,7 @@ from cn.core.names import Oid
 from cn.core.rules import TreeChange
 from cn.core.text import decode
 from cn.shell.git import Git
-from cn.shell.objects import Info, list_tree, read_info, read_objects
+from cn.shell.objects import Info, empty_tree, list_tree, read_info, read_objects
 
 _LOG = "--format=%H%x00%an%x00%ae%x00%ad%x00%B"
 _COMMITS = 100
@@ -56,17 +56,16 @@ def tree_changes(git: Git, old: str, new: str) -> list[TreeChange]:
     ]
 
 
-def empty_tree(git: Git) -> Oid:
-    """The id of the empty tree in the repository's object format."""
-    return Oid(git.run("hash-object", "-t", "tree", "--stdin").text)
-
-
 def read_proposal(git: Git, head: Oid, base: Oid | None, limits: Limits) -> Proposal:
     """Commits, changed files and text of ``head`` since ``base`` (None: everything)."""
     span = [f"{base}..{head}"] if base else [head]
-    log = git.run("log", "-z", f"-{_COMMITS + 1}", "--date=iso-strict", _LOG, "--no-color", "--end-of-options", *span)
+    log = git.run(
+        "log", "-z", f"-{_COMMITS + 1}", "--date=iso-strict", _LOG, "--no-color", "--end-of-options", *span
+    )
     rows = log.out.decode("utf-8", "surrogateescape").split("\0") if log.out else []
-    commits = [Commit(Oid(rows[i]), *(_shown(x) for x in rows[i + 1 : i + 5])) for i in range(0, len(rows) - 4, 5)]
+    commits = [
+        Commit(Oid(rows[i]), *(_shown(x) for x in rows[i + 1 : i + 5])) for i in range(0, len(rows) - 4, 5)
+    ]
     old = base or empty_tree(git)
     touched = _touched(git, old, head)
     texts, left_out = _texts(git, touched, limits)
@@ -87,17 +86,23 @@ def _shown(text: str) -> str:
 def _touched(git: Git, old: str, head: Oid) -> list[Touched]:
     raw = git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", "--end-of-options", old, head).fields
     counts: dict[str, tuple[str, str]] = {}
-    for field in git.run("diff-tree", "-r", "-z", "--numstat", "--no-renames", "--end-of-options", old, head).fields:
+    for field in git.run(
+        "diff-tree", "-r", "-z", "--numstat", "--no-renames", "--end-of-options", old, head
+    ).fields:
         added, removed, path = field.split("\t", 2)
         counts[path] = (added, removed)
     found = []
     for meta, path in zip(raw[::2], raw[1::2], strict=True):
         _, mode, old_oid, new_oid, status = meta.split()
-        found.append(Touched(status[0], path, mode, Oid(old_oid), Oid(new_oid), *counts.get(path, ("-", "-"))))
+        found.append(
+            Touched(status[0], path, mode, Oid(old_oid), Oid(new_oid), *counts.get(path, ("-", "-")))
+        )
     return found
 
 
-def _texts(git: Git, touched: Sequence[Touched], limits: Limits) -> tuple[list[FileText], list[tuple[str, str]]]:
+def _texts(
+    git: Git, touched: Sequence[Touched], limits: Limits
+) -> tuple[list[FileText], list[tuple[str, str]]]:
     """The new text of added files, old and new text of changed ones; the rest with the reason."""
     left_out: list[tuple[str, str]] = []
     plain = [t for t in touched if t.mode in ("100644", "100755")]

@@ -44,6 +44,11 @@ def resolve(git: Git, name: str) -> Oid | None:
     return parse_oid(done.text) if done.ok else None
 
 
+def empty_tree(git: Git) -> Oid:
+    """The id of the empty tree in the repository's object format (written, so it can be used)."""
+    return Oid(git.run("hash-object", "-w", "-t", "tree", "--stdin").text)
+
+
 def list_refs(git: Git, *prefixes: str) -> dict[str, Oid]:
     """All refs below the prefixes, in one process. Names that are no UTF-8 hold surrogates."""
     out = git.run("for-each-ref", "--format=%(objectname) %(refname)", *prefixes).out

@@ -57,9 +57,13 @@ def list_remotes(
     on_done: Callable[[str], None] | None = None,
 ) -> dict[str, Listing | str]:
     """``ls-remote --heads`` of many at once: key → listing, or the reason it failed."""
-    jobs = [Job(key, ("ls-remote", "--quiet", "--heads", "--", url), seconds=seconds) for key, url in urls.items()]
+    jobs = [
+        Job(key, ("ls-remote", "--quiet", "--heads", "--", url), seconds=seconds) for key, url in urls.items()
+    ]
     answers = git.run_many(jobs, width=12, on_done=(lambda job, _: on_done(job.key)) if on_done else None)
-    return {job.key: _listing(done) if done.ok else done.reason for job, done in zip(jobs, answers, strict=True)}
+    return {
+        job.key: _listing(done) if done.ok else done.reason for job, done in zip(jobs, answers, strict=True)
+    }
 
 
 def _listing(done: Done) -> Listing:

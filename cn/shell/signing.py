@@ -56,6 +56,31 @@ def read_signatures(
     for i in range(0, len(rows) - 5, 6):
         commit, mark, fingerprint, signer, author, email = rows[i : i + 6]
         found.append(
-            Signature(Oid(commit.strip()), mark == "G" and bool(signer), mark != "N", fingerprint, signer, author, email)
+            Signature(
+                Oid(commit.strip()),
+                mark == "G" and bool(signer),
+                mark != "N",
+                fingerprint,
+                signer,
+                author,
+                email,
+            )
         )
     return found
+
+
+def own_key(git: Git) -> str:
+    """The public key this hub signs with, as ``TYPE BASE64``; empty when it is not an SSH key."""
+    value = git.run("config", "--get", "user.signingKey", check=False).text.strip()
+    text = value.removeprefix("key::")
+    if value and not text.startswith(("ssh-", "ecdsa-", "sk-")):
+        path = Path(value).expanduser()
+        for candidate in (path, path.with_name(path.name + ".pub")):
+            try:
+                text = candidate.read_text("utf-8", "replace")
+            except OSError:
+                continue
+            if text.startswith(("ssh-", "ecdsa-", "sk-")):
+                break
+    words = text.split()
+    return " ".join(words[:2]) if len(words) >= 2 and words[0].startswith(("ssh-", "ecdsa-", "sk-")) else ""

@@ -1,0 +1,228 @@
+"""The one interpreter of plans: effects in, one draft commit out (DESIGN 3).
+
+It changes nothing in the world. What it gathers becomes the commit of the run, or, in a
+dry run, the list that is shown.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import assert_never
+
+from cn.app.settings import Settings
+from cn.app.snapshot import Snapshot
+from cn.core import ledger, log, outbox
+from cn.core.effect import Advance, CleanUp, Drop, Effect, Log, Plan, Post, Put, Record, Wake, describe
+from cn.core.ledger import OUT, Event
+from cn.core.log import Row
+from cn.core.message import own_topic, parse_message
+from cn.core.names import HubPath, Name, Oid, join_branch, topic_of
+from cn.core.outbox import Deliver, Entry, Remove, sent_path
+from cn.shell.build import FileChange, identity
+from cn.shell.hub import Hub
+from cn.shell.pins import Key, encode, keep, pin_ref
+from cn.shell.seal import Sealer
+from cn.shell.transaction import Draft, LocalAppend, RefUpdate
+
+MACHINE_LOG = "logs/cn.log"
+
+
+@dataclass
+class Book:
+    """The state of a run while its plans are performed upon ``snapshot``."""
+
+    hub: Hub
+    settings: Settings
+    snapshot: Snapshot
+    now: datetime
+    tip: Oid
+    files: dict[HubPath, bytes | None] = field(default_factory=dict)
+    inputs: dict[HubPath, Oid] = field(default_factory=dict)
+    rows: list[Row] = field(default_factory=list)
+    wakes: list[str] = field(default_factory=list)
+    pins: dict[Key, tuple[str, Oid | None]] = field(default_factory=dict)
+    dropped: list[Oid] = field(default_factory=list)
+    steps: list[tuple[str, str]] = field(default_factory=list)
+    _events: dict[Name, list[Event]] = field(default_factory=dict)
+    _topics: dict[Name, set[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._sealer = Sealer(self.hub, self.snapshot.algorithm)
+
+    def perform(self, plan: Plan) -> None:
+        """Perform every effect of a plan, in order."""
+        for effect in plan.effects:
+            self.steps.append((plan.cause, describe(effect)))
+            self._one(effect)
+
+    def _one(self, effect: Effect) -> None:
+        match effect:
+            case Put(path, text):
+                self.files[path] = text.encode("utf-8", "replace")
+            case Drop(path):
+                self.files[path] = None
+            case Log(row):
+                self.rows.append(row)
+            case Record(peer, event):
+                self._events.setdefault(peer, []).append(event)
+            case Advance(commit, _):
+                self.tip = commit
+            case Post():
+                self._post(effect)
+            case CleanUp(entry):
+                self.files[outbox.outbox_path(entry)] = outbox.format_entry(entry)
+                row = Row(
+                    self.now,
+                    entry.source,
+                    "clean up",
+                    "queued",
+                    entry.thread,
+                    entry.branch,
+                    entry.tip,
+                    "queued",
+                )
+                self.rows.append(row)
+                event = Event(self.now, OUT, "deleting", topic_of(entry.branch), entry.tip)
+                self._events.setdefault(entry.to, []).append(event)
+            case Wake(thread):
+                self.wakes.append(thread)
+            case _:
+                assert_never(effect)
+
+    def _post(self, post: Post) -> None:
+        message = post.message
+        sealed = self._sealer.seal(message)
+        peer = self.settings.peer(message.to)
+        topic = own_topic(post.topic, self._taken(peer.name), sealed.id)
+        self._topics[peer.name].add(topic)
+        branch = join_branch(self.settings.outbound_prefix(peer), topic)
+        about = message.about.branch if message.about else ""
+        entry = Deliver(
+            sealed.id, peer.name, branch, message.kind, self.now, message.subject, sealed.commit, sealed.content,
+            post.thread, post.source, about,
+        )  # fmt: skip
+        self.files[outbox.outbox_path(entry)] = outbox.format_entry(entry)
+        fields = {
+            "branch": branch,
+            "kind": message.kind,
+            "thread": post.thread,
+            "subject": message.subject,
+            "about": message.about.branch if message.about else "",
+            "about_head": message.about.head if message.about else "",
+            "about_status": message.about.status if message.about else "",
+        }
+        event = Event(self.now, OUT, "queued", topic, sealed.id, fields)
+        self._events.setdefault(peer.name, []).append(event)
+        row = Row(
+            self.now, entry_source(entry), entry_decision(entry), "queued", post.thread,
+            branch, sealed.id, "queued",
+        )  # fmt: skip
+        self.rows.append(row)
+
+    def _taken(self, peer: Name) -> frozenset[str]:
+        """Topics of ours in use, or used before, at a peer."""
+        if peer not in self._topics:
+            history = ledger.parse_events(self.snapshot.history(peer))
+            self._topics[peer] = {e.topic for e in history if e.side == OUT}
+        return frozenset(self._topics[peer])
+
+    def confirm(self, path: HubPath, entry: Entry, kind: str, executed: str) -> None:
+        """An outbox entry is through: it moves to ``sent/``, logged and recorded in the same commit."""
+        self.move(path, sent_path(entry))
+        head = entry.id if isinstance(entry, Deliver) else entry.tip
+        event = Event(self.now, OUT, kind, topic_of(entry.branch), head)
+        self._events.setdefault(entry.to, []).append(event)
+        self.rows.append(
+            Row(
+                self.now, entry_source(entry), entry_decision(entry), executed, entry.thread, entry.branch, head,
+                kind,
+            )
+        )  # fmt: skip
+        self.steps.append((entry_source(entry), f"{kind} {entry.branch} at {entry.to}"))
+
+    def pin(self, peer: Name, side: str, topic: str, head: Oid | None) -> None:
+        """Set, or with None drop, the pin of a branch after the commit."""
+        self.pins[(peer, side, encode(topic))] = (pin_ref(peer, side, topic), head)
+
+    def move(self, old: HubPath, new: HubPath) -> None:
+        """Move a file as it is, byte for byte (the outbox to sent, old threads to their year)."""
+        self.files[new] = self.snapshot.read(old)
+        self.files[old] = None
+
+    def item(self, peer: Name, side: str, topic: str) -> ledger.Item | None:
+        """An open item with the events of this run folded in."""
+        items = ledger.fold_all(self._events.get(peer, []), self.snapshot.open_items.get(peer, {}))
+        return items.get((side, topic))
+
+    @property
+    def empty(self) -> bool:
+        """Would this run commit nothing?"""
+        return not (self.files or self.rows or self._events) and self.tip == self.snapshot.commit
+
+    def draft(self, message: str) -> Draft | None:
+        """The commit of this run, or None when there is nothing to commit or to pin."""
+        self._write_ledgers()
+        self._write_logs()
+        refs = self._refs()
+        changes = [FileChange(path, data) for path, data in sorted(self.files.items())]
+        if not changes and not refs and self.tip == self.snapshot.commit:
+            return None
+        lines = "".join(log.format_event(row) + "\n" for row in self.rows)
+        appends = [LocalAppend(self.hub.root / MACHINE_LOG, lines)] if lines else []
+        if self.wakes:
+            names = "".join(f"{name}\n" for name in dict.fromkeys(self.wakes))
+            appends.append(LocalAppend(self.hub.state / "wake", names))
+        return Draft(
+            tip=self.tip,
+            changes=tuple(changes),
+            message=message,
+            at=self.now,
+            inputs=self.inputs,
+            refs=tuple(refs),
+            appends=tuple(appends),
+        )
+
+    def _write_ledgers(self) -> None:
+        for peer, events in self._events.items():
+            path = ledger.month_path(peer, self.now)
+            lines = "".join(ledger.format_event(e) + "\n" for e in events)
+            self.files[path] = (self.snapshot.read(path) or b"") + lines.encode()
+            items = ledger.fold_all(events, self.snapshot.open_items.get(peer, {}))
+            self.files[ledger.open_path(peer)] = ledger.format_open(items).encode()
+        self._events = {}
+
+    def _write_logs(self) -> None:
+        by_path: dict[HubPath, list[Row]] = {}
+        for row in self.rows:
+            by_path.setdefault(log.log_path(row.at), []).append(row)
+        for path, rows in by_path.items():
+            self.files[path] = log.append_rows(self.snapshot.text(path), rows).encode()
+
+    def _refs(self) -> list[RefUpdate]:
+        updates = [RefUpdate(ref, head) for ref, head in self.pins.values()]
+        kept = keep(self.hub, self.dropped, identity(self.hub)) if self.dropped else None
+        if kept:
+            updates.insert(0, RefUpdate(*kept))
+        return sorted(
+            updates, key=lambda u: (u.new is not None and not u.ref.startswith("refs/cn/keep"), u.ref)
+        )
+
+
+def entry_source(entry: Entry) -> str:
+    """What log rows about an outbox entry name: the inbound branch it answers, else its own."""
+    return entry.source or f"{entry.to}/{topic_of(entry.branch)}"
+
+
+def entry_decision(entry: Entry) -> str:
+    """The ``Decision`` cell of rows about an outbox entry."""
+    match entry:
+        case Remove():
+            return "clean up"
+        case Deliver(kind="notice"):
+            about = parse_message(entry.content).about
+            return f"notice:{about.status}" if about else "notice"
+        case Deliver():
+            return f"do:reply:{topic_of(entry.branch)}" if entry.about else f"send:{topic_of(entry.branch)}"
+        case _:
+            assert_never(entry)

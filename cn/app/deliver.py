@@ -1,0 +1,232 @@
+"""Delivering the outbox of the authoritative main (DESIGN 5, last paragraph; 8; 10).
+
+Every entry is one ref with its own lease. What the remote confirmed moves to ``sent/``;
+what nobody knows is asked, never blindly repeated; what failed stays, with its reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from cn.app.book import Book, entry_source
+from cn.app.run import Run
+from cn.core import rules
+from cn.core.ledger import OUT
+from cn.core.message import tree_bytes
+from cn.core.names import HubPath, digest, topic_of
+from cn.core.outbox import Deliver, Entry, Remove
+from cn.core.report import Report
+from cn.shell.base import Base
+from cn.shell.git import transport_options
+from cn.shell.objects import read_info, write_objects
+from cn.shell.remote import Listing, Push, RefResult, Result, list_remotes, push_many, remote_url
+
+Pair = tuple[HubPath, Entry]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one entry: delivered, deleted, already gone, or why not."""
+
+    kind: str
+    executed: str
+    reason: str = ""
+
+    @property
+    def ok(self) -> bool:
+        """Is the entry through?"""
+        return not self.reason
+
+
+def deliver(run: Run, *, force: bool = False) -> None:
+    """Deliver what main's outbox holds; confirmed entries go to ``sent/`` in one commit."""
+    entries, broken = run.book(run.base).snapshot.outbox()
+    for path, reason in broken:
+        known = not run.local.is_new(digest("outbox", path, reason))
+        run.report.failed(f"{path}: {reason}", "it is not sent", known=known)
+    ready = _ready(run, entries, force)
+    if run.dry_run:
+        for _, entry in ready:
+            verb = "deliver" if isinstance(entry, Deliver) else "delete"
+            run.report.plan(f"{verb} {entry.branch} at {entry.to}", source=entry_source(entry))
+        return
+    if not ready:
+        return
+    outcomes = _perform(run, ready)
+    _commit(run, ready, outcomes)
+    push_refs(run)
+
+
+def _ready(run: Run, entries: Sequence[Pair], force: bool) -> list[Pair]:
+    """The entries to try now; those that must wait are reported quietly."""
+    ready = []
+    for path, entry in entries:
+        if entry.to not in run.settings.peers:
+            reason = f"{entry.to} is no peer any more"
+            _failed(run, path, entry, reason, f"add it again with 'cn peer add {entry.to} URL'")
+        elif not run.settings.is_outbound(run.settings.peers[entry.to], entry.branch):
+            _failed(
+                run,
+                path,
+                entry,
+                f"{entry.branch} is not ours by the route to {entry.to}",
+                "see deliver: in state/peers.md",
+            )
+        elif not force and run.local.waiting(entry.to, run.now):
+            reason = str(run.local.unreachable[entry.to]["reason"])
+            run.report.failed(f"{entry.branch} waits: {entry.to} is unreachable: {reason}", known=True)
+        else:
+            ready.append((path, entry))
+    return ready
+
+
+def _failed(run: Run, path: HubPath, entry: Entry, reason: str, hint: str = "") -> None:
+    new = run.local.attempt(path.rpartition("/")[2], reason, run.now)
+    verb = "delivered" if isinstance(entry, Deliver) else "deleted"
+    text = f"{entry.branch} for {entry.to} is not {verb}: {reason}"
+    run.report.failed(text, hint or "it stays in the outbox", source=entry_source(entry), known=not new)
+
+
+def _perform(run: Run, ready: Sequence[Pair]) -> dict[HubPath, Outcome]:
+    """Ask each remote what it has, push the rest, ask again where the answer is unknown."""
+    settings = run.settings
+    groups: dict[str, list[Pair]] = {}
+    for path, entry in ready:
+        groups.setdefault(settings.delivery_url(run.hub, settings.peers[entry.to]), []).append((path, entry))
+    # One remote may stand for several peers (pickup): the key is the URL.
+    asked = list_remotes(run.hub.git, {url: url for url in groups}, settings.config.limits.peer_seconds)
+    outcomes: dict[HubPath, Outcome] = {}
+    pushes: dict[str, tuple[str, list[Push]]] = {}
+    for url, pairs in groups.items():
+        listing = asked[url]
+        for path, entry in pairs:
+            before = _before(run, entry, listing)
+            if before is not None:
+                outcomes[path] = before
+                continue
+            pushes.setdefault(url, (url, []))[1].append(_push(entry))
+    _write_commits(run, [e for p, e in ready if isinstance(e, Deliver) and p not in outcomes])
+    results = push_many(run.hub.git, pushes, settings.config.limits.peer_seconds)
+    unknown = {
+        url for url, told in results.items() if any(r.result is not Result.DONE for r in told.values())
+    }
+    again = list_remotes(run.hub.git, {url: url for url in unknown}, settings.config.limits.peer_seconds)
+    for url, pairs in groups.items():
+        for path, entry in pairs:
+            if path not in outcomes:
+                outcomes[path] = _after(entry, results[url][entry.branch], again.get(url))
+    _note_reachability(run, groups, asked)
+    return outcomes
+
+
+def _before(run: Run, entry: Entry, listing: Listing | str) -> Outcome | None:
+    """What the listing alone decides; None when there is something to push."""
+    if isinstance(listing, str):
+        return Outcome("failed", "", f"unreachable: {listing}")
+    tip = listing.get(entry.branch)
+    match entry:
+        case Deliver():
+            if tip == entry.id:
+                return Outcome("delivered", "✓ delivered")
+            if tip is not None:
+                return Outcome("failed", "", f"the branch exists there with other bytes ({tip[:8]})")
+        case Remove():
+            if tip is None:
+                return Outcome("deleted", "✓ deleted (it was gone already)")
+            ours = run.settings.is_outbound(run.settings.peers[entry.to], entry.branch)
+            refusal = rules.may_delete(ours, entry.tip, tip)
+            if refusal:
+                return Outcome("failed", "", f"{refusal.rule}: {refusal.reason}")
+    return None
+
+
+def _push(entry: Entry) -> Push:
+    match entry:
+        case Deliver():
+            return Push(entry.branch, entry.id, None)
+        case Remove():
+            return Push(entry.branch, None, entry.tip)
+
+
+def _after(entry: Entry, result: RefResult, listing: Listing | str | None) -> Outcome:
+    """The outcome of a push; anything but a clear yes is compared with what the remote has now."""
+    done = (
+        Outcome("delivered", "✓ delivered") if isinstance(entry, Deliver) else Outcome("deleted", "✓ deleted")
+    )
+    if result.result is Result.DONE:
+        return done
+    if isinstance(listing, dict):
+        want = entry.id if isinstance(entry, Deliver) else None
+        if listing.get(entry.branch) == want:
+            return done
+        return Outcome("failed", "", result.reason or "the remote did not take it")
+    return Outcome("failed", "", f"unknown: {result.reason}")
+
+
+def _note_reachability(
+    run: Run, groups: Mapping[str, list[Pair]], asked: Mapping[str, Listing | str]
+) -> None:
+    for url, pairs in groups.items():
+        answer = asked[url]
+        for peer in {e.to for _, e in pairs}:
+            if isinstance(answer, str):
+                if peer not in run.local.unreachable:
+                    run.local.failed(peer, answer, run.now)
+            else:
+                run.local.reached(peer)
+
+
+def _write_commits(run: Run, entries: Sequence[Deliver]) -> None:
+    """Make the message commits exist, from the exact bytes in the outbox."""
+    infos = read_info(run.hub.git, [e.id for e in entries])
+    algorithm = run.book(run.base).snapshot.algorithm if entries else ""
+    objects: list[tuple[str, bytes]] = []
+    for entry, info in zip(entries, infos, strict=True):
+        if info is None:
+            tree = tree_bytes(entry.content, algorithm)
+            objects += [("blob", entry.content), ("tree", tree), ("commit", entry.commit)]
+    write_objects(run.hub.git, objects)
+
+
+def _commit(run: Run, ready: Sequence[Pair], outcomes: Mapping[HubPath, Outcome]) -> None:
+    for path, entry in ready:
+        outcome = outcomes[path]
+        if not outcome.ok:
+            _failed(run, path, entry, outcome.reason)
+        else:
+            run.local.delivered(path.rpartition("/")[2])
+    confirmed = {path: entry for path, entry in ready if outcomes[path].ok}
+    if not confirmed:
+        return
+
+    def plan(book: Book, base: Base, notes: Report) -> str | None:
+        waiting = {path for path, _ in book.snapshot.outbox()[0]}
+        for path, entry in confirmed.items():
+            topic = topic_of(entry.branch)
+            tip = entry.id if isinstance(entry, Deliver) else None
+            book.pin(entry.to, OUT, topic, tip)
+            if isinstance(entry, Remove):
+                book.dropped.append(entry.tip)
+            if path in waiting:  # another clone may have confirmed it first
+                book.confirm(path, entry, outcomes[path].kind, outcomes[path].executed)
+                notes.done(f"{outcomes[path].kind} {entry.branch} at {entry.to}", source=entry_source(entry))
+        return "cn: delivered"
+
+    run.commit(plan)
+
+
+def push_refs(run: Run) -> None:
+    """Push pins and kept heads that changed in this run to ``origin``, so that they outlive this clone."""
+    if not run.hub.origin or run.dry_run or not run.pushable:
+        return
+    url = remote_url(run.hub.git, "origin") or ""
+    specs = [f"{new or ''}:{ref}" for ref, new in run.pushable.items()]
+    run.pushable.clear()
+    done = run.hub.git.run(
+        "push", "--quiet", "--force", "--no-verify", *transport_options(url), "--", "origin", *specs, check=False, network=True,
+        seconds=run.settings.config.limits.peer_seconds,
+    )  # fmt: skip
+    if not done.ok:
+        known = not run.local.is_new(digest("pins", done.reason))
+        run.report.info(f"origin did not take cn's pins: {done.reason}", known=known)

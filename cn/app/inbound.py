@@ -1,0 +1,307 @@
+"""Reading what arrived and planning it: threads, notices, refusals (DESIGN 6 and 8)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from cn.app.book import Book
+from cn.app.observe import Observation, ThreadKey, fetch_mains
+from cn.app.threads import read_working
+from cn.core import rules
+from cn.core.content import format_message_content, format_proposal
+from cn.core.errors import Refusal
+from cn.core.inbox import (
+    Arrival,
+    Step,
+    classify,
+    plan_gone,
+    plan_moved,
+    plan_new,
+    plan_notice,
+    plan_refused_arrival,
+    plan_repeated,
+)
+from cn.core.ledger import IN, OUT, Event, Item, parse_events
+from cn.core.message import NOTICE, About, Message, MessageRefused, parse_message
+from cn.core.names import Branch, Name, Oid, ThreadName, fold, join_branch, thread_name, topic_of
+from cn.core.names import Topic as TopicName
+from cn.core.peers import MAILBOX, Peer
+from cn.core.report import Report
+from cn.core.stamp import format_day
+from cn.core.text import decode as decode_text
+from cn.core.thread import DONE, INBOX, inbox_path, read_text
+from cn.core.triage import TriageRefused
+from cn.shell.inspect import merge_bases, read_attachments, read_messages, read_proposal
+from cn.shell.objects import read_object
+from cn.shell.pins import decode, encode
+from cn.shell.signing import Signature, read_signatures
+
+
+@dataclass(frozen=True)
+class Found:
+    """One changed inbound branch with what the ledger knows of it."""
+
+    key: ThreadKey
+    branch: Branch
+    head: Oid
+    step: Step
+    item: Item | None
+    past: tuple[Event, ...]
+
+
+def plan_arrivals(book: Book, seen: Observation, keys: Sequence[ThreadKey], report: Report) -> None:
+    """Perform the plan of every arrived branch on the book."""
+    found = [_classified(book, seen, key) for key in keys]
+    for item in found:
+        if item.step is Step.KNOWN:
+            book.pin(item.key[0], IN, item.key[1], item.head)
+    fresh = [f for f in found if f.step is not Step.KNOWN]
+    for arrival, item, refusal in _read(book, seen, fresh):
+        _plan_one(book, seen, arrival, item, refusal, report)
+
+
+def _classified(book: Book, seen: Observation, key: ThreadKey) -> Found:
+    branch, head = seen.inbound[key]
+    item = book.item(key[0], IN, key[1])
+    # A branch with an open item needs no history; it is read only for what is not pending.
+    past = () if item is not None and item.get("thread") else tuple(book.snapshot.past(key[0], IN, key[1]))
+    return Found(key, branch, head, classify(head, item, past), item, past)
+
+
+def _read(
+    book: Book, seen: Observation, found: Sequence[Found]
+) -> list[tuple[Arrival, Found, Refusal | None]]:
+    """Signatures and messages in batches, proposals one by one."""
+    heads = [f.head for f in found]
+    if not heads:
+        return []
+    limits = book.settings.config.limits
+    git = book.hub.git
+    signatures = _signatures(book, found)
+    messages = read_messages(git, heads, limits.thread_bytes)
+    arrivals = []
+    for f in found:
+        peer = book.settings.peers[f.key[0]]
+        arrival = Arrival(peer.name, f.branch, f.head, book.now, "unverified", "")
+        refusal: Refusal | None = None
+        sign = signatures.get(f.head)
+        if sign is not None:
+            arrival = replace(arrival, signature=sign.word)
+        if peer.key:
+            refusal = _signature_refusal(peer, sign)
+        data = messages.get(f.head)
+        if data is not None:
+            arrival, wrong = _message_arrival(book, arrival, data)
+            refusal = refusal or wrong
+        if arrival.message is None and refusal is None and f.step is not Step.REPEATED:
+            arrival = replace(arrival, content=arrival.content + _proposal_text(book, seen, arrival))
+        arrivals.append((arrival, f, refusal))
+    return arrivals
+
+
+def _signatures(book: Book, found: Sequence[Found]) -> dict[Oid, Signature]:
+    """Signatures of the tips of peers with a pinned key, each against that peer's key alone."""
+    by_peer: dict[Name, list[Oid]] = {}
+    for f in found:
+        if book.settings.peers[f.key[0]].key:
+            by_peer.setdefault(f.key[0], []).append(f.head)
+    signatures: dict[Oid, Signature] = {}
+    for name, heads in by_peer.items():
+        keys = {str(name): book.settings.peers[name].key}
+        for signature in read_signatures(book.hub.git, heads, keys):
+            signatures[signature.commit] = signature
+    return signatures
+
+
+def _signature_refusal(peer: Peer, sign: Signature | None) -> Refusal | None:
+    if sign is not None and sign.good:
+        return None
+    why = "signed with another key" if sign is not None and sign.present else "not signed"
+    return Refusal(
+        rules.SIGNATURE,
+        f"the tip is {why}; {peer.name} has a pinned key",
+        "sign it with the pinned key, or change the key in state/peers.md",
+        notify=True,
+    )
+
+
+def _message_arrival(book: Book, arrival: Arrival, data: bytes) -> tuple[Arrival, Refusal | None]:
+    """The arrival with its message; a message that lies about its sender or addressee is refused."""
+    try:
+        message = parse_message(data)
+    except MessageRefused as refused:
+        return replace(arrival, content=f"({refused.text}; shown as a plain branch)\n\n"), None
+    arrival = replace(arrival, message=message)
+    if message.sender != arrival.peer:
+        why = f"it says it is from {message.sender}, but it was fetched as {arrival.peer}'s"
+        return arrival, Refusal(rules.KNOWN_PEER, why, "nobody writes in another's name")
+    if message.to != book.settings.us:
+        return arrival, Refusal(
+            rules.KNOWN_PEER, f"it is addressed to {message.to}", "send it to the right hub"
+        )
+    if message.kind == NOTICE or (message.about and message.about.final):
+        unproven = _unproven_sender(book, arrival)
+        if unproven and message.kind == NOTICE:
+            return arrival, unproven
+    text = format_message_content(
+        message, read_attachments(book.hub.git, arrival.head), book.settings.config.limits.thread_bytes
+    )
+    return replace(arrival, content=text), None
+
+
+def _unproven_sender(book: Book, arrival: Arrival) -> Refusal | None:
+    mailbox = book.settings.peers[arrival.peer].deliver == MAILBOX
+    shared = mailbox and book.settings.shared_mailbox
+    return rules.proven_sender(arrival.signature, shared, book.settings.config.mailbox_trusted)
+
+
+def _proposal_text(book: Book, seen: Observation, arrival: Arrival) -> str:
+    limits = book.settings.config.limits
+    bases = merge_bases(book.hub.git, book.snapshot.commit, arrival.head)
+    if not bases and arrival.peer in fetch_mains(book.hub, book.settings, seen, [arrival.peer]):
+        bases = merge_bases(book.hub.git, seen.mains[arrival.peer][1], arrival.head)
+    proposal = read_proposal(book.hub.git, arrival.head, bases[0] if bases else None, limits)
+    return format_proposal(proposal, limits.thread_bytes)
+
+
+def _plan_one(
+    book: Book, seen: Observation, arrival: Arrival, found: Found, refusal: Refusal | None, report: Report
+) -> None:
+    peer, topic = found.key
+    if refusal is not None:
+        already = any(e.kind == "refused" and e.head == found.head for e in found.past)
+        book.perform(plan_refused_arrival(arrival, refusal, book.settings.us, already))
+        text = f"{arrival.source} is refused: {refusal.rule}: {refusal.reason}"
+        report.refused(text, refusal.remedy, source=arrival.source, known=already)
+        return  # not pinned: the condition is looked at again, a corrected key lets it in
+    book.pin(peer, IN, topic, arrival.head)
+    if found.step is Step.REPEATED:
+        book.perform(plan_repeated(arrival))
+        report.info(f"{arrival.source} was seen before at {arrival.head[:8]}; no new thread")
+        return
+    message = arrival.message
+    if message is not None and message.about is not None:
+        trusted = _unproven_sender(book, arrival) is None
+        if message.kind == NOTICE or trusted:
+            _take_notice(book, seen, arrival, message, message.about, report)
+    if message is not None and message.kind == NOTICE:
+        if message.about is None:
+            book.perform(plan_notice(arrival, None, arrival.branch, None, None))
+        return
+    _thread(book, arrival, found, report)
+
+
+def _thread(book: Book, arrival: Arrival, found: Found, report: Report) -> None:
+    peer, topic = found.key
+    if found.step is Step.MOVED and found.item is not None and found.item.get("thread"):
+        book.dropped.append(found.item.head)
+        name = ThreadName(found.item.get("thread"))
+        book.perform(plan_moved(arrival, found.item, working_text(book, name)))
+        report.done(
+            f"{arrival.source} moved to {arrival.head[:8]}; {name} is refreshed", source=arrival.source
+        )
+        return
+    earlier = next((e.fields["thread"] for e in reversed(found.past) if e.fields.get("thread")), "")
+    name = thread_name(format_day(book.now), peer, topic, arrival.head, _taken(book))
+    book.perform(plan_new(arrival, name, earlier))
+    report.done(f"received {arrival.source} as {inbox_path(name)}", source=arrival.source)
+
+
+def working_text(book: Book, name: ThreadName) -> str | None:
+    """The thread as it lies in the work tree, noted as an input of the run; else as in main."""
+    working = read_working(book.hub, name, book.snapshot.algorithm)
+    if working is not None:
+        book.inputs[working.path] = working.oid
+    data = working.data if working is not None else book.snapshot.read(inbox_path(name))
+    if data is None:
+        return None
+    try:
+        return read_text(data)
+    except TriageRefused:
+        return decode_text(data)
+
+
+def _taken(book: Book) -> frozenset[str]:
+    """Folded names of today's threads, pending or done, those of this run too."""
+    day = format_day(book.now)
+    names = [e.path for folder in (INBOX, DONE) for e in book.snapshot.folder(folder)]
+    names += [path.rpartition("/")[2] for path, data in book.files.items() if data is not None]
+    return frozenset(fold(n) for n in names if n.startswith(day))
+
+
+def _take_notice(
+    book: Book, seen: Observation, arrival: Arrival, message: Message, about: About, report: Report
+) -> None:
+    peer = book.settings.peers[arrival.peer]
+    topic = topic_of(about.branch)
+    ours = book.item(peer.name, OUT, topic)
+    expected = join_branch(book.settings.outbound_prefix(peer), TopicName(topic))
+    listed = seen.ours.get((peer.name, topic))
+    proof = prove_merge(book, seen, peer, about, arrival.signature) if about.status == "merged" else None
+    plan = plan_notice(arrival, ours, expected, listed[1] if listed else None, proof)
+    book.perform(plan)
+    told = "" if proof is None else f" (claimed, unproven: {proof.reason})"
+    reason = f": {about.reason}" if about.reason else ""
+    report.done(
+        f"{peer.name} says {about.branch} is {about.status}{told}{reason}", source=f"{peer.name}/{topic}"
+    )
+
+
+def prove_merge(book: Book, seen: Observation, peer: Peer, about: About, signature: str) -> Refusal | None:
+    """*merged* is believed when the peer's main holds that merge with our head as a parent.
+
+    Where the peer's main cannot be read, a signature of the pinned key is enough.
+    """
+
+    def no(reason: str) -> Refusal:
+        return Refusal(rules.CREATOR_ONLY_DELETE, reason, "look at the peer's main; the branch stays")
+
+    if about.merge is None:
+        return no("it names no merge commit")
+    if peer.name not in fetch_mains(book.hub, book.settings, seen, [peer.name]):
+        return None if signature.startswith("verified") else no(f"{peer.name}'s main cannot be read")
+    main = seen.mains[peer.name][1]
+    commit = read_object(book.hub.git, about.merge)
+    if commit is None:
+        return no(f"{peer.name}'s main does not hold {about.merge[:8]}")
+    head = commit.partition(b"\n\n")[0].decode("ascii", "replace").split("\n")
+    parents = [line.split(" ")[1] for line in head if line.startswith("parent ")]
+    inside = book.hub.git.run("merge-base", "--is-ancestor", about.merge, main, check=False).ok
+    if not inside:
+        return no(f"{peer.name}'s main does not hold {about.merge[:8]}")
+    if about.head not in parents[1:]:
+        return no(f"{about.merge[:8]} does not merge {about.head[:8]}")
+    return None
+
+
+def plan_vanished(book: Book, seen: Observation, report: Report) -> None:
+    """Inbound branches that are gone: their creators cleaned up, and so do we."""
+    for peer, component, tip in seen.vanished(IN):
+        topic = _topic(book, peer, IN, component)
+        if topic is None:
+            continue
+        branch = join_branch(book.settings.inbound_prefix(book.settings.peers[peer]), TopicName(topic))
+        answers = [
+            item
+            for (side, _), item in book.snapshot.open_items.get(peer, {}).items()
+            if side == OUT and item.get("about") == branch and item.state in ("delivered", "answered")
+        ]
+        book.perform(plan_gone(peer, topic, branch, tip, book.now, answers))
+        book.pin(peer, IN, topic, None)
+        book.dropped.append(tip)
+        report.done(f"{peer}/{topic} is gone: its creator deleted the branch", source=f"{peer}/{topic}")
+
+
+def _topic(book: Book, peer: Name, side: str, component: str) -> str | None:
+    topic = decode(component)
+    if topic is None:
+        events = parse_events(book.snapshot.history(peer))
+        topic = decode(component, {e.topic for e in events if e.side == side})
+    return topic
+
+
+def ours_topic(book: Book, peer: Name, component: str) -> Item | None:
+    """The open item of one of our branches, by its pin."""
+    items = book.snapshot.open_items.get(peer, {})
+    return next((i for (s, t), i in items.items() if s == OUT and encode(t) == component), None)

@@ -1,0 +1,78 @@
+"""``cn init``: a hub from the template, one commit on ``main`` (issue 2, "Set-up")."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from cn.core.errors import Refused
+from cn.core.names import Name
+from cn.core.report import Report
+from cn.shell.git import GitError
+from cn.shell.repo import commit_all, create_repo
+
+_RENAMED = {"gitignore": ".gitignore", "gitattributes": ".gitattributes"}
+
+
+def template_dir() -> Path:
+    """``hub-template``: inside the wheel, or at the top of a checkout."""
+    package = Path(__file__).resolve().parent.parent
+    for candidate in (package / "hub-template", package.parent / "hub-template"):
+        if candidate.is_dir():
+            return candidate
+    raise Refused("the hub template is missing from this installation", "install cn-hub again")
+
+
+def init(
+    name: Name, path: Path, report: Report, *, signing_key: Path | None = None, dry_run: bool = False
+) -> None:
+    """Make the hub ``name`` at ``path``: complete, or not at all."""
+    if os.path.lexists(path) and (not path.is_dir() or any(path.iterdir())):
+        raise Refused(f"{path} exists and is not empty", "choose another --path")
+    if signing_key is not None and not signing_key.is_file():
+        raise Refused(
+            f"the signing key {signing_key} is no file", "make one with ssh-keygen, or leave it out"
+        )
+    source = template_dir()
+    if dry_run:
+        for file in sorted(p for p in source.rglob("*") if p.is_file()):
+            report.plan(f"write {path / _target(file.relative_to(source))}")
+        report.plan(f"make a git repository on main with one commit at {path}")
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".cn-init-", dir=path.parent) as scratch:
+            fresh = Path(scratch) / "hub"
+            _copy(source, fresh, name)
+            create_repo(fresh, "main", _settings(name, signing_key))
+            commit_all(fresh, f"Hub of {name}", sign=signing_key is not None)
+            if path.is_dir():
+                path.rmdir()
+            fresh.rename(path)
+    except GitError as error:
+        raise Refused(
+            f"the first commit failed: {error.done.reason}", "check git and the signing key"
+        ) from None
+    except OSError as error:
+        raise Refused(f"cannot make {path}: {error.strerror}", "check the path and its permissions") from None
+    report.done(f"made the hub {name} at {path}")
+
+
+def _settings(name: Name, signing_key: Path | None) -> dict[str, str]:
+    settings = {"user.name": str(name), "user.email": f"{name}@cn.invalid"}
+    if signing_key is not None:
+        settings |= {"gpg.format": "ssh", "user.signingKey": str(signing_key.absolute()), "cn.sign": "true"}
+    return settings
+
+
+def _target(relative: Path) -> Path:
+    return relative.with_name(_RENAMED.get(relative.name, relative.name))
+
+
+def _copy(source: Path, target: Path, name: Name) -> None:
+    for file in sorted(p for p in source.rglob("*") if p.is_file()):
+        destination = target / _target(file.relative_to(source))
+        destination.parent.mkdir(parents=True, exist_ok=True)
+        text = file.read_text("utf-8").replace("{{name}}", name)
+        destination.write_text(text, "utf-8")

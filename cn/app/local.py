@@ -1,0 +1,118 @@
+"""Machine-local memory of a clone: back-off, reported conditions (``.git/cn/*.json``).
+
+Losing any of it costs a repeated message or an early retry, never an effect.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from cn.core.stamp import format_second, parse_stamp
+from cn.shell.files import write_file
+from cn.shell.hub import Hub
+
+_FIRST = timedelta(minutes=5)
+_LONGEST = timedelta(hours=1)
+_MOST = 5000
+
+
+class Local:
+    """One run's view of the local memory; :meth:`save` writes it when it changed."""
+
+    def __init__(self, hub: Hub) -> None:
+        self._path: Path = hub.state / "local.json"
+        try:
+            data = json.loads(self._path.read_text("utf-8"))
+        except (OSError, ValueError):
+            data = {}
+        self._data: dict[str, Any] = data if isinstance(data, dict) else {}
+        self._before = json.dumps(self._data, sort_keys=True)
+
+    def save(self) -> None:
+        """Write it back, if anything changed."""
+        if json.dumps(self._data, sort_keys=True) != self._before:
+            write_file(self._path, json.dumps(self._data, indent=0, sort_keys=True).encode())
+            self._before = json.dumps(self._data, sort_keys=True)
+
+    def _part(self, name: str) -> dict[str, Any]:
+        part = self._data.setdefault(name, {})
+        return part if isinstance(part, dict) else {}
+
+    # Conditions that are told once.
+
+    def is_new(self, condition: str) -> bool:
+        """Was this condition (a digest) not told yet? It is from now on."""
+        told = self._part("told")
+        if condition in told:
+            return False
+        told[condition] = 1
+        while len(told) > _MOST:
+            del told[next(iter(told))]
+        return True
+
+    def forget(self, condition: str) -> None:
+        """The condition is over; if it comes back it is new."""
+        self._part("told").pop(condition, None)
+
+    # Peers that fail again and again back off, from 5 minutes to an hour.
+
+    def failed(self, key: str, reason: str, now: datetime) -> bool:
+        """Note a failure to reach ``key``; tells whether it is a new one."""
+        peers = self._part("unreachable")
+        entry = peers.get(key) or {"count": 0, "since": format_second(now)}
+        count = int(entry.get("count", 0)) + 1
+        pause = min(_FIRST * 2 ** min(count - 2, 10), _LONGEST) if count > 1 else timedelta(0)
+        peers[key] = {
+            "count": count,
+            "since": entry.get("since", format_second(now)),
+            "reason": reason,
+            "next": format_second(now + pause),
+        }
+        return count == 1 or entry.get("reason") != reason
+
+    def reached(self, key: str) -> bool:
+        """Note that ``key`` answered; tells whether it had failed before."""
+        return self._part("unreachable").pop(key, None) is not None
+
+    def waiting(self, key: str, now: datetime) -> bool:
+        """Is ``key`` still to be left alone? A clock that went backwards ends the pause."""
+        entry = self._part("unreachable").get(key)
+        if not entry:
+            return False
+        until = parse_stamp(str(entry.get("next")))
+        return now < until <= now + _LONGEST
+
+    @property
+    def unreachable(self) -> dict[str, dict[str, Any]]:
+        """Key → count, since, reason, next."""
+        return dict(self._part("unreachable"))
+
+    # Attempts of outbox entries.
+
+    def attempt(self, name: str, reason: str, now: datetime) -> bool:
+        """Note a failed delivery of an outbox file; tells whether the reason is new."""
+        part = self._part("attempts")
+        entry = part.get(name) or {"count": 0}
+        part[name] = {"count": int(entry["count"]) + 1, "reason": reason, "last": format_second(now)}
+        return entry.get("reason") != reason
+
+    def delivered(self, name: str) -> None:
+        """The entry is through."""
+        self._part("attempts").pop(name, None)
+
+    @property
+    def attempts(self) -> dict[str, dict[str, Any]]:
+        """Outbox file name → count, reason, last."""
+        return dict(self._part("attempts"))
+
+    def day(self, name: str, now: datetime) -> bool:
+        """Is this the first call for ``name`` today (UTC)? Bounds daily housekeeping."""
+        days = self._part("days")
+        today = now.strftime("%Y%m%d")
+        if days.get(name) == today:
+            return False
+        days[name] = today
+        return True

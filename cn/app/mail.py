@@ -1,0 +1,113 @@
+"""``cn send``, ``cn reply`` and ``cn outbox``: messages that people start (DESIGN 10)."""
+
+from __future__ import annotations
+
+from cn.app.book import Book
+from cn.app.deliver import deliver, push_refs
+from cn.app.process import decide_now
+from cn.app.run import Run, open_run
+from cn.app.snapshot import Snapshot
+from cn.app.triage import find_pending
+from cn.core.effect import Plan, Post
+from cn.core.errors import Refused, UsageError
+from cn.core.ledger import IN, Event, parse_events
+from cn.core.message import MESSAGE, Message
+from cn.core.names import Name, NameRefused, Topic, parse_thread_name, parse_topic
+from cn.core.report import Report
+from cn.core.text import one_line, slug
+from cn.core.triage import Reply, Triage
+from cn.shell.base import Base
+from cn.shell.hub import Hub
+
+
+def send(hub: Hub, to: str, message: str, *, body: str = "", dry_run: bool = False) -> Report:
+    """Queue a message to a peer and deliver the outbox."""
+    report = Report()
+    subject = _subject(message)
+    with open_run(hub, report, dry_run=dry_run) as run:
+        if to == run.settings.us:
+            raise Refused(f"{to} is this hub", "name a peer; see 'cn peer list'")
+        peer = run.settings.peer(to)
+        text = body or message
+        mail = Message(MESSAGE, run.settings.us, peer.name, subject, run.now, text)
+        _queue(run, Post(mail, slug(subject)), f"message to {peer.name}: {subject}")
+    return report
+
+
+def _subject(message: str) -> str:
+    subject = one_line(message.strip().split("\n", 1)[0])
+    if not subject:
+        raise UsageError("the message is empty", "say something")
+    return subject
+
+
+def _queue(run: Run, post: Post, what: str) -> None:
+    def plan(book: Book, base: Base, notes: Report) -> str | None:
+        book.perform(Plan(post.source or f"{post.message.to}/{post.topic}", (post,)))
+        notes.info(f"queued: {what}")
+        return f"cn: {one_line(what, 60)}"
+
+    run.commit(plan)
+    push_refs(run)
+    deliver(run)
+
+
+def reply(hub: Hub, thread: str, message: str, *, body: str = "", dry_run: bool = False) -> Report:
+    """Reply to a thread. A pending one is decided by it (``do:reply:re-<topic>``), like in triage."""
+    report = Report()
+    _subject(message)
+    text = f"{message}\n\n{body}" if body else message
+    with open_run(hub, report, dry_run=dry_run) as run:
+        snapshot = run.book(run.base).snapshot
+        try:
+            peer, item = find_pending(snapshot, thread)
+        except Refused as refused:
+            _follow_up(run, snapshot, thread, message, text, refused)
+            return report
+        topic = _reply_topic(item.topic)
+        triage = Triage(Reply(topic), run.settings.us, run.now, text)
+        decide_now(run, peer, item, triage)
+        push_refs(run)
+        deliver(run)
+    return report
+
+
+def _reply_topic(topic: str) -> Topic:
+    try:
+        return parse_topic(f"re-{topic}")
+    except NameRefused:
+        return parse_topic(f"re-{slug(topic)}")
+
+
+def _follow_up(run: Run, snapshot: Snapshot, thread: str, message: str, text: str, refused: Refused) -> None:
+    """A reply to a thread that is done: a message of its own, with ``in-reply-to``."""
+    found = find_done(snapshot, list(run.settings.peers), thread)
+    if found is None:
+        raise refused
+    peer, event = found
+    subject = f"Re: {event.fields.get('subject') or f'{peer}/{event.topic}'}"
+    mail = Message(MESSAGE, run.settings.us, peer, subject, run.now, text, event.head)
+    post = Post(mail, _reply_topic(event.topic), event.fields.get("thread", ""), f"{peer}/{event.topic}")
+    _queue(run, post, f"reply to {peer}/{event.topic}")
+
+
+def find_done(snapshot: Snapshot, peers: list[Name], thread: str) -> tuple[Name, Event] | None:
+    """The ``received`` event of a thread that is not pending any more."""
+    try:
+        name = str(parse_thread_name(thread))
+    except NameRefused:
+        name = ""
+    for peer in peers:
+        received = [e for e in parse_events(snapshot.history(peer)) if e.side == IN and e.kind == "received"]
+        for event in reversed(received):
+            if name == event.fields.get("thread") or thread == f"{peer}/{event.topic}":
+                return peer, event
+    return None
+
+
+def flush(hub: Hub, *, dry_run: bool = False) -> Report:
+    """Deliver the outbox now, whatever the back-off says."""
+    report = Report()
+    with open_run(hub, report, dry_run=dry_run) as run:
+        deliver(run, force=True)
+    return report

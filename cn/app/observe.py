@@ -1,0 +1,284 @@
+"""Looking at the mailbox and the peers: listings first, objects only for what differs (DESIGN 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from cn.app.local import Local
+from cn.app.settings import Settings
+from cn.core.ledger import IN, OUT
+from cn.core.names import Branch, Name, NameRefused, Oid, digest, parse_branch, topic_of
+from cn.core.peers import MAILBOX, PICKUP, Peer
+from cn.core.report import Report
+from cn.core.text import visible
+from cn.shell.git import Git
+from cn.shell.hub import Hub
+from cn.shell.objects import list_refs, read_info
+from cn.shell.pins import Key, encode, read_pins
+from cn.shell.remote import HEADS, Listing, fetch_many, list_remotes, main_of
+
+MAILBOX_KEY = "(mailbox)"
+Progress = Callable[[str], None]
+ThreadKey = tuple[Name, str]
+"""(peer, topic): what an inbound branch is known by, whatever its route."""
+
+
+@dataclass
+class Observation:
+    """What was seen of the world in one run.
+
+    ``inbound`` and ``ours`` map (peer, topic) to branch and tip; a peer is in
+    ``saw_inbound`` / ``saw_ours`` when its listing is known, so that absence means gone.
+    ``arrived`` are inbound tips whose objects are here.
+    """
+
+    pins: dict[Key, Oid]
+    inbound: dict[ThreadKey, tuple[Branch, Oid]] = field(default_factory=dict)
+    ours: dict[ThreadKey, tuple[Branch, Oid]] = field(default_factory=dict)
+    saw_inbound: set[Name] = field(default_factory=set)
+    saw_ours: set[Name] = field(default_factory=set)
+    mains: dict[Name, tuple[str, Oid]] = field(default_factory=dict)
+    unknown: list[str] = field(default_factory=list)
+    invalid: list[tuple[Name, str]] = field(default_factory=list)
+    missing: set[ThreadKey] = field(default_factory=set)
+    missing_ours: set[ThreadKey] = field(default_factory=set)
+    fetched_mains: dict[Name, bool] = field(default_factory=dict)
+
+    def changed_inbound(self) -> list[ThreadKey]:
+        """Inbound branches whose tip is not the pinned one, sorted."""
+        return sorted(
+            key
+            for key, (_, tip) in self.inbound.items()
+            if self.pins.get((key[0], IN, encode(key[1]))) != tip
+        )
+
+    def changed_ours(self) -> list[ThreadKey]:
+        """Branches of ours whose tip is not the pinned one, sorted."""
+        return sorted(
+            key for key, (_, tip) in self.ours.items() if self.pins.get((key[0], OUT, encode(key[1]))) != tip
+        )
+
+    def vanished(self, side: str) -> list[tuple[Name, str, Oid]]:
+        """Pins whose branch is not listed any more: (peer, encoded topic, last tip)."""
+        listed = self.inbound if side == IN else self.ours
+        saw = self.saw_inbound if side == IN else self.saw_ours
+        there = {(peer, encode(topic)) for peer, topic in listed}
+        return sorted(
+            (peer, component, tip)
+            for (peer, pin_side, component), tip in self.pins.items()
+            if pin_side == side and peer in saw and (peer, component) not in there
+        )
+
+    @property
+    def quiet(self) -> bool:
+        """Is everything as the pins say?"""
+        return not (
+            self.changed_inbound()
+            or self.changed_ours()
+            or self.vanished(IN)
+            or self.vanished(OUT)
+            or self.unknown
+            or self.invalid
+        )
+
+
+def observe(
+    hub: Hub,
+    settings: Settings,
+    local: Local,
+    report: Report,
+    now: datetime,
+    *,
+    only: Iterable[Name] | None = None,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> Observation:
+    """List the mailbox and the peers at once; failures go to the report by name."""
+    peers = [p for p in settings.peers.values() if only is None or p.name in set(only)]
+    urls: dict[str, str] = {}
+    for peer in peers:
+        if not force and local.waiting(peer.name, now):
+            known = local.unreachable[peer.name]
+            report.failed(
+                f"{peer.name} is unreachable: {known['reason']}", "it is tried again later", known=True
+            )
+        else:
+            urls[peer.name] = peer.hub
+    if settings.mailbox and peers:
+        urls[MAILBOX_KEY] = settings.mailbox
+    answers = list_remotes(hub.git, urls, settings.config.limits.peer_seconds, progress)
+    seen = Observation(read_pins(hub.git))
+    listings: dict[str, Listing] = {}
+    for key, answer in answers.items():
+        if isinstance(answer, str):
+            _unreachable(report, local, key, answer, now)
+        else:
+            listings[key] = answer
+            if local.reached(key):
+                report.info(f"{_who(key)} is reachable again")
+    if not settings.mailbox:
+        refs = list_refs(hub.git, HEADS)
+        listings[MAILBOX_KEY] = {name.removeprefix(HEADS): oid for name, oid in refs.items()}
+    if MAILBOX_KEY in listings:
+        _sort_mailbox(seen, settings, peers, listings[MAILBOX_KEY], whole=only is None)
+    for peer in peers:
+        if peer.name in listings:
+            _sort_peer(seen, settings, peer, listings[peer.name])
+    return seen
+
+
+def _who(key: str) -> str:
+    return "the mailbox" if key == MAILBOX_KEY else key
+
+
+def _unreachable(report: Report, local: Local, key: str, reason: str, now: datetime) -> None:
+    new = local.failed(key, reason, now)
+    hint = (
+        "check the remote with 'git remote -v'" if key == MAILBOX_KEY else f"'cn peer sync {key}' tries again"
+    )
+    report.failed(f"{_who(key)} is unreachable: {reason}", hint, source=key, known=not new)
+
+
+def _sort_mailbox(
+    seen: Observation, settings: Settings, peers: list[Peer], heads: Listing, *, whole: bool
+) -> None:
+    """Branches in our mailbox: peers' for us (mailbox route), ours for peers (pickup route)."""
+    by_name = {p.name: p for p in peers}
+    for peer in peers:
+        (seen.saw_inbound if peer.deliver == MAILBOX else seen.saw_ours).add(peer.name)
+    for name, tip in heads.items():
+        prefix, slash, _ = name.partition("/")
+        if not slash or prefix == settings.us:
+            continue
+        known = by_name.get(Name(prefix))
+        if known is None:
+            if whole and prefix not in settings.peers:
+                seen.unknown.append(name)
+            continue
+        _place(seen, known, name, tip, seen.inbound if known.deliver == MAILBOX else seen.ours)
+
+
+def _sort_peer(seen: Observation, settings: Settings, peer: Peer, heads: Listing) -> None:
+    """Branches at a peer's hub: ours there (mailbox), or its branches for us (pickup)."""
+    (seen.saw_ours if peer.deliver == MAILBOX else seen.saw_inbound).add(peer.name)
+    main = main_of(heads)
+    if main:
+        seen.mains[peer.name] = (main, heads[main])
+    for name, tip in heads.items():
+        if name.startswith(f"{settings.us}/"):
+            _place(seen, peer, name, tip, seen.inbound if peer.deliver == PICKUP else seen.ours)
+
+
+def _place(
+    seen: Observation, peer: Peer, name: str, tip: Oid, where: dict[ThreadKey, tuple[Branch, Oid]]
+) -> None:
+    try:
+        branch = parse_branch(name)
+    except NameRefused:
+        seen.invalid.append((peer.name, name))
+        return
+    where[(peer.name, topic_of(branch))] = (branch, tip)
+
+
+def bring(
+    hub: Hub,
+    settings: Settings,
+    seen: Observation,
+    report: Report,
+    local: Local,
+    *,
+    progress: Progress | None = None,
+) -> list[ThreadKey]:
+    """Fetch the objects of changed branches, bounded per peer; returns which inbound ones arrived.
+
+    Ours are fetched too: what was pushed by hand, from anywhere, is pinned here.
+    """
+    chosen = _choose(settings, seen, report)
+    ours = _missing(hub.git, [(seen.ours[key][1], key) for key in seen.changed_ours()])
+    branches = [(_source(settings, key[0], IN), seen.inbound[key], key) for key in chosen]
+    branches += [(_source(settings, key[0], OUT), seen.ours[key], key) for key in ours]
+    wanted: dict[str, tuple[str, list[tuple[Branch, ThreadKey]]]] = {}
+    for (remote, url), (branch, _), key in branches:
+        if url:
+            wanted.setdefault(remote, (url, []))[1].append((branch, key))
+    git = replace(hub.git, max_bytes=settings.config.limits.fetch_bytes)
+    failed = _fetch(git, settings, wanted, progress)
+    for remote, reason in failed.items():
+        url, pairs = wanted[remote]
+        # One bad branch must not keep the others out: fetch each alone, name the bad ones.
+        alone = {str(i): (url, [pair]) for i, pair in enumerate(pairs)}
+        reasons = _fetch(git, settings, alone, None) if len(pairs) > 1 else {"0": reason}
+        for index, why in reasons.items():
+            branch, key = pairs[int(index)]
+            new = local.is_new(digest("fetch", key[0], branch, why))
+            text = f"{visible(branch)} cannot be fetched: {why}"
+            report.failed(text, "its creator must push it again", source=key[0], known=not new)
+    # What moved between listing and fetching is left for the next run.
+    seen.missing |= set(_missing(hub.git, [(seen.inbound[key][1], key) for key in chosen]))
+    seen.missing_ours |= set(_missing(hub.git, [(seen.ours[key][1], key) for key in ours]))
+    return [key for key in chosen if key not in seen.missing]
+
+
+def _choose(settings: Settings, seen: Observation, report: Report) -> list[ThreadKey]:
+    most = settings.config.limits.branches_per_peer
+    chosen: list[ThreadKey] = []
+    count: dict[Name, int] = {}
+    for key in seen.changed_inbound():
+        count[key[0]] = count.get(key[0], 0) + 1
+        if count[key[0]] <= most:
+            chosen.append(key)
+    for peer, number in count.items():
+        if number > most:
+            report.info(f"{peer}: {number - most} more branches wait for the next run (limit {most} a run)")
+    return chosen
+
+
+def _missing(git: Git, tips: list[tuple[Oid, ThreadKey]]) -> list[ThreadKey]:
+    infos = read_info(git, [tip for tip, _ in tips])
+    return [key for (_, key), info in zip(tips, infos, strict=True) if info is None or info.kind != "commit"]
+
+
+def _fetch(
+    git: Git,
+    settings: Settings,
+    wanted: dict[str, tuple[str, list[tuple[Branch, ThreadKey]]]],
+    progress: Progress | None,
+) -> dict[str, str]:
+    branches = {remote: (url, [branch for branch, _ in pairs]) for remote, (url, pairs) in wanted.items()}
+    return fetch_many(git, branches, settings.config.limits.peer_seconds, progress)
+
+
+def _source(settings: Settings, name: Name, side: str) -> tuple[str, str]:
+    """Where a peer's branches for us (IN) or ours for it (OUT) are fetched: key and URL."""
+    peer = settings.peers[name]
+    if (peer.deliver == MAILBOX) == (side == IN):
+        return MAILBOX_KEY, settings.mailbox
+    return name, peer.hub
+
+
+def fetch_mains(hub: Hub, settings: Settings, seen: Observation, peers: Iterable[Name]) -> set[Name]:
+    """Bring peers' main branches (for proofs and merge bases), once a run; which of them are here."""
+    asked = [p for p in dict.fromkeys(peers) if p in seen.mains]
+    wanted = {
+        str(p): (str(settings.peers[p].hub), [seen.mains[p][0]]) for p in asked if p not in seen.fetched_mains
+    }
+    failed = fetch_many(hub.git, wanted, settings.config.limits.peer_seconds)
+    seen.fetched_mains.update({Name(p): p not in failed for p in wanted})
+    return {p for p in asked if seen.fetched_mains[p]}
+
+
+def report_strays(seen: Observation, report: Report, local: Local) -> None:
+    """Branches that are nobody's (once, exit code 0), and names outside the grammar (refused)."""
+    for name in seen.unknown:
+        if local.is_new(digest("unknown", name)):
+            report.info(f"branch {visible(name)} has a prefix that is no peer's; left alone")
+    for peer, name in seen.invalid:
+        new = local.is_new(digest("invalid", peer, name))
+        report.refused(
+            f"branch {visible(name)} is refused: valid-name",
+            "its creator must rename it",
+            source=peer,
+            known=not new,
+        )

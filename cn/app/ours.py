@@ -1,0 +1,85 @@
+"""Our own branches at peers: adopted, moved, gone, proven merged, too old (DESIGN 6, 8)."""
+
+from __future__ import annotations
+
+from cn.app.book import Book
+from cn.app.inbound import ours_topic, prove_merge
+from cn.app.local import Local
+from cn.app.observe import Observation
+from cn.core.decide import is_due, is_old
+from cn.core.effect import Plan
+from cn.core.inbox import clean_up, plan_adopted, plan_ours_gone, plan_proven, plan_returned
+from cn.core.ledger import OUT
+from cn.core.message import About
+from cn.core.names import Branch, digest, parse_oid
+from cn.core.report import Report
+from cn.shell.pins import decode
+
+
+def plan_ours(book: Book, seen: Observation, report: Report, local: Local) -> None:
+    """Compare our branches at the remotes with our records."""
+    for peer, topic in seen.changed_ours():
+        if (peer, topic) in seen.missing_ours:
+            continue
+        branch, tip = seen.ours[(peer, topic)]
+        item = book.item(peer, OUT, topic)
+        if item is None:
+            book.perform(plan_adopted(peer, branch, tip, book.now))
+            report.done(f"adopted {branch} at {peer}: pushed by hand", source=f"{peer}/{topic}")
+        elif item.head != tip:
+            new = local.is_new(digest("moved", peer, topic, tip))
+            report.info(f"our {branch} at {peer} is at {tip[:8]}, recorded at {item.head[:8]}", known=not new)
+        book.pin(peer, OUT, topic, tip)
+    for peer, component, tip in seen.vanished(OUT):
+        item = ours_topic(book, peer, component)
+        if item is None:
+            name = decode(component)
+            if name is not None:
+                book.pin(peer, OUT, name, None)
+        elif item.state == "deleting":
+            continue  # our own deletion: its delivery drops the pin
+        else:
+            book.perform(plan_ours_gone(peer, item, book.now))
+            book.pin(peer, OUT, item.topic, None)
+            report.info(f"our {item.get('branch')} is gone at {peer}", source=f"{peer}/{item.topic}")
+
+
+def plan_claims(book: Book, seen: Observation, report: Report, local: Local) -> None:
+    """Merges that were only claimed: look again when the peer's main has changed."""
+    for peer_name, item in book.snapshot.outbound():
+        if not item.get("unproven") or item.state != "answered" or peer_name not in seen.mains:
+            continue
+        main = seen.mains[peer_name][1]
+        if not local.is_new(digest("claim", peer_name, item.topic, item.head, main)):
+            report.info(
+                f"{peer_name} claims {item.get('branch')} is merged; unproven: {item.get('unproven')}",
+                known=True,
+            )
+            continue
+        peer = book.settings.peers.get(peer_name)
+        merge = item.get("merge")
+        if peer is None or not merge:
+            continue
+        about = About(Branch(item.get("branch")), item.head, "merged", parse_oid(merge))
+        if prove_merge(book, seen, peer, about, "unverified") is None:
+            book.perform(plan_proven(peer_name, item, book.now))
+            report.done(
+                f"{item.get('branch')} is merged in {peer_name}'s main", source=f"{peer_name}/{item.topic}"
+            )
+
+
+def plan_times(book: Book, report: Report) -> None:
+    """What time alone brings about: deferred threads return, old notices are cleaned up."""
+    for peer, item in book.snapshot.pending():
+        if is_due(item, book.now):
+            book.perform(plan_returned(peer, item, book.now))
+            report.done(f"{item.get('thread')} returns: deferred until now", source=f"{peer}/{item.topic}")
+    days = book.settings.config.notice_days
+    for peer, item in book.snapshot.outbound():
+        answer = item.get("about") or item.get("kind") == "notice"
+        if answer and item.state in ("delivered", "answered") and is_old(item.since, book.now, days):
+            if peer not in book.settings.peers:
+                continue
+            source = f"{peer}/{item.topic}"
+            reason = f"older than {days} days"
+            book.perform(Plan(source, (clean_up(peer, item, book.now, reason, source),)))

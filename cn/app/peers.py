@@ -1,0 +1,76 @@
+"""``cn peer add|list|remove``: the one way cn writes ``state/peers.md`` (DESIGN 4, 16)."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from pathlib import Path
+
+from cn.app.book import Book
+from cn.app.run import configured, open_run
+from cn.core.errors import Refused
+from cn.core.names import Name, Url, is_local, parse_url
+from cn.core.peers import PATH, Peer, add_peer, check_names, parse_peers, remove_peer
+from cn.core.report import Report
+from cn.core.stamp import format_stamp
+from cn.core.text import redact
+from cn.shell.base import Base
+from cn.shell.hub import Hub
+from cn.shell.remote import list_remotes
+
+
+def absolute_url(text: str, cwd: Path) -> Url:
+    """A local path made absolute, so that it means the same from cron; other URLs as they are."""
+    url = parse_url(text)
+    if is_local(url) and not url.startswith("file://"):
+        return Url(os.path.normpath(cwd / Path(url).expanduser()))
+    return url
+
+
+def add(hub: Hub, peer: Peer, *, check: bool = False, dry_run: bool = False) -> Report:
+    """Add a peer; contacts nobody unless ``check``. Commits ``state/peers.md`` alone."""
+    report = Report()
+    with open_run(hub, report, dry_run=dry_run) as run:
+        if check:
+            answer = list_remotes(run.hub.git, {peer.name: peer.hub}, run.settings.config.limits.peer_seconds)
+            reason = answer[peer.name]
+            if isinstance(reason, str):
+                raise Refused(
+                    f"{peer.name} cannot be reached at {redact(peer.hub)}: {reason}", "check the URL"
+                )
+        dated = Peer(**{**asdict(peer), "peered": peer.peered or format_stamp(run.now)[:10]})
+
+        def plan(book: Book, base: Base, notes: Report) -> str | None:
+            if peer.name in run.settings.peers:
+                raise Refused(f"{peer.name} is a peer already", f"'cn peer remove {peer.name}' first")
+            check_names(run.settings.config, (dated,))
+            text = add_peer(book.snapshot.text(PATH), dated)
+            parse_peers(text)
+            book.files[PATH] = text.encode()
+            book.steps.append((str(peer.name), f"add to {PATH}"))
+            notes.done(f"added the peer {peer.name} ({redact(peer.hub)}, {peer.deliver})")
+            return f"cn: peer add {peer.name}"
+
+        run.commit(plan)
+    return report
+
+
+def remove(hub: Hub, name: Name, *, dry_run: bool = False) -> Report:
+    """Take a peer out. Its ledger and threads stay."""
+    report = Report()
+    with open_run(hub, report, dry_run=dry_run) as run:
+
+        def plan(book: Book, base: Base, notes: Report) -> str | None:
+            run.settings.peer(name)
+            book.files[PATH] = remove_peer(book.snapshot.text(PATH), name).encode()
+            book.steps.append((str(name), f"remove from {PATH}"))
+            notes.done(f"removed the peer {name}; its threads and records stay")
+            return f"cn: peer remove {name}"
+
+        run.commit(plan)
+    return report
+
+
+def listed(hub: Hub) -> list[Peer]:
+    """The peers as main has them."""
+    return list(configured(hub)[1].peers.values())

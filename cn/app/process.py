@@ -1,0 +1,248 @@
+"""``cn inbox process``: parse, enforce, execute, move to done, log, deliver (seed 003)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from cn.app.book import Book
+from cn.app.deliver import deliver, push_refs
+from cn.app.inbound import plan_arrivals, plan_vanished, working_text
+from cn.app.observe import Observation, Progress, bring, observe
+from cn.app.ours import plan_times
+from cn.app.restore import plan_restore
+from cn.app.run import Run, open_run
+from cn.app.sync import check_inbox
+from cn.app.threads import read_working
+from cn.app.wake import wake
+from cn.core import rules
+from cn.core.decide import Facts, plan_decision, plan_refused
+from cn.core.effect import Plan
+from cn.core.errors import Refusal, Refused
+from cn.core.ledger import IN, Item
+from cn.core.names import Name, ThreadName
+from cn.core.report import Report
+from cn.core.text import one_line
+from cn.core.thread import inbox_path, read_decision, read_text, seen_head, set_triage
+from cn.core.triage import Merge, Triage, TriageRefused, find_headings, format_decision
+from cn.shell.base import Base
+from cn.shell.build import identity
+from cn.shell.hub import Hub
+from cn.shell.merging import try_merge
+from cn.shell.pins import encode
+from cn.shell.signing import own_key
+from cn.shell.transaction import local_changes
+
+
+def process(hub: Hub, *, dry_run: bool = False, progress: Progress | None = None) -> Report:
+    """Execute every decided thread; refused ones stay pending and say why."""
+    report = Report()
+    with open_run(hub, report, dry_run=dry_run, progress=progress) as run:
+        snapshot = run.book(run.base).snapshot
+        decided = {
+            (peer, item.topic)
+            for peer, item in snapshot.pending()
+            if _has_triage(run.hub, ThreadName(item.get("thread")), snapshot.algorithm)
+        }
+        seen, keys = _look(run, decided)
+
+        def plan(book: Book, base: Base, notes: Report) -> str | None:
+            return plan_process(run, book, base, seen, keys, notes)
+
+        run.commit(plan)
+        push_refs(run)
+        check_inbox(run)
+        deliver(run)
+    if not dry_run:
+        wake(hub, report)
+    return report
+
+
+def _has_triage(hub: Hub, name: ThreadName, algorithm: str) -> bool:
+    working = read_working(hub, name, algorithm)
+    if working is None:
+        return False
+    try:
+        return bool(find_headings(read_text(working.data).split("\n")))
+    except TriageRefused:
+        return True
+
+
+def _look(run: Run, decided: set[tuple[Name, str]]) -> tuple[Observation | None, list[tuple[Name, str]]]:
+    """Fetch what is decided on: a branch that moved since is void (DESIGN 16)."""
+    peers = {peer for peer, _ in decided if peer in run.settings.peers}
+    if not peers:
+        return None, []
+    seen = observe(
+        run.hub, run.settings, run.local, run.report, run.now, only=peers, force=True, progress=run.progress
+    )
+    seen.inbound = {key: found for key, found in seen.inbound.items() if key in decided}
+    keys = bring(run.hub, run.settings, seen, run.report, run.local, progress=run.progress)
+    return seen, keys
+
+
+def decide_now(run: Run, peer: Name, item: Item, triage: Triage) -> None:
+    """Execute one decision that did not come from a ``## Triage`` section, by the same rules."""
+
+    def plan(book: Book, base: Base, notes: Report) -> str | None:
+        now = book.item(peer, IN, item.topic)
+        if now is None or now.head != item.head:
+            raise Refused(f"{peer}/{item.topic} changed meanwhile", "look at it again")
+        name = ThreadName(item.get("thread"))
+        text = working_text(book, name)
+        if text is None:
+            raise Refused(f"{inbox_path(name)} is missing", "'cn inbox sync' puts it back")
+        facts = Facts(
+            run.settings.config,
+            run.settings.peers,
+            peer,
+            now,
+            set_triage(text, triage),
+            book.now,
+            run.settings.shared_mailbox,
+        )
+        decision = format_decision(triage.decision)
+        outcome = _outcome(run, book, base, facts, triage, _batch(run))
+        if isinstance(outcome, Refusal):
+            raise Refused(
+                f"{facts.source}: {decision} is refused: {outcome.rule}: {outcome.reason}", outcome.remedy
+            )
+        book.perform(outcome)
+        notes.done(f"{facts.source}: {decision} by {triage.actor}", source=facts.source)
+        return f"cn: {facts.source} {one_line(decision, 80)} by {triage.actor}"
+
+    run.commit(plan)
+
+
+@dataclass
+class Batch:
+    """What the decisions of one run share: earlier merges and who is known by which key."""
+
+    touched: frozenset[str]
+    keys: dict[str, str]
+    identities: dict[str, tuple[str, ...]]
+
+
+def plan_process(
+    run: Run, book: Book, base: Base, seen: Observation | None, keys: list[tuple[Name, str]], notes: Report
+) -> str | None:
+    """All that one run decides, on one base."""
+    if seen is not None:
+        plan_vanished(book, _only_decided(seen, keys, book), notes)
+        plan_arrivals(book, seen, keys, notes)
+    plan_times(book, notes)
+    plan_restore(book, notes)
+    batch = _batch(run)
+    subjects = []
+    for peer, item in book.snapshot.pending():
+        now = book.item(peer, IN, item.topic)
+        if now is None or now.head != item.head or inbox_path(ThreadName(item.get("thread"))) in book.files:
+            continue  # moved in this very run: its Triage is void, and says so
+        subject = _one(run, book, base, peer, now, batch, notes)
+        if subject:
+            subjects.append(subject)
+    if len(subjects) == 1:
+        return f"cn: {subjects[0]}"
+    return f"cn: {len(subjects)} decisions\n\n" + "\n".join(subjects) if subjects else "cn: process"
+
+
+def _only_decided(seen: Observation, keys: list[tuple[Name, str]], book: Book) -> Observation:
+    """Branches that were not looked at for a decision are not gone: keep their pins out of it."""
+    pending = {(peer, encode(item.topic)) for peer, item in book.snapshot.pending()}
+    pins = {k: v for k, v in seen.pins.items() if k[1] == IN and (k[0], k[2]) in pending}
+    return replace(seen, pins=pins)
+
+
+def _batch(run: Run) -> Batch:
+    config = run.settings.config
+    keys = {str(p.name): p.key for p in run.settings.peers.values() if p.key}
+    ours = own_key(run.hub.git)
+    if ours:
+        keys[str(config.name)] = ours
+    people: dict[str, tuple[str, ...]] = {str(r.name): (str(r.name), r.email) for r in config.reviewers}
+    people[str(config.name)] = (str(config.name), *identity(run.hub))
+    return Batch(frozenset(), keys, people)
+
+
+def _one(run: Run, book: Book, base: Base, peer: Name, item: Item, batch: Batch, notes: Report) -> str | None:
+    """Decide one thread; returns the line for the commit message when something was executed."""
+    name = ThreadName(item.get("thread"))
+    source = f"{peer}/{item.topic}"
+    facts = Facts(
+        run.settings.config, run.settings.peers, peer, item, "", book.now, run.settings.shared_mailbox
+    )
+    working = read_working(run.hub, name, book.snapshot.algorithm)
+    if working is None:
+        return None  # missing: main's copy is pending, and is put back
+    try:
+        text = read_text(working.data)
+        committed = read_text(book.snapshot.read(inbox_path(name)) or b"")
+        triage = read_decision(text, committed)
+    except TriageRefused as refused:
+        refusal = Refusal(rules.VALID_TRIAGE, refused.text, refused.hint)
+        _refuse(book, facts, _raw_decision(working.data), "", refusal, notes)
+        return None
+    if triage is None:
+        return None
+    text = working_text(book, name) or text
+    decision = format_decision(triage.decision)
+    outcome = _outcome(run, book, base, replace(facts, text=text), triage, batch)
+    if isinstance(outcome, Refusal):
+        book.inputs.pop(working.path, None)
+        _refuse(book, facts, decision, triage.actor, outcome, notes)
+        return None
+    book.perform(outcome)
+    notes.done(f"{source}: {decision} by {triage.actor}", source=source)
+    return f"{source} {one_line(decision, 80)} by {triage.actor}"
+
+
+def _outcome(run: Run, book: Book, base: Base, facts: Facts, triage: Triage, batch: Batch) -> Plan | Refusal:
+    shown = seen_head(facts.text)
+    if shown != facts.item.head:
+        what = f"shows the head {shown[:8]}" if shown else "has lost its Head line"
+        return Refusal(
+            rules.VALID_TRIAGE,
+            f"void: the thread {what}, the branch is at {facts.item.head[:8]}",
+            "decide again",
+        )
+    if facts.peer not in run.settings.peers:
+        return Refusal(
+            rules.KNOWN_PEER, f"{facts.peer} is no peer any more", "add it again with 'cn peer add'"
+        )
+    facts = replace(facts, identities=batch.identities.get(triage.actor, (str(triage.actor),)))
+    if isinstance(triage.decision, Merge):
+        merge = try_merge(
+            run.hub,
+            base=base.commit,
+            tip=book.tip,
+            head=facts.item.head,
+            touched=batch.touched,
+            message=f"Merge {facts.branch}\n\nApproved by {triage.actor} in {facts.thread}",
+            at=book.now,
+            keys=batch.keys,
+        )
+        paths = [c.path for c in merge.changes]
+        dirty = local_changes(run.hub, base.local, paths) if paths else []
+        facts = replace(facts, merge=replace(merge, dirty=tuple(dirty)))
+    plan = plan_decision(facts, triage)
+    if isinstance(plan, Plan) and facts.merge is not None:
+        batch.touched |= {c.path for c in facts.merge.changes}
+    return plan
+
+
+def _raw_decision(data: bytes) -> str:
+    """The decision line of a section that cannot be read, for the log."""
+    for line in data.decode("utf-8", "replace").splitlines():
+        if line.strip().lower().startswith("decision:"):
+            return one_line(line.partition(":")[2], 80) or "(none)"
+    return "(none)"
+
+
+def _refuse(book: Book, facts: Facts, decision: str, actor: str, refusal: Refusal, notes: Report) -> None:
+    plan = plan_refused(facts, decision, actor, refusal, book.now)
+    book.perform(plan)
+    notes.refused(
+        f"{facts.source}: {decision} is refused: {refusal.rule}: {refusal.reason}",
+        refusal.remedy,
+        source=facts.source,
+        known=not plan.effects,
+    )

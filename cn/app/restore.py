@@ -1,0 +1,55 @@
+"""Pending threads that a commit removed or moved come back (DESIGN 4)."""
+
+from __future__ import annotations
+
+from cn.app.book import Book
+from cn.core.inbox import plan_restored
+from cn.core.names import HubPath, ThreadName
+from cn.core.report import Report
+from cn.core.thread import INBOX, done_path, inbox_path
+
+
+def plan_restore(book: Book, report: Report) -> None:
+    """Every open thread of the ledger is in the inbox of main, or is put there again.
+
+    Its text is taken from ``done/`` if somebody moved it there by hand, else from the last
+    commit of main that had it.
+    """
+    pending = [(peer, item) for peer, item in book.snapshot.pending()]
+    if not pending:
+        return
+    there = {e.path for e in book.snapshot.folder(INBOX)}
+    for peer, item in pending:
+        name = ThreadName(item.get("thread"))
+        if name in there or inbox_path(name) in book.files or book.item(peer, "in", item.topic) is None:
+            continue
+        moved = book.snapshot.read(done_path(name))
+        data = moved if moved is not None else _last(book, inbox_path(name))
+        if data is None:
+            report.failed(f"{inbox_path(name)} is lost from main and its history", "'cn doctor' tells more")
+            continue
+        text = data.decode("utf-8", "replace")
+        book.perform(
+            plan_restored(peer, item, book.now, text, done_path(name) if moved is not None else None)
+        )
+        report.info(f"{inbox_path(name)} was gone from main; restored")
+
+
+def _last(book: Book, path: HubPath) -> bytes | None:
+    """The file as the last commit that had it left it."""
+    git = book.hub.git
+    done = git.run(
+        "log",
+        "-1",
+        "--diff-filter=AM",
+        "--format=%H",
+        "--no-color",
+        book.snapshot.commit,
+        "--",
+        path,
+        check=False,
+    )
+    if not done.ok or not done.text:
+        return None
+    shown = git.run("cat-file", "blob", f"{done.text}:{path}", check=False)
+    return shown.out if shown.ok else None

@@ -1,0 +1,26 @@
+"""Growth is bounded: what is older than a quarter moves to a folder of its year (DESIGN 4)."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from cn.app.book import Book
+from cn.core.names import HubPath
+from cn.core.outbox import SENT
+from cn.core.stamp import format_day
+from cn.core.thread import DONE
+
+_QUARTER = timedelta(days=92)
+_MOST = 500
+
+
+def plan_rotation(book: Book) -> None:
+    """Move at most a bounded number of old files of ``done/`` and ``sent/`` to ``YYYY/``."""
+    limit = format_day(book.now - _QUARTER)
+    for folder in (DONE, SENT):
+        names = [e.path for e in book.snapshot.folder(folder) if e.kind == "blob"]
+        old = [n for n in names if n[:8].isdigit() and n[:8] < limit and f"{folder}/{n}" not in book.files]
+        old = sorted(old)[:_MOST]
+        book.snapshot.read_many(f"{folder}/{n}" for n in old)
+        for name in old:
+            book.move(HubPath(f"{folder}/{name}"), HubPath(f"{folder}/{name[:4]}/{name}"))

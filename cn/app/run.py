@@ -1,0 +1,116 @@
+"""The frame of every run: lock, recover, observe main, read the configuration (DESIGN 5)."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from cn.app.book import Book
+from cn.app.local import Local
+from cn.app.observe import Progress
+from cn.app.settings import Settings, read_settings
+from cn.app.snapshot import Snapshot
+from cn.core.names import Oid
+from cn.core.report import Report
+from cn.shell.base import Base, observe_base
+from cn.shell.clock import now
+from cn.shell.hub import Hub
+from cn.shell.lock import hub_lock
+from cn.shell.transaction import Draft, commit, recover
+
+
+@dataclass
+class Run:
+    """One run on a locked hub (or, in a dry run, on a hub whose objects go to a throw-away folder)."""
+
+    hub: Hub
+    base: Base
+    settings: Settings
+    local: Local
+    report: Report
+    now: datetime
+    dry_run: bool
+    progress: Progress | None = None
+    pushable: dict[str, Oid | None] = field(default_factory=dict)
+
+    def book(self, base: Base) -> Book:
+        """An empty book on ``base``."""
+        snapshot = Snapshot(self.hub.git, base.commit)
+        return Book(self.hub, self.settings, snapshot, self.now, base.commit)
+
+    def commit(self, plan: Callable[[Book, Base, Report], str | None]) -> None:
+        """Plan on the base, commit, and report what the last plan said.
+
+        ``plan`` fills the book and answers with the subject of the commit. It is called
+        again on a new base when main moved meanwhile.
+        """
+        notes = Report()
+        if self.dry_run:
+            book = self.book(self.base)
+            plan(book, self.base, notes)
+            self._show(book, notes)
+            return
+
+        drafts: list[Draft | None] = []
+
+        def draft(base: Base) -> Draft | None:
+            notes.notes.clear()
+            if base.commit != self.base.commit:
+                self.settings = read_settings(self.hub, base.commit)
+            self.base = base
+            book = self.book(base)
+            subject = plan(book, base, notes)
+            drafts.append(book.draft(subject or "cn: run"))
+            return drafts[-1]
+
+        committed = commit(self.hub, draft, base=self.base)
+        last = drafts[-1] if drafts else None
+        self.pushable.update({u.ref: u.new for u in (last.refs if last else ())})
+        for line in committed.reports:
+            self.report.info(line)
+        self.report.notes.extend(notes.notes)
+        self.base = replace(self.base, commit=committed.commit, local=committed.commit)
+
+    def _show(self, book: Book, notes: Report) -> None:
+        for cause, text in book.steps:
+            self.report.plan(f"{cause}: {text}", source=cause)
+        self.report.notes.extend(n for n in notes.notes if n.mark.value in ("refused", "failed", "info"))
+
+
+def configured(hub: Hub) -> tuple[Hub, Settings]:
+    """The hub with the main branch its configuration names, read from HEAD."""
+    settings = read_settings(hub, "HEAD")
+    return replace(hub, main=settings.config.main), settings
+
+
+@contextmanager
+def open_run(
+    hub: Hub, report: Report, *, dry_run: bool = False, progress: Progress | None = None
+) -> Iterator[Run]:
+    """Lock, recover, and observe main. A dry run does neither of the first two."""
+    hub, before = configured(hub)
+    with ExitStack() as stack:
+        if dry_run:
+            scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="cn-dry-run-"))
+            objects = {
+                "GIT_OBJECT_DIRECTORY": scratch,
+                "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(hub.git_dir / "objects"),
+            }
+            hub = hub.with_git(hub.git.with_env(**objects))
+        else:
+            hub = stack.enter_context(hub_lock(hub, before.config.lock_wait))
+            for line in recover(hub):
+                report.info(line)
+        base = observe_base(hub, dry_run=dry_run)
+        for line in base.reports:
+            report.info(line)
+        settings = read_settings(hub, base.commit)
+        run = Run(hub, base, settings, Local(hub), report, now(), dry_run, progress)
+        try:
+            yield run
+        finally:
+            if not dry_run:
+                run.local.save()

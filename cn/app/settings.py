@@ -1,0 +1,101 @@
+"""A hub's configuration as it stands in ``main`` (DESIGN 16, "configuration is read")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cn.core import config as hub_config
+from cn.core import peers as hub_peers
+from cn.core.config import HubConfig
+from cn.core.errors import ConfigError, Refused
+from cn.core.names import Branch, Name, Oid, join_branch, topic_of
+from cn.core.names import Topic as TopicName
+from cn.core.peers import MAILBOX, PICKUP, Peer
+from cn.shell.git import Git
+from cn.shell.hub import Hub
+from cn.shell.objects import read_objects
+
+
+@dataclass(frozen=True)
+class Settings:
+    """``hub.yaml`` and ``peers.md`` of one commit, and where the mailbox is.
+
+    ``mailbox`` is the git remote in which peers leave their branches, empty when that is
+    this repository itself.
+    """
+
+    config: HubConfig
+    peers: Mapping[Name, Peer]
+    mailbox: str
+    origin: bool
+
+    @property
+    def us(self) -> Name:
+        """The hub's name, which is also its agent's."""
+        return self.config.name
+
+    def peer(self, name: str) -> Peer:
+        """The peer of that name; raises :class:`Refused` when there is none."""
+        found = self.peers.get(Name(name))
+        if found is None:
+            known = ", ".join(self.peers) or "none yet"
+            raise Refused(f"{name!r} is no peer of this hub", f"peers: {known}; add one with 'cn peer add'")
+        return found
+
+    @property
+    def shared_mailbox(self) -> bool:
+        """Can several peers write the mailbox, so that a prefix alone proves nobody?"""
+        return sum(p.deliver == MAILBOX for p in self.peers.values()) > 1
+
+    def inbound_prefix(self, peer: Peer) -> Name:
+        """The prefix of the branches a peer makes for us."""
+        return peer.name if peer.deliver == MAILBOX else self.us
+
+    def outbound_prefix(self, peer: Peer) -> Name:
+        """The prefix of the branches we make for a peer."""
+        return self.us if peer.deliver == MAILBOX else peer.name
+
+    def outbound_branch(self, peer: Peer, topic: str) -> Branch:
+        """Our branch for a peer."""
+        return join_branch(self.outbound_prefix(peer), TopicName(topic))
+
+    def is_outbound(self, peer: Peer, branch: Branch) -> bool:
+        """Is this a branch of ours for that peer, by its name?"""
+        return branch == self.outbound_branch(peer, topic_of(branch))
+
+    def delivery_url(self, hub: Hub, peer: Peer) -> str:
+        """Where our branches for a peer lie: its hub, or (pickup) our own origin."""
+        if peer.deliver == PICKUP:
+            return self.mailbox or str(hub.root)
+        return peer.hub
+
+
+def read_settings(hub: Hub, commit: Oid | str) -> Settings:
+    """Read both files from ``commit``; raises :class:`ConfigError` with file, line, remedy."""
+    return parse_settings(hub, *read_texts(hub.git, commit))
+
+
+def read_texts(git: Git, commit: Oid | str) -> tuple[str, str]:
+    """``hub.yaml`` and ``peers.md`` as text."""
+    names = [f"{commit}:{hub_config.PATH}", f"{commit}:{hub_peers.PATH}"]
+    config, peers = read_objects(git, names)
+    if config is None:
+        raise ConfigError(
+            f"{hub_config.PATH} is not committed", f"run 'git add {hub_config.PATH}' and commit"
+        )
+    try:
+        return config.decode("utf-8"), (peers or b"").decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            f"the configuration is not UTF-8: {error}", "save it as UTF-8 and commit it"
+        ) from None
+
+
+def parse_settings(hub: Hub, config_text: str, peers_text: str) -> Settings:
+    """Both files, checked against each other."""
+    config = hub_config.parse_config(config_text)
+    peers = hub_peers.parse_peers(peers_text.replace("\r\n", "\n"))
+    hub_peers.check_names(config, peers)
+    mailbox = config.mailbox or ("origin" if hub.origin else "")
+    return Settings(config, {p.name: p for p in peers}, mailbox, hub.origin)

@@ -1,0 +1,133 @@
+"""Reading one commit of main: files, folders, ledger, inbox, outbox."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from cn.core import ledger
+from cn.core.errors import Refused
+from cn.core.ledger import Event, Item, LedgerRefused, Open
+from cn.core.names import HubPath, Name, Oid
+from cn.core.outbox import OUTBOX, Entry, OutboxRefused, parse_entry
+from cn.shell.git import Git
+from cn.shell.objects import TreeEntry, algorithm, list_tree, read_objects
+
+
+class Snapshot:
+    """A read-only, caching view of one commit.
+
+    Nothing that is long done is read: ``open_items`` come from the folded ledgers, a
+    peer's whole history only when :meth:`history` is asked for it.
+    """
+
+    def __init__(self, git: Git, commit: Oid) -> None:
+        self.git = git
+        self.commit = commit
+        self._files: dict[str, bytes | None] = {}
+        self._open: dict[Name, Open] | None = None
+        self._history: dict[Name, str] = {}
+        self._algorithm = ""
+
+    @property
+    def algorithm(self) -> str:
+        """The repository's hash."""
+        self._algorithm = self._algorithm or algorithm(self.git)
+        return self._algorithm
+
+    def read_many(self, paths: Iterable[str]) -> None:
+        """Load files into the cache with one process."""
+        wanted = [p for p in dict.fromkeys(paths) if p not in self._files]
+        contents = read_objects(self.git, [f"{self.commit}:{p}" for p in wanted])
+        self._files.update(zip(wanted, contents, strict=True))
+
+    def read(self, path: str) -> bytes | None:
+        """The bytes of a file, None when it is not there."""
+        self.read_many([path])
+        return self._files[path]
+
+    def text(self, path: str) -> str:
+        """A file of cn's own as text, empty when it is not there."""
+        return (self.read(path) or b"").decode("utf-8", "replace")
+
+    def folder(self, path: str) -> list[TreeEntry]:
+        """The entries of a folder."""
+        return list_tree(self.git, self.commit, path)
+
+    @property
+    def open_items(self) -> dict[Name, Open]:
+        """Per peer what is not finished, in both directions."""
+        if self._open is None:
+            peers = [Name(e.path) for e in self.folder(ledger.FOLDER) if e.kind == "tree"]
+            self.read_many(ledger.open_path(p) for p in peers)
+            self._open = {p: self._parse_open(p) for p in peers}
+        return self._open
+
+    def _parse_open(self, peer: Name) -> Open:
+        path = ledger.open_path(peer)
+        try:
+            return ledger.parse_open(self.text(path))
+        except LedgerRefused as refused:
+            raise Refused(
+                f"{path} is damaged: {refused.text}", "'cn doctor' tells how to rebuild it"
+            ) from None
+
+    def item(self, peer: Name, side: str, topic: str) -> Item | None:
+        """One unfinished item."""
+        return self.open_items.get(peer, {}).get((side, topic))
+
+    def pending(self) -> list[tuple[Name, Item]]:
+        """Inbound items with a thread that is not decided, oldest first."""
+        found = [
+            (peer, item)
+            for peer, items in self.open_items.items()
+            for (side, _), item in items.items()
+            if side == ledger.IN and item.get("thread")
+        ]
+        return sorted(found, key=lambda pair: (pair[1].since, pair[1].get("thread")))
+
+    def outbound(self) -> list[tuple[Name, Item]]:
+        """Our branches that are not finished, oldest first."""
+        found = [
+            (peer, item)
+            for peer, items in self.open_items.items()
+            for (side, _), item in items.items()
+            if side == ledger.OUT
+        ]
+        return sorted(found, key=lambda pair: (pair[1].since, pair[1].topic))
+
+    def history(self, peer: Name) -> str:
+        """All months of a peer's ledger, oldest first, as text."""
+        if peer not in self._history:
+            months = [e.path for e in self.folder(f"{ledger.FOLDER}/{peer}") if e.path.isdigit()]
+            paths = [f"{ledger.FOLDER}/{peer}/{month}" for month in sorted(months)]
+            self.read_many(paths)
+            self._history[peer] = "".join(self.text(p) for p in paths)
+        return self._history[peer]
+
+    def past(self, peer: Name, side: str, topic: str) -> list[Event]:
+        """What the ledger says of one topic, oldest first."""
+        try:
+            return ledger.mentions(self.history(peer), side, topic)
+        except LedgerRefused as refused:
+            raise Refused(f"the ledger of {peer} is damaged: {refused.text}", "see 'cn doctor'") from None
+
+    def outbox(self) -> tuple[list[tuple[HubPath, Entry]], list[tuple[HubPath, str]]]:
+        """The waiting entries, and the files that are none with the reason."""
+        names = [e.path for e in self.folder(OUTBOX) if e.kind == "blob" and not e.path.startswith(".")]
+        paths = [HubPath(f"{OUTBOX}/{n}") for n in names]
+        self.read_many(paths)
+        entries: list[tuple[HubPath, Entry]] = []
+        broken: list[tuple[HubPath, str]] = []
+        for path in paths:
+            try:
+                entries.append((path, parse_entry(self.read(path) or b"", self.algorithm)))
+            except OutboxRefused as refused:
+                broken.append((path, refused.text))
+        return entries, broken
+
+
+def thread_names(entries: Sequence[TreeEntry]) -> list[str]:
+    """The thread files among the entries of an inbox folder."""
+    return [
+        e.path for e in entries if e.kind == "blob" and e.path.endswith(".md") and not e.path.startswith(".")
+    ]

@@ -1,0 +1,74 @@
+"""``cn inbox sync`` and ``cn sync``: fetch, materialize, log, wake, retry the outbox (seed 003)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cn.app.book import Book
+from cn.app.deliver import deliver, push_refs
+from cn.app.inbound import plan_arrivals, plan_vanished
+from cn.app.observe import Observation, Progress, bring, observe, report_strays
+from cn.app.ours import plan_claims, plan_ours, plan_times
+from cn.app.restore import plan_restore
+from cn.app.rotate import plan_rotation
+from cn.app.run import Run, open_run
+from cn.app.threads import report_unknown, restore_missing
+from cn.app.wake import wake
+from cn.core.names import Name
+from cn.core.report import Report
+from cn.shell.base import Base
+from cn.shell.hub import Hub
+
+
+def sync(
+    hub: Hub,
+    *,
+    only: Iterable[Name] | None = None,
+    force: bool = False,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> Report:
+    """One sync. ``only`` limits it to some peers, ``force`` ignores back-off."""
+    report = Report()
+    with open_run(hub, report, dry_run=dry_run, progress=progress) as run:
+        chosen = None if only is None else [run.settings.peer(name).name for name in only]
+        seen = observe(
+            run.hub, run.settings, run.local, report, run.now, only=chosen, force=force, progress=progress
+        )
+        keys = bring(run.hub, run.settings, seen, report, run.local, progress=progress)
+        report_strays(seen, report, run.local)
+
+        def plan(book: Book, base: Base, notes: Report) -> str | None:
+            return plan_sync(run, book, seen, keys, notes)
+
+        run.commit(plan)
+        push_refs(run)
+        check_inbox(run)
+        deliver(run, force=force)
+    if not dry_run:
+        wake(hub, report)
+    return report
+
+
+def plan_sync(
+    run: Run, book: Book, seen: Observation, keys: list[tuple[Name, str]], notes: Report
+) -> str | None:
+    """All that a sync decides, on one base."""
+    plan_vanished(book, seen, notes)
+    plan_arrivals(book, seen, keys, notes)
+    plan_ours(book, seen, notes, run.local)
+    plan_claims(book, seen, notes, run.local)
+    plan_times(book, notes)
+    plan_restore(book, notes)
+    if not book.empty:
+        plan_rotation(book)
+    arrived = len(book.wakes)
+    return f"cn: sync, {arrived} new" if arrived else "cn: sync"
+
+
+def check_inbox(run: Run) -> None:
+    """Working copies: put back what is missing, name what is unknown."""
+    snapshot = run.book(run.base).snapshot
+    pending = snapshot.pending()
+    restore_missing(run.hub, snapshot, pending, run.report, dry_run=run.dry_run)
+    report_unknown(run.hub, snapshot, pending, run.report, run.local)

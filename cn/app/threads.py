@@ -1,0 +1,89 @@
+"""Working copies of pending threads: the one input that people and agents edit (DESIGN 4, 7)."""
+
+from __future__ import annotations
+
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+
+from cn.app.snapshot import Snapshot, thread_names
+from cn.core.ledger import Item
+from cn.core.message import object_id
+from cn.core.names import HubPath, Name, Oid, ThreadName, digest
+from cn.core.report import Report
+from cn.core.text import visible
+from cn.core.thread import INBOX, inbox_path
+from cn.shell.files import write_file
+from cn.shell.hub import Hub
+from cn.app.local import Local
+
+_LARGEST = 8 << 20
+
+
+@dataclass(frozen=True)
+class Working:
+    """A pending thread as it lies in the work tree: bytes and their blob id."""
+
+    path: HubPath
+    data: bytes
+    oid: Oid
+
+
+def read_working(hub: Hub, name: ThreadName, algorithm: str) -> Working | None:
+    """The working copy of a pending thread; None when it is missing or no regular file."""
+    path = inbox_path(name)
+    data = _regular(hub.root / path)
+    return None if data is None else Working(path, data, object_id("blob", data, algorithm))
+
+
+def _regular(path: Path) -> bytes | None:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return None
+    with os.fdopen(fd, "rb") as file:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            return None
+        return file.read(_LARGEST)
+
+
+def restore_missing(
+    hub: Hub, snapshot: Snapshot, pending: list[tuple[Name, Item]], report: Report, *, dry_run: bool
+) -> None:
+    """Put back working copies of pending threads that somebody removed or moved away."""
+    missing = [
+        ThreadName(item.get("thread"))
+        for _, item in pending
+        if not os.path.lexists(hub.root / inbox_path(ThreadName(item.get("thread"))))
+    ]
+    snapshot.read_many(inbox_path(name) for name in missing)
+    for name in missing:
+        data = snapshot.read(inbox_path(name))
+        if data is None:
+            continue
+        if dry_run:
+            report.plan(f"restore the missing {inbox_path(name)}")
+        else:
+            write_file(hub.root / inbox_path(name), data)
+            report.info(f"{inbox_path(name)} was missing; restored from main")
+
+
+def report_unknown(
+    hub: Hub, snapshot: Snapshot, pending: list[tuple[Name, Item]], report: Report, local: Local
+) -> None:
+    """Name files in the inbox that no ledger knows. They are never executed."""
+    known = {item.get("thread") for _, item in pending}
+    folder = hub.root / INBOX
+    try:
+        names = sorted(e.name for e in os.scandir(folder) if not e.is_dir(follow_symlinks=False))
+    except OSError:
+        return
+    stray = [n for n in names if n not in known and n.endswith(".md") and not n.startswith(".")]
+    stray += [n for n in thread_names(snapshot.folder(INBOX)) if n not in known and n not in stray]
+    for name in stray:
+        report.refused(
+            f"{INBOX}/{visible(name)} is no thread cn knows; it is not executed",
+            "move it elsewhere, for example to threads/adhoc/",
+            known=not local.is_new(digest("stray", name)),
+        )

@@ -1,0 +1,90 @@
+"""``cn inbox triage``: write the ``## Triage`` section for those who prefer a command."""
+
+from __future__ import annotations
+
+from cn.app.run import configured
+from cn.app.snapshot import Snapshot
+from cn.app.threads import read_working
+from cn.core.errors import Refused, UsageError
+from cn.core.ledger import Item
+from cn.core.names import Name, NameRefused, ThreadName, parse_name, parse_thread_name
+from cn.core.report import Report
+from cn.core.stamp import StampRefused, parse_until
+from cn.core.text import one_line
+from cn.core.thread import inbox_path, read_text, set_triage
+from cn.core.triage import Reply, Triage, TriageRefused, format_decision, parse_decision
+from cn.shell.clock import now
+from cn.shell.files import write_file
+from cn.shell.hub import Hub
+from cn.shell.lock import hub_lock
+from cn.shell.objects import resolve
+
+
+def find_pending(snapshot: Snapshot, text: str) -> tuple[Name, Item]:
+    """A pending thread by file name (with or without ``.md``), path, or ``peer/topic``."""
+    pending = snapshot.pending()
+    for peer, item in pending:
+        if text == f"{peer}/{item.topic}":
+            return peer, item
+    try:
+        name = str(parse_thread_name(text))
+    except NameRefused:
+        name = ""
+    for peer, item in pending:
+        if item.get("thread") == name:
+            return peer, item
+    raise Refused(f"no pending thread {one_line(text, 80)!r}", "'cn inbox' lists them")
+
+
+def write_triage(
+    hub: Hub,
+    thread: str,
+    decision: str,
+    *,
+    body: str = "",
+    until: str = "",
+    actor: str = "",
+    approval: str = "",
+    dry_run: bool = False,
+) -> Report:
+    """Write or replace the section in the working copy. Nothing is executed here."""
+    report = Report()
+    hub, settings = configured(hub)
+    try:
+        parsed = parse_decision(decision)
+        who = parse_name(actor, "actor") if actor else settings.us
+        if until:
+            parse_until(until, now())
+    except (TriageRefused, NameRefused, StampRefused) as refused:
+        raise UsageError(refused.text, refused.hint) from None
+    if isinstance(parsed, Reply) and not body.strip():
+        raise UsageError("do:reply needs the text of the reply", "give it with --body or --body-file")
+    triage = Triage(parsed, who, now(), body.replace("\r\n", "\n"), until, approval)
+    if dry_run:
+        name = _write(hub, thread, triage, dry_run=True)
+        report.plan(f"write '{format_decision(parsed)}' by {who} to {inbox_path(name)}")
+        return report
+    with hub_lock(hub, settings.config.lock_wait) as locked:
+        name = _write(locked, thread, triage, dry_run=False)
+    report.done(f"{name}: {format_decision(parsed)} by {who}; 'cn inbox process' executes it")
+    return report
+
+
+def _write(hub: Hub, thread: str, triage: Triage, *, dry_run: bool) -> ThreadName:
+    main = resolve(hub.git, hub.main_ref)
+    if main is None:
+        raise Refused(f"there is no branch {hub.main}", "see 'cn doctor'")
+    snapshot = Snapshot(hub.git, main)
+    _, item = find_pending(snapshot, thread)
+    name = ThreadName(item.get("thread"))
+    working = read_working(hub, name, snapshot.algorithm)
+    data = working.data if working is not None else snapshot.read(inbox_path(name))
+    if data is None:
+        raise Refused(f"{inbox_path(name)} is missing", "'cn inbox sync' puts it back")
+    try:
+        text = set_triage(read_text(data), triage)
+    except TriageRefused as refused:
+        raise Refused(f"{inbox_path(name)}: {refused.text}", refused.hint) from None
+    if not dry_run:
+        write_file(hub.root / inbox_path(name), text.encode())
+    return name

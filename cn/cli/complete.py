@@ -1,0 +1,37 @@
+"""Names for shell completion: threads and peers of the hub around the command line."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import CompletionItem
+
+from cn.core.errors import CnError
+
+
+def complete_thread(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Pending threads, with where they come from."""
+    from cn.app.run import configured
+    from cn.app.snapshot import Snapshot
+    from cn.cli.env import Env
+    from cn.shell.objects import resolve
+
+    try:
+        hub, _ = configured((ctx.find_object(Env) or Env()).hub())
+        main = resolve(hub.git, hub.main_ref)
+        pending = Snapshot(hub.git, main).pending() if main else []
+    except CnError:
+        return []
+    names = [(i.get("thread").removesuffix(".md"), f"{p}/{i.topic}") for p, i in pending]
+    return [CompletionItem(n, help=source) for n, source in names if n.startswith(incomplete)]
+
+
+def complete_peer(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The hub's peers."""
+    from cn.app.peers import listed
+    from cn.cli.env import Env
+
+    try:
+        peers = listed((ctx.find_object(Env) or Env()).hub())
+    except CnError:
+        return []
+    return [CompletionItem(p.name, help=p.hub) for p in peers if p.name.startswith(incomplete)]

@@ -1,0 +1,105 @@
+"""What every command shares: its options, the hub it works on, and how it answers."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from cn.core.errors import EXIT_DONE
+from cn.core.report import Report
+from cn.shell.hub import Hub, open_hub
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass
+class Env:
+    """The common options of one invocation."""
+
+    hub_path: Path | None = None
+    json: bool = False
+    dry_run: bool = False
+    quiet: bool = False
+    verbose: bool = False
+
+    @property
+    def terminal(self) -> bool:
+        """Does a person watch, so that progress and colour make sense?"""
+        return sys.stderr.isatty() and not self.quiet and not self.json
+
+    def hub(self, argument: str | None = None) -> Hub:
+        """The hub: ``--hub``, then the positional argument, then upwards from here (DESIGN 4)."""
+        path = self.hub_path or (Path(argument) if argument else None)
+        return open_hub(path)
+
+    def show(self, report: Report) -> None:
+        """Render a report and end the command with its exit code."""
+        from cn.cli.render import show_report
+
+        show_report(report, json=self.json, quiet=self.quiet, verbose=self.verbose)
+        if report.exit_code != EXIT_DONE:
+            sys.exit(report.exit_code)
+
+
+def _shared(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
+    """Store a common option in the :class:`Env`, before or after the command's name."""
+
+    def callback(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+        env = ctx.ensure_object(Env)
+        if value:
+            setattr(env, name, Path(value) if name == "hub_path" else value)
+
+    return callback
+
+
+HUB = click.option(
+    "--hub",
+    metavar="DIR",
+    type=click.Path(),
+    expose_value=False,
+    callback=_shared("hub_path"),
+    help="The hub to work on; else the one around the current folder.",
+)
+JSON = click.option(
+    "--json", is_flag=True, expose_value=False, callback=_shared("json"), help="Print facts as JSON."
+)
+DRY_RUN = click.option(
+    "--dry-run",
+    is_flag=True,
+    expose_value=False,
+    callback=_shared("dry_run"),
+    help="Show what would be done; change nothing.",
+)
+QUIET = click.option(
+    "-q", "--quiet", is_flag=True, expose_value=False, callback=_shared("quiet"), help="Only errors."
+)
+VERBOSE = click.option(
+    "-v",
+    "--verbose",
+    is_flag=True,
+    expose_value=False,
+    callback=_shared("verbose"),
+    help="Also what was told before.",
+)
+
+
+def options(*extra: Callable[[F], F]) -> Callable[[F], Callable[..., Any]]:
+    """The common options of a command, and its :class:`Env` as first argument."""
+
+    def decorate(function: F) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return function(click.get_current_context().ensure_object(Env), *args, **kwargs)
+
+        wrapped: Any = call
+        for option in (VERBOSE, QUIET, JSON, *extra, HUB):
+            wrapped = option(wrapped)
+        return wrapped  # type: ignore[no-any-return]
+
+    return decorate

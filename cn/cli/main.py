@@ -1,0 +1,121 @@
+"""The ``cn`` command: its groups, and the one error boundary with exit codes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from importlib import import_module
+from types import FrameType
+from typing import NoReturn
+
+import click
+
+from cn import __version__
+from cn.cli.env import HUB, JSON, QUIET, VERBOSE
+from cn.core.errors import EXIT_REFUSED, CnError
+
+_COMMANDS = {
+    "init": "cn.cli.setup:init_command",
+    "trust": "cn.cli.setup:trust_command",
+    "peer": "cn.cli.peer:peer",
+    "cron": "cn.cli.cron:cron",
+    "inbox": "cn.cli.inbox:inbox",
+    "sync": "cn.cli.inbox:sync_command",
+    "send": "cn.cli.mail:send_command",
+    "reply": "cn.cli.mail:reply_command",
+    "outbox": "cn.cli.mail:outbox",
+    "status": "cn.cli.view:status_command",
+    "log": "cn.cli.view:log_command",
+    "doctor": "cn.cli.doctor:doctor_command",
+    "completion": "cn.cli.completion:completion_command",
+}
+
+
+class LazyGroup(click.Group):
+    """Imports a command's module only when it is called: cron pays for what it uses."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All commands, in the order of a hub's life."""
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that name, imported now."""
+        target = _COMMANDS.get(cmd_name)
+        if target is None:
+            return None
+        module, _, attribute = target.partition(":")
+        command = getattr(import_module(module), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+
+@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="cn")
+@VERBOSE
+@QUIET
+@JSON
+@HUB
+def cli() -> None:
+    """Agents and people work together over plain git.
+
+    Peers push branches, cn turns them into markdown threads, the agent writes a typed
+    decision, cn enforces the protocol, does every effect, and logs it.
+
+    Exit codes: 0 all done; 1 something was refused or failed; 2 usage; 3 no hub or broken
+    configuration; 75 another run holds the lock.
+    """
+
+
+def run() -> NoReturn:
+    """Run the command line and end the process: every error as text, hint and exit code."""
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        code = cli.main(prog_name="cn", standalone_mode=False)
+        _flush()
+        sys.exit(code if isinstance(code, int) else 0)
+    except CnError as error:
+        _fail(error.text, error.hint, error.exit_code)
+    except click.exceptions.Exit as done:
+        sys.exit(done.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (KeyboardInterrupt, click.exceptions.Abort):
+        _fail("interrupted", "the next run finishes what was begun", 130)
+    except BrokenPipeError:
+        # Whoever read our output has left; see the note on SIGPIPE in Python's signal module.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(EXIT_REFUSED)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        _fail(
+            f"{where}{error.strerror or error}",
+            "nothing is lost; run it again when this is mended",
+            EXIT_REFUSED,
+        )
+    except Exception as error:
+        if os.environ.get("CN_DEBUG"):
+            raise
+        _fail(
+            f"internal error: {type(error).__name__}: {error}",
+            "this is a bug in cn; CN_DEBUG=1 shows where. Nothing is lost, 'cn doctor' checks the hub",
+            EXIT_REFUSED,
+        )
+
+
+def _flush() -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()
+
+
+def _terminate(number: int, frame: FrameType | None) -> NoReturn:
+    """SIGTERM ends the run at once, with 128 + 15; the next run recovers."""
+    raise SystemExit(128 + number)
+
+
+def _fail(text: str, hint: str, code: int) -> NoReturn:
+    from cn.cli.render import show_error
+
+    show_error(text, hint)
+    sys.exit(code)

@@ -1,0 +1,86 @@
+"""``cn peer …``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from cn.cli.complete import complete_peer
+from cn.cli.env import DRY_RUN, Env, options
+from cn.cli.progress import progress
+
+
+@click.group("peer")
+def peer() -> None:
+    """The hubs this one talks to."""
+
+
+@peer.command("add")
+@click.argument("name")
+@click.argument("url")
+@click.option("--key", default="", help="An SSH public key, or a .pub file: pins the peer's signatures.")
+@click.option("--deliver", type=click.Choice(["mailbox", "pickup"]), default="mailbox", show_default=True)
+@click.option("--kind", default="agent", show_default=True, help="What the peer is, for people.")
+@click.option("--community", is_flag=True, help="Surfaced concerns go to it too.")
+@click.option("--check", is_flag=True, help="Contact it first.")
+@options(DRY_RUN)
+def add_command(
+    env: Env, name: str, url: str, key: str, deliver: str, kind: str, community: bool, check: bool
+) -> None:
+    """Add the peer NAME, whose hub is at URL."""
+    from cn.app.peers import absolute_url, add
+    from cn.core.errors import UsageError
+    from cn.core.names import NameRefused, parse_name
+    from cn.core.peers import Peer, parse_key
+    from cn.core.text import one_line
+
+    try:
+        if key and Path(key).expanduser().is_file():
+            key = Path(key).expanduser().read_text("utf-8", "replace")
+        parsed = Peer(
+            parse_name(name, "peer"),
+            absolute_url(url, Path.cwd()),
+            one_line(kind, 60),
+            key=parse_key(key) if key else "",
+            deliver=deliver,
+            community=community,
+        )
+    except NameRefused as refused:
+        raise UsageError(refused.text, refused.hint) from None
+    env.show(add(env.hub(), parsed, check=check, dry_run=env.dry_run))
+
+
+@peer.command("list")
+@options()
+def list_command(env: Env) -> None:
+    """List the peers."""
+    from cn.app.peers import listed
+    from cn.cli.view import show_peers
+
+    show_peers(env, listed(env.hub()))
+
+
+@peer.command("remove")
+@click.argument("name", shell_complete=complete_peer)
+@options(DRY_RUN)
+def remove_command(env: Env, name: str) -> None:
+    """Take a peer out; its threads and records stay."""
+    from cn.app.peers import remove
+    from cn.core.names import Name
+
+    env.show(remove(env.hub(), Name(name), dry_run=env.dry_run))
+
+
+@peer.command("sync")
+@click.argument("names", nargs=-1, shell_complete=complete_peer)
+@options(DRY_RUN)
+def sync_command(env: Env, names: tuple[str, ...]) -> None:
+    """Sync with peers now (all, or those named), whatever the back-off says."""
+    from cn.app.sync import sync
+    from cn.core.names import Name
+
+    only = [Name(n) for n in names] or None
+    with progress(env, "asking peers") as step:
+        report = sync(env.hub(), only=only, force=True, dry_run=env.dry_run, progress=step)
+    env.show(report)

@@ -1,0 +1,68 @@
+"""Showing reports: plain lines, marks that are true, errors on standard error."""
+
+from __future__ import annotations
+
+import json as jsonlib
+from typing import Any, assert_never
+
+import click
+
+from cn.core.report import Mark, Note, Report
+from cn.core.text import redact, visible
+
+
+def show_report(report: Report, *, json: bool, quiet: bool, verbose: bool) -> None:
+    """Print a report; what was told before only with ``verbose``."""
+    if json:
+        show_json({"exit_code": report.exit_code, "notes": [note_json(n) for n in report.notes]})
+        return
+    for note in report.notes:
+        if note.known and not verbose:
+            continue
+        error = note.mark in (Mark.REFUSED, Mark.FAILED)
+        if quiet and not error:
+            continue
+        click.echo(line(note), err=error)
+        if error and note.hint:
+            click.echo(f"  → {redact(visible(note.hint))}", err=True)
+
+
+def line(note: Note) -> str:
+    """One line for one note. ``✓`` stands only before what was read back."""
+    text = redact(visible(note.text))
+    match note.mark:
+        case Mark.DONE:
+            return f"{click.style('✓', fg='green')} {text}"
+        case Mark.INFO:
+            return f"· {text}"
+        case Mark.PLAN:
+            return f"would {text}" if ": " not in text else f"would: {text}"
+        case Mark.REFUSED:
+            return f"{click.style('refused', fg='yellow')}: {text}"
+        case Mark.FAILED:
+            return f"{click.style('failed', fg='red')}: {text}"
+        case _:
+            assert_never(note.mark)
+
+
+def note_json(note: Note) -> dict[str, Any]:
+    """The JSON shape of a note (docs/protocol)."""
+    return {
+        "mark": note.mark.value,
+        "text": redact(note.text),
+        "hint": redact(note.hint),
+        "source": note.source,
+        "known": note.known,
+    }
+
+
+def show_json(data: Any) -> None:
+    """Print one JSON value."""
+    click.echo(jsonlib.dumps(data, ensure_ascii=False, indent=2))
+
+
+def show_error(text: str, hint: str) -> None:
+    """Print an error of the whole command."""
+    click.echo(f"{click.style('cn', fg='red')}: {redact(visible(text))}", err=True)
+    if hint:
+        click.echo(f"  → {redact(visible(hint))}", err=True)

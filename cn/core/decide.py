@@ -1,0 +1,332 @@
+"""From a decision to a plan: the six decisions of DESIGN 8 under the rules of section 9.
+
+Adding a decision touches :mod:`cn.core.triage` (type, parser, formatter), one case in
+:func:`plan_decision`, and its test; the type checker names every other place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import assert_never
+
+from cn.core import rules
+from cn.core.config import HubConfig
+from cn.core.effect import Advance, Drop, Effect, Log, Plan, Post, Put, Record
+from cn.core.errors import Refusal
+from cn.core.inbox import notice
+from cn.core.ledger import IN, Event, Item
+from cn.core.log import Row
+from cn.core.message import MESSAGE, About, Message
+from cn.core.names import Branch, HubPath, Name, Oid, ThreadName, digest
+from cn.core.peers import Peer
+from cn.core.rules import MergeFacts
+from cn.core.stamp import StampRefused, format_day, format_second, format_stamp, parse_until
+from cn.core.text import one_line, slug
+from cn.core.thread import append_section, done_path, inbox_path, mark_triage, peer_block
+from cn.core.triage import (
+    Custom,
+    Defer,
+    Delegate,
+    Delete,
+    Merge,
+    Reply,
+    Triage,
+    format_decision,
+)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """All a planner may know of one decided thread.
+
+    ``text`` is the working copy that was read, ``identities`` the names and emails of the
+    deciding actor, ``merge`` is set for do:merge.
+    """
+
+    config: HubConfig
+    peers: Mapping[Name, Peer]
+    peer: Name
+    item: Item
+    text: str
+    now: datetime
+    shared_mailbox: bool = False
+    identities: tuple[str, ...] = ()
+    merge: MergeFacts | None = None
+
+    @property
+    def thread(self) -> ThreadName:
+        """The thread's file name."""
+        return ThreadName(self.item.get("thread"))
+
+    @property
+    def branch(self) -> Branch:
+        """The branch as the creator named it."""
+        return Branch(self.item.get("branch"))
+
+    @property
+    def source(self) -> str:
+        """``peer/topic``."""
+        return f"{self.peer}/{self.item.topic}"
+
+
+def plan_decision(facts: Facts, triage: Triage) -> Plan | Refusal:
+    """What cn does for one decision, or the rule that forbids it."""
+    decision = triage.decision
+    refused = (
+        rules.no_self_merge(triage.actor, facts.peer, (), ()) if isinstance(decision, Merge) else None
+    ) or rules.valid_actor(triage.actor, facts.config)
+    if refused:
+        return refused
+    match decision:
+        case Delete(reason):
+            return _finish(facts, triage, "discarded", "✓ discarded", reason=reason)
+        case Defer(reason):
+            return _defer(facts, triage, reason)
+        case Delegate(actor):
+            return _delegate(facts, triage, actor)
+        case Merge():
+            return _merge(facts, triage)
+        case Reply(topic):
+            return _reply(facts, triage, topic)
+        case Custom(description):
+            return _custom(facts, triage, description)
+        case _:
+            assert_never(decision)
+
+
+def _row(facts: Facts, triage: Triage, executed: str, outcome: str, commit: str = "") -> Log:
+    decision = format_decision(triage.decision)
+    row = Row(
+        facts.now,
+        facts.source,
+        decision,
+        executed,
+        facts.thread,
+        facts.branch,
+        facts.item.head,
+        outcome,
+        commit,
+    )
+    return Log(row)
+
+
+def _finish(
+    facts: Facts,
+    triage: Triage,
+    status: str,
+    executed: str,
+    *,
+    reason: str = "",
+    merge: Oid | None = None,
+    before: tuple[Effect, ...] = (),
+    answer: Post | None = None,
+    note: str = "",
+) -> Plan:
+    """Move the thread to done with what was executed, log and record it, tell the creator."""
+    told = f"- {format_stamp(facts.now)} {executed}" + (f": {note}" if note else "")
+    about = About(facts.branch, facts.item.head, status, merge, reason)
+    post = answer or notice(facts.config.name, facts.peer, facts.item.topic, about, triage.at, facts.thread)
+    fields = {
+        "status": status,
+        "actor": triage.actor,
+        "decision": format_decision(triage.decision),
+        "decided": format_second(triage.at),
+        "thread": facts.thread,
+        "merge": merge or "",
+    }
+    event = Event(facts.now, IN, "decided", facts.item.topic, facts.item.head, fields)
+    effects: list[Effect] = [
+        *before,
+        Drop(inbox_path(facts.thread)),
+        Put(done_path(facts.thread), append_section(facts.text, "Executed", [told])),
+        Record(facts.peer, event),
+        _row(facts, triage, executed, status, merge or ""),
+        post,
+    ]
+    return Plan(facts.source, tuple(effects))
+
+
+def _defer(facts: Facts, triage: Triage, reason: str) -> Plan | Refusal:
+    until = ""
+    if triage.until:
+        try:
+            at = parse_until(triage.until, triage.at)
+        except StampRefused as refused:
+            return Refusal(rules.VALID_TRIAGE, f"until: {refused.text}", refused.hint)
+        if at <= facts.now:
+            return Refusal(rules.VALID_TRIAGE, f"until: {triage.until} is over", "give a time to come")
+        until = format_second(at)
+    return _keep(facts, triage, "deferred", "Deferred", {"until": until, "reason": reason})
+
+
+def _keep(facts: Facts, triage: Triage, state: str, heading: str, fields: dict[str, str]) -> Plan:
+    """The thread stays pending with its Triage kept as history."""
+    text = mark_triage(facts.text, heading, f"- {format_stamp(facts.now)} ✓ {state}")
+    fields = {**fields, "by": triage.actor, "thread": facts.thread}
+    event = Event(facts.now, IN, state, facts.item.topic, facts.item.head, fields)
+    return Plan(
+        facts.source,
+        (
+            Put(inbox_path(facts.thread), text),
+            Record(facts.peer, event),
+            _row(facts, triage, f"✓ {state}", state),
+        ),
+    )
+
+
+def _delegate(facts: Facts, triage: Triage, actor: Name) -> Plan | Refusal:
+    if actor == facts.config.name:
+        return Refusal(
+            rules.VALID_ACTOR, f"{actor} is this hub's own agent", "decide it, or delegate to another"
+        )
+    if facts.config.is_actor(actor):
+        return _keep(facts, triage, "assigned", "Assigned", {"actor": actor})
+    if actor not in facts.peers:
+        known = ", ".join([*facts.peers, *(r.name for r in facts.config.reviewers)]) or "nobody yet"
+        return Refusal(rules.KNOWN_PEER, f"{actor} is neither a peer nor a reviewer", f"known: {known}")
+    if actor == facts.peer:
+        return Refusal(rules.KNOWN_PEER, f"{actor} sent it", "reply or delete instead of sending it back")
+    hops = int(facts.item.get("hops") or 0) + 1
+    if hops > facts.config.limits.hops:
+        return Refusal(rules.VALID_TRIAGE, f"it was forwarded {hops - 1} times already", "decide it here")
+    return _finish(
+        facts,
+        triage,
+        "delegated",
+        "queued",
+        reason=f"delegated to {actor}",
+        before=(_forward(facts, triage, actor, hops),),
+    )
+
+
+def _forward(facts: Facts, triage: Triage, actor: Name, hops: int) -> Post:
+    subject = f"Fwd: {facts.item.get('subject') or facts.source}"
+    origin = [
+        f"{facts.config.name} forwards this thread; decided by {triage.actor} at {format_stamp(triage.at)}.",
+        "",
+        f"- from: {facts.peer}",
+        f"- branch: {one_line(facts.branch)}",
+        f"- head: {facts.item.head}",
+        f"- signature: {facts.item.get('signature') or 'unverified'}",
+        f"- received: {format_stamp(facts.item.since)}",
+    ]
+    body = [*origin, *(["", triage.body] if triage.body else []), "", *peer_block(facts.text)]
+    message = Message(
+        MESSAGE, facts.config.name, actor, subject, triage.at, "\n".join(body), facts.branch, hops=hops
+    )
+    return Post(message, f"fwd-{facts.peer}-{slug(facts.item.topic)}", facts.thread, facts.source)
+
+
+def _reply(facts: Facts, triage: Triage, topic: str) -> Plan | Refusal:
+    if not triage.body.strip():
+        return Refusal(
+            rules.VALID_TRIAGE, "the reply has no text", "write it below the fields of the Triage section"
+        )
+    about = About(facts.branch, facts.item.head, "replied")
+    subject = f"Re: {facts.item.get('subject') or facts.source}"
+    message = Message(
+        MESSAGE, facts.config.name, facts.peer, subject, triage.at, triage.body, facts.item.head, about,
+        min(int(facts.item.get("hops") or 0) + 1, 1000),
+    )  # fmt: skip
+    return _finish(
+        facts, triage, "replied", "queued", answer=Post(message, topic, facts.thread, facts.source)
+    )
+
+
+def _custom(facts: Facts, triage: Triage, description: str) -> Plan:
+    path = concern_path(description, facts.now, facts.item.head)
+    text = format_concern(description, facts.now, triage.actor, facts.thread, facts.source, triage.body)
+    return _finish(
+        facts, triage, "opened", "✓ opened", reason=description, before=(Put(path, text),), note=path
+    )
+
+
+def concern_path(description: str, at: datetime, salt: str) -> HubPath:
+    """``state/mca/YYYYMMDD-<slug>-<8 hex>.md``."""
+    return HubPath(f"state/mca/{format_day(at)}-{slug(description, 40)}-{digest(description, salt)[:8]}.md")
+
+
+def format_concern(description: str, at: datetime, actor: str, thread: str, source: str, body: str) -> str:
+    """A managed concern: what, since when, by whom, from where."""
+    lines = [
+        f"# {one_line(description, 300)}",
+        "",
+        "**State:** open",
+        f"**Opened:** {format_stamp(at)}",
+        f"**By:** {actor}",
+        f"**Source:** {one_line(source)}",
+        f"**Thread:** {thread}",
+    ]
+    return "\n".join([*lines, "", body] if body else lines) + "\n"
+
+
+def _merge(facts: Facts, triage: Triage) -> Plan | Refusal:
+    merge = facts.merge
+    assert merge is not None, "the facts of a merge were not gathered"
+    if facts.item.get("kind") not in ("", "proposal"):
+        return Refusal(
+            rules.VALID_TRIAGE, "this is a message, there is nothing to merge", "reply or delete it"
+        )
+    if facts.item.get("gone"):
+        return Refusal(
+            rules.MERGE_NEEDS_APPROVAL,
+            "its creator has withdrawn the branch",
+            "delete the thread, or ask for it again",
+        )
+    signature = facts.item.get("signature")
+    mailbox = facts.shared_mailbox and facts.peers[facts.peer].deliver == "mailbox"
+    refusal = (
+        rules.no_self_merge(triage.actor, facts.peer, merge.people, facts.identities)
+        or rules.approval(triage, merge.head, facts.config.explicit_approval)
+        or rules.proven_sender(signature, mailbox, facts.config.mailbox_trusted)
+        or rules.on_latest_main(merge)
+        or rules.no_protected_path(merge.changes)
+        or rules.clean(merge)
+    )
+    if refusal:
+        return refusal
+    if merge.merged_already:
+        return Refusal(
+            rules.VALID_TRIAGE,
+            "main holds every commit of this branch already",
+            "delete the thread with a reason",
+        )
+    assert merge.commit is not None
+    advance = Advance(merge.commit, facts.source)
+    executed = f"✓ merged {merge.commit[:7]}"
+    return _finish(facts, triage, "merged", executed, merge=merge.commit, before=(advance,))
+
+
+def plan_refused(facts: Facts, decision: str, actor: str, refusal: Refusal, at: datetime) -> Plan:
+    """A refused decision: told once per condition, its creator once per head (DESIGN 8)."""
+    condition = digest(decision, actor, refusal.rule, refusal.reason, facts.item.head)
+    if facts.item.get("digest") == condition:
+        return Plan(facts.source)
+    told_head = facts.item.get("told")
+    tell = refusal.notify and told_head != facts.item.head
+    fields = {"digest": condition, "rule": refusal.rule, "why": refusal.reason, "remedy": refusal.remedy}
+    if tell:
+        fields["told"] = facts.item.head
+    event = Event(facts.now, IN, "refused", facts.item.topic, facts.item.head, fields)
+    row = Row(
+        facts.now, facts.source, decision, f"refused: {refusal.rule}: {refusal.reason}", facts.thread,
+        facts.branch, facts.item.head, "refused",
+    )  # fmt: skip
+    effects: list[Effect] = [Record(facts.peer, event), Log(row)]
+    if tell:
+        about = About(facts.branch, facts.item.head, "refused", None, f"{refusal.rule}: {refusal.reason}")
+        effects.append(notice(facts.config.name, facts.peer, facts.item.topic, about, at, facts.thread))
+    return Plan(facts.source, tuple(effects))
+
+
+def is_due(item: Item, now: datetime) -> bool:
+    """Has the time of a deferral come?"""
+    until = item.get("until")
+    return item.state == "deferred" and bool(until) and until <= format_second(now)
+
+
+def is_old(since: datetime, now: datetime, days: int) -> bool:
+    """Is it older than ``days``?"""
+    return now - since >= timedelta(days=days)

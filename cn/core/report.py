@@ -1,0 +1,66 @@
+"""What a run has to tell: notes with a mark, and the exit code they add up to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from cn.core.errors import EXIT_DONE, EXIT_REFUSED
+
+
+class Mark(Enum):
+    """What kind of note it is. DONE is only for what was read back."""
+
+    DONE = "done"
+    INFO = "info"
+    PLAN = "plan"
+    REFUSED = "refused"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class Note:
+    """One sentence of a run. ``known`` ones were told before: quiet, but they count."""
+
+    mark: Mark
+    text: str
+    hint: str = ""
+    source: str = ""
+    known: bool = False
+
+
+@dataclass
+class Report:
+    """The notes of a run in order. The only thing use cases write while they work."""
+
+    notes: list[Note] = field(default_factory=list)
+
+    def add(self, mark: Mark, text: str, hint: str = "", *, source: str = "", known: bool = False) -> None:
+        """Add one note."""
+        self.notes.append(Note(mark, text, hint, source, known))
+
+    def done(self, text: str, *, source: str = "") -> None:
+        """An effect that was read back."""
+        self.add(Mark.DONE, text, source=source)
+
+    def info(self, text: str, *, source: str = "", known: bool = False) -> None:
+        """Something worth knowing."""
+        self.add(Mark.INFO, text, source=source, known=known)
+
+    def plan(self, text: str, *, source: str = "") -> None:
+        """What a dry run would do."""
+        self.add(Mark.PLAN, text, source=source)
+
+    def refused(self, text: str, hint: str = "", *, source: str = "", known: bool = False) -> None:
+        """A rule said no."""
+        self.add(Mark.REFUSED, text, hint, source=source, known=known)
+
+    def failed(self, text: str, hint: str = "", *, source: str = "", known: bool = False) -> None:
+        """Something did not work, or nobody knows whether it did."""
+        self.add(Mark.FAILED, text, hint, source=source, known=known)
+
+    @property
+    def exit_code(self) -> int:
+        """1 as long as anything is refused or failed, told before or not."""
+        bad = any(n.mark in (Mark.REFUSED, Mark.FAILED) for n in self.notes)
+        return EXIT_REFUSED if bad else EXIT_DONE

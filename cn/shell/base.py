@@ -1,0 +1,204 @@
+"""What main is, and what a run plans on: origin and the commits made here, together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cn.core.errors import Refused
+from cn.core.names import HubPath, Oid
+from cn.core.text import visible
+from cn.shell.build import EntryChange, FileChange, build_commit
+from cn.shell.entries import read_tree
+from cn.shell.git import Git
+from cn.shell.hub import Hub
+from cn.shell.integrate import integrate, later, lost_ledger, restore_ledger
+from cn.shell.journal import read_journal, read_pushes, restore_path
+from cn.shell.objects import update_refs
+from cn.shell.origin import ORIGIN_REF, fetch_main, origin_main
+from cn.shell.trust import TRUSTED_REF, accept, untrusted
+
+_OPEN = {
+    "rebase-merge": "a rebase",
+    "rebase-apply": "a rebase or am",
+    "MERGE_HEAD": "a merge",
+    "CHERRY_PICK_HEAD": "a cherry-pick",
+    "REVERT_HEAD": "a revert",
+    "sequencer": "a cherry-pick or revert",
+    "BISECT_LOG": "a bisect",
+}
+_FETCH_TRIES = 3
+
+
+@dataclass(frozen=True)
+class Base:
+    """What a run plans on.
+
+    ``commit`` is origin's main and the local commits integrated, ``local`` main in this
+    clone, ``origin`` main there (None: no origin, or it has no main yet), ``reports``
+    sentences to show.
+    """
+
+    commit: Oid
+    local: Oid
+    origin: Oid | None
+    reports: tuple[str, ...]
+
+
+def observe_base(hub: Hub, *, dry_run: bool = False, check_trust: bool = True) -> Base:
+    """Fetch origin's main and integrate; :class:`Refused` where a run must not work.
+
+    With ``dry_run`` no ref and no file is written, objects go where ``hub.git`` says.
+    ``check_trust=False`` is for ``cn trust``, which looks at what the check refuses.
+    """
+    refs = work_place(hub)
+    local = refs[hub.main_ref]
+    origin, commit, reports = None, local, list[str]()
+    if hub.origin:
+        origin = _observe_origin(hub, refs.get(ORIGIN_REF), local, dry_run)
+        if origin is not None:
+            commit, reports = _integrated(hub, origin, local, keep=not dry_run)
+    commit = _restored(hub, commit)
+    if check_trust:
+        trusted = refs.get(TRUSTED_REF)
+        if trusted is None and not dry_run:
+            accept(hub, local)
+        known = trusted or local
+        if commit != known:
+            _check_trust(hub, known, commit, {local, origin or local})
+            if not dry_run:
+                accept(hub, commit)
+    return Base(commit, local, origin, tuple(reports))
+
+
+def _check_trust(hub: Hub, known: Oid, commit: Oid, given: set[Oid]) -> None:
+    # Ours are the merge just built, and what a killed run of this clone pushed.
+    built = frozenset({commit} - given) | {note.new for note in read_pushes(hub)}
+    foreign = untrusted(hub, commit, trusted=known, built=built)
+    if foreign:
+        names = ", ".join(visible(c.path) for c in foreign[:10])
+        commits = sorted({c[:12] for change in foreign for c in change.commits})
+        told = f" (commit {', '.join(commits[:5])})" if commits else ""
+        raise Refused(
+            f"protected files changed elsewhere, and this clone has not accepted it: {names}{told}",
+            "look at the change and accept it with 'cn trust'",
+        )
+
+
+def work_place(hub: Hub) -> dict[str, Oid]:
+    """cn's own refs and main, if this is a place to work in; else :class:`Refused`."""
+    form = "--format=%(refname)%00%(objectname)%00%(HEAD)"
+    lines = hub.git.run("for-each-ref", form, hub.main_ref, ORIGIN_REF, TRUSTED_REF).lines
+    rows = [line.split("\0") for line in lines]
+    refs = {name: Oid(oid) for name, oid, _ in rows}
+    on_main = any(name == hub.main_ref and mark == "*" for name, _, mark in rows)
+    open_work = next((what for name, what in _OPEN.items() if (hub.work_git_dir / name).exists()), None)
+    if open_work:
+        raise Refused(
+            f"{open_work} is open in {hub.root}",
+            "finish or abort it, then run again ('git status' tells how)",
+        )
+    if hub.main_ref not in refs:
+        raise Refused(f"{hub.main} has no commit yet in {hub.root}", "make the first one, or run 'cn init'")
+    if not on_main:
+        head = (
+            hub.git.run("symbolic-ref", "--quiet", "--short", "HEAD", check=False).text or "a detached commit"
+        )
+        raise Refused(
+            f"HEAD is {visible(head)}, and cn works on {hub.main} only",
+            f"run 'git switch {hub.main}', then run again",
+        )
+    _no_other_work_tree(hub)
+    return refs
+
+
+def _no_other_work_tree(hub: Hub) -> None:
+    if not (hub.git_dir / "worktrees").is_dir():
+        return
+    holders, here = [], ""
+    for line in hub.git.run("worktree", "list", "--porcelain", "-z").fields:
+        if line.startswith("worktree "):
+            here = line.removeprefix("worktree ")
+        elif line == f"branch {hub.main_ref}":
+            holders.append(here)
+    if len(holders) > 1:
+        raise Refused(
+            f"more than one work tree is on {hub.main}: {', '.join(visible(h) for h in holders)}",
+            "switch the others to another branch, or remove them with 'git worktree remove'",
+        )
+
+
+def _observe_origin(hub: Hub, known: Oid | None, local: Oid, dry_run: bool) -> Oid | None:
+    for _ in range(_FETCH_TRIES):
+        tip = origin_main(hub)
+        if tip is None:
+            if known is not None:
+                raise _rewound(hub, known, "origin has no main any more", dry_run)
+            return None
+        if tip == known:
+            return tip
+        fetch_main(hub)
+        # It may have moved between the two questions; what was brought then holds the tip.
+        if hub.git.run("cat-file", "-e", f"{tip}^{{commit}}", check=False).ok:
+            _check_grown(hub, known, tip, local, dry_run)
+            if not dry_run:
+                update_refs(hub.git, [(ORIGIN_REF, tip)])
+            return tip
+    raise Refused("origin's main changes faster than it can be fetched", "run again later")
+
+
+def _check_grown(hub: Hub, known: Oid | None, tip: Oid, local: Oid, dry_run: bool) -> None:
+    """Neither main nor ledger of origin may lose what we knew."""
+    if known is not None and not is_ancestor(hub.git, known, tip):
+        raise _rewound(hub, known, f"origin's main was rewound: {known[:12]} is not in it any more", dry_run)
+    before = known or (local if is_ancestor(hub.git, local, tip) else None)
+    if before is not None and (lost := lost_ledger(hub, before, tip)):
+        raise _rewound(
+            hub, before, f"origin's main lost entries of the ledger: {', '.join(lost[:5])}", dry_run
+        )
+
+
+def _rewound(hub: Hub, known: Oid, text: str, dry_run: bool) -> Refused:
+    rescue = f"refs/cn/rescue/{known[:16]}"
+    if not dry_run:
+        update_refs(hub.git, [(rescue, known)])
+    return Refused(
+        f"{text}; what this clone knew is kept at {rescue}",
+        f"push it back ('git push --force-with-lease origin {rescue}:{hub.main_ref}'); "
+        f"if the loss is meant, 'git pull' and 'git update-ref -d {ORIGIN_REF}'",
+    )
+
+
+def _integrated(hub: Hub, origin: Oid, local: Oid, *, keep: bool) -> tuple[Oid, list[str]]:
+    if origin == local or is_ancestor(hub.git, local, origin):
+        return origin, []
+    if is_ancestor(hub.git, origin, local):
+        restored = restore_ledger(hub, origin, local)
+        told = ["commits made here took entries out of the ledger; they are restored"]
+        return restored, told if restored != local else []
+    return integrate(hub, origin, local, keep=keep)
+
+
+def _restored(hub: Hub, commit: Oid) -> Oid:
+    """Give back to cn's folders what a commit of a stale index took away (see ``recover``)."""
+    note = read_journal(restore_path(hub))
+    if note is None:
+        return commit
+    now = read_tree(hub.git, commit, [c.path for c in note.changes])
+    back = [
+        EntryChange(c.path, c.new.mode, c.new.oid) if c.new else FileChange(HubPath(c.path), None)
+        for c in note.changes
+        if now.get(c.path) == c.old
+    ]
+    return build_commit(
+        hub,
+        base=commit,
+        parents=(commit,),
+        changes=back,
+        message="cn: restore what a commit made over a stale index took away",
+        at=later(hub, commit),
+    )
+
+
+def is_ancestor(git: Git, old: Oid, new: Oid) -> bool:
+    """Does ``new`` contain ``old``? A missing object is contained nowhere."""
+    return old == new or git.run("merge-base", "--is-ancestor", old, new, check=False).ok

@@ -1,0 +1,192 @@
+"""Building commits away from index, work tree and refs, in one ``fast-import`` stream.
+
+See git-fast-import(1). The stream names a branch, as it must, and resets it before the
+end: fast-import then writes no ref (``reset`` without ``from``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from cn.core.errors import Refused
+from cn.core.names import HubPath, Oid, parse_oid
+from cn.shell.git import GitError
+from cn.shell.hub import Hub
+
+_BRANCH = "refs/cn/build"
+_SIGN_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class FileChange:
+    """A file to write (``content``) or to delete (None)."""
+
+    path: HubPath
+    content: bytes | None
+    mode: str = "100644"
+
+
+@dataclass(frozen=True)
+class EntryChange:
+    """An entry to set to an object that the repository has."""
+
+    path: str
+    mode: str
+    oid: Oid
+
+
+@dataclass(frozen=True)
+class _Settings:
+    name: str
+    email: str
+    sign: bool
+
+
+def build_commit(
+    hub: Hub,
+    *,
+    base: Oid,
+    parents: tuple[Oid, ...],
+    changes: Sequence[FileChange | EntryChange],
+    message: str,
+    at: datetime,
+    scratch: bool = False,
+) -> Oid:
+    """The commit of ``base``'s tree with ``changes``; ``base`` itself if that changes nothing.
+
+    ``base`` may also be a tree. Author and committer are the repository's identity at
+    ``at``; signed when ``cn.sign`` or ``commit.gpgSign`` says so, unless it is only a
+    ``scratch`` step towards another commit. No ref moves.
+    """
+    if not changes and parents == (base,):
+        return base
+    settings = _settings(hub)
+    tree = hub.git.run("rev-parse", "--verify", f"{base}^{{tree}}").text
+    text = _clean_message(message)
+    stream = b"".join(_stream(settings, tree, parents, changes, text, at))
+    done = hub.git.run("fast-import", "--quiet", "--done", "--force", "--date-format=raw", stdin=stream)
+    oid = parse_oid(done.lines[-1])
+    built = hub.git.run("rev-parse", "--verify", f"{oid}^{{tree}}").text
+    if built == tree and parents == (base,):
+        return base
+    return _signed(hub, settings, built, parents, text, at) if settings.sign and not scratch else oid
+
+
+def identity(hub: Hub) -> tuple[str, str]:
+    """Name and email of the repository's commits."""
+    settings = _settings(hub)
+    return settings.name, settings.email
+
+
+def signs(hub: Hub) -> bool:
+    """Are commits signed here: ``cn.sign`` or the user's ``commit.gpgSign``?"""
+    return _settings(hub).sign
+
+
+def _stream(
+    settings: _Settings,
+    tree: str,
+    parents: tuple[Oid, ...],
+    changes: Sequence[FileChange | EntryChange],
+    text: bytes,
+    at: datetime,
+) -> list[bytes]:
+    who = f"{settings.name} <{settings.email}> {int(at.timestamp())} +0000"
+    head = [f"commit {_BRANCH}", "mark :1", f"author {who}", f"committer {who}", f"data {len(text)}"]
+    parts = ["\n".join(head).encode(), b"\n", text, b"\n"]
+    for word, parent in zip(["from", *["merge"] * len(parents)], parents, strict=False):
+        parts.append(f"{word} {parent}\n".encode())
+    parts.append(f'M 040000 {tree} ""\n'.encode())
+    # Deletions first: a file may give way to a folder of the same name.
+    for change in sorted(changes, key=lambda c: not (isinstance(c, FileChange) and c.content is None)):
+        path = _quoted(change.path)
+        match change:
+            case FileChange(content=None):
+                parts.append(b"D " + path + b"\n")
+            case FileChange(content=bytes() as content, mode=mode):
+                parts += [
+                    f"M {mode} inline ".encode() + path,
+                    f"\ndata {len(content)}\n".encode(),
+                    content,
+                    b"\n",
+                ]
+            case EntryChange(mode=mode, oid=oid):
+                parts.append(f"M {mode} {oid} ".encode() + path + b"\n")
+    parts.append(f"\nget-mark :1\nreset {_BRANCH}\n\ndone\n".encode())
+    return parts
+
+
+def _quoted(path: str) -> bytes:
+    raw = path.encode("utf-8", "surrogateescape")
+    return b'"' + raw.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n") + b'"'
+
+
+def _clean_message(message: str) -> bytes:
+    """git's commits hold no NUL and end with one line feed."""
+    text = message.replace("\0", "").strip("\n") + "\n"
+    return text.encode("utf-8", "replace")
+
+
+def _settings(hub: Hub) -> _Settings:
+    """Identity and signing in one process.
+
+    The runner overrides ``commit.gpgSign`` on the command line, which git reads last; the
+    user's own value is what stands before that.
+    """
+    done = hub.git.run(
+        "config",
+        "--show-scope",
+        "-z",
+        "--get-regexp",
+        r"^(user\.(name|email)|cn\.sign|commit\.gpgsign)$",
+        check=False,
+    )
+    values: dict[str, list[str]] = {}
+    fields = done.fields
+    for pair in fields[1::2]:
+        key, newline, value = pair.partition("\n")
+        values.setdefault(key, []).append(value if newline else "true")
+    gpg = values.get("commit.gpgsign", [])[:-1]
+    sign = _true(values.get("cn.sign", [])) or _true(gpg)
+    name = _clean_ident((values.get("user.name") or [""])[-1]) or _clean_ident(hub.root.name) or "cn"
+    email = _clean_ident((values.get("user.email") or [""])[-1])
+    fallback = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "cn"
+    return _Settings(name, email or f"{fallback}@cn.invalid", sign)
+
+
+def _true(values: list[str]) -> bool:
+    """git's booleans (git-config(1), "Values"); the last one counts."""
+    text = values[-1].strip().lower() if values else ""
+    return text in ("true", "yes", "on") or (text.lstrip("+-").isdigit() and int(text) != 0)
+
+
+def _clean_ident(text: str) -> str:
+    """What git itself strips from a name or an email (``ident.c``, "crud")."""
+    kept = re.sub(r"[<>\x00-\x1f\x7f]", "", text.encode("utf-8", "replace").decode())
+    return kept.strip(" .,:;\"\\'")
+
+
+def _signed(
+    hub: Hub, settings: _Settings, tree: str, parents: tuple[Oid, ...], text: bytes, at: datetime
+) -> Oid:
+    date = f"{int(at.timestamp())} +0000"
+    git = hub.git.with_env(
+        GIT_AUTHOR_NAME=settings.name,
+        GIT_AUTHOR_EMAIL=settings.email,
+        GIT_AUTHOR_DATE=date,
+        GIT_COMMITTER_NAME=settings.name,
+        GIT_COMMITTER_EMAIL=settings.email,
+        GIT_COMMITTER_DATE=date,
+    ).with_settings({"i18n.commitEncoding": "UTF-8"})
+    lineage = [word for parent in parents for word in ("-p", parent)]
+    try:
+        done = git.run("commit-tree", "-S", *lineage, "-F", "-", tree, stdin=text, seconds=_SIGN_SECONDS)
+    except GitError as failed:
+        raise Refused(
+            f"cannot sign the commit: {failed.done.reason}",
+            "check user.signingKey and gpg.format, or turn cn.sign and commit.gpgSign off",
+        ) from failed
+    return parse_oid(done.text)

@@ -1,0 +1,205 @@
+"""What a path is in a commit, in the index, and in the work tree, in comparable form.
+
+A working file is compared by its own bytes first; only what differs is asked of git,
+whose filters and line-end rules may still make the two equal (gitattributes(5)).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cn.core.names import Oid, is_null, is_owned, is_protected
+from cn.shell.files import blocked_parent, read_plain
+from cn.shell.git import Git
+from cn.shell.hub import Hub
+
+LINK = "120000"
+SUBMODULE = "160000"
+_FEW = 200
+_MAINS = ("state/ledger/", "state/queue/", "state/mca/", "logs/", "threads/mail/", "threads/inbox/done/")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Mode and object of a tree or index entry."""
+
+    mode: str
+    oid: Oid
+
+
+UNMERGED = Entry("unmerged", Oid(""))
+"""An index entry with conflict stages: equal to nothing."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """One path between two commits."""
+
+    path: str
+    old: Entry | None
+    new: Entry | None
+
+
+@dataclass(frozen=True)
+class WorkFile:
+    """A file of the work tree: ``raw`` is the id of its bytes, ``clean`` of what git would store.
+
+    A path that cannot be a file of ours (a folder, a pipe, behind a symlink) has mode ``other``.
+    """
+
+    mode: str
+    raw: Oid
+    clean: Oid
+
+    def holds(self, entry: Entry | None, *, any_mode: bool) -> bool:
+        """Is it what ``entry`` describes? ``any_mode``: the executable bit says nothing here."""
+        if entry is None or entry.oid not in (self.raw, self.clean):
+            return False
+        both_plain = self.mode.startswith("100") and entry.mode.startswith("100")
+        return self.mode == entry.mode or (any_mode and both_plain)
+
+
+OTHER = WorkFile("other", Oid(""), Oid(""))
+
+
+def main_decides(path: str) -> bool:
+    """Is ``main`` the truth here, whatever the working copy says (DESIGN 4)?"""
+    return path.startswith(_MAINS) and not is_protected(path)
+
+
+def never_blocks(path: str) -> bool:
+    """Is it in cn's own folders, where a differing working copy stops no run?"""
+    return is_owned(path) and not is_protected(path)
+
+
+def read_changes(git: Git, old: str, new: str) -> list[Change]:
+    """``diff-tree --no-renames`` of two commits or trees."""
+    if old == new:
+        return []
+    fields = git.run(
+        "diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", "--end-of-options", old, new
+    ).fields
+    changes = []
+    for meta, path in zip(fields[::2], fields[1::2], strict=True):
+        old_mode, new_mode, old_oid, new_oid, _ = meta.lstrip(":").split()
+        changes.append(Change(path, _entry(old_mode, old_oid), _entry(new_mode, new_oid)))
+    return changes
+
+
+def _entry(mode: str, oid: str) -> Entry | None:
+    return None if mode == "000000" and is_null(Oid(oid)) else Entry(mode, Oid(oid))
+
+
+def read_tree(git: Git, commit: str, paths: Collection[str]) -> dict[str, Entry]:
+    """The entries of ``commit`` at ``paths``; what is not there is missing."""
+    wanted = set(paths)
+    if not wanted:
+        return {}
+    few = sorted(wanted) if len(wanted) <= _FEW else []
+    fields = git.run("ls-tree", "-r", "-z", "--full-tree", "--end-of-options", commit, *few).fields
+    found = {}
+    for line in fields:
+        meta, _, path = line.partition("\t")
+        if path in wanted:
+            mode, _, oid = meta.split()
+            found[path] = Entry(mode, Oid(oid))
+    return found
+
+
+def read_index(git: Git, index: Path | None = None) -> dict[str, Entry]:
+    """All entries of the index, or of the index file given."""
+    variant = git.with_env(GIT_INDEX_FILE=index) if index else git
+    found: dict[str, Entry] = {}
+    for line in variant.run("ls-files", "-s", "-z", "--full-name").fields:
+        meta, _, path = line.partition("\t")
+        mode, oid, stage = meta.split()
+        found[path] = Entry(mode, Oid(oid)) if stage == "0" else UNMERGED
+    return found
+
+
+def index_holds(index: Mapping[str, Entry], path: str, entry: Entry | None) -> bool:
+    """Has the index exactly ``entry`` at ``path``, and no file where its folders must be?"""
+    if index.get(path) != entry:
+        return False
+    return entry is not None or not any(p in index for p in _parents(path))
+
+
+def _parents(path: str) -> Iterable[str]:
+    parts = path.split("/")
+    return ("/".join(parts[:i]) for i in range(1, len(parts)))
+
+
+def blob_id(like: Oid, data: bytes) -> Oid:
+    """The id of a blob, in the object format of the id ``like``."""
+    name = "sha1" if len(like) == 40 else "sha256"
+    return Oid(hashlib.new(name, b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest())
+
+
+def read_files(
+    hub: Hub, like: Oid, wanted: Mapping[str, Sequence[Entry | None]]
+) -> dict[str, WorkFile | None]:
+    """The working files at the paths of ``wanted``; None: nothing is there.
+
+    ``wanted`` names per path the entries it will be compared with: git's filters are run
+    only for files whose bytes are none of these.
+    """
+    found: dict[str, WorkFile | None] = {}
+    unsure: list[str] = []
+    for path, entries in wanted.items():
+        found[path] = file = _read_file(hub, like, path)
+        known = {e.oid for e in entries if e is not None}
+        if file and file.mode.startswith("100") and known and file.raw not in known:
+            unsure.append(path)
+    for path, clean in _clean_ids(hub, unsure).items():
+        file = found[path]
+        assert file is not None
+        found[path] = WorkFile(file.mode, file.raw, clean)
+    return found
+
+
+def _read_file(hub: Hub, like: Oid, path: str) -> WorkFile | None:
+    target = hub.root / path
+    if blocked_parent(hub.root, target) is not None:
+        return OTHER
+    plain = read_plain(target)
+    if plain is None:
+        return OTHER if os.path.lexists(target) else None
+    mode, data = plain
+    raw = blob_id(like, data)
+    if stat.S_ISLNK(mode):
+        return WorkFile(LINK, raw, raw)
+    return WorkFile("100755" if mode & stat.S_IXUSR else "100644", raw, raw)
+
+
+def _clean_ids(hub: Hub, paths: list[str]) -> dict[str, Oid]:
+    """What ``git add`` would store for each path. A path that cannot be read is left out."""
+    if not paths:
+        return {}
+    lines = [_stdin_path(p) for p in paths]
+    done = hub.git.run("hash-object", "--stdin-paths", stdin=b"".join(lines), check=False)
+    if done.ok and len(done.lines) == len(paths):
+        return {p: Oid(oid) for p, oid in zip(paths, done.lines, strict=True)}
+    if len(paths) == 1:
+        return {}
+    # One file that vanished or cannot be read ends the whole batch: halve it until it is alone.
+    half = len(paths) // 2
+    return _clean_ids(hub, paths[:half]) | _clean_ids(hub, paths[half:])
+
+
+def _stdin_path(path: str) -> bytes:
+    """``--stdin-paths`` unquotes a line that starts with a quote, C style."""
+    raw = path.encode("utf-8", "surrogateescape")
+    if b"\n" not in raw and not raw.startswith(b'"'):
+        return raw + b"\n"
+    return b'"' + raw.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n") + b'"\n'
+
+
+def ignores_mode(hub: Hub) -> bool:
+    """Does this file system's executable bit say nothing (``core.fileMode=false``)?"""
+    done = hub.git.run("config", "--type=bool", "--get", "core.fileMode", check=False)
+    return done.ok and done.text == "false"

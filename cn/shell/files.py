@@ -1,0 +1,165 @@
+"""Writing files so that a crash or a symlink can do no harm (STYLE habit 6)."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import stat
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from cn.core.errors import Refused
+
+_TEMPORARY = ".cn-tmp-"
+_STALE_SECONDS = 3600.0
+
+
+def write_file(path: Path, data: bytes, *, root: Path | None = None) -> None:
+    """Write ``data`` beside ``path``, flush it, then replace ``path``.
+
+    Creates parent folders. A symlink at ``path`` is replaced, not followed; with
+    ``root``, no parent between ``root`` and ``path`` may be one.
+    """
+    try:
+        make_parents(path, root)
+        temporary = path.parent / f"{_TEMPORARY}{os.getpid()}-{os.urandom(4).hex()}"
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        try:
+            with os.fdopen(fd, "wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except BaseException:
+            with suppress(OSError):
+                temporary.unlink()
+            raise
+        sync_folder(path.parent)
+    except OSError as why:
+        raise Refused(f"cannot write {path}: {why.strerror}", "is the disk full or read-only?") from why
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in ``folder`` durable, where the file system can do that."""
+    with suppress(OSError):
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+def make_parents(path: Path, root: Path | None) -> None:
+    """Create the folders above ``path``; below ``root`` each must be a real folder."""
+    if root is not None:
+        stop = blocked_parent(root, path)
+        if stop is not None:
+            raise Refused(f"cannot write {path}: {stop} is not a real folder", "move it out of the way")
+    path.parent.mkdir(parents=True, exist_ok=True)
+
+
+def blocked_parent(root: Path, path: Path) -> Path | None:
+    """The first parent of ``path`` below ``root`` that is a symlink or no folder."""
+    here = root
+    for part in path.relative_to(root).parts[:-1]:
+        here = here / part
+        try:
+            mode = here.lstat().st_mode
+        except FileNotFoundError:
+            return None
+        except OSError:
+            return here
+        if not stat.S_ISDIR(mode):
+            return here
+    return None
+
+
+def read_plain(path: Path) -> tuple[int, bytes] | None:
+    """Mode and bytes of a regular file, or a symlink's target; None for all else."""
+    try:
+        mode = path.lstat().st_mode
+        if stat.S_ISLNK(mode):
+            return mode, os.fsencode(os.readlink(path))
+        if not stat.S_ISREG(mode):
+            return None
+        # O_NONBLOCK: it may have become a pipe meanwhile, which must not hang us.
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(fd, "rb") as file:
+            return os.fstat(file.fileno()).st_mode, file.read()
+    except OSError:
+        return None
+
+
+def move(source: Path, target: Path) -> None:
+    """Rename, across file systems too; ``target`` is a free name of ours."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.rename(source, target)
+    except OSError as why:
+        if why.errno != errno.EXDEV:
+            raise
+        shutil.copy2(source, target, follow_symlinks=False)
+        source.unlink()
+
+
+def place(source: Path, target: Path) -> None:
+    """Give the complete file ``source`` the name ``target``; never overwrites.
+
+    Raises :class:`FileExistsError` when something is there.
+    """
+    try:
+        os.link(source, target, follow_symlinks=False)
+        return
+    except OSError as why:
+        if why.errno not in (errno.EXDEV, errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK):
+            raise
+    beside = target.parent / f"{_TEMPORARY}{os.getpid()}-{os.urandom(4).hex()}"
+    try:
+        shutil.copy2(source, beside, follow_symlinks=False)
+        try:
+            os.link(beside, target, follow_symlinks=False)
+        except FileExistsError:
+            raise
+        except OSError:
+            # No hard links on this file system: the check and the rename are two steps.
+            if os.path.lexists(target):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from None
+            os.rename(beside, target)
+    finally:
+        with suppress(OSError):
+            beside.unlink()
+
+
+def free_name(path: Path) -> Path:
+    """``path``, or ``path.2``, ``path.3`` … if that is taken."""
+    name, number = path, 2
+    while os.path.lexists(name):
+        name, number = path.with_name(f"{path.name}.{number}"), number + 1
+    return name
+
+
+def sweep_temporary(folder: Path) -> None:
+    """Remove what killed writers left in ``folder``; living ones are left alone."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.startswith(_TEMPORARY):
+                with suppress(OSError):
+                    age = time.time() - entry.stat(follow_symlinks=False).st_mtime
+                    if age > _STALE_SECONDS or not _alive(entry.name.removeprefix(_TEMPORARY)):
+                        os.unlink(entry.path)
+
+
+def _alive(name: str) -> bool:
+    """Does the process whose id starts a temporary file's name still run?"""
+    pid = name.partition("-")[0]
+    if not pid.isdigit() or int(pid) == os.getpid():
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True

@@ -1,0 +1,222 @@
+"""Bringing origin's main and the commits that people made here together (DESIGN 5).
+
+Most paths are git's to merge. In cn's folders rules decide: what origin says of ledger,
+logs, outbox and sent stands; a thread that is done on either side is done; of a thread
+changed on both sides origin's stands, and ours is kept beside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from cn.core.errors import Refused
+from cn.core.names import HubPath, Oid, is_protected
+from cn.core.text import visible
+from cn.shell.build import EntryChange, FileChange, build_commit
+from cn.shell.checkout import kept_sentence
+from cn.shell.entries import Change, Entry, read_changes, read_tree
+from cn.shell.files import write_file
+from cn.shell.hub import Hub
+from cn.shell.objects import list_tree, read_object, read_objects
+
+_ORIGINS = ("state/ledger/", "logs/", "threads/mail/outbox/", "threads/mail/sent/")
+_INBOX = "threads/inbox/"
+_DONE = "threads/inbox/done/"
+_LEDGER = "state/ledger"
+
+
+def integrate(hub: Hub, origin: Oid, local: Oid, *, keep: bool) -> tuple[Oid, list[str]]:
+    """The merge of ``local`` into ``origin``, and sentences about what was kept beside it.
+
+    The same two commits always give the same merge. With ``keep``, copies of what did not
+    get in are written below ``.git/cn/aside``.
+    """
+    base = _merge_base(hub, origin, local)
+    special = _Special.read(hub, base, origin, local)
+    wanted = special.decide()
+    tree = _merge(hub, base, origin, local, special)
+    at = later(hub, origin, local)
+    changes = [_as_change(path, entry) for path, entry in wanted.items()]
+    merged = build_commit(
+        hub,
+        base=tree,
+        parents=(origin, local),
+        changes=changes,
+        message="cn: integrate local commits",
+        at=at,
+    )
+    return merged, [_kept(hub, local, path, entry, keep) for path, entry in special.ousted.items()]
+
+
+def lost_ledger(hub: Hub, old: Oid, new: Oid) -> list[str]:
+    """The ledger files of ``old`` that lost lines in ``new``: a ledger only grows."""
+    return sorted(_ledger_losses(hub, old, new))
+
+
+def restore_ledger(hub: Hub, known: Oid, local: Oid) -> Oid:
+    """``local``, or a commit on it that has all the ledger lines of ``known`` again."""
+    lost = _ledger_losses(hub, known, local)
+    if not lost:
+        return local
+    changes = [FileChange(HubPath(path), data) for path, data in sorted(lost.items())]
+    return build_commit(
+        hub,
+        base=local,
+        parents=(local,),
+        changes=changes,
+        message="cn: restore the ledger",
+        at=later(hub, local),
+    )
+
+
+def _ledger_losses(hub: Hub, old: Oid, new: Oid) -> dict[str, bytes]:
+    """Path → old content and the lines that only ``new`` has, for each file that lost lines."""
+    trees = [
+        hub.git.run("rev-parse", "--verify", "-q", f"{c}:{_LEDGER}", check=False).text for c in (old, new)
+    ]
+    if not trees[0] or trees[0] == trees[1]:
+        return {}
+    empty: list[Change]
+    if trees[1]:
+        empty = [c for c in read_changes(hub.git, trees[0], trees[1]) if c.old]
+    else:
+        empty = [
+            Change(e.path, Entry(e.mode, e.oid), None) for e in list_tree(hub.git, trees[0], recursive=True)
+        ]
+    before = read_objects(hub.git, [c.old.oid for c in empty if c.old])
+    after = [read_object(hub.git, c.new.oid) if c.new else b"" for c in empty]
+    losses = {}
+    for change, was, now in zip(empty, before, after, strict=True):
+        mine, theirs = (was or b"").splitlines(keepends=True), (now or b"").splitlines(keepends=True)
+        known, left = set(mine), set(theirs)
+        if not known <= left:
+            extra = [line for line in theirs if line not in known]
+            losses[f"{_LEDGER}/{change.path}"] = b"".join(mine + extra)
+    return losses
+
+
+def _merge_base(hub: Hub, origin: Oid, local: Oid) -> Oid:
+    done = hub.git.run("merge-base", origin, local, check=False)
+    if not done.ok:
+        raise Refused(
+            "origin's main and yours share no history",
+            "is 'git remote get-url origin' the right hub? cn never joins unrelated histories",
+        )
+    return Oid(done.lines[0])
+
+
+def _merge(hub: Hub, base: Oid, origin: Oid, local: Oid, special: _Special) -> Oid:
+    """git's merge of everything else.
+
+    The special paths are set to the merge base's entries on both sides first, so that git's
+    detection of renamed folders cannot move a new thread because others went to ``done/``.
+    """
+    sides = []
+    for side, changed in ((origin, special.theirs), (local, special.ours)):
+        back = [_as_change(path, special.base.get(path)) for path in changed]
+        at = datetime.fromtimestamp(0, UTC)
+        sides.append(
+            build_commit(
+                hub, base=side, parents=(side,), changes=back, message="scratch", at=at, scratch=True
+            )
+        )
+    done = hub.git.run(
+        "merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", *sides, check=False
+    )
+    if done.code == 1:
+        names = sorted({f for f in done.fields[1:] if f})
+        shown = ", ".join(visible(n) for n in names[:10])
+        raise Refused(
+            f"your local commits conflict with origin's main in {shown}",
+            "run 'git pull', resolve the conflict, commit, and run again",
+        )
+    if not done.ok:
+        raise Refused(f"cannot merge origin's main with yours: {done.reason}", "run 'git pull' to see why")
+    return Oid(done.fields[0])
+
+
+@dataclass
+class _Special:
+    """The paths of cn's folders that changed on a side, and what each side has there."""
+
+    base: Mapping[str, Entry]
+    theirs: Mapping[str, Entry | None]
+    ours: Mapping[str, Entry | None]
+    origin_done: Mapping[str, dict[str, Entry]]
+    local_done: Mapping[str, dict[str, Entry]]
+    ousted: dict[str, Entry] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, hub: Hub, base: Oid, origin: Oid, local: Oid) -> _Special:
+        theirs = {c.path: c.new for c in read_changes(hub.git, base, origin) if _is_special(c.path)}
+        ours = {c.path: c.new for c in read_changes(hub.git, base, local) if _is_special(c.path)}
+        names = {n for p in (*theirs, *ours) if (n := _thread(p))}
+        pending = {_INBOX + name for name in names}
+        theirs_done, ours_done = _done_threads(hub, origin, names), _done_threads(hub, local, names)
+        return cls(read_tree(hub.git, base, {*theirs, *ours, *pending}), theirs, ours, theirs_done, ours_done)
+
+    def decide(self) -> dict[str, Entry | None]:
+        """Path → the entry the merge shall have, for every special path."""
+        wanted: dict[str, Entry | None] = {}
+        for path in sorted({*self.theirs, *self.ours}):
+            wanted[path] = self._decide(path)
+        for name in {*self.origin_done, *self.local_done}:
+            wanted[_INBOX + name] = None
+        for path, entry in self.ours.items():
+            if entry is not None and wanted[path] != entry and not self._is_done_as(path, entry):
+                self.ousted[path] = entry
+        return wanted
+
+    def _decide(self, path: str) -> Entry | None:
+        known = self.base.get(path)
+        theirs, ours = self.theirs.get(path, known), self.ours.get(path, known)
+        if path.startswith(_DONE):
+            name = path.rsplit("/", 1)[-1]
+            return theirs if name in self.origin_done else ours
+        if path.startswith(_INBOX):
+            return theirs if path in self.theirs else ours
+        # A file that only we have is no conflict, and a message in it must not be lost.
+        return theirs if theirs is not None or known is not None else ours
+
+    def _is_done_as(self, path: str, entry: Entry) -> bool:
+        """Did this very content get into the other side's ``done/``?"""
+        done = self.origin_done.get(path.rsplit("/", 1)[-1], {})
+        return path.startswith(_INBOX) and entry in done.values()
+
+
+def _is_special(path: str) -> bool:
+    return path.startswith((*_ORIGINS, _INBOX)) and not is_protected(path)
+
+
+def _thread(path: str) -> str:
+    return path.rsplit("/", 1)[-1] if path.startswith(_INBOX) else ""
+
+
+def _done_threads(hub: Hub, commit: Oid, names: Iterable[str]) -> dict[str, dict[str, Entry]]:
+    wanted, found = set(names), dict[str, dict[str, Entry]]()
+    for e in list_tree(hub.git, commit, _DONE.rstrip("/"), recursive=True) if wanted else []:
+        name = e.path.rsplit("/", 1)[-1]
+        if name in wanted:
+            found.setdefault(name, {})[_DONE + e.path] = Entry(e.mode, e.oid)
+    return found
+
+
+def _as_change(path: str, entry: Entry | None) -> FileChange | EntryChange:
+    return EntryChange(path, entry.mode, entry.oid) if entry else FileChange(HubPath(path), None)
+
+
+def _kept(hub: Hub, local: Oid, path: str, entry: Entry, keep: bool) -> str:
+    # The name depends on the commit only: looking twice keeps one copy.
+    target = hub.state / "aside" / local[:12] / path
+    data = read_object(hub.git, entry.oid)
+    if keep and data is not None:
+        write_file(target, data)
+    return kept_sentence(hub, path, target, "was changed on both sides, and origin's stands")
+
+
+def later(hub: Hub, *commits: Oid) -> datetime:
+    """The latest commit time: the result depends on its inputs alone."""
+    lines = hub.git.run("show", "-s", "--format=%ct", *commits).lines
+    return datetime.fromtimestamp(max(int(line) for line in lines), UTC)

@@ -1,0 +1,80 @@
+"""The hub's lock: one run of cn at a time per repository (DESIGN 5, step 1).
+
+``flock`` belongs to the open file, not to the process: git children that change refs or
+files inherit the descriptor, so after a SIGKILL the lock lives exactly as long as the
+last of them (flock(2)).
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+
+from cn.core.errors import LockHeld, Refused
+from cn.core.stamp import format_second
+from cn.core.text import one_line
+from cn.shell.hub import Hub
+
+_POLL = 0.05
+
+
+@contextmanager
+def hub_lock(hub: Hub, wait: float) -> Iterator[Hub]:
+    """Hold the hub's lock; yields the hub whose local git children inherit it.
+
+    Polls for up to ``wait`` seconds, then raises :class:`LockHeld`.
+    """
+    fd = _open(hub)
+    try:
+        _take(hub, fd, wait)
+        _note_owner(fd)
+        yield hub.locked(fd)
+    finally:
+        # Closing, not LOCK_UN: a child that still works keeps the lock through its copy.
+        os.close(fd)
+
+
+def _open(hub: Hub) -> int:
+    path = hub.state / "lock"
+    try:
+        hub.state.mkdir(parents=True, exist_ok=True)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    except OSError as why:
+        raise Refused(f"cannot open the lock {path}: {why.strerror}", "make the hub writable") from why
+
+
+def _take(hub: Hub, fd: int, wait: float) -> None:
+    deadline = time.monotonic() + wait
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            left = deadline - time.monotonic()
+        except OSError as why:
+            # For example ENOLCK on a network file system without locks.
+            raise Refused(f"cannot lock the hub {hub.root}: {why.strerror}") from why
+        if left <= 0:
+            raise LockHeld(
+                f"another run of cn holds the hub {hub.root}{_owner(fd)}",
+                "try again when it has ended, or raise lock_wait in .cn/hub.yaml",
+            )
+        time.sleep(min(_POLL, left))
+
+
+def _note_owner(fd: int) -> None:
+    """For people only; nothing decides by it. A full disk must not stop the run here."""
+    with suppress(OSError):
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, f"pid {os.getpid()}, since {format_second(datetime.now(UTC))}\n".encode(), 0)
+
+
+def _owner(fd: int) -> str:
+    with suppress(OSError):
+        text = one_line(os.pread(fd, 200, 0).decode("utf-8", "replace"), 80)
+        return f" ({text})" if text else ""
+    return ""

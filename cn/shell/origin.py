@@ -1,0 +1,106 @@
+"""The conversation with ``origin``: where its main is, bring it here, push to it.
+
+By URL, not by name: a fetch or push by name would also write the user's
+``refs/remotes/origin/*``. No network child writes a ref; refs are written by local
+children, which hold the hub's lock (DESIGN 5, step 1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cn.core.errors import Refused
+from cn.core.names import Oid, parse_oid
+from cn.core.text import redact
+from cn.shell.git import Done, transport_options
+from cn.shell.hub import Hub
+
+ORIGIN_REF = "refs/cn/origin/main"
+_SECONDS = 60.0
+_FETCH = (
+    "fetch",
+    "--quiet",
+    "--no-tags",
+    "--no-prune",
+    "--no-write-fetch-head",
+    "--no-auto-maintenance",
+    "--no-recurse-submodules",
+    "--no-show-forced-updates",
+    "--refmap=",
+)
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """The push was not taken, as far as we know.
+
+    ``told``: origin itself said so. ``transient``: because somebody else was pushing.
+    """
+
+    reason: str
+    told: bool
+    transient: bool
+
+
+def origin_main(hub: Hub) -> Oid | None:
+    """Origin's main now; None when it has none. Raises :class:`Refused` when it does not answer."""
+    done = hub.git.run(
+        "ls-remote", "--quiet", "--", _url(hub), hub.main_ref, check=False, network=True, seconds=_SECONDS
+    )
+    if not done.ok:
+        raise unreachable(done)
+    for line in done.lines:
+        oid, _, ref = line.partition("\t")
+        if ref == hub.main_ref:
+            return parse_oid(oid)
+    return None
+
+
+def fetch_main(hub: Hub) -> None:
+    """Bring the objects of origin's main here."""
+    done = hub.git.run(*_FETCH, "--", _url(hub), hub.main_ref, check=False, network=True, seconds=_SECONDS)
+    if not done.ok:
+        raise unreachable(done)
+
+
+def push_main(hub: Hub, new: Oid) -> Rejected | None:
+    """Push ``new`` to origin's main, fast-forward only; None: done, as far as the push tells."""
+    url = _url(hub, push=True)
+    resolved = hub.git.run("ls-remote", "--get-url", "--", url).text
+    done = hub.git.run(
+        "push",
+        "--porcelain",
+        "--no-verify",
+        "--no-signed",
+        "--no-follow-tags",
+        *transport_options(resolved),
+        "--",
+        url,
+        f"{new}:{hub.main_ref}",
+        check=False,
+        network=True,
+        seconds=_SECONDS,
+    )
+    if done.ok:
+        return None
+    told = next((line.split("\t")[-1] for line in done.lines if line.startswith("!")), "")
+    locks = ("cannot lock ref", "failed to update ref", "incorrect old value", "reference already exists")
+    said = bool(told) and "[remote failure]" not in told and not done.timed_out
+    return Rejected(redact(told or done.reason), said, any(word in told for word in locks))
+
+
+def unreachable(done: Done) -> Refused:
+    """Origin did not answer."""
+    return Refused(
+        f"origin is unreachable: {done.reason}",
+        "nothing was committed; check the network and 'git remote -v', then run again",
+    )
+
+
+def _url(hub: Hub, *, push: bool = False) -> str:
+    """The configured URL as written: git applies ``insteadOf`` itself."""
+    for key in ("pushurl", "url") if push else ("url",):
+        done = hub.git.run("config", "--get-all", f"remote.origin.{key}", check=False)
+        if done.ok and done.text:
+            return done.lines[0]
+    raise Refused("the remote origin has no URL", "see 'git remote -v'")

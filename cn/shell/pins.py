@@ -1,0 +1,83 @@
+"""Pins: one ref per branch that is recorded, so that an idle check is one listing (DESIGN 4).
+
+``refs/cn/pins/<peer>/in/<topic>`` holds the head of a peer's branch that the ledger knows,
+``…/out/…`` the tip of one of ours. Names are encoded so that no topic clashes with another
+on any file system. Heads whose pin goes stay reachable through ``refs/cn/keep/<clone>``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Iterable, Mapping
+
+from cn.core.ledger import IN, OUT
+from cn.core.names import Name, Oid
+from cn.shell.git import Git
+from cn.shell.hub import Hub
+from cn.shell.objects import empty_tree, list_refs, resolve
+
+PREFIX = "refs/cn/pins/"
+_PLAIN = set("abcdefghijklmnopqrstuvwxyz0123456789-_")
+_LONGEST = 180
+Key = tuple[Name, str, str]
+"""(peer, side, encoded topic)"""
+
+
+def encode(topic: str) -> str:
+    """A topic as one safe component of a ref name; a long one becomes ``+`` and a digest."""
+    data = topic.encode("utf-8", "surrogateescape")
+    text = "".join(chr(b) if chr(b) in _PLAIN else f"%{b:02x}" for b in data)
+    return text if len(text) <= _LONGEST else "+" + hashlib.sha256(data).hexdigest()
+
+
+def decode(component: str, candidates: Iterable[str] = ()) -> str | None:
+    """The topic of an encoded component; a digest is looked up among ``candidates``."""
+    if component.startswith("+"):
+        return next((c for c in candidates if encode(c) == component), None)
+    parts = component.split("%")
+    data = parts[0].encode() + b"".join(bytes([int(p[:2], 16)]) + p[2:].encode() for p in parts[1:])
+    return data.decode("utf-8", "surrogateescape")
+
+
+def pin_ref(peer: Name, side: str, topic: str) -> str:
+    """The full name of a pin."""
+    return f"{PREFIX}{peer}/{side}/{encode(topic)}"
+
+
+def read_pins(git: Git) -> dict[Key, Oid]:
+    """All pins."""
+    found: dict[Key, Oid] = {}
+    for ref, oid in list_refs(git, PREFIX).items():
+        peer, side, component = ref.removeprefix(PREFIX).split("/", 2)
+        if side in (IN, OUT):
+            found[(Name(peer), side, component)] = oid
+    return found
+
+
+def keep(hub: Hub, heads: Iterable[Oid], author: tuple[str, str]) -> tuple[str, Oid] | None:
+    """A commit that keeps ``heads`` alive for ever, and the ref it belongs to."""
+    parents = [h for h in dict.fromkeys(heads) if resolve(hub.git, h)]
+    if not parents:
+        return None
+    ref = f"refs/cn/keep/{clone_id(hub)}"
+    last = resolve(hub.git, ref)
+    flags = [word for p in ([last] if last else []) + parents for word in ("-p", str(p))]
+    who: Mapping[str, str] = {
+        "GIT_AUTHOR_NAME": author[0],
+        "GIT_AUTHOR_EMAIL": author[1],
+        "GIT_COMMITTER_NAME": author[0],
+        "GIT_COMMITTER_EMAIL": author[1],
+    }
+    done = hub.git.with_env(**who).run("commit-tree", *flags, "-m", "cn: reviewed", empty_tree(hub.git))
+    return ref, Oid(done.text)
+
+
+def clone_id(hub: Hub) -> str:
+    """A random name of this clone, kept in its git config (``cn.clone``)."""
+    done = hub.git.run("config", "--local", "--get", "cn.clone", check=False)
+    if done.ok and done.text:
+        return done.text
+    new = secrets.token_hex(4)
+    hub.git.run("config", "--local", "cn.clone", new)
+    return new

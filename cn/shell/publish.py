@@ -1,0 +1,308 @@
+"""Publishing a commit to this clone: steps 4 to 10 of DESIGN 5, and finishing them later.
+
+One ref update is the commit point. What stands before it can be taken back, what stands
+after it can be done again any number of times.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from cn.core.errors import Refused
+from cn.core.names import Oid
+from cn.core.text import visible
+from cn.shell.checkout import aside_name, check_out, kept_sentence
+from cn.shell.entries import Change, Entry, index_holds, main_decides, read_index
+from cn.shell.files import write_file
+from cn.shell.git import GitError
+from cn.shell.hub import Hub
+from cn.shell.journal import (
+    Journal,
+    LocalAppend,
+    RefUpdate,
+    drop,
+    journal_path,
+    push_path,
+    with_index_hash,
+    with_sizes,
+    write_journal,
+)
+from cn.shell.objects import read_object, update_refs
+
+LOCK_WAIT = 10.0
+_POLL = 0.05
+_STALE_LOOKS = 30
+_NO_MODE = "0"
+
+
+class MainMoved(Exception):
+    """Local main is no longer what the run planned on; nothing was published here."""
+
+
+def index_path(hub: Hub) -> Path:
+    """The index of this work tree."""
+    return hub.work_git_dir / "index"
+
+
+def lock_path(hub: Hub) -> Path:
+    """git's lock of the index."""
+    return hub.work_git_dir / "index.lock"
+
+
+def publish(hub: Hub, journal: Journal) -> list[str]:
+    """Move local main, index, work tree and cn's refs to ``journal``; sentences to show.
+
+    Raises :class:`MainMoved` when main is elsewhere, :class:`Refused` when the index stays locked.
+    """
+    journal = with_sizes(journal)
+    write_journal(journal_path(hub), journal)
+    if journal.old == journal.new:
+        return _finish(hub, journal)
+    reports: list[str] = []
+    try:
+        take_index(hub, journal)
+    except Refused:
+        drop(journal_path(hub))
+        raise
+    try:
+        journal = fill_index(
+            hub, journal, lambda copy: edit_index(hub, journal, journal.changes, copy, reports)
+        )
+        move_main(hub, journal)
+    except (MainMoved, GitError, Refused):
+        lock_path(hub).unlink()
+        drop(journal_path(hub))
+        raise
+    os.rename(lock_path(hub), index_path(hub))
+    reports += check_out(hub, journal, journal.changes)
+    refresh_index(hub, journal)
+    return reports + _finish(hub, journal)
+
+
+def resume(hub: Hub, journal: Journal, changes: Sequence[Change]) -> list[str]:
+    """Do 8 to 10 again after a crash, for the ``changes`` that main still holds."""
+    reports: list[str] = []
+    if journal.old != journal.new:
+        take_index(hub, journal)
+        journal = fill_index(hub, journal, lambda copy: edit_index(hub, journal, changes, copy, reports))
+        os.rename(lock_path(hub), index_path(hub))
+        reports += check_out(hub, journal, changes)
+        refresh_index(hub, journal)
+    return reports + _finish(hub, journal)
+
+
+def wait_for_index(hub: Hub, seconds: float = LOCK_WAIT) -> None:
+    """Wait until nobody holds the index, or raise :class:`Refused`."""
+    deadline = time.monotonic() + seconds
+    while os.path.lexists(lock_path(hub)):
+        if time.monotonic() >= deadline:
+            raise Refused(
+                f"{lock_path(hub)} exists: another git is changing the index of {hub.root}",
+                "wait for it; if none is running it was left by a crash, and can be removed",
+            )
+        time.sleep(_POLL)
+
+
+def take_index(hub: Hub, journal: Journal, seconds: float = LOCK_WAIT) -> None:
+    """Step 5: create ``index.lock`` with our token in it."""
+    deadline = time.monotonic() + seconds
+    while True:
+        wait_for_index(hub, max(0.0, deadline - time.monotonic()))
+        with suppress(FileExistsError):
+            fd = os.open(lock_path(hub), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+            with os.fdopen(fd, "wb") as file:
+                file.write(journal.token_bytes)
+            return
+
+
+def fill_index(hub: Hub, journal: Journal, edit: Callable[[Path], None]) -> Journal:
+    """Step 6: edit a copy of the index, note its hash in the journal, make it ``index.lock``.
+
+    The copy keeps the time of the original: git judges by it which cached file states can
+    be trusted (git's ``racy-git`` documentation).
+    """
+    copy = hub.state / "txn" / "index"
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(FileNotFoundError):
+        copy.unlink()
+    with suppress(FileNotFoundError):
+        shutil.copy2(index_path(hub), copy)
+    edit(copy)
+    if not copy.exists():
+        hub.git.with_env(GIT_INDEX_FILE=copy).run("read-tree", "--empty")
+    journal = with_index_hash(journal, file_hash(copy) or "")
+    write_journal(journal_path(hub), journal)
+    os.rename(copy, lock_path(hub))
+    return journal
+
+
+def file_hash(path: Path) -> str | None:
+    """SHA-256 of a file, None when there is none."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None
+
+
+def edit_index(hub: Hub, journal: Journal, changes: Sequence[Change], copy: Path, reports: list[str]) -> None:
+    """Set the touched entries that are still the old ones; a staged edit stays as it is."""
+    index = read_index(hub.git, copy) if copy.exists() else {}
+    inputs = journal.inputs or {}
+    lines: list[bytes] = []
+    for change in sorted(changes, key=lambda c: c.new is not None):
+        now = index.get(change.path)
+        if now == change.new:
+            continue
+        ours = index_holds(index, change.path, change.old) or (
+            now is not None and now.oid == inputs.get(change.path)
+        )
+        if not ours and not main_decides(change.path):
+            reports.append(f"{visible(change.path)} has a staged change that stays staged; main has another")
+            continue
+        if not ours and now is not None:
+            _keep_staged(hub, change.path, now, reports)
+        lines.append(_index_line(change.path, change.new, journal.new))
+    if lines:
+        git = hub.git.with_env(GIT_INDEX_FILE=copy)
+        git.run("update-index", "--add", "--replace", "--remove", "-z", "--index-info", stdin=b"".join(lines))
+
+
+def _index_line(path: str, entry: Entry | None, like: Oid) -> bytes:
+    head = f"{entry.mode} {entry.oid}" if entry else f"{_NO_MODE} {'0' * len(like)}"
+    return head.encode() + b"\t" + path.encode("utf-8", "surrogateescape") + b"\0"
+
+
+def _keep_staged(hub: Hub, path: str, entry: Entry, reports: list[str]) -> None:
+    data = read_object(hub.git, entry.oid) if entry.oid else None
+    if data is not None:
+        kept = aside_name(hub, path + ".staged")
+        write_file(kept, data)
+        reports.append(kept_sentence(hub, path, kept, "had a staged change, and main decides here"))
+
+
+def move_main(hub: Hub, journal: Journal) -> None:
+    """Step 7, the local commit point."""
+    args = ("update-ref", "-m", journal.message, hub.main_ref, journal.new, journal.old)
+    done = hub.git.run(*args, check=False)
+    if done.ok:
+        return
+    now = hub.git.run("rev-parse", "--verify", "--quiet", hub.main_ref, check=False).text
+    if now != journal.new:
+        if now != journal.old:
+            raise MainMoved
+        raise Refused(
+            f"cannot move main: {done.reason}", "remove a stale lock if no git is running, then run again"
+        )
+
+
+def refresh_index(hub: Hub, journal: Journal) -> None:
+    """Step 10: let git note the state of the new files. A convenience: a busy index is left alone."""
+
+    def refresh(copy: Path) -> None:
+        git = hub.git.with_env(GIT_INDEX_FILE=copy)
+        git.run("update-index", "-q", "--refresh", check=False)
+
+    try:
+        take_index(hub, journal, 0.0)
+    except Refused:
+        return
+    fill_index(hub, journal, refresh)
+    os.rename(lock_path(hub), index_path(hub))
+
+
+def _finish(hub: Hub, journal: Journal) -> list[str]:
+    reports = write_refs(hub, journal.refs)
+    for append, size in _joined(journal):
+        append_once(append, size)
+    # The notes go before the journal: as long as it is there, doing all this again is harmless.
+    for covered in journal.covers:
+        drop(push_path(hub, covered))
+    drop(journal_path(hub))
+    shutil.rmtree(hub.state / "txn", ignore_errors=True)
+    return reports
+
+
+def write_refs(hub: Hub, refs: Sequence[RefUpdate]) -> list[str]:
+    """Set and delete cn's refs. All at once, or one by one if that fails; a failure is told."""
+    deletions = [(r.ref, r.new) for r in refs if r.new is None]
+    updates = [(r.ref, r.new) for r in refs if r.new is not None]
+    reports = []
+    # Deletions first, on their own: a deleted ref may give its name to a folder of refs.
+    for batch in (deletions, updates):
+        try:
+            update_refs(hub.git, batch)
+        except GitError:
+            reports += [text for ref, new in batch if (text := _write_ref(hub, ref, new))]
+    return reports
+
+
+def _write_ref(hub: Hub, ref: str, new: Oid | None) -> str:
+    try:
+        update_refs(hub.git, [(ref, new)])
+    except GitError as failed:
+        # Only cn writes here, under its lock: one that stays was left by a killed git of ours.
+        if not remove_stale(hub.git_dir / f"{ref}.lock", new or ""):
+            return f"{visible(ref)} cannot be written: {failed.done.reason}"
+        return _write_ref(hub, ref, new)
+    return ""
+
+
+def remove_stale(lock: Path, value: str) -> bool:
+    """Remove a ref's lock that holds ``value``, or nothing and does not go away by itself."""
+    for _ in range(_STALE_LOOKS):
+        try:
+            text = lock.read_text("ascii", "replace").strip()
+        except OSError:
+            return False
+        if text:
+            break
+        time.sleep(_POLL)
+    if text not in ("", value):
+        return False
+    with suppress(FileNotFoundError):
+        lock.unlink()
+    return True
+
+
+def _joined(journal: Journal) -> list[tuple[LocalAppend, int]]:
+    """One append per file: several to the same one share its length before."""
+    texts: dict[Path, str] = {}
+    sizes: dict[Path, int] = {}
+    for append, size in zip(journal.appends, journal.sizes or [0] * len(journal.appends), strict=True):
+        texts[append.path] = texts.get(append.path, "") + append.text
+        sizes.setdefault(append.path, size)
+    return [(LocalAppend(path, text), sizes[path]) for path, text in texts.items()]
+
+
+def append_once(append: LocalAppend, size: int) -> None:
+    """Append the text unless a killed run has done so, wholly or in part.
+
+    ``size`` is the file's length when the journal was written: what stands behind that
+    was written since.
+    """
+    data = append.text.encode("utf-8", "surrogateescape")
+    append.path.parent.mkdir(parents=True, exist_ok=True)
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        with os.fdopen(os.open(append.path, flags, 0o666), "r+b", buffering=0) as file:
+            length = os.fstat(file.fileno()).st_size
+            file.seek(size if size <= length else 0)
+            since = file.read()
+            if data in since:
+                return
+            rest = data[len(since) :] if data.startswith(since) else data
+            _write_all(file.fileno(), rest)
+    except OSError as why:
+        raise Refused(f"cannot append to {append.path}: {why.strerror}", "the next run tries again") from why
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(fd, data) :]

@@ -1,0 +1,44 @@
+"""Turning messages into commits with exact bytes, signed when the hub signs."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from cn.core.message import Message, Sealed, object_id, seal, tree_bytes
+from cn.shell.build import build_commit, identity, signs
+from cn.shell.hub import Hub
+from cn.shell.objects import read_object, write_objects
+
+
+class Sealer:
+    """Seals the messages of one run; identity and signing are looked up once."""
+
+    def __init__(self, hub: Hub, algorithm: str) -> None:
+        self._hub = hub
+        self._algorithm = algorithm
+
+    @cached_property
+    def _who(self) -> tuple[str, str]:
+        return identity(self._hub)
+
+    @cached_property
+    def _signs(self) -> bool:
+        return signs(self._hub)
+
+    def seal(self, message: Message) -> Sealed:
+        """The message's commit. Unsigned ones need no process, signed ones are made by git."""
+        plain = seal(message, self._who, self._algorithm)
+        if not self._signs:
+            return plain
+        tree = tree_bytes(plain.content, self._algorithm)
+        write_objects(self._hub.git, [("blob", plain.content), ("tree", tree)])
+        text = plain.commit.partition(b"\n\n")[2].decode()
+        oid = build_commit(
+            self._hub,
+            base=object_id("tree", tree, self._algorithm),
+            parents=(),
+            changes=(),
+            message=text,
+            at=message.created,
+        )
+        return Sealed(oid, read_object(self._hub.git, oid) or b"", plain.content)

@@ -1,0 +1,133 @@
+"""Protected files: what this clone has accepted, and what came from elsewhere (DESIGN 4).
+
+Whoever can push to ``origin`` must not be able to replace a peer's key or a reviewer. The
+accepted state is a local-only ref; a change is ours when the reflog shows that the commit
+was made in this clone, or when a key that this clone's git config lists signed it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from cn.core.names import Oid, is_protected
+from cn.shell.entries import Change, read_changes
+from cn.shell.git import Git
+from cn.shell.hub import Hub
+from cn.shell.objects import resolve, update_refs
+from cn.shell.signing import read_signatures
+
+TRUSTED_REF = "refs/cn/trusted"
+_MADE_HERE = re.compile(
+    r"(commit( \((amend|merge|initial)\))?|cherry-pick|revert|cn"
+    r"|(rebase|pull)\b[^:]*\((pick|reword|edit|squash|fixup|continue)\)): (?!fast[- ]?forward)",
+    re.IGNORECASE,
+)
+_OPENPGP_OFF = {"gpg.program": "false", "gpg.openpgp.program": "false", "gpg.x509.program": "false"}
+
+
+@dataclass(frozen=True)
+class TrustChange:
+    """A protected file that differs from what this clone accepted.
+
+    ``old`` and ``new`` are blobs (None: no such file), ``commits`` those that changed it.
+    """
+
+    path: str
+    old: Oid | None
+    new: Oid | None
+    commits: tuple[Oid, ...]
+
+
+def trusted_commit(hub: Hub) -> Oid | None:
+    """The commit whose protected files this clone has accepted; None in a fresh clone."""
+    return resolve(hub.git, TRUSTED_REF)
+
+
+def accept(hub: Hub, commit: Oid) -> None:
+    """Accept the protected files of ``commit``."""
+    update_refs(hub.git, [(TRUSTED_REF, commit)])
+
+
+def untrusted(
+    hub: Hub, new: Oid, *, trusted: Oid | None = None, built: frozenset[Oid] = frozenset()
+) -> list[TrustChange]:
+    """The protected files of ``new`` that this clone has not accepted and did not change itself.
+
+    ``trusted`` spares a look-up. ``built`` are merges that this run made of commits which
+    are judged themselves. A fresh clone trusts its main (trust on first use).
+    """
+    trusted = trusted or trusted_commit(hub) or resolve(hub.git, hub.main_ref)
+    if trusted is None or trusted == new:
+        return []
+    changed = [c for c in read_changes(hub.git, trusted, new) if is_protected(c.path)]
+    if not changed:
+        return []
+    touched = _touching(hub.git, trusted, new, {c.path for c in changed})
+    suspects = {c for commits in touched.values() for c in commits} - built
+    foreign = suspects - _made_here(hub)
+    foreign -= _signed(hub, foreign)
+    found = []
+    for change in changed:
+        commits = touched.get(change.path, [])
+        bad = tuple(c for c in commits if c in foreign)
+        # No commit explains it: main does not descend from what was accepted.
+        if bad or not commits:
+            found.append(_trust_change(change, bad))
+    return found
+
+
+def _trust_change(change: Change, commits: tuple[Oid, ...]) -> TrustChange:
+    old, new = change.old, change.new
+    return TrustChange(change.path, old.oid if old else None, new.oid if new else None, commits)
+
+
+def _touching(git: Git, old: Oid, new: Oid, paths: set[str]) -> dict[str, list[Oid]]:
+    """Path → the commits of ``old..new`` that change it against any of their parents."""
+    commits = git.run("rev-list", "--topo-order", "--end-of-options", f"{old}..{new}").out
+    flags = ("-r", "-m", "--root", "--raw", "-z", "--no-renames", "--no-abbrev")
+    fields = git.run("diff-tree", *flags, "--stdin", stdin=commits).fields
+    touched: dict[str, list[Oid]] = {}
+    commit, at = Oid(""), 0
+    while at < len(fields):
+        if fields[at].startswith(":"):
+            path = fields[at + 1]
+            if path in paths and commit not in touched.setdefault(path, []):
+                touched[path].append(commit)
+            at += 2
+        else:
+            commit = Oid(fields[at].strip())
+            at += 1
+    return touched
+
+
+def _made_here(hub: Hub) -> set[Oid]:
+    """The commits that the reflogs of HEAD and main show as results of an act in this clone."""
+    made: set[Oid] = set()
+    for ref in ("HEAD", hub.main_ref):
+        done = hub.git.run("log", "-g", "-z", "--format=%H %gs", "--end-of-options", ref, "--", check=False)
+        for line in done.fields if done.ok else []:
+            oid, _, action = line.partition(" ")
+            if _MADE_HERE.match(action):
+                made.add(Oid(oid))
+    return made
+
+
+def _signed(hub: Hub, commits: Iterable[Oid]) -> set[Oid]:
+    """Those signed by a key of ``cn.trustedKey`` in this clone's git config."""
+    wanted = sorted(commits)
+    done = hub.git.run("config", "-z", "--get-all", "cn.trustedKey", check=False)
+    keys = {f"trusted{i}": key for i, text in enumerate(done.fields) if (key := _key(text))}
+    if not wanted or not keys:
+        return set()
+    # Only SSH signatures count: the user's OpenPGP keyring knows people, not this list.
+    git = hub.git.with_settings(_OPENPGP_OFF)
+    return {s.commit for s in read_signatures(git, wanted, keys) if s.good and s.signer in keys}
+
+
+def _key(text: str) -> str:
+    """``TYPE BASE64`` of a public key line, without its comment."""
+    words = text.split()
+    plain = len(words) >= 2 and all(re.fullmatch(r"[A-Za-z0-9@.+/=-]+", w) for w in words[:2])
+    return " ".join(words[:2]) if plain else ""

@@ -1,0 +1,125 @@
+"""Every test is sealed from the machine it runs on (STYLE, habit 11).
+
+Own home, own git config, no system config, no ``GIT_*`` from outside, a crontab of its
+own, fixed locale and time zone, no network but loopback. The zone is deliberately
+neither UTC nor a whole hour away from it, and git's default branch not ``main``: what
+leans on either fails here.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import hypothesis
+import hypothesis.configuration
+import pytest
+from servers import KINDS, Remote, serve
+
+_SCRATCH = tempfile.TemporaryDirectory(prefix="cn-tests-")
+_DROPPED_PREFIXES = ("GIT_", "SSH_", "GPG_", "XDG_", "LC_", "CN_")
+# fmt: off
+_DROPPED = {
+    "EDITOR", "VISUAL", "PAGER", "EMAIL", "LANG", "LANGUAGE", "NO_COLOR", "FORCE_COLOR", "CLICOLOR",
+    "COLUMNS", "LINES", "DISPLAY", "WAYLAND_DISPLAY", "ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY",
+    "NO_PROXY", "ANTHROPIC_API_KEY", "TELEGRAM_BOT_TOKEN", "WORKSPACE",
+}
+# fmt: on
+_NOWHERE = "http://127.0.0.1:9"
+_FIXED = {
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_ATTR_NOSYSTEM": "1",
+    "LC_ALL": "C.UTF-8",
+    "TZ": "XST-05:45",
+    "TERM": "dumb",
+    "http_proxy": _NOWHERE,
+    "https_proxy": _NOWHERE,
+    "all_proxy": _NOWHERE,
+    "no_proxy": "127.0.0.1,localhost",
+}
+_GITCONFIG = """\
+[user]
+\tname = Nobody
+\temail = nobody@example.org
+[init]
+\tdefaultBranch = trunk
+[gc]
+\tauto = 0
+"""
+_CRONTAB = """\
+#!/bin/sh
+# crontab(1) on a file in the test's own home: the user's table is never touched.
+table="$HOME/crontab"
+[ "$1" = "-u" ] && shift 2
+case "${1:--}" in
+  -l) [ -f "$table" ] || { echo "no crontab for $LOGNAME" >&2; exit 1; }; cat "$table" ;;
+  -r) rm -f "$table" ;;
+  -)  cat > "$table.new" && mv "$table.new" "$table" ;;
+  -*) echo "crontab: unknown option $1" >&2; exit 1 ;;
+  *)  cp "$1" "$table" ;;
+esac
+"""
+
+
+def pytest_configure() -> None:
+    """Seal the process before any fixture of a wider scope runs."""
+    for name in list(os.environ):
+        if name.startswith(_DROPPED_PREFIXES) or name in _DROPPED:
+            del os.environ[name]
+    os.environ.update(_FIXED)
+    time.tzset()
+    os.umask(0o022)
+    scratch = Path(_SCRATCH.name)
+    tools = scratch / "bin"
+    tools.mkdir(exist_ok=True)
+    (tools / "crontab").write_text(_CRONTAB)
+    (tools / "crontab").chmod(0o755)
+    os.environ["PATH"] = f"{tools}{os.pathsep}{os.environ['PATH']}"
+    os.environ.update(_settle(scratch / "home"))
+    hypothesis.configuration.set_hypothesis_home_dir(scratch / "hypothesis")
+    hypothesis.settings.register_profile(
+        "cn", deadline=None, database=None, print_blob=True, derandomize="CI" in os.environ
+    )
+    hypothesis.settings.load_profile("cn")
+
+
+def pytest_unconfigure() -> None:
+    """Leave nothing behind."""
+    _SCRATCH.cleanup()
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home of its own for each test, with a git config that only names a user."""
+    folder = tmp_path_factory.mktemp("home")
+    for name, value in _settle(folder).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.fixture(params=KINDS)
+def remote(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Remote]:
+    """A folder of bare repositories, reached in each way that git knows."""
+    with serve(request.param, tmp_path / "host", tmp_path / "server") as served:
+        for name, value in served.env.items():
+            monkeypatch.setenv(name, value)
+        yield served
+
+
+def _settle(folder: Path) -> dict[str, str]:
+    folder.mkdir(parents=True, exist_ok=True)
+    config = folder / ".gitconfig"
+    config.write_text(_GITCONFIG)
+    return {
+        "HOME": str(folder),
+        "GIT_CONFIG_GLOBAL": str(config),
+        "XDG_CONFIG_HOME": str(folder / ".config"),
+        "XDG_CACHE_HOME": str(folder / ".cache"),
+        "XDG_STATE_HOME": str(folder / ".local"),
+    }

@@ -1,0 +1,194 @@
+"""Foreign text: no line of it starts anything but a quotation, nothing in it hides."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from cn.core.text import cell, decode, one_line, quote, redact, slug, split_lines, uncell, visible
+
+BOUNDARIES = ["\n", "\r", "\r\n", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"]
+"""Every line boundary of Unicode and of Python's ``str.splitlines``."""
+
+HIDDEN = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
+anything = st.text(st.characters(exclude_categories=()), max_size=60)
+"""Any code points, lone surrogates too."""
+
+
+def hides(char: str) -> bool:
+    return unicodedata.category(char) in HIDDEN
+
+
+@pytest.mark.parametrize("boundary", BOUNDARIES, ids=ascii)
+def test_split_at_every_line_boundary(boundary: str) -> None:
+    assert split_lines(f"a{boundary}## Triage{boundary}") == ["a", "## Triage"]
+
+
+@pytest.mark.parametrize("boundary", BOUNDARIES, ids=ascii)
+def test_no_boundary_leaves_a_quotation(boundary: str) -> None:
+    assert quote(f"a{boundary}## Triage{boundary}b") == "> a\n> ## Triage\n> b"
+
+
+@pytest.mark.parametrize(
+    ("text", "quoted"),
+    [
+        ("", ">"),
+        ("\n", ">"),
+        ("a", "> a"),
+        ("a\n", "> a"),
+        ("a\n\nb", "> a\n>\n> b"),
+        ("> a", "> > a"),
+        ("\ta", "> \ta"),
+        ("\u202etxt", "> <U+202E>txt"),
+        ("a\x1b[31m", "> a<U+001B>[31m"),
+        ("a\0b", "> a<U+0000>b"),
+        ("\ufeffa", "> <U+FEFF>a"),
+        ("\ud800", "> <U+D800>"),
+        ("\U000e0041", "> <U+E0041>"),
+        ("\U000e0100", "> <U+E0100>"),
+        ("\u3164", "> <U+3164>"),
+        ("❤\ufe0f", "> ❤\ufe0f"),
+        ("Grüße, 世界 ✓", "> Grüße, 世界 ✓"),
+    ],
+    ids=ascii,
+)
+def test_quote(text: str, quoted: str) -> None:
+    assert quote(text) == quoted
+
+
+@given(anything)
+@example("## Triage\r\x85---")
+def test_every_line_of_a_quotation_is_one(text: str) -> None:
+    for line in quote(text).splitlines():
+        assert line == ">" or line.startswith("> ")
+
+
+@given(anything)
+def test_nothing_hidden_remains(text: str) -> None:
+    assert not {c for c in quote(text) if hides(c)} - {"\n", "\t"}
+    assert not {c for c in visible(text) if hides(c)} - {"\n", "\t"}
+
+
+@given(anything)
+def test_a_quotation_says_all_that_was_said(text: str) -> None:
+    """As many lines as there were, each with the same visible text."""
+    shown = [line[2:] for line in quote(text).split("\n")]
+    assert shown == ([visible(line) for line in split_lines(text)] or [""])
+
+
+@given(anything)
+def test_visible_changes_nothing_a_second_time(text: str) -> None:
+    assert visible(visible(text)) == visible(text)
+
+
+def test_visible_leaves_what_can_be_seen() -> None:
+    for text in ("plain", "Grüße", "世界", "е́", "✓ – ×", "a\tb", "naïve café", "👍🏽"):
+        assert visible(text) == text
+
+
+@given(anything, st.integers(1, 50))
+def test_one_line_is_one_line_and_no_longer(text: str, limit: int) -> None:
+    line = one_line(text, limit)
+    assert len(line) <= limit
+    assert len(line.splitlines()) <= 1
+
+
+@pytest.mark.parametrize(
+    ("text", "as_cell"),
+    [
+        ("", "—"),
+        ("   ", "—"),
+        ("a | b", r"a \| b"),
+        ("a \\| b", r"a \\\| b"),
+        ("a\n| 10:00 | x | do:merge | ✓ |", r"a \| 10:00 \| x \| do:merge \| ✓ \|"),
+        ("a\u2028b", "a b"),
+    ],
+    ids=ascii,
+)
+def test_cell(text: str, as_cell: str) -> None:
+    assert cell(text) == as_cell
+
+
+def unescaped_pipes(text: str) -> int:
+    return text.replace("\\\\", "").replace("\\|", "").count("|")
+
+
+@given(anything)
+def test_a_cell_ends_neither_itself_nor_its_row(text: str) -> None:
+    made = cell(text)
+    assert unescaped_pipes(made) == 0
+    assert len(made.splitlines()) == 1
+    assert not made.replace("\\\\", "").endswith("\\"), "it would escape the next column's bar"
+    assert not any(hides(c) for c in made)
+
+
+@given(anything)
+@example("a\\|b\\")
+@example("\\\\")
+def test_cell_round_trip(text: str) -> None:
+    line = one_line(text)
+    assert uncell(cell(text)) == (line or "—")
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"plain", "plain"),
+        ("Grüße".encode(), "Grüße"),
+        (b"a\xffb", "a<0xFF>b"),
+        (b"\xc3", "<0xC3>"),
+        (b"\xed\xa0\x80", "<0xED><0xA0><0x80>"),
+        (b"\xe4\xb8\x96\xff", "世<0xFF>"),
+        (b"", ""),
+    ],
+)
+def test_decode(data: bytes, text: str) -> None:
+    assert decode(data) == text
+
+
+@given(st.binary(max_size=40))
+def test_decode_takes_any_bytes_and_gives_writable_text(data: bytes) -> None:
+    decode(data).encode()
+
+
+@given(st.text(max_size=40))
+def test_decode_of_utf8_is_the_text(text: str) -> None:
+    assert decode(text.encode()) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("https://u:secret@host/x", "https://***@host/x"),
+        ("https://secret@host/x", "https://***@host/x"),
+        ("https://u:se@cret@host/x", "https://***@host/x"),
+        (
+            "fatal: unable to access 'http://u:secret@h:80/x/': no",
+            "fatal: unable to access 'http://***@h:80/x/': no",
+        ),
+        ("ssh://git@host/x and https://a:secret@b/", "ssh://***@host/x and https://***@b/"),
+        ("https://host/a@b", "https://host/a@b"),
+        ("mail a@b about https://host", "mail a@b about https://host"),
+    ],
+)
+def test_redact(text: str, shown: str) -> None:
+    assert redact(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "made"),
+    [
+        ("Hello, World!", "hello-world"),
+        ("Grüße aus Köln", "grue-aus-koln"),
+        ("世界", "message"),
+        ("", "message"),
+        ("--a--", "a"),
+        ("a" * 100, "a" * 60),
+        ("x" * 59 + " y", "x" * 59),
+    ],
+)
+def test_slug(text: str, made: str) -> None:
+    assert slug(text) == made

@@ -1,0 +1,109 @@
+"""A run of the transaction in a process of its own, killed at a chosen step.
+
+``python crash.py HUB [STEP before|after]``: every rename, link, unlink, replace, fsync and
+every started process is a step. At STEP the process sends itself SIGKILL, before or after
+the call. Without a STEP it prints how many there were and what was reported, and runs once
+more, which must change nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from cn.core.names import HubPath
+from cn.shell.base import Base
+from cn.shell.build import FileChange, build_commit
+from cn.shell.entries import blob_id
+from cn.shell.hub import Hub, open_hub
+from cn.shell.lock import hub_lock
+from cn.shell.objects import read_object, resolve
+from cn.shell.transaction import Committed, Draft, LocalAppend, RefUpdate, commit, recover
+
+THREAD = HubPath("threads/inbox/20260101-pi-x.md")
+DONE = HubPath("threads/inbox/done/20260101-pi-x.md")
+LOG = HubPath("logs/inbox/20260101.md")
+LEDGER = HubPath("state/ledger/pi/202601")
+PEER = "refs/heads/pi/x"
+AT = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def plan(hub: Hub, base: Base) -> Draft | None:
+    """What a run of cn does in small: read the agent's edit, merge, file, log, record, pin."""
+    thread = read_object(hub.git, f"{base.commit}:{THREAD}")
+    if thread is None:
+        return None
+    file = hub.root / THREAD
+    edited = file.read_bytes() if file.exists() else thread
+    if b"decision" not in edited:
+        return None
+    tip, pins = base.commit, [RefUpdate("refs/cn/pins/pi/in/x", base.commit), RefUpdate("refs/cn/gone", None)]
+    head = resolve(hub.git, PEER)
+    if head is not None:
+        text = read_object(hub.git, f"{head}:docs/d.md")
+        merged = (FileChange(HubPath("docs/d.md"), text),)
+        tip = build_commit(hub, base=tip, parents=(tip, head), changes=merged, message="Merge pi/x", at=AT)
+    log = read_object(hub.git, f"{base.commit}:{LOG}") or b""
+    ledger = read_object(hub.git, f"{base.commit}:{LEDGER}") or b""
+    changes = (
+        FileChange(THREAD, None),
+        FileChange(DONE, edited + b"done\n"),
+        FileChange(LOG, log + b"| row |\n"),
+        FileChange(LEDGER, ledger + b"x done\n"),
+    )
+    inputs = {THREAD: blob_id(base.commit, edited)}
+    append = LocalAppend(hub.root / "logs/cn.log", "processed x\n")
+    return Draft(tip, changes, "process x\n", AT, inputs, (), tuple(pins), (append,))
+
+
+def run(path: Path) -> tuple[Committed, list[str]]:
+    """One run, as app does it."""
+    hub = open_hub(path)
+    with hub_lock(hub, 30) as locked:
+        told = recover(locked)
+        done = commit(locked, lambda base: plan(locked, base))
+    return done, [*told, *done.reports]
+
+
+class Steps:
+    """Counts the calls that change something, and dies at one."""
+
+    def __init__(self, at: int, when: str) -> None:
+        self.count, self.at, self.when = 0, at, when
+
+    def wrap(self, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self.count += 1
+            if self.count == self.at and self.when == "before":
+                os.kill(os.getpid(), signal.SIGKILL)
+            result = real(*args, **kwargs)
+            if self.count == self.at:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return result
+
+        return call
+
+
+def main(argv: list[str]) -> None:
+    """See above."""
+    steps = Steps(int(argv[2]) if len(argv) > 2 else 0, argv[3] if len(argv) > 3 else "")
+    for name in ("replace", "rename", "link", "unlink", "fsync", "rmdir", "write"):
+        setattr(os, name, steps.wrap(getattr(os, name)))
+    real_unlink = Path.unlink
+    Path.unlink = steps.wrap(real_unlink)  # type: ignore[method-assign]
+    subprocess.Popen.__init__ = steps.wrap(subprocess.Popen.__init__)  # type: ignore[method-assign]
+    done, told = run(Path(argv[1]))
+    counted = steps.count
+    again = run(Path(argv[1]))[0].changed if not steps.at else None
+    print(json.dumps({"steps": counted, "changed": done.changed, "told": told, "again": again}))
+
+
+if __name__ == "__main__":
+    main(sys.argv)
