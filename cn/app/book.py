@@ -17,8 +17,9 @@ from cn.core.effect import Advance, CleanUp, Drop, Effect, Log, Plan, Post, Put,
 from cn.core.ledger import OUT, Event
 from cn.core.log import Row
 from cn.core.message import own_topic, parse_message
-from cn.core.names import HubPath, Name, Oid, join_branch, topic_of
+from cn.core.names import HubPath, Name, Oid, join_branch, parse_oid, topic_of
 from cn.core.outbox import Deliver, Entry, Remove, sent_path
+from cn.shell import published
 from cn.shell.build import FileChange, identity
 from cn.shell.hub import Hub
 from cn.shell.pins import Key, encode, keep, pin_ref
@@ -45,9 +46,15 @@ class Book:
     dropped: list[Oid] = field(default_factory=list)
     steps: list[tuple[str, str]] = field(default_factory=list)
     _events: dict[Name, list[Event]] = field(default_factory=dict)
+    _items: dict[Name, ledger.Open] = field(default_factory=dict)
     _topics: dict[Name, set[str]] = field(default_factory=dict)
 
+    published: Oid | None = None
+
     def __post_init__(self) -> None:
+        if self.settings.separate_mailbox:
+            text = self.snapshot.text(published.PATH).strip()
+            self.published = parse_oid(text) if text else None
         self._sealer = Sealer(self.hub, self.snapshot.algorithm)
 
     def perform(self, plan: Plan) -> None:
@@ -65,9 +72,10 @@ class Book:
             case Log(row):
                 self.rows.append(row)
             case Record(peer, event):
-                self._events.setdefault(peer, []).append(event)
-            case Advance(commit, _):
+                self._record(peer, event)
+            case Advance(commit, _, twin):
                 self.tip = commit
+                self.published = twin or self.published
             case Post():
                 self._post(effect)
             case CleanUp(entry):
@@ -84,7 +92,7 @@ class Book:
                 )
                 self.rows.append(row)
                 event = Event(self.now, OUT, "deleting", topic_of(entry.branch), entry.tip)
-                self._events.setdefault(entry.to, []).append(event)
+                self._record(entry.to, event)
             case Wake(thread):
                 self.wakes.append(thread)
             case _:
@@ -99,9 +107,18 @@ class Book:
         branch = join_branch(self.settings.outbound_prefix(peer), topic)
         about = message.about.branch if message.about else ""
         entry = Deliver(
-            sealed.id, peer.name, branch, message.kind, self.now, message.subject, sealed.commit, sealed.content,
-            post.thread, post.source, about,
-        )  # fmt: skip
+            sealed.id,
+            peer.name,
+            branch,
+            message.kind,
+            self.now,
+            message.subject,
+            sealed.commit,
+            sealed.content,
+            post.thread,
+            post.source,
+            about,
+        )
         self.files[outbox.outbox_path(entry)] = outbox.format_entry(entry)
         fields = {
             "branch": branch,
@@ -113,11 +130,17 @@ class Book:
             "about_status": message.about.status if message.about else "",
         }
         event = Event(self.now, OUT, "queued", topic, sealed.id, fields)
-        self._events.setdefault(peer.name, []).append(event)
+        self._record(peer.name, event)
         row = Row(
-            self.now, entry_source(entry), entry_decision(entry), "queued", post.thread,
-            branch, sealed.id, "queued",
-        )  # fmt: skip
+            self.now,
+            entry_source(entry),
+            entry_decision(entry),
+            "queued",
+            post.thread,
+            branch,
+            sealed.id,
+            "queued",
+        )
         self.rows.append(row)
 
     def _taken(self, peer: Name) -> frozenset[str]:
@@ -132,13 +155,19 @@ class Book:
         self.move(path, sent_path(entry))
         head = entry.id if isinstance(entry, Deliver) else entry.tip
         event = Event(self.now, OUT, kind, topic_of(entry.branch), head)
-        self._events.setdefault(entry.to, []).append(event)
+        self._record(entry.to, event)
         self.rows.append(
             Row(
-                self.now, entry_source(entry), entry_decision(entry), executed, entry.thread, entry.branch, head,
+                self.now,
+                entry_source(entry),
+                entry_decision(entry),
+                executed,
+                entry.thread,
+                entry.branch,
+                head,
                 kind,
             )
-        )  # fmt: skip
+        )
         self.steps.append((entry_source(entry), f"{kind} {entry.branch} at {entry.to}"))
 
     def pin(self, peer: Name, side: str, topic: str, head: Oid | None) -> None:
@@ -150,10 +179,18 @@ class Book:
         self.files[new] = self.snapshot.read(old)
         self.files[old] = None
 
+    def _record(self, peer: Name, event: Event) -> None:
+        self._events.setdefault(peer, []).append(event)
+        ledger.apply(self._open(peer), event)
+
+    def _open(self, peer: Name) -> ledger.Open:
+        if peer not in self._items:
+            self._items[peer] = dict(self.snapshot.open_items.get(peer, {}))
+        return self._items[peer]
+
     def item(self, peer: Name, side: str, topic: str) -> ledger.Item | None:
         """An open item with the events of this run folded in."""
-        items = ledger.fold_all(self._events.get(peer, []), self.snapshot.open_items.get(peer, {}))
-        return items.get((side, topic))
+        return self._open(peer).get((side, topic))
 
     @property
     def empty(self) -> bool:
@@ -164,6 +201,7 @@ class Book:
         """The commit of this run, or None when there is nothing to commit or to pin."""
         self._write_ledgers()
         self._write_logs()
+        extra = self._publish()
         refs = self._refs()
         changes = [FileChange(path, data) for path, data in sorted(self.files.items())]
         if not changes and not refs and self.tip == self.snapshot.commit:
@@ -179,6 +217,7 @@ class Book:
             message=message,
             at=self.now,
             inputs=self.inputs,
+            extra_parents=extra,
             refs=tuple(refs),
             appends=tuple(appends),
         )
@@ -188,8 +227,7 @@ class Book:
             path = ledger.month_path(peer, self.now)
             lines = "".join(ledger.format_event(e) + "\n" for e in events)
             self.files[path] = (self.snapshot.read(path) or b"") + lines.encode()
-            items = ledger.fold_all(events, self.snapshot.open_items.get(peer, {}))
-            self.files[ledger.open_path(peer)] = ledger.format_open(items).encode()
+            self.files[ledger.open_path(peer)] = ledger.format_open(self._open(peer)).encode()
         self._events = {}
 
     def _write_logs(self) -> None:
@@ -198,6 +236,18 @@ class Book:
             by_path.setdefault(log.log_path(row.at), []).append(row)
         for path, rows in by_path.items():
             self.files[path] = log.append_rows(self.snapshot.text(path), rows).encode()
+
+    def _publish(self) -> tuple[Oid, ...]:
+        """Where peers read another remote: the published commit that goes with this main."""
+        if not self.settings.separate_mailbox:
+            return ()
+        before = self.snapshot.text(published.PATH).strip()
+        message = f"{self.settings.us}: main"
+        self.published = published.publish(self.hub, self.published, self.tip, None, message, self.now)
+        if self.published == before:
+            return ()
+        self.files[published.PATH] = f"{self.published}\n".encode()
+        return (self.published,)
 
     def _refs(self) -> list[RefUpdate]:
         updates = [RefUpdate(ref, head) for ref, head in self.pins.values()]

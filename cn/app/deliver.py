@@ -12,15 +12,18 @@ from dataclasses import dataclass
 from cn.app.book import Book, entry_source
 from cn.app.run import Run
 from cn.core import rules
+from cn.core.config import PATH as CONFIG
+from cn.core.errors import ConfigError
 from cn.core.ledger import OUT
 from cn.core.message import tree_bytes
-from cn.core.names import HubPath, digest, topic_of
+from cn.core.names import HubPath, digest, parse_oid, topic_of
 from cn.core.outbox import Deliver, Entry, Remove
 from cn.core.report import Report
+from cn.shell import published
 from cn.shell.base import Base
 from cn.shell.git import transport_options
-from cn.shell.objects import read_info, write_objects
-from cn.shell.remote import Listing, Push, RefResult, Result, list_remotes, push_many, remote_url
+from cn.shell.objects import list_refs, read_info, update_refs, write_objects
+from cn.shell.remote import HEADS, Listing, Push, RefResult, Result, list_remotes, push_many, remote_url
 
 Pair = tuple[HubPath, Entry]
 
@@ -51,6 +54,7 @@ def deliver(run: Run, *, force: bool = False) -> None:
             verb = "deliver" if isinstance(entry, Deliver) else "delete"
             run.report.plan(f"{verb} {entry.branch} at {entry.to}", source=entry_source(entry))
         return
+    publish_main(run)
     if not ready:
         return
     outcomes = _perform(run, ready)
@@ -216,6 +220,31 @@ def _commit(run: Run, ready: Sequence[Pair], outcomes: Mapping[HubPath, Outcome]
     run.commit(plan)
 
 
+def publish_main(run: Run) -> None:
+    """Bring the mailbox's main to what we publish: fast-forward only, never over another's commits."""
+    if not run.settings.separate_mailbox or run.dry_run:
+        return
+    text = run.book(run.base).snapshot.text(published.PATH).strip()
+    name, seconds = run.settings.mailbox, run.settings.config.limits.peer_seconds
+    mark = f"refs/cn/mailbox/{name}"
+    if not text or list_refs(run.hub.git, mark).get(mark) == text:
+        return
+    url = remote_url(run.hub.git, name)
+    if url is None:
+        raise ConfigError(f"{CONFIG}: mailbox: there is no remote {name}", f"'git remote add {name} URL'")
+    spec = f"{text}:{HEADS}{run.hub.main}"
+    push = ("push", "--quiet", "--no-verify", *transport_options(url), "--", name, spec)
+    done = run.hub.git.run(*push, check=False, network=True, seconds=seconds)
+    if done.ok:
+        update_refs(run.hub.git, [(mark, parse_oid(text))])
+        run.report.done(f"published main at {name}")
+    else:
+        known = not run.local.is_new(digest("publish", text, done.reason))
+        run.report.failed(
+            f"main is not published at {name}: {done.reason}", "it is tried again", source=name, known=known
+        )
+
+
 def push_refs(run: Run) -> None:
     """Push pins and kept heads that changed in this run to ``origin``, so that they outlive this clone."""
     if not run.hub.origin or run.dry_run or not run.pushable:
@@ -224,9 +253,18 @@ def push_refs(run: Run) -> None:
     specs = [f"{new or ''}:{ref}" for ref, new in run.pushable.items()]
     run.pushable.clear()
     done = run.hub.git.run(
-        "push", "--quiet", "--force", "--no-verify", *transport_options(url), "--", "origin", *specs, check=False, network=True,
+        "push",
+        "--quiet",
+        "--force",
+        "--no-verify",
+        *transport_options(url),
+        "--",
+        "origin",
+        *specs,
+        check=False,
+        network=True,
         seconds=run.settings.config.limits.peer_seconds,
-    )  # fmt: skip
+    )
     if not done.ok:
         known = not run.local.is_new(digest("pins", done.reason))
         run.report.info(f"origin did not take cn's pins: {done.reason}", known=known)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -189,14 +189,18 @@ def bring(
     report: Report,
     local: Local,
     *,
+    only: Container[ThreadKey] | None = None,
     progress: Progress | None = None,
 ) -> list[ThreadKey]:
     """Fetch the objects of changed branches, bounded per peer; returns which inbound ones arrived.
 
-    Ours are fetched too: what was pushed by hand, from anywhere, is pinned here.
+    Ours are fetched too: what was pushed by hand, from anywhere, is pinned here. With
+    ``only``, nothing but those inbound branches.
     """
-    chosen = _choose(settings, seen, report)
-    ours = _missing(hub.git, [(seen.ours[key][1], key) for key in seen.changed_ours()])
+    changed = [key for key in seen.changed_inbound() if only is None or key in only]
+    chosen = _choose(settings, changed, report)
+    ours = [] if only is not None else seen.changed_ours()
+    ours = _missing(hub.git, [(seen.ours[key][1], key) for key in ours])
     branches = [(_source(settings, key[0], IN), seen.inbound[key], key) for key in chosen]
     branches += [(_source(settings, key[0], OUT), seen.ours[key], key) for key in ours]
     wanted: dict[str, tuple[str, list[tuple[Branch, ThreadKey]]]] = {}
@@ -221,11 +225,11 @@ def bring(
     return [key for key in chosen if key not in seen.missing]
 
 
-def _choose(settings: Settings, seen: Observation, report: Report) -> list[ThreadKey]:
+def _choose(settings: Settings, changed: list[ThreadKey], report: Report) -> list[ThreadKey]:
     most = settings.config.limits.branches_per_peer
     chosen: list[ThreadKey] = []
     count: dict[Name, int] = {}
-    for key in seen.changed_inbound():
+    for key in changed:
         count[key[0]] = count.get(key[0], 0) + 1
         if count[key[0]] <= most:
             chosen.append(key)

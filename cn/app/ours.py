@@ -30,7 +30,7 @@ def plan_ours(book: Book, seen: Observation, report: Report, local: Local) -> No
             new = local.is_new(digest("moved", peer, topic, tip))
             report.info(f"our {branch} at {peer} is at {tip[:8]}, recorded at {item.head[:8]}", known=not new)
         book.pin(peer, OUT, topic, tip)
-    for peer, component, tip in seen.vanished(OUT):
+    for peer, component, _ in seen.vanished(OUT):
         item = ours_topic(book, peer, component)
         if item is None:
             name = decode(component)

@@ -28,7 +28,7 @@ from cn.shell.base import Base
 from cn.shell.build import identity
 from cn.shell.hub import Hub
 from cn.shell.merging import try_merge
-from cn.shell.pins import encode
+from cn.shell.published import publish
 from cn.shell.signing import own_key
 from cn.shell.transaction import local_changes
 
@@ -75,8 +75,7 @@ def _look(run: Run, decided: set[tuple[Name, str]]) -> tuple[Observation | None,
     seen = observe(
         run.hub, run.settings, run.local, run.report, run.now, only=peers, force=True, progress=run.progress
     )
-    seen.inbound = {key: found for key, found in seen.inbound.items() if key in decided}
-    keys = bring(run.hub, run.settings, seen, run.report, run.local, progress=run.progress)
+    keys = bring(run.hub, run.settings, seen, run.report, run.local, only=decided, progress=run.progress)
     return seen, keys
 
 
@@ -127,7 +126,7 @@ def plan_process(
 ) -> str | None:
     """All that one run decides, on one base."""
     if seen is not None:
-        plan_vanished(book, _only_decided(seen, keys, book), notes)
+        plan_vanished(book, seen, notes)
         plan_arrivals(book, seen, keys, notes)
     plan_times(book, notes)
     plan_restore(book, notes)
@@ -143,13 +142,6 @@ def plan_process(
     if len(subjects) == 1:
         return f"cn: {subjects[0]}"
     return f"cn: {len(subjects)} decisions\n\n" + "\n".join(subjects) if subjects else "cn: process"
-
-
-def _only_decided(seen: Observation, keys: list[tuple[Name, str]], book: Book) -> Observation:
-    """Branches that were not looked at for a decision are not gone: keep their pins out of it."""
-    pending = {(peer, encode(item.topic)) for peer, item in book.snapshot.pending()}
-    pins = {k: v for k, v in seen.pins.items() if k[1] == IN and (k[0], k[2]) in pending}
-    return replace(seen, pins=pins)
 
 
 def _batch(run: Run) -> Batch:
@@ -220,6 +212,10 @@ def _outcome(run: Run, book: Book, base: Base, facts: Facts, triage: Triage, bat
             at=book.now,
             keys=batch.keys,
         )
+        if merge.commit is not None and run.settings.separate_mailbox:
+            subject = f"Merge {facts.branch}"
+            twin = publish(run.hub, book.published, merge.commit, merge.head, subject, book.now)
+            merge = replace(merge, published=twin)
         paths = [c.path for c in merge.changes]
         dirty = local_changes(run.hub, base.local, paths) if paths else []
         facts = replace(facts, merge=replace(merge, dirty=tuple(dirty)))

@@ -48,6 +48,11 @@ class Settings:
         """Can several peers write the mailbox, so that a prefix alone proves nobody?"""
         return sum(p.deliver == MAILBOX for p in self.peers.values()) > 1
 
+    @property
+    def separate_mailbox(self) -> bool:
+        """Do peers read and write another remote than ``origin``, which keeps our state?"""
+        return bool(self.config.mailbox) and self.config.mailbox != "origin"
+
     def inbound_prefix(self, peer: Peer) -> Name:
         """The prefix of the branches a peer makes for us."""
         return peer.name if peer.deliver == MAILBOX else self.us

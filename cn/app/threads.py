@@ -7,6 +7,7 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
+from cn.app.local import Local
 from cn.app.snapshot import Snapshot, thread_names
 from cn.core.ledger import Item
 from cn.core.message import object_id
@@ -16,7 +17,6 @@ from cn.core.text import visible
 from cn.core.thread import INBOX, inbox_path
 from cn.shell.files import write_file
 from cn.shell.hub import Hub
-from cn.app.local import Local
 
 _LARGEST = 8 << 20
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from cn.core.report import Report
 from cn.core.text import one_line, redact
 from cn.shell.hub import Hub

@@ -7,15 +7,13 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from cn.core.errors import EXIT_DONE
 from cn.core.report import Report
 from cn.shell.hub import Hub, open_hub
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass
@@ -89,10 +87,10 @@ VERBOSE = click.option(
 )
 
 
-def options(*extra: Callable[[F], F]) -> Callable[[F], Callable[..., Any]]:
+def options(*extra: Callable[[Any], Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """The common options of a command, and its :class:`Env` as first argument."""
 
-    def decorate(function: F) -> Callable[..., Any]:
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
             return function(click.get_current_context().ensure_object(Env), *args, **kwargs)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 import click
 
 from cn.cli.complete import complete_thread

@@ -63,8 +63,10 @@ def format_proposal(proposal: Proposal, limit: int) -> str:
     lines = ["## Commits", ""]
     for commit in proposal.commits:
         subject, *rest = split_lines(commit.message.strip()) or [""]
-        lines.append(f"- {commit.id[:10]} {one_line(commit.author, 60)} <{one_line(commit.email, 80)}>"
-                     f" {one_line(commit.date, 30)}: {one_line(subject)}")  # fmt: skip
+        lines.append(
+            f"- {commit.id[:10]} {one_line(commit.author, 60)} <{one_line(commit.email, 80)}>"
+            f" {one_line(commit.date, 30)}: {one_line(subject)}"
+        )
         lines += [f"  {line}" if line.strip() else "" for line in rest]
     if proposal.more_commits:
         lines.append(f"- … and more (the last {len(proposal.commits)} are shown)")

@@ -120,13 +120,17 @@ def _finish(
     *,
     reason: str = "",
     merge: Oid | None = None,
+    told: Oid | None = None,
     before: tuple[Effect, ...] = (),
     answer: Post | None = None,
     note: str = "",
 ) -> Plan:
-    """Move the thread to done with what was executed, log and record it, tell the creator."""
-    told = f"- {format_stamp(facts.now)} {executed}" + (f": {note}" if note else "")
-    about = About(facts.branch, facts.item.head, status, merge, reason)
+    """Move the thread to done with what was executed, log and record it, tell the creator.
+
+    ``told`` is the merge commit that the creator can see.
+    """
+    line = f"- {format_stamp(facts.now)} {executed}" + (f": {note}" if note else "")
+    about = About(facts.branch, facts.item.head, status, told, reason)
     post = answer or notice(facts.config.name, facts.peer, facts.item.topic, about, triage.at, facts.thread)
     fields = {
         "status": status,
@@ -140,7 +144,7 @@ def _finish(
     effects: list[Effect] = [
         *before,
         Drop(inbox_path(facts.thread)),
-        Put(done_path(facts.thread), append_section(facts.text, "Executed", [told])),
+        Put(done_path(facts.thread), append_section(facts.text, "Executed", [line])),
         Record(facts.peer, event),
         _row(facts, triage, executed, status, merge or ""),
         post,
@@ -227,9 +231,16 @@ def _reply(facts: Facts, triage: Triage, topic: str) -> Plan | Refusal:
     about = About(facts.branch, facts.item.head, "replied")
     subject = f"Re: {facts.item.get('subject') or facts.source}"
     message = Message(
-        MESSAGE, facts.config.name, facts.peer, subject, triage.at, triage.body, facts.item.head, about,
+        MESSAGE,
+        facts.config.name,
+        facts.peer,
+        subject,
+        triage.at,
+        triage.body,
+        facts.item.head,
+        about,
         min(int(facts.item.get("hops") or 0) + 1, 1000),
-    )  # fmt: skip
+    )
     return _finish(
         facts, triage, "replied", "queued", answer=Post(message, topic, facts.thread, facts.source)
     )
@@ -294,9 +305,10 @@ def _merge(facts: Facts, triage: Triage) -> Plan | Refusal:
             "delete the thread with a reason",
         )
     assert merge.commit is not None
-    advance = Advance(merge.commit, facts.source)
+    advance = Advance(merge.commit, facts.source, merge.published)
     executed = f"✓ merged {merge.commit[:7]}"
-    return _finish(facts, triage, "merged", executed, merge=merge.commit, before=(advance,))
+    told = merge.published or merge.commit
+    return _finish(facts, triage, "merged", executed, merge=merge.commit, told=told, before=(advance,))
 
 
 def plan_refused(facts: Facts, decision: str, actor: str, refusal: Refusal, at: datetime) -> Plan:
@@ -311,9 +323,15 @@ def plan_refused(facts: Facts, decision: str, actor: str, refusal: Refusal, at: 
         fields["told"] = facts.item.head
     event = Event(facts.now, IN, "refused", facts.item.topic, facts.item.head, fields)
     row = Row(
-        facts.now, facts.source, decision, f"refused: {refusal.rule}: {refusal.reason}", facts.thread,
-        facts.branch, facts.item.head, "refused",
-    )  # fmt: skip
+        facts.now,
+        facts.source,
+        decision,
+        f"refused: {refusal.rule}: {refusal.reason}",
+        facts.thread,
+        facts.branch,
+        facts.item.head,
+        "refused",
+    )
     effects: list[Effect] = [Record(facts.peer, event), Log(row)]
     if tell:
         about = About(facts.branch, facts.item.head, "refused", None, f"{refusal.rule}: {refusal.reason}")

@@ -44,10 +44,11 @@ class Record:
 
 @dataclass(frozen=True)
 class Advance:
-    """Take a prepared merge commit as the new tip of main."""
+    """Take a prepared merge commit as the new tip of main, ``published`` as its twin for peers."""
 
     commit: Oid
     source: str
+    published: Oid | None = None
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ def describe(effect: Effect) -> str:
             return f"log {row.source} | {row.decision} | {row.executed.replace('✓ ', '')}"
         case Record(peer, event):
             return f"record {peer} {event.side} {event.kind} {event.topic} {event.head[:8]}"
-        case Advance(commit, source):
+        case Advance(commit, source, _):
             return f"merge {source} (as a commit such as {commit[:8]})"
         case Post(message, topic, _, _):
             return f"send {message.kind} to {message.to} on {message.sender}/{topic}: {message.subject}"

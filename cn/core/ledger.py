@@ -21,11 +21,19 @@ FOLDER = HubPath("state/ledger")
 IN, OUT = "in", "out"
 _KINDS = {
     IN: {
-        "received", "refreshed", "repeated", "deferred", "returned", "assigned", "refused",
-        "decided", "gone", "noticed",
+        "received",
+        "refreshed",
+        "repeated",
+        "deferred",
+        "returned",
+        "assigned",
+        "refused",
+        "decided",
+        "gone",
+        "noticed",
     },
     OUT: {"queued", "adopted", "delivered", "answered", "deleting", "deleted", "gone"},
-}  # fmt: skip
+}
 _SAFE = "/:.,-_@+~"
 
 
@@ -109,33 +117,44 @@ _CLOSES = {IN: {"decided", "noticed"}, OUT: {"deleted", "gone"}}
 _STATES = {"refreshed": "received", "returned": "received"}
 
 
-def fold(items: Open, event: Event) -> Open:
-    """The items after one more event. Pure; a total function of its arguments."""
+def apply(items: Open, event: Event) -> None:
+    """Change ``items`` by one more event. Total: an event that fits nothing changes nothing."""
     key = (event.side, event.topic)
     found = items.get(key)
-    rest = {k: v for k, v in items.items() if k != key}
     if event.kind in _CLOSES[event.side]:
-        return items if event.side == OUT and found and found.head != event.head else rest
-    if event.kind in _OPENS:
-        item = Item(event.side, event.topic, event.head, event.kind, event.at, dict(event.fields))
-        return {**rest, key: item}
-    if found is None or event.kind == "repeated":
-        return items
-    if event.kind == "gone":
-        return {**rest, key: replace(found, fields={**found.fields, "gone": format_second(event.at)})}
+        # Ours is finished only at the tip we know: an old deletion does not close a new branch.
+        if event.side == IN or found is None or found.head == event.head:
+            items.pop(key, None)
+    elif event.kind in _OPENS:
+        items[key] = Item(event.side, event.topic, event.head, event.kind, event.at, dict(event.fields))
+    elif found is None or event.kind == "repeated":
+        return
+    elif event.kind == "gone":
+        items[key] = replace(found, fields={**found.fields, "gone": format_second(event.at)})
+    else:
+        items[key] = _changed(found, event)
+
+
+def _changed(found: Item, event: Event) -> Item:
     fields = {**found.fields, **event.fields}
     if event.kind in ("refreshed", "returned"):
-        for name in ("digest", "rule", "until", "actor", "reason", "gone"):
+        for name in ("digest", "rule", "why", "remedy", "until", "actor", "reason", "by", "gone"):
             fields.pop(name, None)
     state = found.state if event.kind == "refused" else _STATES.get(event.kind, event.kind)
-    return {**rest, key: replace(found, head=event.head, state=state, fields=fields)}
+    fields = {name: value for name, value in fields.items() if value}
+    return replace(found, head=event.head, state=state, fields=fields)
+
+
+def fold(items: Open, event: Event) -> Open:
+    """The items after one more event, as a new value."""
+    return fold_all([event], items)
 
 
 def fold_all(events: Iterable[Event], items: Open | None = None) -> Open:
-    """Fold a whole history."""
+    """The items after a whole history."""
     state: Open = dict(items or {})
     for event in events:
-        state = fold(state, event)
+        apply(state, event)
     return state
 
 
@@ -144,13 +163,17 @@ def format_open(items: Open) -> str:
     lines = [
         json.dumps(
             {
-                "side": i.side, "topic": i.topic, "head": i.head, "state": i.state,
-                "since": format_second(i.since), **{"fields": dict(sorted(i.fields.items()))},
+                "side": i.side,
+                "topic": i.topic,
+                "head": i.head,
+                "state": i.state,
+                "since": format_second(i.since),
+                **{"fields": dict(sorted(i.fields.items()))},
             },
             ensure_ascii=True,
         )
         for _, i in sorted(items.items())
-    ]  # fmt: skip
+    ]
     return "".join(line + "\n" for line in lines)
 
 
@@ -164,9 +187,13 @@ def parse_open(text: str) -> Open:
             data = json.loads(line)
             fields = {str(k): str(v) for k, v in data["fields"].items()}
             item = Item(
-                str(data["side"]), str(data["topic"]), parse_oid(data["head"]), str(data["state"]),
-                parse_stamp(data["since"]), fields,
-            )  # fmt: skip
+                str(data["side"]),
+                str(data["topic"]),
+                parse_oid(data["head"]),
+                str(data["state"]),
+                parse_stamp(data["since"]),
+                fields,
+            )
         except (ValueError, KeyError, TypeError, AttributeError, NameRefused, StampRefused):
             raise LedgerRefused(f"{line[:80]!r} is no ledger item", "see 'cn doctor'") from None
         items[(item.side, item.topic)] = item
@@ -176,5 +203,8 @@ def parse_open(text: str) -> Open:
 def mentions(history: str, side: str, topic: str) -> list[Event]:
     """The events of one topic, found by text before any line is parsed."""
     needle = f" {quote(topic, safe=_SAFE)} "
-    return [parse_event(line) for line in history.split("\n") if needle in line and f"Z {side} " in line
-            and line.split(" ", 5)[1:4:2] == [side, needle.strip()]]  # fmt: skip
+    return [
+        parse_event(line)
+        for line in history.split("\n")
+        if needle in line and f"Z {side} " in line and line.split(" ", 5)[1:4:2] == [side, needle.strip()]
+    ]

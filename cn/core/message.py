@@ -202,7 +202,8 @@ def seal(message: Message, author: tuple[str, str], algorithm: str = "sha1") -> 
     tree = object_id("tree", tree_bytes(content, algorithm), algorithm)
     name, email = (re.sub(r"[<>\n\0]", "", part).strip() or "cn" for part in author)
     who = f"{name} <{email}> {int(message.created.timestamp())} +0000"
-    commit = f"tree {tree}\nauthor {who}\ncommitter {who}\n\n{one_line(message.subject) or message.kind}\n".encode()
+    subject = one_line(message.subject) or message.kind
+    commit = f"tree {tree}\nauthor {who}\ncommitter {who}\n\n{subject}\n".encode()
     return Sealed(object_id("commit", commit, algorithm), commit, content)
 
 

@@ -156,9 +156,18 @@ def parse_entry(data: bytes, algorithm: str = "sha1") -> Entry:
             raise KeyError("effect")
         commit = fields["commit"].encode("utf-8", "surrogateescape")
         entry = Deliver(
-            parse_oid(fields["id"]), to, branch, fields["kind"], queued, fields.get("subject", ""), commit, body,
-            thread, source, fields.get("about", ""),
-        )  # fmt: skip
+            parse_oid(fields["id"]),
+            to,
+            branch,
+            fields["kind"],
+            queued,
+            fields.get("subject", ""),
+            commit,
+            body,
+            thread,
+            source,
+            fields.get("about", ""),
+        )
     except (ValueError, KeyError, NameRefused, StampRefused) as error:
         raise OutboxRefused(f"it is damaged ({error})", "restore it from history") from None
     tree = object_id("tree", tree_bytes(body, algorithm), algorithm)

@@ -52,7 +52,8 @@ class MergeFacts:
     ``stale`` are paths main changed since the merge base (outside cn's folders), ``overlap``
     paths that an earlier merge of this run touched too, ``conflicts`` paths that git could
     not merge, ``dirty`` touched paths with local changes. ``changes`` is main..result.
-    ``people`` are authors and signers of the commits merged. ``commit`` is the prepared merge.
+    ``people`` are authors and signers of the commits merged. ``commit`` is the prepared merge,
+    ``published`` its twin for peers where the mailbox is a remote of its own.
     """
 
     head: Oid
@@ -65,6 +66,7 @@ class MergeFacts:
     people: tuple[Person, ...] = ()
     merged_already: bool = False
     commit: Oid | None = None
+    published: Oid | None = None
 
 
 def valid_actor(actor: Name, config: HubConfig) -> Refusal | None:

@@ -17,7 +17,10 @@ from cn.core.names import Name, NameRefused, Topic, parse_name, parse_topic
 from cn.core.stamp import StampRefused, format_stamp, parse_stamp
 from cn.core.text import one_line, visible
 
-VOCABULARY = "delete:<reason>, defer:<reason>, delegate:<actor>, do:merge, do:reply:<branch> or do:custom:<description>"
+VOCABULARY = (
+    "delete:<reason>, defer:<reason>, delegate:<actor>, do:merge, do:reply:<branch> "
+    "or do:custom:<description>"
+)
 
 
 class TriageRefused(CnError):

@@ -132,7 +132,7 @@ def _observe_origin(hub: Hub, known: Oid | None, local: Oid, dry_run: bool) -> O
         tip = origin_main(hub)
         if tip is None:
             if known is not None:
-                raise _rewound(hub, known, "origin has no main any more", dry_run)
+                raise _rewound(hub, known, None, "origin has no main any more", dry_run)
             return None
         if tip == known:
             return tip
@@ -149,7 +149,8 @@ def _observe_origin(hub: Hub, known: Oid | None, local: Oid, dry_run: bool) -> O
 def _check_grown(hub: Hub, known: Oid | None, tip: Oid, local: Oid, dry_run: bool) -> None:
     """Neither main nor ledger of origin may lose what we knew."""
     if known is not None and not is_ancestor(hub.git, known, tip):
-        raise _rewound(hub, known, f"origin's main was rewound: {known[:12]} is not in it any more", dry_run)
+        text = f"origin's main was rewound: {known[:12]} is not in it any more"
+        raise _rewound(hub, known, tip, text, dry_run)
     before = known or (local if is_ancestor(hub.git, local, tip) else None)
     if before is not None and (lost := lost_ledger(hub, before, tip)):
         raise _rewound(
@@ -157,13 +158,13 @@ def _check_grown(hub: Hub, known: Oid | None, tip: Oid, local: Oid, dry_run: boo
         )
 
 
-def _rewound(hub: Hub, known: Oid, text: str, dry_run: bool) -> Refused:
+def _rewound(hub: Hub, known: Oid, tip: Oid | None, text: str, dry_run: bool) -> Refused:
     rescue = f"refs/cn/rescue/{known[:16]}"
     if not dry_run:
         update_refs(hub.git, [(rescue, known)])
     return Refused(
         f"{text}; what this clone knew is kept at {rescue}",
-        f"push it back ('git push --force-with-lease origin {rescue}:{hub.main_ref}'); "
+        f"push it back ('git push --force-with-lease={hub.main}:{tip or ''} origin {rescue}:{hub.main_ref}'); "
         f"if the loss is meant, 'git pull' and 'git update-ref -d {ORIGIN_REF}'",
     )
 

@@ -243,14 +243,14 @@ def write_refs(hub: Hub, refs: Sequence[RefUpdate]) -> list[str]:
     return reports
 
 
-def _write_ref(hub: Hub, ref: str, new: Oid | None) -> str:
+def _write_ref(hub: Hub, ref: str, new: Oid | None, tries: int = 2) -> str:
     try:
         update_refs(hub.git, [(ref, new)])
     except GitError as failed:
         # Only cn writes here, under its lock: one that stays was left by a killed git of ours.
-        if not remove_stale(hub.git_dir / f"{ref}.lock", new or ""):
-            return f"{visible(ref)} cannot be written: {failed.done.reason}"
-        return _write_ref(hub, ref, new)
+        if tries > 1 and remove_stale(hub.git_dir / f"{ref}.lock", new or ""):
+            return _write_ref(hub, ref, new, tries - 1)
+        return f"{visible(ref)} cannot be written: {failed.done.reason}"
     return ""
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from cn.core.errors import Refused
-from cn.shell import files
 from cn.shell.files import blocked_parent, free_name, move, place, read_plain, sweep_temporary, write_file
 
 
@@ -47,7 +46,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_beside(
     def full(fd: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(files.os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(Refused, match="No space left"):
         write_file(tmp_path / "f", b"new")
     assert (tmp_path / "f").read_bytes() == b"old"
@@ -71,7 +70,7 @@ def test_place_works_where_there_are_no_hard_links(
     def unable(*_: object, **__: object) -> None:
         raise OSError(1, "Operation not permitted")
 
-    monkeypatch.setattr(files.os, "link", unable)
+    monkeypatch.setattr(os, "link", unable)
     (tmp_path / "new").write_bytes(b"new")
     if exists:
         (tmp_path / "to").write_bytes(b"old")
@@ -87,7 +86,7 @@ def test_move_crosses_file_systems(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     def crossing(*_: object) -> None:
         raise OSError(18, "Invalid cross-device link")
 
-    monkeypatch.setattr(files.os, "rename", crossing)
+    monkeypatch.setattr(os, "rename", crossing)
     (tmp_path / "a").write_bytes(b"x")
     move(tmp_path / "a", tmp_path / "deep/b")
     assert (tmp_path / "deep/b").read_bytes() == b"x"

@@ -242,10 +242,8 @@ def test_output_as_text_lines_and_fields(out: bytes, text: str, lines: list[str]
         (done(code=-999), "exit code -999"),
         (done(code=-int(signal.SIGXFSZ)), "it sent more than the size limit"),
         (
-            done(
-                err="Host key verification failed.\r\nfatal: Could not read from remote repository.\n\nPlease\n"
-            ),
-            "Host key verification failed.",
+            done(err="Host key wrong.\r\nfatal: Could not read from remote repository.\n\nPlease\n"),
+            "Host key wrong.",
         ),
         (
             done(err="fatal: Could not read from remote repository.\n"),

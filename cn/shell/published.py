@@ -1,0 +1,38 @@
+"""What peers may read where the mailbox is a remote of its own: main without cn's folders (DESIGN 6).
+
+The published history is a second line of commits. Each holds main's tree without
+``threads/ logs/ state/``; a merge into main has its twin there, with the merged head as
+second parent. Main takes every published commit as a parent, so that a branch that
+starts from what was published shares history with main.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from cn.core.names import HubPath, Oid, is_owned
+from cn.shell.build import build_commit
+from cn.shell.hub import Hub
+from cn.shell.objects import list_tree
+
+PATH = HubPath("state/published")
+
+
+def filtered_tree(hub: Hub, commit: Oid) -> Oid:
+    """The tree of ``commit`` without cn's own folders."""
+    entries = [e for e in list_tree(hub.git, commit) if not is_owned(e.path)]
+    lines = b"".join(
+        f"{e.mode} {e.kind} {e.oid}\t{e.path}".encode("utf-8", "surrogateescape") + b"\0" for e in entries
+    )
+    return Oid(hub.git.run("mktree", "-z", stdin=lines).text)
+
+
+def publish(hub: Hub, last: Oid | None, main: Oid, head: Oid | None, message: str, at: datetime) -> Oid:
+    """The next published commit for ``main``; ``last`` itself when nothing changed and nothing was merged."""
+    tree = filtered_tree(hub, main)
+    if last is not None and head is None:
+        known = hub.git.run("rev-parse", "--verify", f"{last}^{{tree}}").text
+        if known == tree:
+            return last
+    parents = tuple(oid for oid in (last, head) if oid is not None)
+    return build_commit(hub, base=tree, parents=parents, changes=(), message=message, at=at)
