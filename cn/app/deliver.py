@@ -16,8 +16,9 @@ from cn.core.config import PATH as CONFIG
 from cn.core.errors import ConfigError
 from cn.core.ledger import OUT
 from cn.core.message import tree_bytes
-from cn.core.names import HubPath, digest, parse_oid, topic_of
+from cn.core.names import HubPath, Name, digest, parse_oid, topic_of
 from cn.core.outbox import Deliver, Entry, Remove
+from cn.core.peers import MAILBOX
 from cn.core.report import Report
 from cn.shell import published
 from cn.shell.base import Base
@@ -44,7 +45,7 @@ class Outcome:
 
 def deliver(run: Run, *, force: bool = False) -> None:
     """Deliver what main's outbox holds; confirmed entries go to ``sent/`` in one commit."""
-    entries, broken = run.book(run.base).snapshot.outbox()
+    entries, broken = run.snapshot().outbox()
     for path, reason in broken:
         known = not run.local.is_new(digest("outbox", path, reason))
         run.report.failed(f"{path}: {reason}", "it is not sent", known=known)
@@ -77,7 +78,7 @@ def _ready(run: Run, entries: Sequence[Pair], force: bool) -> list[Pair]:
                 f"{entry.branch} is not ours by the route to {entry.to}",
                 "see deliver: in state/peers.md",
             )
-        elif not force and run.local.waiting(entry.to, run.now):
+        elif not force and entry.to in _hubs(run) and run.local.waiting(entry.to, run.now):
             reason = str(run.local.unreachable[entry.to]["reason"])
             run.report.failed(f"{entry.branch} waits: {entry.to} is unreachable: {reason}", known=True)
         else:
@@ -99,7 +100,12 @@ def _perform(run: Run, ready: Sequence[Pair]) -> dict[HubPath, Outcome]:
     for path, entry in ready:
         groups.setdefault(settings.delivery_url(run.hub, settings.peers[entry.to]), []).append((path, entry))
     # One remote may stand for several peers (pickup): the key is the URL.
-    asked = list_remotes(run.hub.git, {url: url for url in groups}, settings.config.limits.peer_seconds)
+    # Who did not answer a moment ago is not asked again in this run.
+    down = {url: run.down[p] for p, url in _hubs(run).items() if p in run.down and url in groups}
+    asked: dict[str, Listing | str] = {**down}
+    asked |= list_remotes(
+        run.hub.git, {url: url for url in groups if url not in down}, settings.config.limits.peer_seconds
+    )
     outcomes: dict[HubPath, Outcome] = {}
     pushes: dict[str, tuple[str, list[Push]]] = {}
     for url, pairs in groups.items():
@@ -168,23 +174,26 @@ def _after(entry: Entry, result: RefResult, listing: Listing | str | None) -> Ou
     return Outcome("failed", "", f"unknown: {result.reason}")
 
 
+def _hubs(run: Run) -> dict[Name, str]:
+    """The peers whose own hub takes our branches (mailbox route), with its URL."""
+    return {p.name: p.hub for p in run.settings.peers.values() if p.deliver == MAILBOX}
+
+
 def _note_reachability(
     run: Run, groups: Mapping[str, list[Pair]], asked: Mapping[str, Listing | str]
 ) -> None:
-    for url, pairs in groups.items():
-        answer = asked[url]
-        for peer in {e.to for _, e in pairs}:
-            if isinstance(answer, str):
-                if peer not in run.local.unreachable:
-                    run.local.failed(peer, answer, run.now)
-            else:
-                run.local.reached(peer)
+    for peer, url in _hubs(run).items():
+        answer = asked.get(url)
+        if isinstance(answer, dict):
+            run.local.reached(peer)
+        elif answer is not None and peer not in run.local.unreachable:
+            run.local.failed(peer, answer, run.now)
 
 
 def _write_commits(run: Run, entries: Sequence[Deliver]) -> None:
     """Make the message commits exist, from the exact bytes in the outbox."""
     infos = read_info(run.hub.git, [e.id for e in entries])
-    algorithm = run.book(run.base).snapshot.algorithm if entries else ""
+    algorithm = run.snapshot().algorithm if entries else ""
     objects: list[tuple[str, bytes]] = []
     for entry, info in zip(entries, infos, strict=True):
         if info is None:
@@ -224,7 +233,7 @@ def publish_main(run: Run) -> None:
     """Bring the mailbox's main to what we publish: fast-forward only, never over another's commits."""
     if not run.settings.separate_mailbox or run.dry_run:
         return
-    text = run.book(run.base).snapshot.text(published.PATH).strip()
+    text = run.snapshot().text(published.PATH).strip()
     name, seconds = run.settings.mailbox, run.settings.config.limits.peer_seconds
     mark = f"refs/cn/mailbox/{name}"
     if not text or list_refs(run.hub.git, mark).get(mark) == text:

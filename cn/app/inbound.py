@@ -101,14 +101,14 @@ def _read(
 
 
 def _signatures(book: Book, found: Sequence[Found]) -> dict[Oid, Signature]:
-    """Signatures of the tips of peers with a pinned key, each against that peer's key alone."""
+    """Signatures of the tips, each against the pinned key of its own peer alone."""
     by_peer: dict[Name, list[Oid]] = {}
     for f in found:
-        if book.settings.peers[f.key[0]].key:
-            by_peer.setdefault(f.key[0], []).append(f.head)
+        pinned = f.key[0] if book.settings.peers[f.key[0]].key else Name("")
+        by_peer.setdefault(pinned, []).append(f.head)
     signatures: dict[Oid, Signature] = {}
     for name, heads in by_peer.items():
-        keys = {str(name): book.settings.peers[name].key}
+        keys = {str(name): book.settings.peers[name].key} if name else {}
         for signature in read_signatures(book.hub.git, heads, keys):
             signatures[signature.commit] = signature
     return signatures

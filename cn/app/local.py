@@ -37,6 +37,14 @@ class Local:
             write_file(self._path, json.dumps(self._data, indent=0, sort_keys=True).encode())
             self._before = json.dumps(self._data, sort_keys=True)
 
+    def checkpoint(self) -> str:
+        """The memory as it is, for :meth:`rollback` when a plan is made again."""
+        return json.dumps(self._data)
+
+    def rollback(self, checkpoint: str) -> None:
+        """Forget what was noted since the checkpoint."""
+        self._data = json.loads(checkpoint)
+
     def _part(self, name: str) -> dict[str, Any]:
         part = self._data.setdefault(name, {})
         return part if isinstance(part, dict) else {}
@@ -59,9 +67,9 @@ class Local:
 
     # Peers that fail again and again back off, from 5 minutes to an hour.
 
-    def failed(self, key: str, reason: str, now: datetime) -> bool:
-        """Note a failure to reach ``key``; tells whether it is a new one."""
-        peers = self._part("unreachable")
+    def failed(self, key: str, reason: str, now: datetime, part: str = "unreachable") -> bool:
+        """Note a failure to reach ``key`` (a peer, or with another ``part`` a branch); is it new?"""
+        peers = self._part(part)
         entry = peers.get(key) or {"count": 0, "since": format_second(now)}
         count = int(entry.get("count", 0)) + 1
         pause = min(_FIRST * 2 ** min(count - 2, 10), _LONGEST) if count > 1 else timedelta(0)
@@ -71,15 +79,17 @@ class Local:
             "reason": reason,
             "next": format_second(now + pause),
         }
+        while len(peers) > _MOST:
+            del peers[next(iter(peers))]
         return count == 1 or entry.get("reason") != reason
 
     def reached(self, key: str) -> bool:
         """Note that ``key`` answered; tells whether it had failed before."""
         return self._part("unreachable").pop(key, None) is not None
 
-    def waiting(self, key: str, now: datetime) -> bool:
+    def waiting(self, key: str, now: datetime, part: str = "unreachable") -> bool:
         """Is ``key`` still to be left alone? A clock that went backwards ends the pause."""
-        entry = self._part("unreachable").get(key)
+        entry = self._part(part).get(key)
         if not entry:
             return False
         until = parse_stamp(str(entry.get("next")))

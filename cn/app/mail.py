@@ -58,7 +58,7 @@ def reply(hub: Hub, thread: str, message: str, *, body: str = "", dry_run: bool 
     _subject(message)
     text = f"{message}\n\n{body}" if body else message
     with open_run(hub, report, dry_run=dry_run) as run:
-        snapshot = run.book(run.base).snapshot
+        snapshot = run.snapshot()
         try:
             peer, item = find_pending(snapshot, thread)
         except Refused as refused:

@@ -13,6 +13,7 @@ from cn.core.names import Branch, Name, NameRefused, Oid, digest, parse_branch, 
 from cn.core.peers import MAILBOX, PICKUP, Peer
 from cn.core.report import Report
 from cn.core.text import visible
+from cn.shell.clock import now
 from cn.shell.git import Git
 from cn.shell.hub import Hub
 from cn.shell.objects import list_refs, read_info
@@ -89,17 +90,24 @@ def observe(
     settings: Settings,
     local: Local,
     report: Report,
-    now: datetime,
+    at: datetime,
     *,
     only: Iterable[Name] | None = None,
+    inbound_only: bool = False,
     force: bool = False,
+    down: dict[str, str] | None = None,
     progress: Progress | None = None,
 ) -> Observation:
-    """List the mailbox and the peers at once; failures go to the report by name."""
+    """List the mailbox and the peers at once; failures go to the report by name, and to ``down``.
+
+    With ``inbound_only`` nobody is asked who has no branch for us to show.
+    """
     peers = [p for p in settings.peers.values() if only is None or p.name in set(only)]
     urls: dict[str, str] = {}
     for peer in peers:
-        if not force and local.waiting(peer.name, now):
+        if inbound_only and peer.deliver == MAILBOX:
+            continue
+        if not force and local.waiting(peer.name, at):
             known = local.unreachable[peer.name]
             report.failed(
                 f"{peer.name} is unreachable: {known['reason']}", "it is tried again later", known=True
@@ -113,7 +121,9 @@ def observe(
     listings: dict[str, Listing] = {}
     for key, answer in answers.items():
         if isinstance(answer, str):
-            _unreachable(report, local, key, answer, now)
+            _unreachable(report, local, key, answer, at)
+            if down is not None:
+                down[key] = answer
         else:
             listings[key] = answer
             if local.reached(key):
@@ -198,6 +208,7 @@ def bring(
     ``only``, nothing but those inbound branches.
     """
     changed = [key for key in seen.changed_inbound() if only is None or key in only]
+    changed = [key for key in changed if not _resting(seen, key, report, local)]
     chosen = _choose(settings, changed, report)
     ours = [] if only is not None else seen.changed_ours()
     ours = _missing(hub.git, [(seen.ours[key][1], key) for key in ours])
@@ -216,13 +227,27 @@ def bring(
         reasons = _fetch(git, settings, alone, None) if len(pairs) > 1 else {"0": reason}
         for index, why in reasons.items():
             branch, key = pairs[int(index)]
-            new = local.is_new(digest("fetch", key[0], branch, why))
+            head = next(tip for _, (b, tip), k in branches if (b, k) == (branch, key))
+            new = local.failed(_attempt(key, head), why, now(), "fetch")
             text = f"{visible(branch)} cannot be fetched: {why}"
             report.failed(text, "its creator must push it again", source=key[0], known=not new)
     # What moved between listing and fetching is left for the next run.
     seen.missing |= set(_missing(hub.git, [(seen.inbound[key][1], key) for key in chosen]))
     seen.missing_ours |= set(_missing(hub.git, [(seen.ours[key][1], key) for key in ours]))
     return [key for key in chosen if key not in seen.missing]
+
+
+def _attempt(key: ThreadKey, head: Oid) -> str:
+    return f"{key[0]}/{key[1]}@{head}"
+
+
+def _resting(seen: Observation, key: ThreadKey, report: Report, local: Local) -> bool:
+    """A head that could not be fetched again and again is left alone for a while."""
+    branch, head = seen.inbound[key]
+    if not local.waiting(_attempt(key, head), now(), "fetch"):
+        return False
+    report.failed(f"{visible(branch)} cannot be fetched", "its creator must push it again", known=True)
+    return True
 
 
 def _choose(settings: Settings, changed: list[ThreadKey], report: Report) -> list[ThreadKey]:

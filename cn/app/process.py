@@ -37,7 +37,7 @@ def process(hub: Hub, *, dry_run: bool = False, progress: Progress | None = None
     """Execute every decided thread; refused ones stay pending and say why."""
     report = Report()
     with open_run(hub, report, dry_run=dry_run, progress=progress) as run:
-        snapshot = run.book(run.base).snapshot
+        snapshot = run.snapshot()
         decided = {
             (peer, item.topic)
             for peer, item in snapshot.pending()
@@ -73,7 +73,15 @@ def _look(run: Run, decided: set[tuple[Name, str]]) -> tuple[Observation | None,
     if not peers:
         return None, []
     seen = observe(
-        run.hub, run.settings, run.local, run.report, run.now, only=peers, force=True, progress=run.progress
+        run.hub,
+        run.settings,
+        run.local,
+        run.report,
+        run.now,
+        only=peers,
+        inbound_only=True,
+        force=True,
+        progress=run.progress,
     )
     keys = bring(run.hub, run.settings, seen, run.report, run.local, only=decided, progress=run.progress)
     return seen, keys
@@ -196,12 +204,8 @@ def _outcome(run: Run, book: Book, base: Base, facts: Facts, triage: Triage, bat
             f"void: the thread {what}, the branch is at {facts.item.head[:8]}",
             "decide again",
         )
-    if facts.peer not in run.settings.peers:
-        return Refusal(
-            rules.KNOWN_PEER, f"{facts.peer} is no peer any more", "add it again with 'cn peer add'"
-        )
     facts = replace(facts, identities=batch.identities.get(triage.actor, (str(triage.actor),)))
-    if isinstance(triage.decision, Merge):
+    if isinstance(triage.decision, Merge) and facts.peer in run.settings.peers:
         merge = try_merge(
             run.hub,
             base=base.commit,

@@ -13,7 +13,7 @@ from cn.app.local import Local
 from cn.app.observe import Progress
 from cn.app.settings import Settings, read_settings
 from cn.app.snapshot import Snapshot
-from cn.core.names import Oid
+from cn.core.names import Oid, digest
 from cn.core.report import Report
 from cn.shell.base import Base, observe_base
 from cn.shell.clock import now
@@ -35,11 +35,30 @@ class Run:
     dry_run: bool
     progress: Progress | None = None
     pushable: dict[str, Oid | None] = field(default_factory=dict)
+    down: dict[str, str] = field(default_factory=dict)
+    _snapshot: Snapshot | None = None
 
     def book(self, base: Base) -> Book:
         """An empty book on ``base``."""
-        snapshot = Snapshot(self.hub.git, base.commit)
-        return Book(self.hub, self.settings, snapshot, self.now, base.commit)
+        return Book(self.hub, self.settings, self.snapshot(base), self.now, base.commit)
+
+    def snapshot(self, base: Base | None = None) -> Snapshot:
+        """The commit of ``base`` (this run's if not given) for reading; cached."""
+        commit = (base or self.base).commit
+        if self._snapshot is None or self._snapshot.commit != commit:
+            self._snapshot = Snapshot(self.hub.git, commit)
+        return self._snapshot
+
+    def _read_settings(self, base: Base) -> None:
+        """The configuration of ``base``; peers whose records are damaged stay out of the run."""
+        settings = read_settings(self.hub, base.commit)
+        snapshot = self.snapshot(base)
+        damaged = snapshot.damaged if snapshot.open_items else {}
+        for peer, reason in damaged.items():
+            known = not self.local.is_new(digest("damaged", peer, reason))
+            hint = "'cn doctor' tells how to mend it; the other peers go on"
+            self.report.failed(f"{peer} is left out: {reason}", hint, source=peer, known=known)
+        self.settings = replace(settings, peers={n: p for n, p in settings.peers.items() if n not in damaged})
 
     def commit(self, plan: Callable[[Book, Base, Report], str | None]) -> None:
         """Plan on the base, commit, and report what the last plan said.
@@ -55,11 +74,13 @@ class Run:
             return
 
         drafts: list[Draft | None] = []
+        before = self.local.checkpoint()
 
         def draft(base: Base) -> Draft | None:
             notes.notes.clear()
+            self.local.rollback(before)
             if base.commit != self.base.commit:
-                self.settings = read_settings(self.hub, base.commit)
+                self._read_settings(base)
             self.base = base
             book = self.book(base)
             subject = plan(book, base, notes)
@@ -107,8 +128,8 @@ def open_run(
         base = observe_base(hub, dry_run=dry_run)
         for line in base.reports:
             report.info(line)
-        settings = read_settings(hub, base.commit)
-        run = Run(hub, base, settings, Local(hub), report, now(), dry_run, progress)
+        run = Run(hub, base, before, Local(hub), report, now(), dry_run, progress)
+        run._read_settings(base)
         try:
             yield run
         finally:

@@ -16,6 +16,9 @@ from cn.shell.objects import TreeEntry, algorithm, list_tree, read_objects
 class Snapshot:
     """A read-only, caching view of one commit.
 
+    ``damaged`` names the peers whose unfinished items could not be read, once
+    ``open_items`` was asked for.
+
     Nothing that is long done is read: ``open_items`` come from the folded ledgers, a
     peer's whole history only when :meth:`history` is asked for it.
     """
@@ -24,6 +27,7 @@ class Snapshot:
         self.git = git
         self.commit = commit
         self._files: dict[str, bytes | None] = {}
+        self.damaged: dict[Name, str] = {}
         self._open: dict[Name, Open] | None = None
         self._history: dict[Name, str] = {}
         self._algorithm = ""
@@ -59,17 +63,14 @@ class Snapshot:
         if self._open is None:
             peers = [Name(e.path) for e in self.folder(ledger.FOLDER) if e.kind == "tree"]
             self.read_many(ledger.open_path(p) for p in peers)
-            self._open = {p: self._parse_open(p) for p in peers}
+            self._open = {}
+            for peer in peers:
+                path = ledger.open_path(peer)
+                try:
+                    self._open[peer] = ledger.parse_open(self.text(path))
+                except LedgerRefused as refused:
+                    self.damaged[peer] = f"{path} is damaged: {refused.text}"
         return self._open
-
-    def _parse_open(self, peer: Name) -> Open:
-        path = ledger.open_path(peer)
-        try:
-            return ledger.parse_open(self.text(path))
-        except LedgerRefused as refused:
-            raise Refused(
-                f"{path} is damaged: {refused.text}", "'cn doctor' tells how to rebuild it"
-            ) from None
 
     def item(self, peer: Name, side: str, topic: str) -> Item | None:
         """One unfinished item."""

@@ -33,7 +33,15 @@ def sync(
     with open_run(hub, report, dry_run=dry_run, progress=progress) as run:
         chosen = None if only is None else [run.settings.peer(name).name for name in only]
         seen = observe(
-            run.hub, run.settings, run.local, report, run.now, only=chosen, force=force, progress=progress
+            run.hub,
+            run.settings,
+            run.local,
+            report,
+            run.now,
+            only=chosen,
+            force=force,
+            down=run.down,
+            progress=progress,
         )
         keys = bring(run.hub, run.settings, seen, report, run.local, progress=progress)
         report_strays(seen, report, run.local)
@@ -68,7 +76,7 @@ def plan_sync(
 
 def check_inbox(run: Run) -> None:
     """Working copies: put back what is missing, name what is unknown."""
-    snapshot = run.book(run.base).snapshot
+    snapshot = run.snapshot()
     pending = snapshot.pending()
     restore_missing(run.hub, snapshot, pending, run.report, dry_run=run.dry_run)
     report_unknown(run.hub, snapshot, pending, run.report, run.local)

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import sys
+from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from cn.cli.env import DRY_RUN, Env, options
+from cn.core.errors import EXIT_DONE, EXIT_REFUSED
+
+if TYPE_CHECKING:
+    from cn.app.trust import Pending
 
 
 @click.command("init")
@@ -39,16 +46,71 @@ def init_command(env: Env, name: str, path: Path | None, signing_key: Path | Non
 @click.option("--yes", is_flag=True, help="Accept without asking; needed without a terminal.")
 @options(DRY_RUN)
 def trust_command(env: Env, yes: bool) -> None:
-    """Show and accept a change to a protected file that came from origin."""
-    from cn.app.trust import accept_changes, pending_changes
+    """Show and accept a change to a protected file that came from origin.
 
-    pending = pending_changes(env.hub())
+    Without a terminal 'cn trust' only shows; 'cn trust --yes' accepts what was shown, and
+    nothing else: if origin moved meanwhile, it shows again. Exit code 1 while a change waits.
+    """
+    from cn.app.trust import note_shown, pending_changes, was_shown
+    from cn.cli.render import show_error
+
+    hub = env.hub()
+    pending = pending_changes(hub, dry_run=env.dry_run)
     if pending is None:
-        click.echo("nothing to accept: no protected file changed")
+        _show_trust(env, None, accepted=False)
         return
-    click.echo(pending.text)
     if env.dry_run:
+        _show_trust(env, pending, accepted=False)
         return
-    if not yes:
-        click.confirm("Accept these changes?", abort=True)
-    env.show(accept_changes(env.hub(), pending))
+    asks = sys.stdin.isatty() and not env.json and not yes
+    seen = was_shown(hub)
+    moved = bool(yes and seen and seen != pending.key)
+    while not moved and (yes or asks):
+        if asks:
+            _show_trust(env, pending, accepted=False)
+            if not click.confirm("Accept these changes?"):
+                show_error("not accepted; nothing was changed", "the runs stay stopped until it is")
+                sys.exit(EXIT_REFUSED)
+        now = _accept(env, pending)
+        if now is None:
+            return
+        pending, moved = now, not asks
+        if asks:
+            click.echo("what came from elsewhere changed while you read; it is now:")
+    note_shown(hub, pending)
+    _show_trust(env, pending, accepted=False)
+    text = "this changed since it was shown" if moved else "there is no terminal to ask on"
+    show_error(f"not accepted: {text}", "read it, then accept exactly this with 'cn trust --yes'")
+    sys.exit(EXIT_REFUSED)
+
+
+def _accept(env: Env, pending: Pending) -> Pending | None:
+    """Accept and show it; a Pending: it is another one by now."""
+    from cn.app.trust import Pending, accept_changes
+
+    answer = accept_changes(env.hub(), pending)
+    if isinstance(answer, Pending):
+        return answer
+    if answer is None:
+        _show_trust(env, None, accepted=False)
+    elif env.json:
+        _show_trust(env, pending, accepted=answer.exit_code == EXIT_DONE)
+        sys.exit(answer.exit_code)
+    else:
+        if not env.quiet and not sys.stdin.isatty():
+            click.echo(pending.text)
+        env.show(answer)
+    return None
+
+
+def _show_trust(env: Env, pending: Pending | None, *, accepted: bool) -> None:
+    """The facts of ``cn trust``: one JSON object, or text."""
+    if env.json:
+        from cn.cli.render import show_json
+
+        files = [asdict(file) for file in pending.files] if pending else []
+        show_json({"commit": pending.commit if pending else None, "accepted": accepted, "files": files})
+    elif pending:
+        click.echo(pending.text)
+    elif not env.quiet:
+        click.echo("nothing to accept: no protected file was changed elsewhere")

@@ -79,6 +79,12 @@ def plan_decision(facts: Facts, triage: Triage) -> Plan | Refusal:
     ) or rules.valid_actor(triage.actor, facts.config)
     if refused:
         return refused
+    if facts.peer not in facts.peers and not isinstance(decision, Delete | Defer):
+        return Refusal(
+            rules.KNOWN_PEER,
+            f"{facts.peer} is no peer any more",
+            "add it again with 'cn peer add', or delete",
+        )
     match decision:
         case Delete(reason):
             return _finish(facts, triage, "discarded", "✓ discarded", reason=reason)
@@ -147,8 +153,9 @@ def _finish(
         Put(done_path(facts.thread), append_section(facts.text, "Executed", [line])),
         Record(facts.peer, event),
         _row(facts, triage, executed, status, merge or ""),
-        post,
     ]
+    if facts.peer in facts.peers:  # a peer that was taken out cannot be told
+        effects.append(post)
     return Plan(facts.source, tuple(effects))
 
 

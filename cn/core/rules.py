@@ -157,6 +157,8 @@ def clean(facts: MergeFacts) -> Refusal | None:
 
 def proven_sender(signature: str, shared_mailbox: bool, trusted: bool) -> Refusal | None:
     """In a mailbox that several peers can write, only a verified key proves the sender."""
+    if signature == "bad":
+        return Refusal(SIGNATURE, "its signature does not fit the commit", "sign it again", notify=True)
     if signature.startswith("verified") or not shared_mailbox or trusted:
         return None
     return Refusal(

@@ -153,18 +153,18 @@ def _check_grown(hub: Hub, known: Oid | None, tip: Oid, local: Oid, dry_run: boo
         raise _rewound(hub, known, tip, text, dry_run)
     before = known or (local if is_ancestor(hub.git, local, tip) else None)
     if before is not None and (lost := lost_ledger(hub, before, tip)):
-        raise _rewound(
-            hub, before, f"origin's main lost entries of the ledger: {', '.join(lost[:5])}", dry_run
-        )
+        text = f"origin's main lost entries of the ledger: {', '.join(lost[:5])}"
+        raise _rewound(hub, before, tip, text, dry_run)
 
 
 def _rewound(hub: Hub, known: Oid, tip: Oid | None, text: str, dry_run: bool) -> Refused:
     rescue = f"refs/cn/rescue/{known[:16]}"
     if not dry_run:
         update_refs(hub.git, [(rescue, known)])
+    lease = f"--force-with-lease={hub.main}:{tip or ''}"
     return Refused(
         f"{text}; what this clone knew is kept at {rescue}",
-        f"push it back ('git push --force-with-lease={hub.main}:{tip or ''} origin {rescue}:{hub.main_ref}'); "
+        f"push it back ('git push {lease} origin {rescue}:{hub.main_ref}'); "
         f"if the loss is meant, 'git pull' and 'git update-ref -d {ORIGIN_REF}'",
     )
 

@@ -89,6 +89,7 @@ _LOCAL_RECEIVE = (
     " -c receive.autogc=false -c gc.auto=0 -c receive.denyCurrentBranch=refuse receive-pack"
 )
 _TAIL = 4000
+_LOCAL_SECONDS = 900.0
 _REASON = 300
 _CUT_OFF = "fatal: fetch-pack: invalid index-pack output"
 _NOT_READ = "fatal: Could not read from remote repository"
@@ -201,7 +202,7 @@ class Git:
         if network:
             done = self.run_many([Job("", args, stdin, seconds or 60.0)])[0]
         else:
-            done = self._communicate(args, stdin, seconds)
+            done = self._communicate(args, stdin, seconds or _LOCAL_SECONDS)
         if check and not done.ok:
             raise GitError(done)
         return done

@@ -85,6 +85,8 @@ def _ledger_losses(hub: Hub, old: Oid, new: Oid) -> dict[str, bytes]:
         empty = [
             Change(e.path, Entry(e.mode, e.oid), None) for e in list_tree(hub.git, trees[0], recursive=True)
         ]
+    # Only the history grows for ever: ``open`` holds what is unfinished, and shrinks.
+    empty = [c for c in empty if not c.path.endswith("/open")]
     before = read_objects(hub.git, [c.old.oid for c in empty if c.old])
     after = [read_object(hub.git, c.new.oid) if c.new else b"" for c in empty]
     losses = {}

@@ -17,12 +17,14 @@ _FORMAT = "--format=%H%x00%G?%x00%GF%x00%GS%x00%an%x00%ae"
 class Signature:
     """What git says of one commit.
 
-    ``good`` means: signed by a key of the given list. ``present`` tells that there is some
+    ``good`` means: signed by a key of the given list, ``broken``: the signature does not fit
+    the commit. ``present`` tells that there is some
     signature. ``signer`` is the name under which the key was listed.
     """
 
     commit: Oid
     good: bool
+    broken: bool
     present: bool
     fingerprint: str
     signer: str
@@ -31,8 +33,10 @@ class Signature:
 
     @property
     def word(self) -> str:
-        """The ``Signature:`` of a thread, where no key is pinned: nothing is proven."""
-        return f"verified {self.fingerprint}" if self.good else "unverified"
+        """The ``Signature:`` of a thread."""
+        if self.good:
+            return f"verified {self.fingerprint}"
+        return "bad" if self.broken else "unverified"
 
 
 def read_signatures(
@@ -59,6 +63,7 @@ def read_signatures(
             Signature(
                 Oid(commit.strip()),
                 mark == "G" and bool(signer),
+                mark == "B",
                 mark != "N",
                 fingerprint,
                 signer,

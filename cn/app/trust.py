@@ -1,0 +1,231 @@
+"""``cn trust``: show a change to protected files that came from elsewhere, and accept it (DESIGN 4).
+
+What is accepted is exactly what was shown. Between showing and accepting the lock is free,
+so origin may move: what was shown is remembered in ``.git/cn/trust-shown``, and when it is
+no longer what there is, it is shown again instead of accepted.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+from cn.app.run import configured
+from cn.core.config import HubConfig
+from cn.core.errors import ConfigError
+from cn.core.names import Oid, digest
+from cn.core.report import Report
+from cn.core.text import decode, one_line, redact, visible
+from cn.shell.base import observe_base
+from cn.shell.entries import Entry, read_tree
+from cn.shell.files import write_file
+from cn.shell.git import Git
+from cn.shell.hub import Hub
+from cn.shell.journal import drop, read_pushes
+from cn.shell.lock import hub_lock
+from cn.shell.objects import read_objects
+from cn.shell.transaction import recover
+from cn.shell.trust import TrustChange, accept, trusted_commit, untrusted
+
+_LARGEST = 256 * 1024
+_KINDS = {"100644": "file", "100755": "executable file", "120000": "symbolic link", "160000": "submodule"}
+
+
+@dataclass(frozen=True)
+class Author:
+    """Who made a commit, as the commit says; all of it is foreign text made visible."""
+
+    commit: Oid
+    author: str
+    date: str
+    subject: str
+
+
+@dataclass(frozen=True)
+class FileDiff:
+    """One protected file that changed: blobs, modes (None: no such file), and the diff as text."""
+
+    path: str
+    old: Oid | None
+    new: Oid | None
+    old_mode: str | None
+    new_mode: str | None
+    commits: tuple[Author, ...]
+    diff: str
+
+
+@dataclass(frozen=True)
+class Pending:
+    """What is to be accepted. ``commit`` is main as a run would see it, ``trusted`` what is accepted so far."""
+
+    commit: Oid
+    trusted: Oid
+    files: tuple[FileDiff, ...]
+
+    @property
+    def key(self) -> str:
+        """A digest of the contents shown: the same key, the same protected files."""
+        parts = [f"{f.path}\0{f.old}\0{f.new}\0{f.old_mode}\0{f.new_mode}" for f in self.files]
+        return digest(*parts)
+
+    @property
+    def text(self) -> str:
+        """All of it for a person to read; no character in it can hide or move others."""
+        return "\n".join(line for file in self.files for line in _lines(file))
+
+
+def pending_changes(hub: Hub, *, dry_run: bool = False) -> Pending | None:
+    """The changes to protected files that this clone has not accepted; None: there are none.
+
+    Fetches origin. With ``dry_run`` nothing is written: no ref, no file, no object.
+    """
+    with _locked(hub, dry_run) as locked:
+        return _observe(locked, dry_run)
+
+
+def was_shown(hub: Hub) -> str:
+    """The key of what was shown last and not accepted, empty if there is none."""
+    with suppress(OSError):
+        return (hub.state / "trust-shown").read_text("ascii", "replace").strip()
+    return ""
+
+
+def note_shown(hub: Hub, pending: Pending) -> None:
+    """Remember what a person has seen, for a later ``cn trust --yes``."""
+    write_file(hub.state / "trust-shown", f"{pending.key}\n".encode())
+
+
+def accept_changes(hub: Hub, pending: Pending) -> Report | Pending | None:
+    """Accept what was shown; if it is something else by now, that is returned, not accepted.
+
+    None: nothing is left to accept.
+    """
+    with _locked(hub, False) as locked:
+        now = _observe(locked, False)
+        if now is None or now.key != pending.key:
+            return now
+        accept(locked, now.commit)
+        report = Report()
+        if trusted_commit(locked) != now.commit:
+            report.failed("the acceptance could not be written", "run 'cn trust' again")
+            return report
+        drop(hub.state / "trust-shown")
+        names = ", ".join(f.path for f in now.files)
+        report.done(f"accepted the protected files of {now.commit[:12]}: {names}")
+        return report
+
+
+@contextmanager
+def _locked(hub: Hub, dry_run: bool) -> Iterator[Hub]:
+    """The hub under its lock and recovered; in a dry run with a throw-away folder for objects."""
+    wait = HubConfig.lock_wait
+    # The change to be accepted may be the one that mends a broken configuration.
+    with suppress(ConfigError):
+        hub, settings = configured(hub)
+        wait = settings.config.lock_wait
+    if dry_run:
+        with tempfile.TemporaryDirectory(prefix="cn-dry-run-") as scratch:
+            yield hub.with_git(scratch_objects(hub, scratch))
+        return
+    with hub_lock(hub, wait) as held:
+        recover(held)
+        yield held
+
+
+def scratch_objects(hub: Hub, folder: str) -> Git:
+    """The hub's git with new objects in ``folder``, so that looking leaves nothing behind."""
+    return hub.git.with_env(
+        GIT_OBJECT_DIRECTORY=folder, GIT_ALTERNATE_OBJECT_DIRECTORIES=str(hub.git_dir / "objects")
+    )
+
+
+def _observe(hub: Hub, dry_run: bool) -> Pending | None:
+    base = observe_base(hub, dry_run=dry_run, check_trust=False)
+    trusted = trusted_commit(hub) or base.local
+    return find_pending(hub, trusted, base.commit, frozenset({base.local, base.origin or base.local}))
+
+
+def find_pending(hub: Hub, trusted: Oid, commit: Oid, given: frozenset[Oid]) -> Pending | None:
+    """What ``commit`` holds that was not accepted; ``given`` are the mains it was made of."""
+    # As the runs judge it: ours are the merge just built, and what a killed run pushed.
+    built = (frozenset({commit}) - given) | {note.new for note in read_pushes(hub)}
+    found = untrusted(hub, commit, trusted=trusted, built=built)
+    if not found:
+        return None
+    paths = [c.path for c in found]
+    old, new = read_tree(hub.git, trusted, paths), read_tree(hub.git, commit, paths)
+    return Pending(commit, trusted, tuple(_file(hub.git, c, old.get(c.path), new.get(c.path)) for c in found))
+
+
+def _file(git: Git, change: TrustChange, old: Entry | None, new: Entry | None) -> FileDiff:
+    before, after = _contents(git, old, new)
+    return FileDiff(
+        path=visible(change.path).replace("\n", "<U+000A>"),
+        old=change.old,
+        new=change.new,
+        old_mode=old.mode if old else None,
+        new_mode=new.mode if new else None,
+        commits=_authors(git, change.commits),
+        diff=_diff(before, after),
+    )
+
+
+def _contents(git: Git, *entries: Entry | None) -> list[bytes]:
+    # A submodule's entry names a commit of another repository.
+    names = [e.oid if e and e.mode != "160000" else "" for e in entries]
+    found = iter(read_objects(git, [n for n in names if n]))
+    contents = [(next(found) or b"") if name else b"" for name in names]
+    return [
+        f"Subproject commit {e.oid}\n".encode() if e and e.mode == "160000" else c
+        for e, c in zip(entries, contents, strict=True)
+    ]
+
+
+def _authors(git: Git, commits: Sequence[Oid]) -> tuple[Author, ...]:
+    if not commits:
+        return ()
+    form = "--format=%H%x00%an <%ae>%x00%ad%x00%s"
+    done = git.run("log", "--no-walk=unsorted", "-z", "--date=iso-strict", form, *commits, check=False)
+    fields = done.fields if done.ok else []
+    rows = [fields[i : i + 4] for i in range(0, len(fields) - 3, 4)]
+    shown = [[decode(word.encode("utf-8", "surrogateescape")) for word in row] for row in rows]
+    return tuple(Author(Oid(c), one_line(a), one_line(d), one_line(s)) for c, a, d, s in shown)
+
+
+def _diff(old: bytes, new: bytes) -> str:
+    """A unified diff, with every control and bidirectional character made visible."""
+    if b"\0" in old + new or max(len(old), len(new)) > _LARGEST:
+        return f"(too large or binary to show: {len(old)} bytes before, {len(new)} now)"
+    before, after = _split(old), _split(new)
+    rows = list(difflib.unified_diff(before, after, lineterm="", n=3))[2:]
+    return redact("\n".join(visible(row) for row in rows))
+
+
+def _split(data: bytes) -> list[str]:
+    if not data:
+        return []
+    lines = decode(data).split("\n")
+    if lines[-1]:
+        return [*lines[:-1], lines[-1] + "  (no line end)"]
+    return lines[:-1]
+
+
+def _lines(file: FileDiff) -> Iterator[str]:
+    match (file.old_mode, file.new_mode):
+        case (None, mode):
+            yield f"{file.path}: new {_KINDS.get(mode or '', mode)}"
+        case (_, None):
+            yield f"{file.path}: removed"
+        case (old, new) if old != new:
+            yield f"{file.path}: {_KINDS.get(old, old)} becomes {_KINDS.get(new, new)}"
+        case _:
+            yield f"{file.path}: changed"
+    if not file.commits:
+        yield "  by no commit that can be named: main does not descend from what was accepted"
+    for made in file.commits:
+        yield f"  by commit {made.commit[:12]} of {made.author}, {made.date}: {made.subject}"
+    for line in file.diff.split("\n") if file.diff else ():
+        yield f"    {line}"

@@ -1,0 +1,348 @@
+"""The inbox loop, played with real hubs, remotes and branches: ``make demo``.
+
+Everything happens in a temporary folder with a home, a git configuration and an identity
+of its own: no key, no network, nothing of yours is read or changed. What is shown is what
+was run; what is claimed is checked, and a claim that does not hold ends the demo with 1.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NoReturn
+
+WIDTH = 80
+_KEPT = ("LANG", "LC_ALL", "TERM", "TMPDIR", "PATH", "TZ", "LD_LIBRARY_PATH", "PYTHONPATH")
+_GITCONFIG = """\
+[user]
+\tname = pi
+\temail = pi@example.org
+[init]
+\tdefaultBranch = main
+[advice]
+\tdetachedHead = false
+"""
+
+
+class Stage:
+    """A temporary folder in which commands are run, shown and checked."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.checks = 0
+        self._colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+        home = root / "home"
+        (home / "bin").mkdir(parents=True)
+        (home / "gitconfig").write_text(_GITCONFIG, "utf-8")
+        cn = home / "bin" / "cn"
+        cn.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m cn "$@"\n', "utf-8")
+        cn.chmod(0o755)
+        self._env = {name: os.environ[name] for name in _KEPT if name in os.environ} | {
+            "HOME": str(home),
+            "PATH": f"{home / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+            "GIT_CONFIG_GLOBAL": str(home / "gitconfig"),
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_TERMINAL_PROMPT": "0",
+            "PYTHONIOENCODING": "utf-8",
+        }
+
+    def scene(self, title: str) -> None:
+        """A heading."""
+        print()
+        print(self._paint("1;36", f"── {title} ".ljust(WIDTH - 1, "─")))
+
+    def tell(self, text: str) -> None:
+        """What happens next, and why."""
+        print()
+        print(textwrap.fill(" ".join(text.split()), WIDTH - 1))
+        print()
+
+    def run(self, command: str, *expect: int) -> str:
+        """Show a command, run it with the shell, show what it said; ``expect`` is its exit code, else 0."""
+        print(self._paint("1", f"  $ {command}"))
+        done = subprocess.run(
+            command,
+            shell=True,
+            cwd=self.root,
+            env=self._env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=60,
+            check=False,
+        )
+        text = done.stdout.decode("utf-8", "replace")
+        for line in text.splitlines():
+            print("\n".join(_fold(line)))
+        if done.returncode not in (expect or (0,)):
+            self.fail(f"'{command}' ended with exit code {done.returncode}")
+        if done.returncode:
+            print(self._paint("2", f"  (exit code {done.returncode})"))
+        return text
+
+    def ask(self, command: str) -> str:
+        """Run a command without showing it: for checks."""
+        done = subprocess.run(
+            command, shell=True, cwd=self.root, env=self._env, capture_output=True, timeout=60, check=False
+        )
+        return done.stdout.decode("utf-8", "replace").strip()
+
+    def check(self, claim: str, holds: bool) -> None:
+        """A claim about the real state of hubs and remotes."""
+        if not holds:
+            self.fail(claim)
+        self.checks += 1
+        print(self._paint("32", f"  [checked] {claim}"))
+
+    def branches(self, remote: str) -> set[str]:
+        """The branches of a bare remote."""
+        return set(self.ask(f"git -C {remote} for-each-ref --format='%(refname:short)' refs/heads").split())
+
+    def log(self, hub: str) -> str:
+        """All of a hub's inbox log."""
+        return "".join(p.read_text("utf-8") for p in sorted((self.root / hub / "logs/inbox").glob("2*.md")))
+
+    def threads(self, hub: str, where: str = "") -> list[str]:
+        """The thread files of an inbox, or of its ``done``."""
+        return sorted(p.name for p in (self.root / hub / "threads/inbox" / where).glob("*.md"))
+
+    def fail(self, claim: str) -> NoReturn:
+        """Stop: the demo is not as told."""
+        print(self._paint("1;31", f"\n  NOT AS TOLD: {claim}"))
+        print(f"  Everything is kept in {self.root}")
+        sys.exit(1)
+
+    def _paint(self, code: str, text: str) -> str:
+        return f"\x1b[{code}m{text}\x1b[0m" if self._colour else text
+
+
+def _fold(line: str) -> Iterator[str]:
+    """A line of output, indented; a long one goes on below."""
+    rest = textwrap.wrap(
+        line,
+        WIDTH - 3,
+        subsequent_indent="      ",
+        break_long_words=False,
+        break_on_hyphens=False,
+        drop_whitespace=True,
+        replace_whitespace=False,
+    )
+    for part in rest or [""]:
+        yield f"  {part}".rstrip()
+
+
+def set_up(stage: Stage) -> None:
+    """Two hubs, each with a bare remote, each the other's peer."""
+    stage.scene("0  Two hubs")
+    stage.tell("""A hub is a git repository, one per agent. Here are two, sigma and pi. Each has a
+        bare remote; on a real day these lie on any git host.""")
+    for name in ("sigma", "pi"):
+        stage.run(f"cn init {name}")
+        stage.run(f"git init -q --bare {name}.git")
+        stage.run(f"git -C cn-{name} remote add origin ../{name}.git")
+        stage.run(f"git -C cn-{name} push -q origin main")
+    stage.tell("Each learns where the other's hub is.")
+    stage.run("cn --hub cn-sigma peer add pi pi.git")
+    stage.run("cn --hub cn-pi peer add sigma sigma.git")
+    stage.check("both remotes hold a main and nothing else", _only_main(stage))
+
+
+def _only_main(stage: Stage) -> bool:
+    return stage.branches("sigma.git") == stage.branches("pi.git") == {"main"}
+
+
+def propose(stage: Stage, topic: str, file: str, text: str, *, author: str = "", fresh: bool = True) -> str:
+    """Pi commits a file on a branch of its own and pushes it; returns the tip."""
+    if fresh:
+        stage.run("git -C pi-work fetch -q")
+    stage.run(f"git -C pi-work switch -q --no-track -c pi/{topic} {'origin/main' if fresh else 'main'}")
+    stage.run(f"echo '{text}' > pi-work/{file}")
+    stage.run(f"git -C pi-work add {file}")
+    by = f" --author='{author}'" if author else ""
+    stage.run(f"git -C pi-work commit -q{by} -m 'Add {file}'")
+    stage.run(f"git -C pi-work push -q origin pi/{topic}")
+    return stage.ask(f"git -C pi-work rev-parse pi/{topic}")
+
+
+def merged(stage: Stage) -> None:
+    """A proposal goes the whole way."""
+    stage.scene("1  A proposal is merged")
+    stage.tell("Pi proposes a change to sigma. That is a branch and a push, with plain git.")
+    stage.run("git clone -q sigma.git pi-work")
+    tip = propose(stage, "hello", "hello.md", "Hello from pi.")
+    stage.tell("Sigma's cron runs this every five minutes: the branch becomes a thread.")
+    stage.run("cn inbox sync cn-sigma")
+    name = stage.threads("cn-sigma")[0]
+    stage.run(f"cat cn-sigma/threads/inbox/{name}")
+    stage.check("sigma has one thread, for exactly the tip that pi pushed", tip in _thread(stage, name))
+    stage.tell("""Whoever decides for sigma (a person, an editor, a model) writes a Triage section
+        below it. Only text is written here, nothing is done yet.""")
+    stage.run("cn --hub cn-sigma inbox triage pi/hello do:merge")
+    stage.run(f"tail -5 cn-sigma/threads/inbox/{name}")
+    stage.tell("Sigma's cron runs this every fifteen minutes: cn checks the rules and acts.")
+    stage.run("cn inbox process cn-sigma")
+    stage.check("sigma's main holds pi's commit", _holds(stage, tip))
+    stage.check("the thread is in done/", stage.threads("cn-sigma", "done") == [name])
+    stage.check("pi's branch is still there: sigma never deletes it", "pi/hello" in stage.branches("sigma.git"))
+    stage.tell("""Pi's cn reads the notice, looks whether sigma's main really holds that merge, and
+        deletes pi's own branch. Nobody else does.""")
+    stage.run("cn sync cn-pi")
+    stage.check("pi/hello is gone from sigma's remote", "pi/hello" not in stage.branches("sigma.git"))
+    stage.run("cn sync cn-sigma")
+    stage.run("cn sync cn-pi")
+    stage.check("sigma's notice is cleaned up too, by sigma", _only_main(stage))
+
+
+def _thread(stage: Stage, name: str) -> str:
+    return (stage.root / "cn-sigma/threads/inbox" / name).read_text("utf-8")
+
+
+def _holds(stage: Stage, commit: str) -> bool:
+    return stage.ask(f"git -C sigma.git merge-base --is-ancestor {commit} main && echo yes") == "yes"
+
+
+def stale(stage: Stage) -> None:
+    """A branch that is not on the latest main is refused, rebased, merged."""
+    stage.scene("2  One is refused: it is not on the latest main")
+    stage.tell("Pi forgets to fetch, and builds on the main from before the merge.")
+    tip = propose(stage, "late", "late.md", "Built on an old main.", fresh=False)
+    stage.run("cn inbox sync cn-sigma")
+    stage.run("cn --hub cn-sigma inbox triage pi/late do:merge")
+    said = stage.run("cn inbox process cn-sigma", 1)
+    stage.check("the refusal names its rule", "rebase-before-merge" in said)
+    stage.check("sigma's main does not hold the commit", not _holds(stage, tip))
+    stage.tell("The thread stays, and sigma's status says so:")
+    stage.check("sigma's status shows it", "late" in stage.run("cn --hub cn-sigma status", 0, 1))
+    stage.tell("Pi is told, once. A refusal ends nothing, so the branch stays.")
+    said = stage.run("cn sync cn-pi")
+    stage.check("pi learns the rule from the notice", "rebase-before-merge" in said)
+    stage.check("pi/late is still there", "pi/late" in stage.branches("sigma.git"))
+    stage.check("pi's status shows it", "late" in stage.run("cn --hub cn-pi status", 0, 1))
+    stage.tell("Pi rebases. The thread is refreshed; what was decided for the old tip is void.")
+    stage.run("git -C pi-work fetch -q")
+    stage.run("git -C pi-work rebase -q origin/main")
+    stage.run("git -C pi-work push -q --force origin pi/late")
+    tip = stage.ask("git -C pi-work rev-parse pi/late")
+    stage.run("cn inbox sync cn-sigma")
+    stage.run("cn inbox process cn-sigma")
+    stage.check("the old decision did not merge the new tip", not _holds(stage, tip))
+    stage.run("cn --hub cn-sigma inbox triage pi/late do:merge")
+    stage.run("cn inbox process cn-sigma")
+    stage.check("now sigma's main holds it", _holds(stage, tip))
+    stage.run("cn sync cn-pi")
+    stage.check("and pi has cleaned up", "pi/late" not in stage.branches("sigma.git"))
+    _settle(stage)
+
+
+def _settle(stage: Stage) -> None:
+    stage.run("cn sync -q cn-sigma")
+    stage.run("cn sync -q cn-pi")
+
+
+def deleted(stage: Stage) -> None:
+    """A thread is discarded; its creator cleans up."""
+    stage.scene("3  One is deleted, and cleaned up by its creator")
+    tip = propose(stage, "again", "hello-again.md", "Hello from pi, again.")
+    stage.run("cn inbox sync cn-sigma")
+    stage.run("cn --hub cn-sigma inbox triage pi/again 'delete:we have one already'")
+    stage.run("cn inbox process cn-sigma")
+    stage.check("sigma discarded the thread, not the branch", "pi/again" in stage.branches("sigma.git"))
+    said = stage.run("cn sync cn-pi")
+    stage.check("pi learns the reason", "we have one already" in said)
+    stage.check("pi deleted its own branch", "pi/again" not in stage.branches("sigma.git"))
+    stage.check("nothing was merged", not _holds(stage, tip))
+    _settle(stage)
+
+
+def replied(stage: Stage) -> None:
+    """A message, and its answer in the other inbox."""
+    stage.scene("4  A question, and a reply that arrives")
+    stage.tell("Messages are branches as well: one commit, with one markdown file in it.")
+    stage.run("cn --hub cn-pi send sigma 'Which licence is it?'")
+    stage.run("cn inbox sync cn-sigma")
+    topic = "pi/which-licence-is-it"
+    stage.run(f"cn --hub cn-sigma inbox triage {topic} \\\n      do:reply:licence --body 'MIT, see the file LICENSE.'")
+    stage.run("cn inbox process cn-sigma")
+    stage.tell("Pi finds the reply in its inbox, and its own question is cleaned up.")
+    stage.run("cn sync cn-pi")
+    names = stage.threads("cn-pi")
+    stage.check("the reply is a thread in pi's inbox", len(names) == 1 and "licence" in names[0])
+    stage.run(f"cat cn-pi/threads/inbox/{names[0]}")
+    text = (stage.root / "cn-pi/threads/inbox" / names[0]).read_text("utf-8")
+    stage.check("it says what sigma wrote", "> MIT, see the file LICENSE." in text)
+    stage.check("pi's question is gone from sigma's remote", topic not in stage.branches("sigma.git"))
+    stage.run("cn --hub cn-pi inbox triage sigma/licence 'delete:thank you'")
+    stage.run("cn inbox process cn-pi")
+    stage.run("cn sync cn-sigma")
+    stage.check("sigma deleted its reply once pi was done", "sigma/licence" not in stage.branches("pi.git"))
+    stage.run("cn sync -q cn-pi")
+    stage.check("every branch of this conversation is gone", _only_main(stage))
+
+
+def own_work(stage: Stage) -> None:
+    """Nobody approves what they wrote themselves."""
+    stage.scene("5  A self-merge is refused")
+    stage.tell("""Pi passes on a commit that sigma wrote. Sigma cannot approve it: another reviewer
+        has to, listed in .cn/hub.yaml.""")
+    tip = propose(stage, "own", "own.md", "By sigma.", author="sigma <sigma@cn.invalid>")
+    stage.run("cn inbox sync cn-sigma")
+    stage.run("cn --hub cn-sigma inbox triage pi/own do:merge")
+    said = stage.run("cn inbox process cn-sigma", 1)
+    stage.check("the refusal names its rule", "no-self-merge" in said)
+    stage.check("sigma's main does not hold the commit", not _holds(stage, tip))
+    stage.check("the thread waits for somebody else", len(stage.threads("cn-sigma")) == 1)
+
+
+def epilogue(stage: Stage) -> None:
+    """Both logs, and what they must hold."""
+    stage.scene("6  Both logs")
+    for hub in ("cn-sigma", "cn-pi"):
+        print()
+        stage.run(f"cat {hub}/logs/inbox/*.md")
+    sigma, pi = stage.log("cn-sigma"), stage.log("cn-pi")
+    stage.check("sigma's log shows two merges", sigma.count("| do:merge | ✓ merged ") == 2)
+    stage.check("sigma's log shows both refusals", sigma.count("| do:merge | refused: ") == 2)
+    stage.check("pi's log shows four branches deleted", pi.count("| clean up | ✓ deleted |") >= 4)
+    stage.check("pi's work tree is clean: all is committed", not stage.ask("git -C cn-pi status --porcelain"))
+
+
+def where_to_look(stage: Stage, seconds: float) -> None:
+    """The folder is kept."""
+    stage.scene("Where to look")
+    print(f"""
+  Everything is kept:
+
+    cd {stage.root}
+    PATH="$PWD/home/bin:$PATH"                  # the cn of this demo
+
+  what sigma decided     ls cn-sigma/threads/inbox/done
+  what waits             cn --hub cn-sigma inbox
+  one story              cn --hub cn-sigma inbox show pi/hello
+  the memory             cat cn-sigma/state/ledger/pi/2*
+  sent, confirmed        ls cn-sigma/threads/mail/sent
+  the history            git -C cn-sigma log --graph --oneline
+
+  {stage.checks} claims checked in {seconds:.0f} s, all as told.""")
+
+
+def main() -> int:
+    """Play it."""
+    started = time.monotonic()
+    sys.stdout.reconfigure(encoding="utf-8", errors="replace", line_buffering=True)  # type: ignore[union-attr]
+    stage = Stage(Path(tempfile.mkdtemp(prefix="cn-demo-")).resolve())
+    print(f"The inbox loop, with real git repositories, in {stage.root}")
+    for act in (set_up, merged, stale, deleted, replied, own_work, epilogue):
+        act(stage)
+    where_to_look(stage, time.monotonic() - started)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

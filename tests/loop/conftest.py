@@ -1,0 +1,40 @@
+"""Fixtures of the loop tests: one template of hubs per session, a world per test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hubs import cn
+from loop.world import Node, World
+
+NAMES = ("sigma", "pi", "omega")
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Hubs as ``cn init`` makes them, to be copied."""
+    folder = tmp_path_factory.mktemp("template")
+    for name in NAMES:
+        cn("init", name, "--path", folder / name, check=0)
+    return folder
+
+
+@pytest.fixture
+def world(tmp_path: Path, template: Path) -> World:
+    """An empty world."""
+    return World(tmp_path, template)
+
+
+@pytest.fixture
+def sigma(world: World) -> Node:
+    """The hub that receives."""
+    return world.hub("sigma")
+
+
+@pytest.fixture
+def pi(world: World, sigma: Node) -> Node:
+    """The hub that proposes, on the mailbox route."""
+    node = world.hub("pi")
+    world.link(sigma, node)
+    return node
