@@ -9,7 +9,7 @@ from pathlib import Path
 from cn.app.book import Book
 from cn.app.run import configured, open_run
 from cn.core.errors import Refused
-from cn.core.names import Name, Url, is_local, parse_url
+from cn.core.names import Name, NameRefused, Url, is_local, parse_url
 from cn.core.peers import PATH, Peer, add_peer, check_names, parse_peers, remove_peer
 from cn.core.report import Report
 from cn.core.stamp import format_stamp
@@ -22,6 +22,10 @@ from cn.shell.remote import list_remotes
 def absolute_url(text: str, cwd: Path) -> Url:
     """A local path made absolute, so that it means the same from cron; other URLs as they are."""
     url = parse_url(text)
+    if redact(url) != url and ":" in url.partition("://")[2].partition("@")[0]:
+        raise NameRefused(
+            "the URL holds a password, and peers.md is committed", "leave it out; use a git credential helper"
+        )
     if is_local(url) and not url.startswith("file://"):
         return Url(os.path.normpath(cwd / Path(url).expanduser()))
     return url

@@ -13,7 +13,9 @@ from cn.app.local import Local
 from cn.app.observe import Progress
 from cn.app.settings import Settings, read_settings
 from cn.app.snapshot import Snapshot
+from cn.core.config import PATH as CONFIG
 from cn.core.names import Oid, digest
+from cn.core.peers import PATH as PEERS
 from cn.core.report import Report
 from cn.shell.base import Base, observe_base
 from cn.shell.clock import now
@@ -58,6 +60,10 @@ class Run:
             known = not self.local.is_new(digest("damaged", peer, reason))
             hint = "'cn doctor' tells how to mend it; the other peers go on"
             self.report.failed(f"{peer} is left out: {reason}", hint, source=peer, known=known)
+        for path in not_in_effect(self.hub, snapshot):
+            text = f"{path} has a change that is not committed: it is not in effect"
+            known = not self.local.is_new(digest("draft", path, str(base.commit)))
+            self.report.info(f"{text}; commit it, or take it back", known=known)
         self.settings = replace(settings, peers={n: p for n, p in settings.peers.items() if n not in damaged})
 
     def commit(self, plan: Callable[[Book, Base, Report], str | None]) -> None:
@@ -99,6 +105,19 @@ class Run:
         for cause, text in book.steps:
             self.report.plan(f"{cause}: {text}", source=cause)
         self.report.notes.extend(n for n in notes.notes if n.mark.value in ("refused", "failed", "info"))
+
+
+def not_in_effect(hub: Hub, snapshot: Snapshot) -> list[str]:
+    """Configuration files whose working copy is not what main says."""
+    changed = []
+    for path in (CONFIG, PEERS):
+        try:
+            data = (hub.root / path).read_bytes()
+        except OSError:
+            data = b""
+        if data.replace(b"\r\n", b"\n") != (snapshot.read(path) or b"").replace(b"\r\n", b"\n"):
+            changed.append(str(path))
+    return changed
 
 
 def configured(hub: Hub) -> tuple[Hub, Settings]:

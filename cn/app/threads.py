@@ -73,17 +73,21 @@ def report_unknown(
     hub: Hub, snapshot: Snapshot, pending: list[tuple[Name, Item]], report: Report, local: Local
 ) -> None:
     """Name files in the inbox that no ledger knows. They are never executed."""
-    known = {item.get("thread") for _, item in pending}
-    folder = hub.root / INBOX
-    try:
-        names = sorted(e.name for e in os.scandir(folder) if not e.is_dir(follow_symlinks=False))
-    except OSError:
-        return
-    stray = [n for n in names if n not in known and n.endswith(".md") and not n.startswith(".")]
-    stray += [n for n in thread_names(snapshot.folder(INBOX)) if n not in known and n not in stray]
-    for name in stray:
+    for name in unknown_files(hub, snapshot, pending):
         report.refused(
             f"{INBOX}/{visible(name)} is no thread cn knows; it is not executed",
             "move it elsewhere, for example to threads/adhoc/",
             known=not local.is_new(digest("stray", name)),
         )
+
+
+def unknown_files(hub: Hub, snapshot: Snapshot, pending: list[tuple[Name, Item]]) -> list[str]:
+    """The names of markdown files in the inbox, here or in main, that are no pending thread."""
+    known = {item.get("thread") for _, item in pending}
+    folder = hub.root / INBOX
+    try:
+        names = sorted(e.name for e in os.scandir(folder) if not e.is_dir(follow_symlinks=False))
+    except OSError:
+        return []
+    stray = [n for n in names if n not in known and n.endswith(".md") and not n.startswith(".")]
+    return stray + [n for n in thread_names(snapshot.folder(INBOX)) if n not in known and n not in stray]

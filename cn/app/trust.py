@@ -59,7 +59,10 @@ class FileDiff:
 
 @dataclass(frozen=True)
 class Pending:
-    """What is to be accepted. ``commit`` is main as a run would see it, ``trusted`` what is accepted so far."""
+    """What is to be accepted.
+
+    ``commit`` is main as a run would see it, ``trusted`` what is accepted so far.
+    """
 
     commit: Oid
     trusted: Oid

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
@@ -70,6 +71,9 @@ def cli() -> None:
 def run() -> NoReturn:
     """Run the command line and end the process: every error as text, hint and exit code."""
     signal.signal(signal.SIGTERM, _terminate)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal that cannot show ✓ gets \u2713, not an error
+            stream.reconfigure(errors="backslashreplace")
     try:
         code = cli.main(prog_name="cn", standalone_mode=False)
         _flush()

@@ -71,6 +71,8 @@ def trust_command(env: Env, yes: bool) -> None:
             if not click.confirm("Accept these changes?"):
                 show_error("not accepted; nothing was changed", "the runs stay stopped until it is")
                 sys.exit(EXIT_REFUSED)
+        elif not (env.json or env.quiet):
+            _show_trust(env, pending, accepted=False)
         now = _accept(env, pending)
         if now is None:
             return
@@ -97,8 +99,6 @@ def _accept(env: Env, pending: Pending) -> Pending | None:
         _show_trust(env, pending, accepted=answer.exit_code == EXIT_DONE)
         sys.exit(answer.exit_code)
     else:
-        if not env.quiet and not sys.stdin.isatty():
-            click.echo(pending.text)
         env.show(answer)
     return None
 

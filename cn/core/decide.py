@@ -320,7 +320,7 @@ def _merge(facts: Facts, triage: Triage) -> Plan | Refusal:
 
 def plan_refused(facts: Facts, decision: str, actor: str, refusal: Refusal, at: datetime) -> Plan:
     """A refused decision: told once per condition, its creator once per head (DESIGN 8)."""
-    condition = digest(decision, actor, refusal.rule, refusal.reason, facts.item.head)
+    condition = refusal_digest(decision, actor, refusal.rule, refusal.reason, facts.item.head)
     if facts.item.get("digest") == condition:
         return Plan(facts.source)
     told_head = facts.item.get("told")
@@ -344,6 +344,11 @@ def plan_refused(facts: Facts, decision: str, actor: str, refusal: Refusal, at: 
         about = About(facts.branch, facts.item.head, "refused", None, f"{refusal.rule}: {refusal.reason}")
         effects.append(notice(facts.config.name, facts.peer, facts.item.topic, about, at, facts.thread))
     return Plan(facts.source, tuple(effects))
+
+
+def refusal_digest(decision: str, actor: str, rule: str, reason: str, head: Oid) -> str:
+    """What a refusal is remembered by, so that it is told once."""
+    return digest(decision, actor, rule, reason, head)
 
 
 def is_due(item: Item, now: datetime) -> bool:

@@ -32,6 +32,7 @@ DONE = HubPath("threads/inbox/done/20260101-pi-x.md")
 LOG = HubPath("logs/inbox/20260101.md")
 LEDGER = HubPath("state/ledger/pi/202601")
 PEER = "refs/heads/pi/x"
+ROWS = int(os.environ.get("CRASH_ROWS", "0"))
 AT = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
@@ -63,12 +64,26 @@ def plan(hub: Hub, base: Base) -> Draft | None:
     return Draft(tip, changes, "process x\n", AT, inputs, (), tuple(pins), (append,))
 
 
+def plan_row(hub: Hub, base: Base) -> Draft | None:
+    """One more row in the log, until there are :data:`ROWS`; each run does one."""
+    log = (read_object(hub.git, f"{base.commit}:{LOG}") or b"").decode()
+    number = log.count("\n")
+    if number >= ROWS:
+        return None
+    row = f"row {number}\n"
+    append = LocalAppend(hub.root / "logs/cn.log", row)
+    document = FileChange(HubPath("docs/d.md"), row.encode())
+    changes = (FileChange(LOG, (log + row).encode()), document)
+    return Draft(base.commit, changes, row, AT, {}, (), (), (append,))
+
+
 def run(path: Path) -> tuple[Committed, list[str]]:
     """One run, as app does it."""
     hub = open_hub(path)
     with hub_lock(hub, 30) as locked:
         told = recover(locked)
-        done = commit(locked, lambda base: plan(locked, base))
+        decide = plan_row if ROWS else plan
+        done = commit(locked, lambda base: decide(locked, base))
     return done, [*told, *done.reports]
 
 

@@ -12,7 +12,7 @@ from hubs import commit, git, tip, work, write_commit
 
 from cn.core.errors import Refused
 from cn.core.names import Oid
-from cn.shell import checkout, publish
+from cn.shell import checkout, files, publish
 from cn.shell.checkout import sweep_asides
 from cn.shell.entries import read_changes
 from cn.shell.hub import Hub, open_hub
@@ -25,16 +25,16 @@ INBOX = "threads/inbox/20260101-pi-x.md"
 @pytest.fixture
 def hub(tmp_path: Path) -> Hub:
     root = work(tmp_path / "hub", "sigma")
-    files = {".cn/hub.yaml": "name: sigma\n", INBOX: "# x\n", "docs/d.md": "old\n", "docs/e.md": "old\n"}
-    commit(root, files, "init")
+    first = {".cn/hub.yaml": "name: sigma\n", INBOX: "# x\n", "docs/d.md": "old\n", "docs/e.md": "old\n"}
+    commit(root, first, "init")
     return open_hub(root)
 
 
 def go(
-    hub: Hub, files: dict[str, str | None], modes: dict[str, str] | None = None, **more: object
+    hub: Hub, wanted: dict[str, str | None], modes: dict[str, str] | None = None, **more: object
 ) -> list[str]:
     old = Oid(tip(hub.root, "main"))
-    new = Oid(write_commit(hub.root, files, "new", [old], modes=modes))
+    new = Oid(write_commit(hub.root, wanted, "new", [old], modes=modes))
     words = {"token": os.urandom(4).hex(), "old": old, "new": new, "message": "cn: test", **more}
     journal = Journal(changes=tuple(read_changes(hub.git, old, new)), **words)  # type: ignore[arg-type]
     return publish.publish(hub, journal)
@@ -46,7 +46,7 @@ def status(hub: Hub) -> str:
 
 def at_move(monkeypatch: pytest.MonkeyPatch, act: Callable[[Path], None]) -> None:
     """Do something at the last instant before a working file is moved aside."""
-    real = checkout.move
+    real = files.move
 
     def move(source: Path, target: Path) -> None:
         act(source)
@@ -164,13 +164,13 @@ class TestWhatIsInTheWay:
     def test_an_editor_that_saves_at_the_last_instant_keeps_its_text(
         self, hub: Hub, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        at_move(monkeypatch, lambda path: path.write_text("saved just now\n") and None)
+        at_move(monkeypatch, lambda path: files.write_file(path, b"saved just now\n"))
         told = go(hub, {INBOX: "# new\n"})
         assert (hub.root / INBOX).read_text() == "saved just now\n"
         assert [INBOX in t and "your text stays" in t for t in told] == [True]
 
     def test_an_editor_that_renames_its_own_over_it(self, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-        real = checkout.place
+        real = files.place
 
         def place(source: Path, target: Path) -> None:
             if target.name == "d.md":

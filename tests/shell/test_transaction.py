@@ -12,8 +12,8 @@ from hubs import bare, clone, commit, git, paths, push, read, tip, try_git, writ
 
 from cn.core.errors import Refused
 from cn.core.names import HubPath, Oid
+from cn.shell import origin, transaction
 from cn.shell import publish as publishing
-from cn.shell import transaction
 from cn.shell.base import Base, observe_base
 from cn.shell.build import FileChange, build_commit
 from cn.shell.entries import read_changes
@@ -390,7 +390,7 @@ class TestOthersAtWork:
     def test_a_base_seen_before_is_used_first(self, two: Place) -> None:
         base = observe_base(two.hub)
         seen: list[Base] = []
-        two.run(lambda b: seen.append(b), base=base)  # type: ignore[func-returns-value]
+        two.run(lambda b: seen.append(b), base=base)
         assert seen == [base]
 
 
@@ -423,7 +423,7 @@ class TestPush:
     def test_an_unknown_result_is_asked_for(
         self, two: Place, arrived: bool, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        real = transaction.push_main
+        real = origin.push_main
         log = two.root / "logs/cn.log"
 
         def flaky(hub: Hub, new: Oid) -> object:
@@ -461,8 +461,8 @@ class TestPush:
         def lost(*_: object) -> object:
             raise Refused("origin is unreachable: gone")
 
-        real = transaction.origin_main
-        pushed = transaction.push_main
+        real = origin.origin_main
+        pushed = origin.push_main
 
         def half(hub: Hub, new: Oid) -> object:
             pushed(hub, new)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -9,12 +10,14 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hubs import ROOT, bare, commit, git, push, tip, work, write_commit
 
+ROWS = 12
 CRASH = Path(__file__).with_name("crash.py")
 SCENARIOS = ("plain", "merge", "pushed", "pushed-merge", "behind", "diverged")
 DRAFT = "# pi/x\n"
@@ -190,3 +193,86 @@ def test_kills_of_a_run_and_of_its_recovery_lose_and_repeat_nothing(tmp_path: Pa
             for _ in range(chance.randint(2, 4))
         ]
         case.kill(*kills)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("scenario", ["plain", "pushed"])
+def test_kills_at_any_time_beside_a_committing_user_and_an_editor(
+    tmp_path: Path, scenario: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Random kills of cn, without an origin also of every git it started."""
+    build(tmp_path, scenario)
+    hub = tmp_path / "hub"
+    monkeypatch.setenv("CRASH_ROWS", str(ROWS))
+    chance = random.Random(scenario)
+    user = subprocess.Popen(["sh", "-c", _USER], cwd=hub, env=os.environ, stderr=subprocess.DEVNULL)
+    try:
+        for _ in range(60):
+            child = subprocess.Popen(
+                [sys.executable, str(CRASH), str(hub), "100000", "before"],
+                env={**os.environ, "PYTHONPATH": str(ROOT)},
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+            time.sleep(chance.uniform(0.1, 0.6))
+            for pid in [*(descendants(child.pid) if scenario == "plain" else ()), child.pid]:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            child.wait()
+    finally:
+        (hub / "stop").touch()
+        user.wait()
+    for _ in range(ROWS):
+        done = start(hub)
+        assert done.returncode == 0, done.stderr
+    rows = "".join(f"row {i}\n" for i in range(ROWS))
+    assert git(hub, "show", "main:logs/inbox/20260101.md") + "\n" == rows
+    assert (hub / "logs/inbox/20260101.md").read_text() == rows
+    assert (hub / "logs/cn.log").read_text() == rows
+    subjects = git(hub, "log", "--format=%s", "main").split("\n")
+    mine = (hub / ".git/user.log").read_text().split()
+    assert len(mine) > 3
+    assert sorted(s for s in subjects if s.startswith("user")) == sorted(f"user{n}" for n in mine)
+    assert sorted(s for s in subjects if s.startswith("row")) == sorted(rows.split("\n")[:-1])
+    assert git(hub, "fsck", "--no-dangling", "--no-progress") == ""
+    found = git(hub, "status", "--porcelain").split("\n")
+    expected = {
+        "MM both.md",
+        "A  new.md",
+        " M note.md",
+        "?? unknown.txt",
+        " M threads/inbox/20260101-pi-x.md",
+        "?? stop",
+    }
+    assert set(found) == expected
+    assert (hub / "edited.txt").read_text() == git(hub, "show", "main:edited.txt") + "\n"
+
+
+_USER = """
+n=0
+while [ ! -e stop ]; do
+  echo "$n" > edited.txt
+  echo "$n" > edited.new && mv edited.new edited.txt
+  if git add edited.txt && git commit -q -m "user$n" -- edited.txt; then
+    echo "$n" >> .git/user.log
+    n=$((n+1))
+  fi
+  sleep 0.05
+done
+git add edited.txt && git commit -q -m "user$n" -- edited.txt && echo "$n" >> .git/user.log
+"""
+
+
+def descendants(pid: int) -> list[int]:
+    """All processes below ``pid``, deepest last."""
+    done = subprocess.run(["ps", "-e", "-o", "pid=,ppid="], capture_output=True, text=True, check=True)
+    children: dict[int, list[int]] = {}
+    for line in done.stdout.splitlines():
+        child, parent = map(int, line.split())
+        children.setdefault(parent, []).append(child)
+    found, todo = [], [pid]
+    while todo:
+        below = children.get(todo.pop(), [])
+        found += below
+        todo += below
+    return found

@@ -1,0 +1,103 @@
+"""One thread to look at: its document and its chain, pending or done (read-only)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from cn.app.listing import ThreadView, done_view, forwarded, pending_view, read_written
+from cn.app.threads import read_working
+from cn.app.view import View, read_events
+from cn.core.errors import Refused
+from cn.core.ledger import IN, Event
+from cn.core.lifecycle import Life, read_lives
+from cn.core.names import Name
+from cn.core.text import one_line
+from cn.core.thread import DONE, inbox_path
+
+
+@dataclass(frozen=True)
+class Document:
+    """A thread with its text as it lies at ``path`` (empty when the file is nowhere)."""
+
+    thread: ThreadView
+    path: str
+    text: str
+
+
+def show_document(view: View, text: str) -> Document:
+    """One thread, pending or done, by file name, path, or ``peer/topic`` (then the latest)."""
+    name = _file_name(text)
+    for peer, item in view.snapshot.pending():
+        if text == f"{peer}/{item.topic}" or name == item.get("thread"):
+            lives = read_lives(read_events(view, peer, since=f"{item.since:%Y%m}", about=item.topic))
+            life = next((one for one in lives if one.thread == item.get("thread")), None)
+            written = read_written(view, [item]).get(item.get("thread"))
+            return _pending_document(view, pending_view(peer, item, written, life))
+    peer_and_life = _find_done(view, text, name)
+    if peer_and_life is None:
+        raise Refused(f"no thread {one_line(text, 80)!r}", "'cn inbox list --all' lists them")
+    peer, life = peer_and_life
+    return _done_document(view, done_view(peer, life, _forwards_of(view, life)))
+
+
+def _file_name(text: str) -> str:
+    base = PurePosixPath(text).name
+    return base if base.endswith(".md") else f"{base}.md"
+
+
+def _find_done(view: View, text: str, name: str) -> tuple[Name, Life] | None:
+    """By ``peer/topic`` in that peer's history, by name from the month in the name on."""
+    for peer in view.snapshot.open_items:
+        if text.startswith(f"{peer}/"):
+            topic = text.removeprefix(f"{peer}/")
+            events = read_events(view, peer, about=topic)
+            lives = [one for one in read_lives(events) if one.received.topic == topic]
+            if lives:
+                return peer, lives[-1]
+            _explain_refused(view, peer, topic)
+    since = name[:6] if name[:8].isdigit() else ""
+    for peer in view.snapshot.open_items:
+        for life in read_lives(read_events(view, peer, since=since)):
+            if life.thread == name:
+                return peer, life
+    return None
+
+
+def _explain_refused(view: View, peer: Name, topic: str) -> None:
+    """A branch that was refused on arrival has no thread: say which rule kept it out."""
+    past = view.snapshot.past(peer, IN, topic)
+    if past and past[-1].kind == "refused":
+        rule = past[-1].fields.get("rule", "a rule")
+        raise Refused(
+            f"{peer}/{one_line(topic, 80)} has no thread: {rule} refused it at {past[-1].head[:8]}",
+            f"'cn log --thread {peer}/{one_line(topic, 80)}' tells why",
+        )
+
+
+def _forwards_of(view: View, life: Life) -> list[Event]:
+    decided = life.decided
+    if decided is None or decided.fields.get("status") != "delegated":
+        return []
+    actor = decided.fields.get("decision", "").partition(":")[2]
+    events = read_events(view, Name(actor), since=f"{decided.at:%Y%m}")
+    return forwarded(events).get(life.thread, [])
+
+
+def _pending_document(view: View, thread: ThreadView) -> Document:
+    path = inbox_path(thread.thread)
+    working = read_working(view.hub, thread.thread, "sha1") if view.on_main else None
+    data = working.data if working else view.snapshot.read(path)
+    return Document(thread, path, _text(data))
+
+
+def _done_document(view: View, thread: ThreadView) -> Document:
+    name = thread.thread
+    paths = [f"{DONE}/{name}", f"{DONE}/{name[:4]}/{name}", str(inbox_path(name))]
+    view.snapshot.read_many(paths)
+    path = next((p for p in paths if view.snapshot.read(p) is not None), paths[0])
+    return Document(thread, path, _text(view.snapshot.read(path)))
+
+
+def _text(data: bytes | None) -> str:
+    return (data or b"").removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace").replace("\r\n", "\n")

@@ -1,0 +1,100 @@
+"""Opening a hub to look at it: no lock, no network, nothing written.
+
+What is shown is what ``main`` holds, wherever HEAD is, and the working copies of pending
+threads where HEAD is ``main``.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from cn.app.local import Local
+from cn.app.run import configured
+from cn.app.settings import Settings, read_settings
+from cn.app.snapshot import Snapshot
+from cn.core.errors import ConfigError, Refused
+from cn.core.ledger import FOLDER, IN, Event, LedgerRefused, parse_event
+from cn.core.ledger import mentions as ledger_mentions
+from cn.core.names import Name, Oid
+from cn.shell.clock import now
+from cn.shell.hub import Hub
+from cn.shell.origin import ORIGIN_REF
+
+
+@dataclass(frozen=True)
+class View:
+    """A hub as it is now: main at ``snapshot``, ``origin`` main as it was last seen.
+
+    ``on_main`` tells whether HEAD is main, so that the working copies belong to it.
+    """
+
+    hub: Hub
+    settings: Settings
+    snapshot: Snapshot
+    now: datetime
+    on_main: bool
+    origin: Oid | None
+
+    @property
+    def local(self) -> Local:
+        """This clone's memory: unreachable peers, failed deliveries."""
+        return Local(self.hub)
+
+
+def open_view(hub: Hub) -> View:
+    """Read main's configuration and tip; raises :class:`Refused` when there is no main."""
+    try:
+        hub, settings = configured(hub)
+    except ConfigError:
+        # HEAD is elsewhere, or broken there: main counts.
+        with suppress(ConfigError):
+            settings = read_settings(hub, hub.main_ref)
+            return _opened(replace(hub, main=settings.config.main), settings)
+        raise
+    return _opened(hub, settings)
+
+
+def _opened(hub: Hub, settings: Settings) -> View:
+    tracking = f"refs/remotes/origin/{hub.main}"
+    form = "--format=%(refname)%00%(objectname)%00%(HEAD)"
+    lines = hub.git.run("for-each-ref", form, hub.main_ref, ORIGIN_REF, tracking).lines
+    rows = [line.split("\0") for line in lines]
+    refs = {name: Oid(oid) for name, oid, _ in rows}
+    main = refs.get(hub.main_ref)
+    if main is None:
+        raise Refused(
+            f"there is no branch {hub.main} in {hub.root}",
+            f"'git branch {hub.main} origin/{hub.main}' brings it back from origin; see 'cn doctor'",
+        )
+    on_main = any(name == hub.main_ref and mark == "*" for name, _, mark in rows)
+    if not on_main:
+        settings = read_settings(hub, main)
+    origin = refs.get(ORIGIN_REF) or refs.get(tracking) if hub.origin else None
+    return View(hub, settings, Snapshot(hub.git, main), now(), on_main, origin)
+
+
+def read_events(view: View, peer: Name, *, since: str = "", about: str = "") -> list[Event]:
+    """A peer's ledger from the month ``since`` (``YYYYMM``) on, in order.
+
+    With ``about`` (a topic) only what that branch and our answers to it need: lines are
+    sorted out as text before any is parsed.
+    """
+    folder = f"{FOLDER}/{peer}"
+    months = sorted(e.path for e in view.snapshot.folder(folder) if e.path.isdigit() and e.path >= since)
+    view.snapshot.read_many(f"{folder}/{month}" for month in months)
+    text = "".join(view.snapshot.text(f"{folder}/{month}") for month in months)
+    try:
+        lines = _lines_about(text, about) if about else text.split("\n")
+        return [parse_event(line) for line in lines if line]
+    except LedgerRefused as refused:
+        raise Refused(f"the ledger of {peer} is damaged: {refused.text}", "see 'cn doctor'") from None
+
+
+def _lines_about(text: str, topic: str) -> list[str]:
+    heads = {event.head for event in ledger_mentions(text, IN, topic)}
+    lines = text.split("\n")
+    answers = {line.split(" ", 5)[4] for line in lines if any(f"about_head={head}" in line for head in heads)}
+    wanted = [*heads, *answers]
+    return [line for line in lines if any(oid in line for oid in wanted)]

@@ -1,0 +1,57 @@
+"""``cn cron``: the two lines that keep a hub going."""
+
+from __future__ import annotations
+
+import click
+
+from cn.cli.env import DRY_RUN, Env, options
+
+
+@click.group("cron")
+def cron() -> None:
+    """The lines of this hub in your crontab.
+
+    One line syncs, one processes. cron mails you what they print, and they print nothing but
+    errors. Other lines of your crontab are left alone.
+    """
+
+
+@cron.command("show")
+@options()
+def show_command(env: Env) -> None:
+    """Show the lines that are installed, or those that 'cn cron install' would add."""
+    from dataclasses import asdict
+
+    from cn.app.cron import read_jobs
+    from cn.cli.render import show_json
+
+    table = read_jobs(env.hub())
+    if env.json:
+        show_json({**asdict(table), "hub": str(table.hub)})
+        return
+    for line in table.installed:
+        click.echo(line)
+    if not table.installed:
+        click.echo("not installed; 'cn cron install' adds:", err=True)
+        for line in table.wanted:
+            click.echo(line)
+
+
+@cron.command("install")
+@click.option("--sync-every", type=int, default=5, metavar="MIN", show_default=True, help="Minutes.")
+@click.option("--process-every", type=int, default=15, metavar="MIN", show_default=True, help="Minutes.")
+@options(DRY_RUN)
+def install_command(env: Env, sync_every: int, process_every: int) -> None:
+    """Add both lines to your crontab, or bring them up to date."""
+    from cn.app.cron import install
+
+    env.show(install(env.hub(), sync_every, process_every, dry_run=env.dry_run))
+
+
+@cron.command("remove")
+@options(DRY_RUN)
+def remove_command(env: Env) -> None:
+    """Take the lines of this hub out of your crontab."""
+    from cn.app.cron import remove, root_of
+
+    env.show(remove(root_of(env.hub_path), dry_run=env.dry_run))

@@ -1,0 +1,259 @@
+"""The life of a thread as a chain of links, read from the ledger (DESIGN 8, 10).
+
+received → decided → executed → creator informed → branch deleted, with what came between:
+moved, deferred, returned, assigned, refused. *Shown* is no link: nothing records when an
+actor looked, and the chain holds only what was recorded. That the deciding actor saw the
+very head decided on is checked from the thread's ``Head:`` line when it is executed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from cn.core.ledger import IN, OUT, Event
+from cn.core.message import FINAL
+from cn.core.stamp import format_stamp, parse_stamp
+
+RECEIVED, MOVED, DEFERRED, RETURNED = "received", "moved", "deferred", "returned"
+ASSIGNED, REFUSED, DECIDED, EXECUTED = "assigned", "refused", "decided", "executed"
+TOLD, FORWARDED, INFORMED = "refusal_told", "forwarded", "creator_informed"
+DELETED, CONTINUED = "branch_deleted", "continued"
+
+
+@dataclass(frozen=True)
+class Link:
+    """One step of a chain: ``at`` when it happened, or ``since`` when it is waited for.
+
+    Both are None for a step that comes after the one waited for. ``head`` is the commit
+    the step speaks of, ``commit`` the one that resulted.
+    """
+
+    step: str
+    at: datetime | None
+    text: str = ""
+    head: str = ""
+    commit: str = ""
+    since: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Written:
+    """A decision that stands in a working copy and is not executed yet.
+
+    ``problem`` says why it cannot be read; then the rest is empty.
+    """
+
+    decision: str
+    actor: str
+    at: datetime | None
+    problem: str = ""
+
+
+@dataclass
+class Life:
+    """The events of one thread in ledger order: of its branch, and of our answers to it.
+
+    ``later`` is the ``received`` event of the thread that continues it.
+    """
+
+    received: Event
+    events: list[Event] = field(default_factory=list)
+    later: Event | None = None
+
+    @property
+    def thread(self) -> str:
+        """The thread's file name."""
+        return self.received.fields.get("thread", "")
+
+    def last(self, *kinds: str) -> Event | None:
+        """The latest inbound event of these kinds."""
+        return next((e for e in reversed(self.events) if e.side == IN and e.kind in kinds), None)
+
+    @property
+    def decided(self) -> Event | None:
+        """The event that ended it, if it is done."""
+        return self.last("decided")
+
+    @property
+    def head(self) -> str:
+        """The commit reviewed: the one decided on, else the latest."""
+        found = self.decided or self.last("received", "refreshed")
+        return found.head if found else self.received.head
+
+    @property
+    def waits_since(self) -> datetime:
+        """Since when the next move is the actor's (or, deferred, time's)."""
+        found = self.last("received", "refreshed", "returned", "deferred", "assigned", "refused")
+        return found.at if found else self.received.at
+
+
+def read_lives(events: Iterable[Event]) -> list[Life]:
+    """All threads of one peer's ledger, oldest first. Events that belong to none are left out."""
+    lives: list[Life] = []
+    current: dict[str, Life] = {}
+    heads: dict[str, Life] = {}
+    answers: dict[tuple[str, str], Life] = {}
+    for event in events:
+        life: Life | None = None
+        if event.side == IN and event.kind == "received":
+            life = Life(event)
+            if event.topic in current:
+                current[event.topic].later = event
+            current[event.topic] = life
+            lives.append(life)
+        elif event.side == IN:
+            life = current.get(event.topic)
+        elif event.kind == "queued":
+            life = heads.get(event.fields.get("about_head", ""))
+            if life is not None:
+                answers[(event.topic, event.head)] = life
+        else:
+            life = answers.get((event.topic, event.head))
+        if life is None:
+            continue
+        life.events.append(event)
+        if event.side == IN:
+            heads[event.head] = life
+    return lives
+
+
+def read_chain(
+    life: Life, *, written: Written | None = None, forwards: Sequence[Event] = ()
+) -> tuple[Link, ...]:
+    """The links of one thread, in the order of the ledger, then what is still to come.
+
+    ``written`` is a decision in the working copy, ``forwards`` the outbound events of
+    messages that carried the thread to another peer.
+    """
+    links: list[Link] = []
+    for event in life.events:
+        links += _inbound(event) if event.side == IN else ()
+        if event.side == OUT and event.kind == "delivered":
+            links.append(_answer(_queued(life.events, event), at=event.at))
+    if life.decided is not None:
+        links += _forwards(forwards)
+    links += _waiting(life, links, written)
+    if life.later is not None:
+        text = life.later.fields.get("thread", "")
+        links.append(Link(CONTINUED, life.later.at, text, life.later.head))
+    return tuple(links)
+
+
+def executed_text(status: str, merge: str, delivered: bool) -> str:
+    """What a log row's ``Executed`` says of a decision that ended a thread (DESIGN 8)."""
+    if status in ("replied", "delegated"):
+        return "✓ delivered" if delivered else "queued"
+    return f"✓ merged {merge[:7]}" if status == "merged" else f"✓ {status}"
+
+
+def _inbound(event: Event) -> tuple[Link, ...]:
+    get = event.fields.get
+    match event.kind:
+        case "received":
+            return (Link(RECEIVED, event.at, get("branch", ""), event.head),)
+        case "refreshed":
+            return (Link(MOVED, event.at, "a decision for the earlier head is void", event.head),)
+        case "deferred":
+            until = f"until {_stamp(get('until', ''))}" if get("until") else ""
+            return (Link(DEFERRED, event.at, _join(until, get("reason", ""), get("by", "")), event.head),)
+        case "returned":
+            return (Link(RETURNED, event.at, "deferred until now", event.head),)
+        case "assigned":
+            return (Link(ASSIGNED, event.at, _join(f"to {get('actor', '')}", "", get("by", "")), event.head),)
+        case "refused":
+            return (Link(REFUSED, event.at, f"{get('rule', '')}: {get('why', '')}".strip(": "), event.head),)
+        case "gone":
+            return (Link(DELETED, event.at, "by its creator", event.head),)
+        case "repeated":
+            return (Link(RECEIVED, event.at, "again, the same head", event.head),)
+        case "decided":
+            at = parse_stamp(get("decided", "")) if get("decided") else event.at
+            status, merge = get("status", ""), get("merge", "")
+            what = f"merged as {merge[:12]}" if status == "merged" else status
+            return (
+                Link(DECIDED, at, _join(get("decision", ""), "", get("actor", "")), event.head),
+                Link(EXECUTED, event.at, what, event.head, merge),
+            )
+    return ()
+
+
+def _join(first: str, reason: str, who: str) -> str:
+    text = ": ".join(part for part in (first, reason) if part)
+    return f"{text} by {who}".strip() if who else text
+
+
+def _stamp(text: str) -> str:
+    return format_stamp(parse_stamp(text))
+
+
+def _queued(events: Sequence[Event], delivered: Event) -> Event:
+    """The ``queued`` event of an answer, which holds what it says."""
+    same = (e for e in events if e.kind == "queued" and e.head == delivered.head)
+    return next(same, delivered)
+
+
+def _answer(queued: Event, *, at: datetime | None = None) -> Link:
+    status = queued.fields.get("about_status", "")
+    step = INFORMED if status in FINAL else TOLD
+    what = f"{status}, on {queued.fields.get('branch', queued.topic)}"
+    return Link(step, at, what, queued.fields.get("about_head", ""), since=None if at else queued.at)
+
+
+def _forwards(events: Sequence[Event]) -> list[Link]:
+    links = []
+    for event in events:
+        if event.kind == "queued":
+            done = next((e for e in events if e.kind == "delivered" and e.head == event.head), None)
+            text = f"on {event.fields.get('branch', event.topic)}"
+            at = done.at if done else None
+            links.append(Link(FORWARDED, at, text, since=None if at else event.at))
+    return links
+
+
+def _waiting(life: Life, links: Sequence[Link], written: Written | None) -> list[Link]:
+    """What has not happened yet; only the first of it has a ``since``."""
+    there = {link.step for link in links}
+    found: list[Link] = []
+    undelivered = [
+        e for e in life.events
+        if e.side == OUT and e.kind == "queued" and not _has(life.events, e, "delivered", "deleted")
+    ]  # fmt: skip
+    told = [_answer(event) for event in undelivered]
+    found += [link for link in told if link.step == TOLD]
+    if life.decided is None:
+        if written is not None and not written.problem:
+            found.append(Link(DECIDED, written.at, f"{written.decision} by {written.actor}", life.head))
+            found.append(Link(EXECUTED, None, "'cn inbox process' executes it", since=written.at))
+        else:
+            found.append(_undecided(life, written))
+            found.append(Link(EXECUTED, None))
+        found.append(Link(INFORMED, None))
+    elif INFORMED not in there:
+        queued = [link for link in told if link.step == INFORMED]
+        found += queued[-1:] or [Link(INFORMED, None, since=life.decided.at)]
+    if not _is_deleted(life) and life.later is None:
+        informed = next((link.at for link in reversed(links) if link.step == INFORMED), None)
+        found.append(Link(DELETED, None, since=informed))
+    return found
+
+
+def _undecided(life: Life, written: Written | None) -> Link:
+    text = written.problem if written else ""
+    last = life.last("received", "refreshed", "returned", "deferred", "assigned", "refused")
+    if last is not None and not text:
+        if last.kind == "deferred" and last.fields.get("until"):
+            text = f"deferred until {_stamp(last.fields['until'])}"
+        elif last.kind == "assigned":
+            text = f"{last.fields.get('actor', '')} decides"
+    return Link(DECIDED, None, text, since=life.waits_since)
+
+
+def _has(events: Sequence[Event], queued: Event, *kinds: str) -> bool:
+    return any(e.side == OUT and e.kind in kinds and e.head == queued.head for e in events)
+
+
+def _is_deleted(life: Life) -> bool:
+    last = life.last("received", "refreshed", "repeated", "gone")
+    return last is not None and last.kind == "gone"
