@@ -11,26 +11,28 @@ from types import FrameType
 from typing import NoReturn
 
 import click
+from click.shell_completion import CompletionItem
 
 from cn import __version__
 from cn.cli.env import HUB, JSON, QUIET, VERBOSE
 from cn.core.errors import EXIT_REFUSED, CnError
 
 _COMMANDS = {
-    "init": "cn.cli.setup:init_command",
-    "trust": "cn.cli.setup:trust_command",
-    "peer": "cn.cli.peer:peer",
-    "cron": "cn.cli.cron:cron",
-    "inbox": "cn.cli.inbox:inbox",
-    "sync": "cn.cli.inbox:sync_command",
-    "send": "cn.cli.mail:send_command",
-    "reply": "cn.cli.mail:reply_command",
-    "outbox": "cn.cli.mail:outbox",
-    "status": "cn.cli.view:status_command",
-    "log": "cn.cli.view:log_command",
-    "doctor": "cn.cli.doctor:doctor_command",
-    "completion": "cn.cli.completion:completion_command",
+    "init": ("cn.cli.setup:init_command", "Make a new hub."),
+    "trust": ("cn.cli.setup:trust_command", "Accept a change to a protected file that came from origin."),
+    "peer": ("cn.cli.peer:peer", "The hubs this one talks to: add, list, remove, sync."),
+    "cron": ("cn.cli.cron:cron", "The crontab lines of this hub: show, install, remove."),
+    "inbox": ("cn.cli.inbox:inbox", "Threads: list, show, sync, triage, process."),
+    "sync": ("cn.cli.inbox:sync_command", "Inbox sync and outbox delivery in one."),
+    "send": ("cn.cli.mail:send_command", "Send a message to a peer."),
+    "reply": ("cn.cli.mail:reply_command", "Reply to a thread."),
+    "outbox": ("cn.cli.mail:outbox", "What waits to be delivered: list, flush."),
+    "status": ("cn.cli.view:status_command", "One screen: what waits, and for whom."),
+    "log": ("cn.cli.view:log_command", "What happened, with filters."),
+    "doctor": ("cn.cli.doctor:doctor_command", "Explain every problem and its remedy."),
+    "completion": ("cn.cli.completion:completion_command", "Print the shell completion script."),
 }
+"""Every command: where it is, and its line in the help (so that the help imports none of them)."""
 
 
 class LazyGroup(click.Group):
@@ -42,13 +44,24 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of that name, imported now."""
-        target = _COMMANDS.get(cmd_name)
-        if target is None:
+        if cmd_name not in _COMMANDS:
             return None
-        module, _, attribute = target.partition(":")
+        module, _, attribute = _COMMANDS[cmd_name][0].partition(":")
         command = getattr(import_module(module), attribute)
         assert isinstance(command, click.Command)
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The list of commands in the help."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Command names, with their line, for the shell."""
+        if incomplete and not incomplete[0].isalnum():
+            return super().shell_complete(ctx, incomplete)
+        names = _COMMANDS.items()
+        return [CompletionItem(name, help=text) for name, (_, text) in names if name.startswith(incomplete)]
 
 
 @click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
