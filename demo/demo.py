@@ -145,7 +145,7 @@ def set_up(stage: Stage) -> None:
         bare remote; on a real day these lie on any git host.""")
     for name in ("sigma", "pi"):
         stage.run(f"cn init {name}")
-        stage.run(f"git init -q --bare {name}.git")
+        stage.run(f"git init -q --bare -b main {name}.git")
         stage.run(f"git -C cn-{name} remote add origin ../{name}.git")
         stage.run(f"git -C cn-{name} push -q origin main")
     stage.tell("Each learns where the other's hub is.")
@@ -190,7 +190,9 @@ def merged(stage: Stage) -> None:
     stage.run("cn inbox process cn-sigma")
     stage.check("sigma's main holds pi's commit", _holds(stage, tip))
     stage.check("the thread is in done/", stage.threads("cn-sigma", "done") == [name])
-    stage.check("pi's branch is still there: sigma never deletes it", "pi/hello" in stage.branches("sigma.git"))
+    stage.check(
+        "pi's branch is still there: sigma never deletes it", "pi/hello" in stage.branches("sigma.git")
+    )
     stage.tell("""Pi's cn reads the notice, looks whether sigma's main really holds that merge, and
         deletes pi's own branch. Nobody else does.""")
     stage.run("cn sync cn-pi")
@@ -238,17 +240,12 @@ def stale(stage: Stage) -> None:
     stage.check("now sigma's main holds it", _holds(stage, tip))
     stage.run("cn sync cn-pi")
     stage.check("and pi has cleaned up", "pi/late" not in stage.branches("sigma.git"))
-    _settle(stage)
-
-
-def _settle(stage: Stage) -> None:
-    stage.run("cn sync -q cn-sigma")
-    stage.run("cn sync -q cn-pi")
 
 
 def deleted(stage: Stage) -> None:
     """A thread is discarded; its creator cleans up."""
     stage.scene("3  One is deleted, and cleaned up by its creator")
+    print()
     tip = propose(stage, "again", "hello-again.md", "Hello from pi, again.")
     stage.run("cn inbox sync cn-sigma")
     stage.run("cn --hub cn-sigma inbox triage pi/again 'delete:we have one already'")
@@ -258,7 +255,6 @@ def deleted(stage: Stage) -> None:
     stage.check("pi learns the reason", "we have one already" in said)
     stage.check("pi deleted its own branch", "pi/again" not in stage.branches("sigma.git"))
     stage.check("nothing was merged", not _holds(stage, tip))
-    _settle(stage)
 
 
 def replied(stage: Stage) -> None:
@@ -268,7 +264,8 @@ def replied(stage: Stage) -> None:
     stage.run("cn --hub cn-pi send sigma 'Which licence is it?'")
     stage.run("cn inbox sync cn-sigma")
     topic = "pi/which-licence-is-it"
-    stage.run(f"cn --hub cn-sigma inbox triage {topic} \\\n      do:reply:licence --body 'MIT, see the file LICENSE.'")
+    answer = "do:reply:licence --body 'MIT, see the file LICENSE.'"
+    stage.run(f"cn --hub cn-sigma inbox triage {topic} \\\n      {answer}")
     stage.run("cn inbox process cn-sigma")
     stage.tell("Pi finds the reply in its inbox, and its own question is cleaned up.")
     stage.run("cn sync cn-pi")

@@ -118,6 +118,7 @@ class Book:
             post.thread,
             post.source,
             about,
+            post.decision,
         )
         self.files[outbox.outbox_path(entry)] = outbox.format_entry(entry)
         fields = {
@@ -131,6 +132,8 @@ class Book:
         }
         event = Event(self.now, OUT, "queued", topic, sealed.id, fields)
         self._record(peer.name, event)
+        if post.decision:
+            return  # the row of the decision says so, and names what was reviewed
         row = Row(
             self.now,
             entry_source(entry),
@@ -187,6 +190,10 @@ class Book:
         if peer not in self._items:
             self._items[peer] = dict(self.snapshot.open_items.get(peer, {}))
         return self._items[peer]
+
+    def open(self, peer: Name, side: str) -> list[ledger.Item]:
+        """A peer's open items of one side, the events of this run folded in."""
+        return [item for (item_side, _), item in self._open(peer).items() if item_side == side]
 
     def item(self, peer: Name, side: str, topic: str) -> ledger.Item | None:
         """An open item with the events of this run folded in."""
@@ -269,10 +276,12 @@ def entry_decision(entry: Entry) -> str:
     match entry:
         case Remove():
             return "clean up"
+        case Deliver(decision=decision) if decision:
+            return decision
         case Deliver(kind="notice"):
             about = parse_message(entry.content).about
             return f"notice:{about.status}" if about else "notice"
         case Deliver():
-            return f"do:reply:{topic_of(entry.branch)}" if entry.about else f"send:{topic_of(entry.branch)}"
+            return f"send:{topic_of(entry.branch)}"
         case _:
             assert_never(entry)

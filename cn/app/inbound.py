@@ -64,8 +64,9 @@ def plan_arrivals(book: Book, seen: Observation, keys: Sequence[ThreadKey], repo
 def _classified(book: Book, seen: Observation, key: ThreadKey) -> Found:
     branch, head = seen.inbound[key]
     item = book.item(key[0], IN, key[1])
-    # A branch with an open item needs no history; it is read only for what is not pending.
-    past = () if item is not None and item.get("thread") else tuple(book.snapshot.past(key[0], IN, key[1]))
+    # A pending branch that did not move needs no history.
+    calm = item is not None and item.get("thread") and item.head == head
+    past = () if calm else tuple(book.snapshot.past(key[0], IN, key[1]))
     return Found(key, branch, head, classify(head, item, past), item, past)
 
 
@@ -85,7 +86,7 @@ def _read(
         peer = book.settings.peers[f.key[0]]
         arrival = Arrival(peer.name, f.branch, f.head, book.now, "unverified", "")
         refusal: Refusal | None = None
-        sign = signatures.get(f.head)
+        sign = signatures.get((peer.name, f.head))
         if sign is not None:
             arrival = replace(arrival, signature=sign.word)
         if peer.key:
@@ -100,17 +101,21 @@ def _read(
     return arrivals
 
 
-def _signatures(book: Book, found: Sequence[Found]) -> dict[Oid, Signature]:
-    """Signatures of the tips, each against the pinned key of its own peer alone."""
-    by_peer: dict[Name, list[Oid]] = {}
+def _signatures(book: Book, found: Sequence[Found]) -> dict[tuple[Name, Oid], Signature]:
+    """Signatures of the tips, each against the pinned key of its own peer alone.
+
+    Two peers may show the same commit: what one's key proves says nothing of the other.
+    """
+    by_key: dict[Name, list[Found]] = {}
     for f in found:
         pinned = f.key[0] if book.settings.peers[f.key[0]].key else Name("")
-        by_peer.setdefault(pinned, []).append(f.head)
-    signatures: dict[Oid, Signature] = {}
-    for name, heads in by_peer.items():
+        by_key.setdefault(pinned, []).append(f)
+    signatures: dict[tuple[Name, Oid], Signature] = {}
+    for name, theirs in by_key.items():
         keys = {str(name): book.settings.peers[name].key} if name else {}
-        for signature in read_signatures(book.hub.git, heads, keys):
-            signatures[signature.commit] = signature
+        heads = list(dict.fromkeys(f.head for f in theirs))
+        checked = {s.commit: s for s in read_signatures(book.hub.git, heads, keys)}
+        signatures |= {(f.key[0], f.head): checked[f.head] for f in theirs if f.head in checked}
     return signatures
 
 
@@ -239,8 +244,10 @@ def _take_notice(
     expected = join_branch(book.settings.outbound_prefix(peer), TopicName(topic))
     listed = seen.ours.get((peer.name, topic))
     proof = prove_merge(book, seen, peer, about, arrival.signature) if about.status == "merged" else None
-    plan = plan_notice(arrival, ours, expected, listed[1] if listed else None, proof)
-    book.perform(plan)
+    past = book.snapshot.past(peer.name, OUT, topic) if ours is None else []
+    deleted = about.branch == expected and any(e.head == about.head for e in past)
+    tip = listed[1] if listed else None
+    book.perform(plan_notice(arrival, ours, expected, tip, proof, deleted=deleted))
     told = "" if proof is None else f" (claimed, unproven: {proof.reason})"
     reason = f": {about.reason}" if about.reason else ""
     report.done(
@@ -281,16 +288,27 @@ def plan_vanished(book: Book, seen: Observation, report: Report) -> None:
         topic = _topic(book, peer, IN, component)
         if topic is None:
             continue
+        book.pin(peer, IN, topic, None)
+        book.dropped.append(tip)
+        if _is_gone(book, peer, topic):
+            continue  # another clone of this hub saw it first
         branch = join_branch(book.settings.inbound_prefix(book.settings.peers[peer]), TopicName(topic))
         answers = [
             item
-            for (side, _), item in book.snapshot.open_items.get(peer, {}).items()
-            if side == OUT and item.get("about") == branch and item.state in ("delivered", "answered")
+            for item in book.open(peer, OUT)
+            if item.get("about") == branch and item.state in ("delivered", "answered")
         ]
         book.perform(plan_gone(peer, topic, branch, tip, book.now, answers))
-        book.pin(peer, IN, topic, None)
-        book.dropped.append(tip)
         report.done(f"{peer}/{topic} is gone: its creator deleted the branch", source=f"{peer}/{topic}")
+
+
+def _is_gone(book: Book, peer: Name, topic: str) -> bool:
+    """Does the ledger say already that the creator deleted this branch?"""
+    item = book.item(peer, IN, topic)
+    if item is not None:
+        return bool(item.get("gone"))
+    past = book.snapshot.past(peer, IN, topic)
+    return bool(past) and past[-1].kind == "gone"
 
 
 def _topic(book: Book, peer: Name, side: str, component: str) -> str | None:

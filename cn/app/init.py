@@ -28,6 +28,7 @@ def init(
     name: Name, path: Path, report: Report, *, signing_key: Path | None = None, dry_run: bool = False
 ) -> None:
     """Make the hub ``name`` at ``path``: complete, or not at all."""
+    path = path.absolute()
     if os.path.lexists(path) and (not path.is_dir() or any(path.iterdir())):
         raise Refused(f"{path} exists and is not empty", "choose another --path")
     if signing_key is not None and not signing_key.is_file():

@@ -62,10 +62,11 @@ class ThreadView:
 
 @dataclass(frozen=True)
 class InboxView:
-    """The threads, oldest first, and files in the inbox that are none."""
+    """The threads, oldest first, files in the inbox that are none, peers with damaged records."""
 
     threads: tuple[ThreadView, ...]
     unknown: tuple[str, ...]
+    damaged: tuple[tuple[Name, str], ...] = ()
 
 
 def list_inbox(view: View, *, everything: bool = False, chains: bool = False) -> InboxView:
@@ -87,7 +88,8 @@ def list_inbox(view: View, *, everything: bool = False, chains: bool = False) ->
     if everything:
         threads = [*_all_done(histories), *threads]
     threads.sort(key=lambda t: (t.received, t.thread))
-    return InboxView(tuple(threads), tuple(unknown_files(view.hub, view.snapshot, pending)))
+    damaged = tuple(view.snapshot.damaged.items())
+    return InboxView(tuple(threads), tuple(unknown_files(view.hub, view.snapshot, pending)), damaged)
 
 
 def _oldest(pending: Sequence[tuple[Name, Item]], peer: Name) -> str:
@@ -169,7 +171,7 @@ def pending_view(peer: Name, item: Item, written: Written | None, life: Life | N
         signature=item.get("signature") or "unverified",
         state=state,
         received=item.since,
-        decision=written.decision if written else "",
+        decision=written.decision if written else _standing(item),
         actor=written.actor if written else item.get("by"),
         executed=executed,
         until=parse_stamp(item.get("until")) if item.get("until") else None,
@@ -182,6 +184,17 @@ def pending_view(peer: Name, item: Item, written: Written | None, life: Life | N
         note=written.problem if written and not refused else "",
         chain=read_chain(life, written=None if refused else written) if life else (),
     )
+
+
+def _standing(item: Item) -> str:
+    """The decision by which a pending thread was put off or assigned."""
+    match item.state:
+        case "deferred":
+            return f"defer:{item.get('reason')}"
+        case "assigned":
+            return f"delegate:{item.get('actor')}"
+        case _:
+            return ""
 
 
 def _state(item: Item, written: Written | None) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 from cn.app.book import Book
 from cn.app.deliver import deliver, push_refs
 from cn.app.inbound import plan_arrivals, plan_vanished, working_text
-from cn.app.observe import Observation, Progress, bring, observe
+from cn.app.observe import Observation, Progress, ThreadKey, bring, observe
 from cn.app.ours import plan_times
 from cn.app.restore import plan_restore
 from cn.app.run import Run, open_run
@@ -19,7 +20,7 @@ from cn.core.decide import Facts, plan_decision, plan_refused
 from cn.core.effect import Plan
 from cn.core.errors import Refusal, Refused
 from cn.core.ledger import IN, Item
-from cn.core.names import Name, ThreadName
+from cn.core.names import Name, Oid, ThreadName
 from cn.core.report import Report
 from cn.core.text import one_line
 from cn.core.thread import inbox_path, read_decision, read_text, seen_head, set_triage
@@ -122,11 +123,15 @@ def decide_now(run: Run, peer: Name, item: Item, triage: Triage) -> None:
 
 @dataclass
 class Batch:
-    """What the decisions of one run share: earlier merges and who is known by which key."""
+    """What the decisions of one run share: earlier merges and who is known by which key.
+
+    ``tips`` are the branches decided on as they were just seen.
+    """
 
     touched: frozenset[str]
     keys: dict[str, str]
     identities: dict[str, tuple[str, ...]]
+    tips: Mapping[ThreadKey, Oid] = field(default_factory=dict)
 
 
 def plan_process(
@@ -139,6 +144,8 @@ def plan_process(
     plan_times(book, notes)
     plan_restore(book, notes)
     batch = _batch(run)
+    if seen is not None:
+        batch.tips = {key: tip for key, (_, tip) in seen.inbound.items()}
     subjects = []
     for peer, item in book.snapshot.pending():
         now = book.item(peer, IN, item.topic)
@@ -203,6 +210,13 @@ def _outcome(run: Run, book: Book, base: Base, facts: Facts, triage: Triage, bat
             rules.VALID_TRIAGE,
             f"void: the thread {what}, the branch is at {facts.item.head[:8]}",
             "decide again",
+        )
+    tip = batch.tips.get((facts.peer, facts.item.topic), facts.item.head)
+    if tip != facts.item.head:  # it moved to what was refused, or could not be fetched
+        return Refusal(
+            rules.VALID_TRIAGE,
+            f"void: the branch moved from {facts.item.head[:8]} to {tip[:8]}, which did not come in",
+            "wait until its creator has pushed it well",
         )
     facts = replace(facts, identities=batch.identities.get(triage.actor, (str(triage.actor),)))
     if isinstance(triage.decision, Merge) and facts.peer in run.settings.peers:

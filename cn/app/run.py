@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from cn.app.book import Book
+from cn.app.book import MACHINE_LOG, Book
 from cn.app.local import Local
 from cn.app.observe import Progress
 from cn.app.settings import Settings, read_settings
@@ -21,6 +21,7 @@ from cn.shell.base import Base, observe_base
 from cn.shell.clock import now
 from cn.shell.hub import Hub
 from cn.shell.lock import hub_lock
+from cn.shell.maintain import rotate_log
 from cn.shell.transaction import Draft, commit, recover
 
 
@@ -144,6 +145,7 @@ def open_run(
             hub = stack.enter_context(hub_lock(hub, before.config.lock_wait))
             for line in recover(hub):
                 report.info(line)
+            rotate_log(hub.root / MACHINE_LOG)
         base = observe_base(hub, dry_run=dry_run)
         for line in base.reports:
             report.info(line)

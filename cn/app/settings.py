@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cn.core import config as hub_config
 from cn.core import peers as hub_peers
 from cn.core.config import HubConfig
 from cn.core.errors import ConfigError, Refused
-from cn.core.names import Branch, Name, Oid, join_branch, topic_of
+from cn.core.names import Branch, Name, Oid, Url, is_local, join_branch, topic_of
 from cn.core.names import Topic as TopicName
 from cn.core.peers import MAILBOX, PICKUP, Peer
 from cn.shell.git import Git
@@ -103,4 +103,10 @@ def parse_settings(hub: Hub, config_text: str, peers_text: str) -> Settings:
     peers = hub_peers.parse_peers(peers_text.replace("\r\n", "\n"))
     hub_peers.check_names(config, peers)
     mailbox = config.mailbox or ("origin" if hub.origin else "")
-    return Settings(config, {p.name: p for p in peers}, mailbox, hub.origin)
+    # A relative path means a place beside the hub, and never a remote of that name.
+    placed = [replace(p, hub=Url(str(hub.root / p.hub))) if _is_relative(p.hub) else p for p in peers]
+    return Settings(config, {p.name: p for p in placed}, mailbox, hub.origin)
+
+
+def _is_relative(url: str) -> bool:
+    return is_local(url) and not url.startswith(("/", "~", "file://"))

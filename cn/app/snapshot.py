@@ -40,14 +40,15 @@ class Snapshot:
 
     def read_many(self, paths: Iterable[str]) -> None:
         """Load files into the cache with one process."""
-        wanted = [p for p in dict.fromkeys(paths) if p not in self._files]
+        # git takes a name a line; a file of cn's own has no line feed in its name.
+        wanted = [p for p in dict.fromkeys(paths) if p not in self._files and "\n" not in p]
         contents = read_objects(self.git, [f"{self.commit}:{p}" for p in wanted])
         self._files.update(zip(wanted, contents, strict=True))
 
     def read(self, path: str) -> bytes | None:
         """The bytes of a file, None when it is not there."""
         self.read_many([path])
-        return self._files[path]
+        return self._files.get(path)
 
     def text(self, path: str) -> str:
         """A file of cn's own as text, empty when it is not there."""

@@ -18,6 +18,7 @@ from cn.core.names import Name
 from cn.core.report import Report
 from cn.shell.base import Base
 from cn.shell.hub import Hub
+from cn.shell.maintain import sweep_packs
 
 
 def sync(
@@ -53,6 +54,8 @@ def sync(
         push_refs(run)
         check_inbox(run)
         deliver(run, force=force)
+        if not dry_run and run.local.day("sweep", run.now):
+            sweep_packs(run.hub)
     if not dry_run:
         wake(hub, report)
     return report
@@ -79,4 +82,4 @@ def check_inbox(run: Run) -> None:
     snapshot = run.snapshot()
     pending = snapshot.pending()
     restore_missing(run.hub, snapshot, pending, run.report, dry_run=run.dry_run)
-    report_unknown(run.hub, snapshot, pending, run.report, run.local)
+    report_unknown(run.hub, snapshot, pending, run.report, run.local, dry_run=run.dry_run)

@@ -14,7 +14,8 @@ from cn.core.message import object_id
 from cn.core.names import HubPath, Name, Oid, ThreadName, digest
 from cn.core.report import Report
 from cn.core.text import visible
-from cn.core.thread import INBOX, inbox_path
+from cn.core.thread import DONE, INBOX, inbox_path
+from cn.shell.checkout import keep_aside, kept_sentence
 from cn.shell.files import write_file
 from cn.shell.hub import Hub
 
@@ -70,10 +71,30 @@ def restore_missing(
 
 
 def report_unknown(
-    hub: Hub, snapshot: Snapshot, pending: list[tuple[Name, Item]], report: Report, local: Local
+    hub: Hub,
+    snapshot: Snapshot,
+    pending: list[tuple[Name, Item]],
+    report: Report,
+    local: Local,
+    *,
+    dry_run: bool,
 ) -> None:
-    """Name files in the inbox that no ledger knows. They are never executed."""
-    for name in unknown_files(hub, snapshot, pending):
+    """Name files in the inbox that no ledger knows. They are never executed.
+
+    A thread that is done, and was edited here while another clone decided it, or that an
+    editor saved once more, is set aside: it would stand in the way for ever.
+    """
+    unknown = unknown_files(hub, snapshot, pending)
+    done = {e.path for e in snapshot.folder(DONE)} if unknown else set()
+    for name in unknown:
+        path = hub.root / INBOX / name
+        if name in done and path.is_file() and not path.is_symlink():
+            if dry_run:
+                report.plan(f"set {INBOX}/{visible(name)} aside, which is done")
+            else:
+                kept = keep_aside(hub, f"{INBOX}/{name}", path)
+                report.info(kept_sentence(hub, f"{INBOX}/{name}", kept, "is done already"))
+            continue
         report.refused(
             f"{INBOX}/{visible(name)} is no thread cn knows; it is not executed",
             "move it elsewhere, for example to threads/adhoc/",

@@ -20,7 +20,7 @@ def completion_command(shell: str) -> None:
     fish:  cn completion fish > ~/.config/fish/completions/cn.fish
 
     Then open a new shell.
-    """
+    """  # noqa: D301  click reads the backspace itself
     from click.shell_completion import get_completion_class
 
     from cn.cli.main import cli

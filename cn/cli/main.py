@@ -15,6 +15,7 @@ from click.shell_completion import CompletionItem
 
 from cn import __version__
 from cn.cli.env import HUB, JSON, QUIET, VERBOSE
+from cn.cli.layout import colour
 from cn.core.errors import EXIT_REFUSED, CnError
 
 _COMMANDS = {
@@ -88,7 +89,7 @@ def run() -> NoReturn:
         if isinstance(stream, io.TextIOWrapper):  # a terminal that cannot show ✓ gets \u2713, not an error
             stream.reconfigure(errors="backslashreplace")
     try:
-        code = cli.main(prog_name="cn", standalone_mode=False)
+        code = cli.main(prog_name="cn", standalone_mode=False, color=colour())
         _flush()
         sys.exit(code if isinstance(code, int) else 0)
     except CnError as error:

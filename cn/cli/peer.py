@@ -55,10 +55,9 @@ def add_command(
 @options()
 def list_command(env: Env) -> None:
     """List the peers."""
-    from cn.app.peers import listed
     from cn.cli.view import show_peers
 
-    show_peers(env, listed(env.hub()))
+    show_peers(env)
 
 
 @peer.command("remove")
@@ -67,9 +66,9 @@ def list_command(env: Env) -> None:
 def remove_command(env: Env, name: str) -> None:
     """Take a peer out; its threads and records stay."""
     from cn.app.peers import remove
-    from cn.core.names import Name
+    from cn.core.names import parse_name
 
-    env.show(remove(env.hub(), Name(name), dry_run=env.dry_run))
+    env.show(remove(env.hub(), parse_name(name, "peer"), dry_run=env.dry_run))
 
 
 @peer.command("sync")
@@ -78,9 +77,9 @@ def remove_command(env: Env, name: str) -> None:
 def sync_command(env: Env, names: tuple[str, ...]) -> None:
     """Sync with peers now (all, or those named), whatever the back-off says."""
     from cn.app.sync import sync
-    from cn.core.names import Name
+    from cn.core.names import parse_name
 
-    only = [Name(n) for n in names] or None
+    only = [parse_name(n, "peer") for n in names] or None
     with progress(env, "asking peers") as step:
         report = sync(env.hub(), only=only, force=True, dry_run=env.dry_run, progress=step)
     env.show(report)

@@ -7,6 +7,7 @@ from typing import Any, assert_never
 
 import click
 
+from cn.cli.layout import colour
 from cn.core.report import Mark, Note, Report
 from cn.core.text import redact, visible
 
@@ -57,12 +58,13 @@ def note_json(note: Note) -> dict[str, Any]:
 
 
 def show_json(data: Any) -> None:
-    """Print one JSON value."""
-    click.echo(jsonlib.dumps(data, ensure_ascii=False, indent=2))
+    """Print one JSON value; in ASCII when it holds characters that must not reach a terminal."""
+    text = jsonlib.dumps(data, ensure_ascii=False, indent=2)
+    click.echo(text if visible(text) == text else jsonlib.dumps(data, indent=2))
 
 
 def show_error(text: str, hint: str) -> None:
     """Print an error of the whole command."""
-    click.echo(f"{click.style('cn', fg='red')}: {redact(visible(text))}", err=True)
+    click.echo(f"{click.style('cn', fg='red')}: {redact(visible(text))}", err=True, color=colour())
     if hint:
         click.echo(f"  → {redact(visible(hint))}", err=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 from cn.core.errors import ConfigError
-from cn.core.names import HubPath, Name, NameRefused, parse_hub_path, parse_name
+from cn.core.names import HubPath, Name, NameRefused, parse_branch, parse_hub_path, parse_name
 
 PATH = HubPath(".cn/hub.yaml")
 AGENT_PATH = HubPath(".cn/agent.yaml")
@@ -108,7 +109,10 @@ def load_yaml(text: str, path: str) -> Any:
                 raise yaml.MarkedYAMLError(problem="a key must be text", problem_mark=key_node.start_mark)
             if key in found:
                 raise yaml.MarkedYAMLError(problem=f"{key} is given twice", problem_mark=key_node.start_mark)
-            found[key] = loader.construct_object(value_node, deep=True)
+            if key == "name" and isinstance(value_node, yaml.ScalarNode):
+                found[key] = value_node.value  # as it is written: 'no' and '007' are names too
+            else:
+                found[key] = loader.construct_object(value_node, deep=True)
         return found
 
     Strict.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, mapping)
@@ -116,19 +120,22 @@ def load_yaml(text: str, path: str) -> Any:
         return yaml.load(text, Strict)  # noqa: S506  a SafeLoader
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        line = f":{mark.line + 1}" if mark else ""
-        problem = getattr(error, "problem", None) or str(error)
-        raise ConfigError(f"{path}{line}: {problem}", f"correct {path} and commit it") from None
-    except (RecursionError, ValueError) as error:
-        raise ConfigError(f"{path}: {error}", f"correct {path} and commit it") from None
+        position = getattr(error, "position", None)
+        if isinstance(error, yaml.reader.ReaderError) and isinstance(position, int):
+            line, problem = text.count("\n", 0, position) + 1, "it holds a character that YAML does not allow"
+        else:
+            line, problem = mark.line + 1 if mark else 1, getattr(error, "problem", None) or str(error)
+        raise ConfigError(f"{path}:{line}: {problem}", f"correct {path} and commit it") from None
+    except Exception:  # what PyYAML's constructors raise is open: KeyError for "!!bool x", …
+        raise ConfigError(f"{path}:1: a value is none of its type", f"correct {path} and commit it") from None
 
 
 def line_of(text: str, key: str) -> int:
     """The line (from 1) on which a key of a YAML text stands, for error messages."""
-    for number, line in enumerate(text.splitlines(), 1):
-        if line.lstrip(" -").startswith(f"{key}:"):
-            return number
-    return 1
+    lines = [line.partition(" #")[0].strip() for line in text.splitlines()]
+    in_block = [n for n, line in enumerate(lines, 1) if line.lstrip(" -").startswith(f"{key}:")]
+    in_flow = [n for n, line in enumerate(lines, 1) if re.search(rf"^[^#]*[{{,] *{re.escape(key)} *:", line)]
+    return min(in_block or in_flow or [1])
 
 
 def parse_config(text: str) -> HubConfig:
@@ -154,7 +161,7 @@ def parse_config(text: str) -> HubConfig:
     if interface not in ("triage", "queue"):
         raise at("interface", "interface is 'triage' or 'queue'")
     main = at.text(data, "main", "main")
-    if not main or main.startswith("-") or any(c in main for c in " ~^:?*[\\") or ".." in main:
+    if main.startswith("-") or not _is_branch(main):
         raise at("main", f"{main!r} is no branch name")
     mailbox = at.text(data, "mailbox", "")
     if mailbox.startswith("-"):
@@ -176,6 +183,13 @@ def parse_config(text: str) -> HubConfig:
         limits=Limits(**{k: at.number(limits, k, b) for k, b in _LIMITS.items() if k in limits}),
         **numbers,
     )
+
+
+def _is_branch(name: str) -> bool:
+    try:
+        return bool(parse_branch(f"x/{name}"))
+    except NameRefused:
+        return False
 
 
 def _reviewer(at: _At, item: object) -> Reviewer:
@@ -220,26 +234,28 @@ class _At:
         return value or {}
 
     def name(self, value: object, key: str) -> Name:
+        if not isinstance(value, str):
+            raise self(key, "a name must be text; put it in quotes")
         try:
-            return parse_name(value if isinstance(value, str) else repr(value))
+            return parse_name(value)
         except NameRefused as refused:
             raise self(key, f"{refused.text}: {refused.hint}") from None
 
     def path(self, value: object) -> HubPath:
+        if not isinstance(value, str):
+            raise self("local", "a path must be text; put it in quotes")
         try:
-            return parse_hub_path(str(value).rstrip("/"))
+            return parse_hub_path(value.rstrip("/"))
         except NameRefused as refused:
             raise self("local", refused.text) from None
 
     def number(self, data: Mapping[str, object], key: str, bounds: tuple[type, float, float]) -> Any:
         kind, low, high = bounds
         value = data[key]
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, (int, float))
-            or (kind is int and value != int(value))
-        ):
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise self(key, f"{key} must be a number")
         if not low <= value <= high:
             raise self(key, f"{key} must lie between {low} and {high}")
+        if kind is int and value != int(value):
+            raise self(key, f"{key} must be a whole number")
         return cast("Any", kind)(value)

@@ -88,14 +88,18 @@ def format_proposal(proposal: Proposal, limit: int) -> str:
 
 
 def _path(path: str) -> str:
-    return one_line(path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace"), 300)
+    """A path on one line; bytes of it that are no UTF-8 as ``\\xff``."""
+    return one_line(
+        "".join(f"\\x{ord(c) - 0xDC00:02x}" if "\udc80" <= c <= "\udcff" else c for c in path), 300
+    )
 
 
 def _body(text: FileText) -> list[str]:
     if text.old is None:
         return split_lines(text.new)
-    diff = difflib.unified_diff(split_lines(text.old), split_lines(text.new), lineterm="", n=3)
-    return [line for line in diff if not line.startswith(("--- ", "+++ "))]
+    # The first two lines name the files; later ones that look like them are content.
+    diff = list(difflib.unified_diff(split_lines(text.old), split_lines(text.new), lineterm="", n=3))[2:]
+    return diff or ["(only line ends differ)"]
 
 
 def format_message_content(message: Message, attachments: list[str], limit: int) -> str:

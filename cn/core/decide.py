@@ -227,7 +227,8 @@ def _forward(facts: Facts, triage: Triage, actor: Name, hops: int) -> Post:
     message = Message(
         MESSAGE, facts.config.name, actor, subject, triage.at, "\n".join(body), facts.branch, hops=hops
     )
-    return Post(message, f"fwd-{facts.peer}-{slug(facts.item.topic)}", facts.thread, facts.source)
+    topic = f"fwd-{facts.peer}-{slug(facts.item.topic)}"
+    return Post(message, topic, facts.thread, facts.source, format_decision(triage.decision))
 
 
 def _reply(facts: Facts, triage: Triage, topic: str) -> Plan | Refusal:
@@ -248,9 +249,8 @@ def _reply(facts: Facts, triage: Triage, topic: str) -> Plan | Refusal:
         about,
         min(int(facts.item.get("hops") or 0) + 1, 1000),
     )
-    return _finish(
-        facts, triage, "replied", "queued", answer=Post(message, topic, facts.thread, facts.source)
-    )
+    answer = Post(message, topic, facts.thread, facts.source, format_decision(triage.decision))
+    return _finish(facts, triage, "replied", "queued", answer=answer)
 
 
 def _custom(facts: Facts, triage: Triage, description: str) -> Plan:

@@ -53,12 +53,17 @@ class Advance:
 
 @dataclass(frozen=True)
 class Post:
-    """Queue a message in the outbox; ``topic`` is a wish, made unique when it is queued."""
+    """Queue a message in the outbox; ``topic`` is a wish, made unique when it is queued.
+
+    ``decision`` is set where the message is what a decision asked for: the decision's own
+    log row says ``queued`` then, and ``✓ delivered`` follows under the same words.
+    """
 
     message: Message
     topic: str
     thread: str = ""
     source: str = ""
+    decision: str = ""
 
 
 @dataclass(frozen=True)

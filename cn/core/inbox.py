@@ -197,12 +197,15 @@ def plan_notice(
     expected: Branch,
     tip: Oid | None,
     proof: Refusal | None,
+    *,
+    deleted: bool = False,
 ) -> Plan:
     """An authentic notice about one of our branches (DESIGN 8).
 
     ``ours`` is the open item of the branch it names, ``expected`` how a branch of ours on
     that topic is called, ``tip`` where it is at the remote now (None: gone or not seen), and
     ``proof`` a refusal when *merged* is claimed but not shown by the peer's main.
+    ``deleted`` tells that it was ours at that head, and is cleaned up already.
     """
     message = arrival.message
     assert message is not None
@@ -215,9 +218,12 @@ def plan_notice(
     source = f"{arrival.peer}/{topic_of(about.branch)}"
     said = f"notice:{about.status}"
     mine = ours is not None and about.branch == expected and ours.head == about.head
+    if mine and ours is not None and ours.state == "deleting":
+        mine, tip, deleted = False, None, True  # its deletion is on the way already
     adopt = about.branch == expected and tip == about.head
     if not (mine or adopt):
-        effects.append(_our_row(arrival, about, said, "it names no branch and head of ours", source))
+        told = _told(about) if deleted else "it names no branch and head of ours"
+        effects.append(_our_row(arrival, about, said, told, source))
         return Plan(arrival.source, tuple(effects))
     if not mine:
         effects.append(adopted(arrival.peer, about.branch, about.head, arrival.at))
@@ -246,12 +252,12 @@ def plan_notice(
 def plan_proven(peer: Name, item: Item, at: datetime) -> Plan:
     """A merge that was only claimed is now shown by the peer's main: clean up."""
     source = f"{peer}/{item.topic}"
-    fields = {"unproven": "", "proven": format_second(at)}
+    fields = {"unproven": "", "proven": format_second(at), "status": "merged"}
     reason = f"{peer}'s main holds the merge"
     return Plan(
         source,
         (
-            Record(peer, Event(at, OUT, "answered", item.topic, item.head, {**fields, "status": "merged"})),
+            Record(peer, Event(at, OUT, "answered", item.topic, item.head, fields)),
             Log(Row(at, source, "notice:merged", reason, "", item.get("branch"), item.head, "merged")),
             clean_up(peer, item, at, reason, source),
         ),

@@ -74,9 +74,16 @@ class Item:
 
 
 def format_event(event: Event) -> str:
-    """``2026-02-05T14:00:00Z in received proposal 3f2a… branch=pi/proposal thread=…``."""
+    """``2026-02-05T14:00:00Z in received proposal 3f2a… branch=pi/proposal thread=…``.
+
+    An empty field stands there only where it takes an earlier one away: in an event that
+    changes an open item.
+    """
     words = [format_second(event.at), event.side, event.kind, quote(event.topic, safe=_SAFE), event.head]
-    words += [f"{key}={quote(value, safe=_SAFE)}" for key, value in sorted(event.fields.items()) if value]
+    changes = event.kind not in _OPENS | _CLOSES[event.side]
+    words += [
+        f"{key}={quote(value, safe=_SAFE)}" for key, value in sorted(event.fields.items()) if value or changes
+    ]
     return " ".join(words)
 
 
@@ -126,9 +133,13 @@ def apply(items: Open, event: Event) -> None:
         if event.side == IN or found is None or found.head == event.head:
             items.pop(key, None)
     elif event.kind in _OPENS:
-        items[key] = Item(event.side, event.topic, event.head, event.kind, event.at, dict(event.fields))
-    elif found is None or event.kind == "repeated":
+        fields = {name: value for name, value in event.fields.items() if value}
+        items[key] = Item(event.side, event.topic, event.head, event.kind, event.at, fields)
+    elif found is None:
         return
+    elif event.kind == "repeated":
+        if found.head == event.head:  # it was gone, and is there again
+            items[key] = replace(found, fields={k: v for k, v in found.fields.items() if k != "gone"})
     elif event.kind == "gone":
         items[key] = replace(found, fields={**found.fields, "gone": format_second(event.at)})
     else:
@@ -194,7 +205,7 @@ def parse_open(text: str) -> Open:
                 parse_stamp(data["since"]),
                 fields,
             )
-        except (ValueError, KeyError, TypeError, AttributeError, NameRefused, StampRefused):
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError, NameRefused, StampRefused):
             raise LedgerRefused(f"{line[:80]!r} is no ledger item", "see 'cn doctor'") from None
         items[(item.side, item.topic)] = item
     return items

@@ -18,7 +18,7 @@ from cn.core.stamp import format_stamp, parse_stamp
 
 RECEIVED, MOVED, DEFERRED, RETURNED = "received", "moved", "deferred", "returned"
 ASSIGNED, REFUSED, DECIDED, EXECUTED = "assigned", "refused", "decided", "executed"
-TOLD, FORWARDED, INFORMED = "refusal_told", "forwarded", "creator_informed"
+TOLD, FORWARDED, INFORMED = "creator_told", "forwarded", "creator_informed"
 DELETED, CONTINUED = "branch_deleted", "continued"
 
 

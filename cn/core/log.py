@@ -50,6 +50,8 @@ def append_rows(text: str, rows: Sequence[Row]) -> str:
             f"# Inbox Log: {rows[0].at.astimezone(UTC):%Y-%m-%d}\n\n"
             "| Time | Source | Decision | Executed |\n|------|--------|----------|----------|\n"
         )
+    if text and not text.endswith("\n"):
+        text += "\n"
     return text + "".join(format_row(row) + "\n" for row in rows)
 
 
@@ -59,7 +61,10 @@ def parse_rows(text: str, day: str) -> list[Row]:
     for line in text.split("\n"):
         match = _ROW.fullmatch(line)
         if match:
-            at = datetime.strptime(f"{day} {match[1]}", "%Y%m%d %H:%M").replace(tzinfo=UTC)
+            try:
+                at = datetime.strptime(f"{day} {match[1]}", "%Y%m%d %H:%M").replace(tzinfo=UTC)
+            except ValueError:
+                continue  # somebody edited it
             found.append(Row(at, uncell(match[2]), uncell(match[3]), uncell(match[4])))
     return found
 

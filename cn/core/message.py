@@ -6,15 +6,15 @@ The commit id is the message's id; the same message always gives the same bytes.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from cn.core.errors import CnError
 from cn.core.names import Branch, Name, NameRefused, Oid, Topic, parse_branch, parse_name, parse_oid
 from cn.core.stamp import StampRefused, format_second, parse_stamp
-from cn.core.text import one_line
+from cn.core.text import one_line, yaml_string, yaml_word
 
 FILE = "message.md"
 ATTACHMENTS = "attachments"
@@ -24,6 +24,7 @@ FINAL = ("merged", "replied", "opened", "delegated", "acked", "done", "discarded
 NOT_FINAL = ("refused", "timed-out", "failed")
 _FRONTMATTER = re.compile(r"---\n(.*?\n)---(?:\n|\Z)", re.S)
 _MAX_FRONTMATTER = 16 * 1024
+_MAX_DEPTH = 20
 
 
 class MessageRefused(CnError):
@@ -67,29 +68,28 @@ def format_message(message: Message) -> bytes:
         "---",
         f"cn: {FORMAT}",
         f"kind: {message.kind}",
-        f"from: {message.sender}",
-        f"to: {message.to}",
-        f"subject: {_json(one_line(message.subject))}",
+        f"from: {yaml_word(message.sender)}",
+        f"to: {yaml_word(message.to)}",
+        f"subject: {_scalar(message.subject)}",
         f'created: "{format_second(message.created)}"',
     ]
     if message.in_reply_to:
-        lines.append(f"in-reply-to: {_json(message.in_reply_to)}")
+        lines.append(f"in-reply-to: {_scalar(message.in_reply_to, 500)}")
     if message.about:
         about = message.about
-        lines += ["about:", f"  branch: {_json(about.branch)}", f'  head: "{about.head}"']
-        lines.append(f"  status: {about.status}")
+        lines += ["about:", f"  branch: {yaml_string(about.branch, ascii_only=True)}"]
+        lines += [f'  head: "{about.head}"', f"  status: {about.status}"]
         if about.merge:
             lines.append(f'  merge: "{about.merge}"')
         if about.reason:
-            lines.append(f"  reason: {_json(one_line(about.reason, 500))}")
+            lines.append(f"  reason: {_scalar(about.reason, 500)}")
     lines += [f"hops: {message.hops}", "---", ""]
-    body = message.body.replace("\r\n", "\n").strip("\n")
-    return ("\n".join(lines) + (f"\n{body}\n" if body else "")).encode()
+    body = re.sub("\r+\n", "\n", message.body).strip("\n")
+    return ("\n".join(lines) + (f"\n{body}\n" if body else "")).encode("utf-8", "backslashreplace")
 
 
-def _json(text: str) -> str:
-    """A JSON string that is also one YAML scalar: all but plain printable ASCII escaped."""
-    return json.dumps(text).replace("\x7f", "\\u007f")
+def _scalar(text: str, limit: int = 200) -> str:
+    return yaml_string(one_line(text, limit), ascii_only=True)
 
 
 def parse_message(data: bytes) -> Message:
@@ -108,7 +108,7 @@ def parse_message(data: bytes) -> Message:
         raise _bad("its frontmatter is too long")
     fields = _load(match[0])
     if fields.get("cn") != FORMAT:
-        raise _bad(f"its format is {one_line(str(fields.get('cn')), 40)!r}, not {FORMAT}")
+        raise _bad(f"its format is not {FORMAT}")
     try:
         kind = _text(fields, "kind")
         if kind not in (MESSAGE, NOTICE, CONCERN):
@@ -126,7 +126,7 @@ def parse_message(data: bytes) -> Message:
             subject=one_line(_text(fields, "subject", "")),
             created=parse_stamp(_text(fields, "created")),
             body=text[match.end() :].strip("\n"),
-            in_reply_to=one_line(_text(fields, "in-reply-to", "")),
+            in_reply_to=one_line(_text(fields, "in-reply-to", ""), 500),
             about=_about(about) if about else None,
             hops=hops,
         )
@@ -154,16 +154,35 @@ def _text(data: dict[str, object], key: str, default: str | None = None) -> str:
         return value.isoformat()
     if not isinstance(value, str):
         raise _bad(f"{key} is missing or no text")
-    return value
+    # JSON writes a character beyond U+FFFF as two escapes, which YAML leaves apart.
+    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _load(text: str) -> dict[str, object]:
     import frontmatter
     import yaml
+    from frontmatter.default_handlers import YAMLHandler
+
+    class Flat(yaml.SafeLoader):
+        """Without aliases, a few of which nested fill any memory, and without depth."""
+
+        depth = 0
+
+        def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+            self.depth += 1
+            if self.depth > _MAX_DEPTH or self.check_event(yaml.AliasEvent):
+                raise yaml.YAMLError("aliases and deep nesting are not allowed")
+            node = super().compose_node(parent, index)
+            self.depth -= 1
+            return node
+
+    class Handler(YAMLHandler):
+        def load(self, fm: str, **_: object) -> Any:
+            return yaml.load(fm, Flat)  # noqa: S506  a SafeLoader
 
     try:
-        fields = frontmatter.loads(text).metadata
-    except (yaml.YAMLError, ValueError, TypeError, RecursionError, AttributeError):
+        fields = frontmatter.loads(text, handler=Handler()).metadata
+    except Exception:  # what PyYAML's constructors raise is open: KeyError for "!!bool x", …
         raise _bad("its frontmatter is no YAML") from None
     return dict(fields)
 
@@ -201,9 +220,10 @@ def seal(message: Message, author: tuple[str, str], algorithm: str = "sha1") -> 
     content = format_message(message)
     tree = object_id("tree", tree_bytes(content, algorithm), algorithm)
     name, email = (re.sub(r"[<>\n\0]", "", part).strip() or "cn" for part in author)
-    who = f"{name} <{email}> {int(message.created.timestamp())} +0000"
+    seconds = max(0, int(message.created.timestamp()))  # git knows no time before 1970
+    who = f"{name} <{email}> {seconds} +0000"
     subject = one_line(message.subject) or message.kind
-    commit = f"tree {tree}\nauthor {who}\ncommitter {who}\n\n{subject}\n".encode()
+    commit = f"tree {tree}\nauthor {who}\ncommitter {who}\n\n{subject}\n".encode("utf-8", "replace")
     return Sealed(object_id("commit", commit, algorithm), commit, content)
 
 
@@ -214,7 +234,8 @@ def notice_topic(topic: str) -> str:
 
 def own_topic(wish: str, taken: frozenset[str], message_id: Oid) -> Topic:
     """A free topic of ours near ``wish``: altered, taken or used before gets ``-`` and 8 hex of the id."""
-    plain = re.sub(r"[^a-z0-9._-]+", "-", wish.lower()).strip("-.").replace("..", ".") or "message"
+    plain = re.sub(r"[^a-z0-9._-]+", "-", wish.lower()).strip("-.") or "message"
+    plain = re.sub(r"\.{2,}", ".", plain)
     plain = plain[:-5] + "-lock" if plain.endswith(".lock") else plain
     plain = plain[:90].rstrip("-.")
     if plain == wish and plain not in taken:

@@ -44,7 +44,8 @@ class Deliver:
     """Push ``commit`` (its exact bytes) as ``branch`` for ``to``; never over another commit.
 
     ``source`` and ``thread`` name the log row and the thread that the delivery belongs to,
-    both empty for mail that starts a conversation. ``about`` is the branch it answers.
+    both empty for mail that starts a conversation. ``about`` is the branch it answers,
+    ``decision`` the decision that asked for it.
     """
 
     id: Oid
@@ -58,6 +59,7 @@ class Deliver:
     thread: str = ""
     source: str = ""
     about: str = ""
+    decision: str = ""
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,7 @@ def format_entry(entry: Entry) -> bytes:
                 "thread": entry.thread,
                 "source": entry.source,
                 "about": entry.about,
+                "decision": entry.decision,
                 "commit": entry.commit.decode("utf-8", "surrogateescape"),
             }
             body = entry.content
@@ -167,8 +170,9 @@ def parse_entry(data: bytes, algorithm: str = "sha1") -> Entry:
             thread,
             source,
             fields.get("about", ""),
+            fields.get("decision", ""),
         )
-    except (ValueError, KeyError, NameRefused, StampRefused) as error:
+    except (ValueError, KeyError, RecursionError, NameRefused, StampRefused) as error:
         raise OutboxRefused(f"it is damaged ({error})", "restore it from history") from None
     tree = object_id("tree", tree_bytes(body, algorithm), algorithm)
     if object_id("commit", commit, algorithm) != entry.id or not commit.startswith(f"tree {tree}\n".encode()):

@@ -5,17 +5,23 @@ cn changes only the lines of the entry it adds or removes; prose and comments st
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING
 
 from cn.core.config import HubConfig, load_yaml
 from cn.core.errors import ConfigError
 from cn.core.names import HubPath, Name, NameRefused, Url, parse_name, parse_url
+from cn.core.text import one_line, yaml_string, yaml_word
+
+if TYPE_CHECKING:
+    import yaml  # heavy: imported where it is used
 
 PATH = HubPath("state/peers.md")
 MAILBOX, PICKUP = "mailbox", "pickup"
-_FENCE = re.compile(r"^```ya?ml[ \t]*\n(.*?)^```[ \t]*$", re.M | re.S)
+_FENCE = re.compile(r"^```ya?ml[ \t]*\r?\n(.*?)^```[ \t]*\r?$", re.M | re.S)
+_FENCE_START = re.compile(r"^ *(?:```|~~~)[ \t]*ya?ml\b", re.M | re.I)
 _KEYS = ("name", "hub", "kind", "peered", "key", "deliver", "community")
 _KEY_TYPES = ("ssh-ed25519", "ssh-rsa", "ecdsa-sha2-", "sk-ssh-ed25519", "sk-ecdsa-sha2-")
 
@@ -55,6 +61,11 @@ def _block(text: str) -> re.Match[str] | None:
     if len(blocks) > 1:
         line = text[: blocks[1].start()].count("\n") + 1
         raise ConfigError(f"{PATH}:{line}: a second YAML block", "keep one list of peers")
+    lost = None if blocks else _FENCE_START.search(text)
+    if lost:
+        line = text[: lost.start()].count("\n") + 1
+        hint = "start it with '```yaml' and end it with '```', each at the start of a line"
+        raise ConfigError(f"{PATH}:{line}: the YAML block cannot be read", hint)
     return blocks[0] if blocks else None
 
 
@@ -71,7 +82,7 @@ def parse_peers(text: str) -> tuple[Peer, ...]:
         raise ConfigError(
             f"{PATH}:{offset + 1}: the YAML block is no list", "start each peer with '- name: …'"
         )
-    starts = _item_lines(block[1], offset)
+    starts = [node.start_mark.line + 1 + offset for node in _items(block[1])]
     peers = tuple(_peer(item, line) for item, line in zip(data, starts, strict=True))
     seen: set[str] = set()
     for peer, line in zip(peers, starts, strict=True):
@@ -81,13 +92,23 @@ def parse_peers(text: str) -> tuple[Peer, ...]:
     return peers
 
 
-def _item_lines(block: str, offset: int) -> list[int]:
-    """The line numbers, from 1, on which the items of the list start."""
+def _items(block: str) -> list[yaml.Node]:
+    """The items of the list with their places in the block."""
     import yaml
 
     node = yaml.compose(block, yaml.SafeLoader)
-    assert isinstance(node, yaml.SequenceNode)
-    return [child.start_mark.line + 1 + offset for child in node.value]
+    return list(node.value) if isinstance(node, yaml.SequenceNode) else []
+
+
+def _last_line(node: yaml.Node) -> int:
+    """The line, from 0, of the last thing in a node; comments after it are not part of it."""
+    match node.value:
+        case [*children] if children:
+            parts = [part for child in children for part in (child if isinstance(child, tuple) else (child,))]
+            return max(_last_line(part) for part in parts)
+        case _:
+            end = node.end_mark
+            return int(end.line) - (end.column == 0 and end.line > node.start_mark.line)
 
 
 def _peer(item: object, line: int) -> Peer:
@@ -99,7 +120,13 @@ def _peer(item: object, line: int) -> Peer:
     unknown = set(item) - set(_KEYS)
     if unknown:
         raise bad(f"unknown key {min(unknown)!r}; known: {', '.join(_KEYS)}")
-    texts = {k: str(v) for k, v in item.items() if k != "community" and v is not None}
+    texts: dict[str, str] = {}
+    for key, value in item.items():
+        if key == "community" or value is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, (str, int, float, date)):
+            raise bad(f"{key} must be text; put it in quotes")
+        texts[key] = str(value)
     try:
         name = parse_name(texts.get("name", ""), "peer")
         hub = parse_url(texts.get("hub", ""))
@@ -126,13 +153,13 @@ def check_names(config: HubConfig, peers: tuple[Peer, ...]) -> None:
 
 
 def format_peer(peer: Peer) -> str:
-    """One item of the list; every value is a JSON string, which YAML reads as itself."""
+    """One item of the list, free text in quotes."""
     values = {
-        "name": peer.name,
-        "hub": json.dumps(str(peer.hub), ensure_ascii=False),
-        "kind": json.dumps(peer.kind, ensure_ascii=False),
-        "peered": json.dumps(peer.peered) if peer.peered else "",
-        "key": json.dumps(peer.key) if peer.key else "",
+        "name": yaml_word(peer.name),
+        "hub": yaml_string(peer.hub),
+        "kind": yaml_string(one_line(peer.kind)),
+        "peered": yaml_string(one_line(peer.peered)) if peer.peered else "",
+        "key": yaml_string(peer.key) if peer.key else "",
         "deliver": peer.deliver if peer.deliver != MAILBOX else "",
         "community": "yes" if peer.community else "",
     }
@@ -146,8 +173,23 @@ def add_peer(text: str, peer: Peer) -> str:
     if block is None:
         gap = "" if not text else "\n" if text.endswith("\n") else "\n\n"
         return f"{text}{gap}```yaml\n{format_peer(peer)}```\n"
-    body = block[1] if parse_peers(text) else re.sub(r"^\s*\[\s*\]\s*$\n?", "", block[1], flags=re.M)
-    return text[: block.start(1)] + body + format_peer(peer) + text[block.end(1) :]
+    peers = parse_peers(text)
+    body = block[1] if peers else re.sub(r"^[ \t]*\[\s*\][ \t\r]*$\n?", "", block[1], flags=re.M)
+    indent = " " * (_items(body)[0].start_mark.column - 2) if peers else ""
+    entry = "".join(indent + line for line in format_peer(peer).splitlines(keepends=True))
+    return _checked(text[: block.start(1)] + body + entry + text[block.end(1) :], (*peers, peer))
+
+
+def _checked(text: str, peers: tuple[Peer, ...]) -> str:
+    """The edited text, if it says what it should: people may write YAML in other ways."""
+    try:
+        if parse_peers(text) == peers:
+            return text
+    except ConfigError:
+        pass
+    raise ConfigError(
+        f"{PATH}: cn cannot edit this list", "write each peer as '- name: …', or edit it by hand"
+    )
 
 
 def remove_peer(text: str, name: Name) -> str:
@@ -156,8 +198,8 @@ def remove_peer(text: str, name: Name) -> str:
     peers = parse_peers(text)
     assert block is not None
     index = [p.name for p in peers].index(name)
-    starts = [n - 1 for n in _item_lines(block[1], 0)]
+    node = _items(block[1])[index]
     lines = block[1].splitlines(keepends=True)
-    first = starts[index]
-    last = starts[index + 1] if index + 1 < len(starts) else len(lines)
-    return text[: block.start(1)] + "".join(lines[:first] + lines[last:]) + text[block.end(1) :]
+    kept = lines[: node.start_mark.line] + lines[_last_line(node) + 1 :]
+    edited = text[: block.start(1)] + "".join(kept) + text[block.end(1) :]
+    return _checked(edited, peers[:index] + peers[index + 1 :])

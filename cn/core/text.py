@@ -61,6 +61,33 @@ def uncell(text: str) -> str:
     return re.sub(r"\\(.)", r"\1", text.strip())
 
 
+_YAML_WORDS = {"yes", "no", "on", "off", "true", "false", "null", "y", "n"}
+
+
+def yaml_word(name: str) -> str:
+    """A name as a YAML scalar: plain, unless YAML would read ``no`` or ``007`` as something else."""
+    plain = re.fullmatch(r"[a-z][a-z0-9_-]*", name) and name not in _YAML_WORDS
+    return name if plain else yaml_string(name)
+
+
+def yaml_string(text: str, *, ascii_only: bool = False) -> str:
+    """A text on one line as a double-quoted YAML scalar (YAML 1.1, 5.7 "Escape Sequences").
+
+    JSON strings are not enough: they write characters beyond U+FFFF as two surrogates.
+    """
+    return '"' + "".join(c if _is_plain(c, ascii_only) else _yaml_escape(c) for c in text) + '"'
+
+
+def _is_plain(char: str, ascii_only: bool) -> bool:
+    return char.isprintable() and char not in '"\\' and (char.isascii() or not ascii_only)
+
+
+def _yaml_escape(char: str) -> str:
+    if char in '"\\':
+        return "\\" + char
+    return f"\\u{ord(char):04x}" if char <= "\uffff" else f"\\U{ord(char):08x}"
+
+
 def decode(data: bytes) -> str:
     """UTF-8, each undecodable byte shown as ``<0xFF>``."""
     try:

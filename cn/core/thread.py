@@ -13,7 +13,7 @@ from datetime import datetime
 from cn.core.names import Branch, HubPath, Name, Oid, ThreadName
 from cn.core.stamp import format_stamp
 from cn.core.text import one_line, quote
-from cn.core.triage import Triage, TriageRefused, find_headings, format_triage, parse_triage
+from cn.core.triage import Triage, TriageRefused, closing, find_headings, format_triage, parse_triage
 
 INBOX = HubPath("threads/inbox")
 DONE = HubPath("threads/inbox/done")
@@ -52,10 +52,10 @@ def old_done_path(name: ThreadName) -> HubPath:
 def format_thread(header: Header, content: str) -> str:
     """A new thread; every line of ``content`` is quoted."""
     lines = [
-        f"# {header.peer}/{one_line(header.topic)}",
+        f"# {header.peer}/{_shown(header.topic)}",
         "",
         f"**From:** {header.peer}",
-        f"**Branch:** {one_line(header.branch)}",
+        f"**Branch:** {_shown(header.branch)}",
         f"**Received:** {format_stamp(header.received)}",
         f"**Head:** {header.head}",
         f"**Signature:** {header.signature}",
@@ -63,6 +63,11 @@ def format_thread(header: Header, content: str) -> str:
     if header.earlier:
         lines.append(f"**Earlier:** {one_line(header.earlier)}")
     return "\n".join([*lines, "", "---", "", quote(content)]) + "\n"
+
+
+def _shown(name: str) -> str:
+    """A name on an unquoted line; it must not open a comment that would hide all that follows."""
+    return one_line(name, 300).replace("<!--", "&lt;!--")
 
 
 def read_text(data: bytes) -> str:
@@ -83,10 +88,15 @@ def peer_block(committed: str) -> list[str]:
 
 
 def _block_end(lines: list[str], block: list[str]) -> int | None:
-    """Where the peer's block ends in the working copy; None if it was edited."""
+    """Where the peer's block ends in the working copy; None if it was edited.
+
+    White space at the end of a line does not count: editors take it away.
+    """
     size = len(block)
-    for start in range(len(lines) - size + 1):
-        if lines[start] == block[0] and lines[start : start + size] == block:
+    wanted = [line.rstrip() for line in block]
+    have = [line.rstrip() for line in lines]
+    for start in range(len(have) - size + 1):
+        if have[start] == wanted[0] and have[start : start + size] == wanted:
             return start + size
     return None
 
@@ -134,19 +144,24 @@ def _cut(text: str) -> tuple[str, str]:
 
 
 def _trimmed(text: str) -> str:
+    """Without the rule at its end; a code fence or comment left open is closed."""
+    end = closing(text)
+    text = f"{text.rstrip()}\n{end}" if end else text
     return _LAST_RULE.sub("", text.rstrip()).rstrip()
 
 
 def set_triage(text: str, triage: Triage) -> str:
     """The thread with this section; one that is not yet processed is replaced."""
-    before, _ = _cut(text)
+    before, after = _cut(text)
+    if after and not peer_block(before) and peer_block(after):
+        raise TriageRefused("## Triage stands before the peer's text", "move it to the end of the file")
     return f"{_trimmed(before)}\n\n---\n\n{format_triage(triage)}"
 
 
 def mark_triage(text: str, heading: str, line: str) -> str:
     """The thread with its Triage kept as history under ``## heading``, so it decides no more."""
     before, section = _cut(text)
-    kept = "\n".join(section.split("\n")[1:]).strip("\n")
+    kept = _trimmed("\n".join(section.split("\n")[1:]).strip("\n"))
     return f"{_trimmed(before)}\n\n---\n\n## {heading}\n\n{line}\n\n{kept}\n"
 
 
@@ -166,4 +181,5 @@ def refresh(text: str, fresh: str, reason: str) -> str:
 
 def append_section(text: str, heading: str, lines: list[str]) -> str:
     """The thread with one more section of cn's at its end."""
-    return "\n".join([text.rstrip(), "", f"## {heading}", "", *lines]) + "\n"
+    end = closing(text)
+    return "\n".join([text.rstrip(), *([end] if end else []), "", f"## {heading}", "", *lines]) + "\n"

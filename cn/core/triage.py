@@ -144,27 +144,40 @@ def format_triage(triage: Triage) -> str:
         "decision": format_decision(triage.decision),
         "actor": triage.actor,
         "timestamp": format_stamp(triage.at),
-        "until": triage.until,
-        "approval": triage.approval,
+        "until": one_line(triage.until),
+        "approval": one_line(triage.approval),
     }
     lines = ["## Triage", "", *(f"{key}: {value}" for key, value in fields.items() if value)]
     body = triage.body.strip("\n")
+    if _FIELD.fullmatch(body.lstrip().partition("\n")[0]):
+        body = f"{_BODY}\n\n{body}"  # else its first line would be read as a field
     return "\n".join([*lines, "", body] if body else lines) + "\n"
 
 
 _HEADING = re.compile(r" {0,3}##[ \t]+Triage[ \t]*#*[ \t]*")
 _FIELD = re.compile(r"[ \t]*(decision|actor|timestamp|until|approval)[ \t]*:[ \t]*(.*?)[ \t]*", re.I)
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*\Z)|~{3,})")
+"""A code fence; what follows backticks holds none (CommonMark 0.31, "Fenced code blocks")."""
+_BODY = "<!-- body -->"
 
 
 def find_headings(lines: list[str]) -> list[int]:
     """Indices of unquoted ``## Triage`` lines outside code fences and HTML comments."""
+    return _scan(lines)[0]
+
+
+def closing(text: str) -> str:
+    """The line that ends a code fence or comment still open at the end of a text, or nothing."""
+    return _scan(text.split("\n"))[1]
+
+
+def _scan(lines: list[str]) -> tuple[list[int], str]:
     found: list[int] = []
     fence = ""
     comment = False
     for index, line in enumerate(lines):
         if comment:
-            comment = "-->" not in line
+            comment = _opens_comment(line.partition("-->")[2]) if "-->" in line else True
             continue
         mark = _FENCE.match(line)
         if fence:
@@ -177,9 +190,13 @@ def find_headings(lines: list[str]) -> list[int]:
         elif _HEADING.fullmatch(line):
             found.append(index)
         elif not line.startswith(">"):
-            opened = line.rfind("<!--")
-            comment = opened >= 0 and "-->" not in line[opened:]
-    return found
+            comment = _opens_comment(line)
+    return found, "-->" if comment else fence
+
+
+def _opens_comment(line: str) -> bool:
+    opened = line.rfind("<!--")
+    return opened >= 0 and "-->" not in line[opened:]
 
 
 def parse_triage(lines: list[str], heading: int, peer_lines: list[str]) -> Triage:
@@ -189,7 +206,7 @@ def parse_triage(lines: list[str], heading: int, peer_lines: list[str]) -> Triag
     deciding fields all stand there verbatim is the peer's, not an actor's.
     """
     fields: dict[str, str] = {}
-    raw: list[str] = []
+    raw: dict[str, str] = {}
     index = heading + 1
     while index < len(lines):
         line = lines[index]
@@ -199,7 +216,7 @@ def parse_triage(lines: list[str], heading: int, peer_lines: list[str]) -> Triag
             if key in fields:
                 raise TriageRefused(f"the Triage section gives {key} twice", "keep one")
             fields[key] = field[2]
-            raw.append(line.strip())
+            raw[key] = line.strip()
         elif line.strip():
             break
         index += 1
@@ -210,7 +227,7 @@ def parse_triage(lines: list[str], heading: int, peer_lines: list[str]) -> Triag
             "give decision, actor and timestamp, a line each",
         )
     theirs = {line.strip() for line in peer_lines}
-    if all(line in theirs for line in raw):
+    if all(raw[key] in theirs for key in ("decision", "actor", "timestamp")):
         raise TriageRefused(
             "the Triage section stands word for word in what the peer wrote", "decide in your own words"
         )
@@ -220,5 +237,6 @@ def parse_triage(lines: list[str], heading: int, peer_lines: list[str]) -> Triag
     except (NameRefused, StampRefused) as refused:
         raise TriageRefused(refused.text, refused.hint) from None
     body = "\n".join(lines[index:]).strip("\n")
+    body = body.removeprefix(_BODY).strip("\n")
     decision = parse_decision(fields["decision"])
     return Triage(decision, actor, at, body, fields.get("until", ""), fields.get("approval", ""))

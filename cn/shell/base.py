@@ -12,10 +12,10 @@ from cn.shell.entries import read_tree
 from cn.shell.git import Git
 from cn.shell.hub import Hub
 from cn.shell.integrate import integrate, later, lost_ledger, restore_ledger
-from cn.shell.journal import read_journal, read_pushes, restore_path
+from cn.shell.journal import read_journal, restore_path
 from cn.shell.objects import update_refs
 from cn.shell.origin import ORIGIN_REF, fetch_main, origin_main
-from cn.shell.trust import TRUSTED_REF, accept, untrusted
+from cn.shell.trust import TRUSTED_REF, accept, built_by_cn, untrusted
 
 _OPEN = {
     "rebase-merge": "a rebase",
@@ -71,9 +71,7 @@ def observe_base(hub: Hub, *, dry_run: bool = False, check_trust: bool = True) -
 
 
 def _check_trust(hub: Hub, known: Oid, commit: Oid, given: set[Oid]) -> None:
-    # Ours are the merge just built, and what a killed run of this clone pushed.
-    built = frozenset({commit} - given) | {note.new for note in read_pushes(hub)}
-    foreign = untrusted(hub, commit, trusted=known, built=built)
+    foreign = untrusted(hub, commit, trusted=known, built=built_by_cn(hub, commit, given))
     if foreign:
         names = ", ".join(visible(c.path) for c in foreign[:10])
         commits = sorted({c[:12] for change in foreign for c in change.commits})

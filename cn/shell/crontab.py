@@ -1,7 +1,7 @@
 """The user's crontab: cn's own marked lines in it, every other byte left as it is.
 
-python-crontab makes the lines (schedule checked, ``%`` escaped for cron). It is not given
-the whole table: it rewrites what it parses, and comments out what it does not understand.
+python-crontab checks and writes the schedules. It is not given the whole table: it rewrites
+what it parses, and comments out what it does not understand.
 Each line of cn ends in ``# cn: JOB HUB``, so several hubs live in one table.
 """
 
@@ -23,7 +23,7 @@ from cn.core.text import one_line
 
 _SECONDS = 30.0
 _PLAIN = re.compile(r"[A-Za-z0-9_@+=:,./-]+")
-_MARK = re.compile(rb"[ \t]# cn: (sync|process) (\S.*?)[ \t]*\r?\n?\Z")
+_NAMES = ("sync", "process")
 _NO_TABLE = ("no crontab for", "can't open")
 LONGEST = 990
 """Vixie cron takes commands of up to 1000 bytes (``MAX_COMMAND`` in its cron.h)."""
@@ -51,32 +51,30 @@ def quote(text: str) -> str:
 
 def format_job(job: Job, hub: Path) -> str:
     """The line, without its end. Raises :class:`Refused` when cron could not hold it."""
-    from crontab import CronItem  # type: ignore[import-untyped]
+    from crontab import CronSlices
 
     if any(ord(c) < 32 or ord(c) == 127 for c in f"{job.command}{hub}"):
         raise Refused(
             f"{one_line(str(hub))} has a control character in its name, which a crontab cannot hold",
             "rename the folder, or use the systemd units in cron/",
         )
-    item = CronItem(command=job.command)
-    item.setall(job.schedule)
-    line = f"{item.render()} # cn: {job.name} {_marked(hub)}"
+    when = CronSlices(job.schedule).clean_render()
+    command = job.command.replace("%", "\\%")
+    line = f"{when} {command}{_mark(job.name, hub)}"
     if len(line.encode("utf-8", "surrogateescape")) > LONGEST:
         raise Refused("the line would be longer than cron takes", "use shorter paths")
     return line
 
 
-def _marked(hub: Path) -> str:
+def _mark(name: str, hub: Path) -> str:
     # cron looks at "%" in comments as well.
-    return quote(str(hub)).replace("%", "\\%")
+    return f" # cn: {name} " + quote(str(hub)).replace("%", "\\%")
 
 
 def owner(line: bytes, hub: Path) -> str:
     """Which job of ``hub`` this line of a table is, enabled or commented out; empty for other lines."""
-    found = _MARK.search(line)
-    if found is None or found[2] != os.fsencode(_marked(hub)):
-        return ""
-    return found[1].decode()
+    text = line.rstrip(b" \t\r\n")
+    return next((name for name in _NAMES if text.endswith(os.fsencode(_mark(name, hub)))), "")
 
 
 def split(table: bytes) -> list[bytes]:

@@ -8,6 +8,7 @@ on any file system. Heads whose pin goes stay reachable through ``refs/cn/keep/<
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
 from collections.abc import Iterable, Mapping
 
@@ -19,6 +20,7 @@ from cn.shell.objects import empty_tree, list_refs, resolve
 
 PREFIX = "refs/cn/pins/"
 _PLAIN = set("abcdefghijklmnopqrstuvwxyz0123456789-_")
+_COMPONENT = re.compile(r"(?:[a-z0-9_-]|%[0-9a-f]{2})+|\+[0-9a-f]{64}")
 _LONGEST = 180
 Key = tuple[Name, str, str]
 """(peer, side, encoded topic)"""
@@ -49,10 +51,18 @@ def read_pins(git: Git) -> dict[Key, Oid]:
     """All pins."""
     found: dict[Key, Oid] = {}
     for ref, oid in list_refs(git, PREFIX).items():
-        peer, side, component = ref.removeprefix(PREFIX).split("/", 2)
-        if side in (IN, OUT):
-            found[(Name(peer), side, component)] = oid
+        key = parse_pin(ref)
+        if key is not None:
+            found[key] = oid
     return found
+
+
+def parse_pin(ref: str) -> Key | None:
+    """Whose pin it is; None for a ref that cn did not write."""
+    parts = ref.removeprefix(PREFIX).split("/")
+    if len(parts) != 3 or parts[1] not in (IN, OUT) or not _COMPONENT.fullmatch(parts[2]):
+        return None
+    return Name(parts[0]), parts[1], parts[2]
 
 
 def keep(hub: Hub, heads: Iterable[Oid], author: tuple[str, str]) -> tuple[str, Oid] | None:

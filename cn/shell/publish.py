@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import signal
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from cn.core.errors import Refused
@@ -19,13 +20,11 @@ from cn.core.names import Oid
 from cn.core.text import visible
 from cn.shell.checkout import aside_name, check_out, kept_sentence
 from cn.shell.entries import Change, Entry, index_holds, main_decides, read_index
-from cn.shell.files import write_file
+from cn.shell.files import place, write_file
 from cn.shell.git import GitError
 from cn.shell.hub import Hub
 from cn.shell.journal import (
     Journal,
-    LocalAppend,
-    RefUpdate,
     drop,
     journal_path,
     push_path,
@@ -33,11 +32,11 @@ from cn.shell.journal import (
     with_sizes,
     write_journal,
 )
-from cn.shell.objects import read_object, update_refs
+from cn.shell.objects import read_object
+from cn.shell.settle import append_once, joined_appends, write_refs
 
 LOCK_WAIT = 10.0
 _POLL = 0.05
-_STALE_LOOKS = 30
 _NO_MODE = "0"
 
 
@@ -60,41 +59,70 @@ def publish(hub: Hub, journal: Journal) -> list[str]:
 
     Raises :class:`MainMoved` when main is elsewhere, :class:`Refused` when the index stays locked.
     """
-    journal = with_sizes(journal)
-    write_journal(journal_path(hub), journal)
-    if journal.old == journal.new:
-        return _finish(hub, journal)
-    reports: list[str] = []
-    try:
-        take_index(hub, journal)
-    except Refused:
-        drop(journal_path(hub))
-        raise
-    try:
-        journal = fill_index(
-            hub, journal, lambda copy: edit_index(hub, journal, journal.changes, copy, reports)
-        )
-        move_main(hub, journal)
-    except (MainMoved, GitError, Refused):
-        lock_path(hub).unlink()
-        drop(journal_path(hub))
-        raise
-    os.rename(lock_path(hub), index_path(hub))
-    reports += check_out(hub, journal, journal.changes)
-    refresh_index(hub, journal)
-    return reports + _finish(hub, journal)
+    wait_for_index(hub)
+    with _undisturbed():
+        journal = with_sizes(journal)
+        write_journal(journal_path(hub), journal)
+        if journal.old == journal.new:
+            return _finish(hub, journal)
+        reports: list[str] = []
+        try:
+            _swap_index(hub, journal, journal.changes, reports)
+        except (MainMoved, GitError, Refused):
+            drop(journal_path(hub))
+            raise
+        except OSError as why:
+            drop(journal_path(hub))
+            raise Refused(
+                f"cannot write the index of {hub.root}: {why.strerror}", "is the disk full or read-only?"
+            ) from why
+        return reports + _bring(hub, journal, journal.changes)
 
 
 def resume(hub: Hub, journal: Journal, changes: Sequence[Change]) -> list[str]:
     """Do 8 to 10 again after a crash, for the ``changes`` that main still holds."""
+    if journal.old == journal.new:
+        return _finish(hub, journal)
     reports: list[str] = []
-    if journal.old != journal.new:
-        take_index(hub, journal)
-        journal = fill_index(hub, journal, lambda copy: edit_index(hub, journal, changes, copy, reports))
-        os.rename(lock_path(hub), index_path(hub))
-        reports += check_out(hub, journal, changes)
+    with _undisturbed():
+        _swap_index(hub, journal, changes, reports, move=False)
+        return reports + _bring(hub, journal, changes)
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM wait for the end: a lock of the index left behind would block the user."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _swap_index(
+    hub: Hub, journal: Journal, changes: Sequence[Change], reports: list[str], *, move: bool = True
+) -> None:
+    """Steps 5 to 8. Whatever fails before the commit point gives the index free again."""
+    take_index(hub, journal)
+    try:
+        fill_index(hub, journal, lambda copy: edit_index(hub, journal, changes, copy, reports))
+        if move:
+            move_main(hub, journal)
+    except (MainMoved, GitError, Refused, OSError):
+        lock_path(hub).unlink()
+        raise
+    os.rename(lock_path(hub), index_path(hub))
+
+
+def _bring(hub: Hub, journal: Journal, changes: Sequence[Change]) -> list[str]:
+    """Steps 9 and 10."""
+    try:
+        reports = check_out(hub, journal, changes)
         refresh_index(hub, journal)
-    return reports + _finish(hub, journal)
+        return reports + _finish(hub, journal)
+    except OSError as why:
+        text = f"main has the result, but it could not be brought to {hub.root}: {why.strerror}"
+        raise Refused(text, "the next run finishes it") from why
 
 
 def wait_for_index(hub: Hub, seconds: float = LOCK_WAIT) -> None:
@@ -111,13 +139,15 @@ def wait_for_index(hub: Hub, seconds: float = LOCK_WAIT) -> None:
 
 def take_index(hub: Hub, journal: Journal, seconds: float = LOCK_WAIT) -> None:
     """Step 5: create ``index.lock`` with our token in it."""
+    # Linked, not created and then written: whenever a kill comes, the lock says whose it is.
+    ours = hub.state / "txn" / "lock"
+    write_file(ours, journal.token_bytes)
     deadline = time.monotonic() + seconds
     while True:
         wait_for_index(hub, max(0.0, deadline - time.monotonic()))
         with suppress(FileExistsError):
-            fd = os.open(lock_path(hub), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
-            with os.fdopen(fd, "wb") as file:
-                file.write(journal.token_bytes)
+            place(ours, lock_path(hub))
+            ours.unlink()
             return
 
 
@@ -213,13 +243,17 @@ def refresh_index(hub: Hub, journal: Journal) -> None:
         take_index(hub, journal, 0.0)
     except Refused:
         return
-    fill_index(hub, journal, refresh)
+    try:
+        fill_index(hub, journal, refresh)
+    except (GitError, Refused, OSError):
+        lock_path(hub).unlink()
+        raise
     os.rename(lock_path(hub), index_path(hub))
 
 
 def _finish(hub: Hub, journal: Journal) -> list[str]:
     reports = write_refs(hub, journal.refs)
-    for append, size in _joined(journal):
+    for append, size in joined_appends(journal):
         append_once(append, size)
     # The notes go before the journal: as long as it is there, doing all this again is harmless.
     for covered in journal.covers:
@@ -227,82 +261,3 @@ def _finish(hub: Hub, journal: Journal) -> list[str]:
     drop(journal_path(hub))
     shutil.rmtree(hub.state / "txn", ignore_errors=True)
     return reports
-
-
-def write_refs(hub: Hub, refs: Sequence[RefUpdate]) -> list[str]:
-    """Set and delete cn's refs. All at once, or one by one if that fails; a failure is told."""
-    deletions = [(r.ref, r.new) for r in refs if r.new is None]
-    updates = [(r.ref, r.new) for r in refs if r.new is not None]
-    reports = []
-    # Deletions first, on their own: a deleted ref may give its name to a folder of refs.
-    for batch in (deletions, updates):
-        try:
-            update_refs(hub.git, batch)
-        except GitError:
-            reports += [text for ref, new in batch if (text := _write_ref(hub, ref, new))]
-    return reports
-
-
-def _write_ref(hub: Hub, ref: str, new: Oid | None, tries: int = 2) -> str:
-    try:
-        update_refs(hub.git, [(ref, new)])
-    except GitError as failed:
-        # Only cn writes here, under its lock: one that stays was left by a killed git of ours.
-        if tries > 1 and remove_stale(hub.git_dir / f"{ref}.lock", new or ""):
-            return _write_ref(hub, ref, new, tries - 1)
-        return f"{visible(ref)} cannot be written: {failed.done.reason}"
-    return ""
-
-
-def remove_stale(lock: Path, value: str) -> bool:
-    """Remove a ref's lock that holds ``value``, or nothing and does not go away by itself."""
-    for _ in range(_STALE_LOOKS):
-        try:
-            text = lock.read_text("ascii", "replace").strip()
-        except OSError:
-            return False
-        if text:
-            break
-        time.sleep(_POLL)
-    if text not in ("", value):
-        return False
-    with suppress(FileNotFoundError):
-        lock.unlink()
-    return True
-
-
-def _joined(journal: Journal) -> list[tuple[LocalAppend, int]]:
-    """One append per file: several to the same one share its length before."""
-    texts: dict[Path, str] = {}
-    sizes: dict[Path, int] = {}
-    for append, size in zip(journal.appends, journal.sizes or [0] * len(journal.appends), strict=True):
-        texts[append.path] = texts.get(append.path, "") + append.text
-        sizes.setdefault(append.path, size)
-    return [(LocalAppend(path, text), sizes[path]) for path, text in texts.items()]
-
-
-def append_once(append: LocalAppend, size: int) -> None:
-    """Append the text unless a killed run has done so, wholly or in part.
-
-    ``size`` is the file's length when the journal was written: what stands behind that
-    was written since.
-    """
-    data = append.text.encode("utf-8", "surrogateescape")
-    append.path.parent.mkdir(parents=True, exist_ok=True)
-    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-    try:
-        with os.fdopen(os.open(append.path, flags, 0o666), "r+b", buffering=0) as file:
-            length = os.fstat(file.fileno()).st_size
-            file.seek(size if size <= length else 0)
-            since = file.read()
-            if data in since:
-                return
-            rest = data[len(since) :] if data.startswith(since) else data
-            _write_all(file.fileno(), rest)
-    except OSError as why:
-        raise Refused(f"cannot append to {append.path}: {why.strerror}", "the next run tries again") from why
-
-
-def _write_all(fd: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(fd, data) :]

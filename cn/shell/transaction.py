@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import secrets
-import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 
 from cn.core.errors import Refused
 from cn.core.names import HubPath, Oid
 from cn.core.text import one_line, visible
-from cn.shell.base import Base, is_ancestor, observe_base, work_place
+from cn.shell.base import Base, is_ancestor, observe_base
 from cn.shell.build import FileChange, build_commit
-from cn.shell.checkout import sweep_asides
 from cn.shell.entries import (
     Change,
-    Entry,
     ignores_mode,
     index_holds,
     never_blocks,
@@ -28,31 +23,20 @@ from cn.shell.entries import (
     read_index,
     read_tree,
 )
-from cn.shell.files import sweep_temporary
 from cn.shell.hub import Hub
 from cn.shell.journal import (
     Journal,
     LocalAppend,
     RefUpdate,
     drop,
-    journal_path,
     push_path,
-    read_journal,
     read_pushes,
     restore_path,
     write_journal,
 )
 from cn.shell.origin import ORIGIN_REF, origin_main, push_main
-from cn.shell.publish import (
-    MainMoved,
-    file_hash,
-    index_path,
-    lock_path,
-    publish,
-    remove_stale,
-    resume,
-    wait_for_index,
-)
+from cn.shell.publish import MainMoved, publish, wait_for_index
+from cn.shell.recover import recover
 from cn.shell.trust import TRUSTED_REF
 
 __all__ = ["Committed", "Draft", "LocalAppend", "RefUpdate", "commit", "local_changes", "recover"]
@@ -99,6 +83,8 @@ def commit(hub: Hub, plan: Callable[[Base], Draft | None], *, base: Base | None 
         journal = _prepare(hub, base, plan(base))
         moves = journal.new != base.local or (hub.origin and journal.new != base.origin)
         if not moves and not journal.refs and not journal.appends:
+            for done in (*(push_path(hub, oid) for oid in journal.covers), restore_path(hub)):
+                drop(done)
             return Committed(base, journal.new, False, tuple(reports))
         _refuse_local_changes(hub, journal)
         try:
@@ -123,15 +109,11 @@ def _prepare(hub: Hub, base: Base, draft: Draft | None) -> Journal:
     refs: list[RefUpdate] = []
     appends: list[LocalAppend] = []
     covers: list[Oid] = []
-    for note in read_pushes(hub):
-        if is_ancestor(hub.git, note.new, base.commit):
-            inputs.update(note.inputs or {})
-            refs += note.refs
-            appends += note.appends
-            covers.append(note.new)
-        elif note.expected != base.origin:
-            # Origin went another way: that push can never arrive any more.
-            drop(push_path(hub, note.new))
+    for note in _arrived(hub, base):
+        covers.append(note.new)
+        inputs.update(note.inputs or {})
+        refs += note.refs
+        appends += note.appends
     if draft is not None:
         new = build_commit(
             hub,
@@ -159,6 +141,24 @@ def _prepare(hub: Hub, base: Base, draft: Draft | None) -> Journal:
         # The note of our own push too: what it carries is carried out with this journal.
         covers=(*covers, new),
     )
+
+
+def _arrived(hub: Hub, base: Base) -> list[Journal]:
+    """The notes of pushes of killed runs that origin has taken; others that never can are dropped.
+
+    One that was itself carrying out others has all that is theirs.
+    """
+    arrived = []
+    for note in read_pushes(hub):
+        if is_ancestor(hub.git, note.new, base.commit):
+            arrived.append(note)
+        elif note.expected != base.origin:
+            # Origin went another way: that push can never arrive any more.
+            drop(push_path(hub, note.new))
+    carried = {oid for note in arrived for oid in note.covers if oid != note.new}
+    return [
+        replace(note, inputs={}, refs=(), appends=()) if note.new in carried else note for note in arrived
+    ]
 
 
 def _with_own_refs(hub: Hub, journal: Journal) -> Journal:
@@ -191,80 +191,6 @@ def _push(hub: Hub, base: Base, journal: Journal) -> bool:
                 "nothing was committed; may you push to origin's main, and is origin a bare repository?",
             )
     raise Refused("origin's main is locked by somebody else's push", "run again later")
-
-
-def recover(hub: Hub) -> tuple[str, ...]:
-    """Finish or take back what a killed run left; sentences about it (DESIGN 5, ``recover``)."""
-    shutil.rmtree(hub.state / "txn", ignore_errors=True)
-    for folder in (hub.state, hub.state / "push", hub.root / "state"):
-        sweep_temporary(folder)
-    journal = read_journal(journal_path(hub))
-    if journal is None:
-        return tuple(sweep_asides(hub))
-    main = work_place(hub)[hub.main_ref]
-    _unlock_refs(hub, journal)
-    if not is_ancestor(hub.git, journal.new, main):
-        if _lock_is_ours(hub, journal):
-            lock_path(hub).unlink()
-        drop(journal_path(hub))
-        return ("a run that was interrupted before its commit was taken back", *sweep_asides(hub))
-    reports = ["a run that was interrupted after its commit was finished"]
-    whole = file_hash(lock_path(hub)) == journal.index_hash != ""
-    if whole:
-        os.rename(lock_path(hub), index_path(hub))
-    elif _lock_is_ours(hub, journal):
-        lock_path(hub).unlink()
-    now = read_tree(hub.git, main, [c.path for c in journal.changes]) if main != journal.new else None
-    if now is not None and not whole:
-        reports += _note_reverted(hub, journal, now)
-    live = [c for c in journal.changes if now is None or now.get(c.path) == c.new]
-    reports += resume(hub, journal, live)
-    return (*reports, *sweep_asides(hub, journal.token))
-
-
-def _lock_is_ours(hub: Hub, journal: Journal) -> bool:
-    try:
-        data = lock_path(hub).read_bytes()
-    except OSError:
-        return False
-    # An empty lock with our journal: killed between creating it and writing the token? No way
-    # to tell it from git's own, so it stays and is reported.
-    return data == journal.token_bytes or (
-        journal.index_hash != "" and file_hash(lock_path(hub)) == journal.index_hash
-    )
-
-
-def _unlock_refs(hub: Hub, journal: Journal) -> None:
-    """Remove what a killed update-ref of ours left: its bytes, or our index.lock, say so.
-
-    It locks HEAD, for the reflog, with an empty file. While index.lock is ours no commit,
-    checkout or merge of the user can be at work that would hold these locks for long.
-    """
-    main, head = hub.git_dir / f"{hub.main_ref}.lock", hub.work_git_dir / "HEAD.lock"
-    if _lock_is_ours(hub, journal):
-        remove_stale(main, journal.new)
-        remove_stale(head, "")
-    else:
-        with suppress(OSError):
-            if main.read_text("ascii", "replace").strip() == journal.new:
-                main.unlink()
-
-
-def _note_reverted(hub: Hub, journal: Journal, now: Mapping[str, Entry]) -> list[str]:
-    """Somebody removed our lock and committed the stale index: remember what to restore."""
-    reverted = [c for c in journal.changes if now.get(c.path) == c.old]
-    owned = tuple(c for c in reverted if never_blocks(c.path))
-    if owned:
-        write_journal(restore_path(hub), replace(journal, changes=owned, refs=(), appends=(), sizes=()))
-    merged = [visible(c.path) for c in reverted if not never_blocks(c.path)]
-    reports = []
-    if owned:
-        reports.append("a commit made over a stale index took away what cn had written; it is restored")
-    if merged:
-        reports.append(
-            f"a commit made over a stale index took back what was merged: {', '.join(merged[:20])}"
-        )
-    return reports
 
 
 def local_changes(hub: Hub, base: Oid, paths: Iterable[str]) -> list[str]:

@@ -15,6 +15,7 @@ from cn.core.names import Oid, is_protected
 from cn.shell.entries import Change, read_changes
 from cn.shell.git import Git
 from cn.shell.hub import Hub
+from cn.shell.journal import read_pushes
 from cn.shell.objects import resolve, update_refs
 from cn.shell.signing import read_signatures
 
@@ -76,6 +77,16 @@ def untrusted(
         if bad or not commits:
             found.append(_trust_change(change, bad))
     return found
+
+
+def built_by_cn(hub: Hub, commit: Oid, given: Iterable[Oid]) -> frozenset[Oid]:
+    """The commits of ``commit`` that runs of this clone made on the mains ``given``.
+
+    The merges just built, and what a killed run pushed and origin has taken.
+    """
+    known = (f"^{oid}" for oid in sorted(set(given)))
+    lines = hub.git.run("rev-list", "--end-of-options", commit, *known).lines
+    return frozenset(Oid(line) for line in lines) | {note.new for note in read_pushes(hub)}
 
 
 def _trust_change(change: Change, commits: tuple[Oid, ...]) -> TrustChange:

@@ -34,9 +34,10 @@ def run_wake(hub: Hub, command: str, threads: Sequence[str]) -> str:
     """
     env = {**os.environ, "CN_HUB": str(hub.root), "CN_THREADS": " ".join(threads)}
     text = "\n".join(["you have inbox", *threads, ""])
-    child = subprocess.Popen(
+    # The user's own command, from this clone's git config, which no push can carry.
+    child = subprocess.Popen(  # noqa: S602
         command,
-        shell=True,  # noqa: S602  the user's own command, from this clone's git config
+        shell=True,
         cwd=hub.root,
         env=env,
         stdin=subprocess.PIPE,

@@ -200,11 +200,17 @@ class World:
     template: Path
     nodes: dict[str, Node] = field(default_factory=dict)
 
-    def hub(self, name: str, *, origin: bool = True, config: str = "", url: str = "") -> Node:
-        """A new hub as ``cn init`` makes it, with a bare origin unless told otherwise."""
+    def hub(
+        self, name: str, *, origin: bool = True, config: str = "", url: str = "", home: Path | None = None
+    ) -> Node:
+        """A new hub as ``cn init`` makes it, with a bare origin unless told otherwise.
+
+        ``home`` is an origin that is there already, reached at ``url``.
+        """
         root = self.folder / f"cn-{name}"
         shutil.copytree(self.template / name, root, symlinks=True)
-        home = bare(self.folder / "host" / f"{name}.git") if origin else root
+        if home is None:
+            home = bare(self.folder / "host" / f"{name}.git") if origin else root
         if origin:
             git(root, "remote", "add", "origin", url or str(home))
             git(root, "push", "--quiet", "origin", "main")

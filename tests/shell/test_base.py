@@ -10,7 +10,9 @@ from hubs import bare, clone, commit, force_push, git, paths, push, read, tip, t
 from cn.core.errors import Refused
 from cn.core.names import Oid
 from cn.shell.base import Base, observe_base
+from cn.shell.entries import Change, Entry
 from cn.shell.hub import Hub, open_hub
+from cn.shell.journal import Journal, restore_path, write_journal
 from cn.shell.trust import accept
 
 INBOX = "threads/inbox/20260101-pi-x.md"
@@ -352,3 +354,15 @@ class TestTrust:
         base = place.observe()
         assert place.text(base.commit, "state/peers.md") == "mine\n"
         assert tip(place.root, "refs/cn/trusted") == base.commit
+
+    def test_our_own_change_goes_through_when_several_commits_are_built(self, place: Place) -> None:
+        place.observe()
+        place.theirs({"new": "1\n", LOG: "| theirs |\n"})
+        old = Oid(place.ours({"state/peers.md": "mine\n"}))
+        hub = place.hub
+        blob = Oid(git(place.root, "rev-parse", f"main:{LOG}"))
+        back = Change("logs/inbox/lost.md", None, Entry("100644", blob))
+        write_journal(restore_path(hub), Journal("t", old, old, "m", changes=(back,), inputs={}))
+        base = place.observe()
+        assert place.text(base.commit, "state/peers.md") == "mine\n"
+        assert place.text(base.commit, "logs/inbox/lost.md") == "| a |\n"

@@ -189,8 +189,8 @@ def test_an_author_in_the_environment_does_not_sign_for_us(
         monkeypatch.setenv(f"GIT_{who}_EMAIL", "eve@example.org")
         monkeypatch.setenv(f"GIT_{who}_DATE", "2001-01-01T00:00Z")
     oid = Git(repo).run("commit-tree", "-m", "x", "HEAD^{tree}").text
-    shown = git(repo, "show", "-s", "--format=%an %ce %ad", "--date=short", oid)
-    assert shown.startswith("sigma sigma@example.org 20")
+    shown = git(repo, "show", "-s", "--format=%an %ae %cn %ce %ad %cd", "--date=short", oid)
+    assert shown.startswith("sigma sigma@example.org sigma sigma@example.org 20")
     assert "2001" not in shown
 
 

@@ -12,13 +12,14 @@ import os
 import pty
 import re
 import select
+import shutil
 import signal
 import struct
 import subprocess
 import sys
 import termios
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -241,6 +242,7 @@ def test_submodules_are_not_fetched(mine: Path, trap: Trap, tmp_path: Path) -> N
 
 def test_a_user_configuration_does_not_change_what_we_read(mine: Path) -> None:
     commit(mine, {"ünï.md": "text\n"}, "Grüße")
+    git(mine, "branch", "side")
     commands = (
         ("log", "-2", "--format=%H %s"),
         ("diff", "HEAD~", "HEAD"),
@@ -266,6 +268,55 @@ def test_a_user_configuration_does_not_change_what_we_read(mine: Path) -> None:
     differing = [c[0] for c, old in zip(commands, plain, strict=True) if try_git(mine, *c).stdout != old]
     assert set(differing) >= {"log", "diff", "branch"}
     assert [Git(mine).run(*c).out for c in commands] == calm
+    assert "ünï.md" in Git(mine).run("ls-tree", "--name-only", "HEAD").lines
+
+
+def test_a_push_sends_what_it_was_told(mine: Path, peer: Path) -> None:
+    git(mine, "tag", "-a", "-m", "x", "v1")
+    git(mine, "config", "--global", "push.followTags", "true")
+    git(mine, "push", "-q", str(peer), "main:refs/heads/plain")
+    assert "refs/tags/v1" in refs(peer)
+    git(mine, "push", "-q", str(peer), ":refs/tags/v1", ":refs/heads/plain")
+    assert push_to(mine, str(peer))
+    assert list(refs(peer)) == ["refs/heads/sigma/topic"]
+    git(mine, "config", "--global", "push.gpgSign", "true")
+    assert try_git(mine, "push", str(peer), "main:refs/heads/plain").returncode != 0
+    assert push_to(mine, str(peer), "main:refs/heads/sigma/more")
+
+
+def test_submodules_are_not_pushed(mine: Path, peer: Path, trap: Trap, tmp_path: Path) -> None:
+    part = work(tmp_path / "part", "pi")
+    commit(part, {"p": "1"})
+    git(mine, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(part), "part")
+    commit(mine / "part", {"p": "2"}, author="Sigma <sigma@example.org>")
+    git(mine, "add", "part")
+    git(mine, "commit", "-q", "-m", "a part that only we have")
+    git(mine / "part", "config", "remote.origin.receivepack", str(trap.program))
+    git(mine, "config", "--global", "push.recurseSubmodules", "on-demand")
+    try_git(mine, "push", str(peer), "main:refs/heads/plain")
+    assert trap.sprung()
+    assert push_to(mine, str(peer))
+    assert not trap.sprung()
+
+
+def test_a_fetch_changes_only_the_refs_it_was_told(mine: Path, peer: Path) -> None:
+    git(mine, "push", "-q", str(peer), "main:refs/heads/a")
+    for key in ("fetch.prune", "fetch.pruneTags", "fetch.writeCommitGraph"):
+        git(mine, "config", "--global", key, "true")
+    graph = mine / ".git" / "objects" / "info" / "commit-graphs"
+    kept = ["refs/cn/in/gone", "refs/tags/ours"]
+
+    def fetched(run: Callable[..., object], *more: str) -> list[str]:
+        for ref in kept:
+            git(mine, "update-ref", ref, "main")
+        run(mine, "fetch", *more, "--", str(peer), "+refs/heads/*:refs/cn/in/*")
+        return [ref for ref in kept if ref in refs(mine)]
+
+    assert fetched(git) == ["refs/tags/ours"]
+    assert graph.exists()
+    shutil.rmtree(graph)
+    assert fetched(attempt) == kept
+    assert not graph.exists()
 
 
 # A peer that we reach through the file system: its own git runs as us.
@@ -752,7 +803,7 @@ def test_messages_are_not_translated(mine: Path, tmp_path: Path, monkeypatch: py
         ("GIT_WORK_TREE", ["rev-parse", "--show-toplevel"]),
         ("GIT_OBJECT_DIRECTORY", ["cat-file", "-t", "HEAD"]),
         ("GIT_CONFIG", ["config", "user.name"]),
-        ("GIT_NAMESPACE", ["var", "GIT_COMMITTER_IDENT"]),
+        ("GIT_NAMESPACE", ["ls-remote", "."]),
         ("GIT_REPLACE_REF_BASE", ["log", "-1", "--format=%s"]),
     ],
 )
@@ -760,12 +811,12 @@ def test_a_repository_named_in_the_environment_is_not_ours(
     variable: str, args: list[str], mine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """cn may be started from a hook of another repository, with that one's variables set."""
-    expected = Git(mine).run(*args).out
     other = work(tmp_path / "other", "pi")
     commit(other, {"OTHER.md": "other\n"}, "other")
     oid = tip(mine)
     forged = commit_tree(mine, f"{oid}^{{tree}}", "forged")
     git(mine, "update-ref", f"refs/evil/{oid}", forged)
+    expected = Git(mine).run(*args).out
     monkeypatch.setenv(
         variable,
         {
@@ -778,8 +829,7 @@ def test_a_repository_named_in_the_environment_is_not_ours(
             "GIT_REPLACE_REF_BASE": "refs/evil/",
         }[variable],
     )
-    if variable != "GIT_NAMESPACE":
-        assert try_git(mine, *args).stdout != expected
+    assert try_git(mine, *args).stdout != expected
     assert Git(mine).run(*args).out == expected
     assert variable not in Git(mine).environment()
 
@@ -794,6 +844,35 @@ def test_nothing_that_git_calls_local_to_a_repository_leaks(
         monkeypatch.setenv(name, "/leak")
     env = Git(mine).environment()
     assert {n for n in names if env.get(n) == "/leak"} == set()
+
+
+def test_a_diff_program_in_the_environment_does_not_run(
+    mine: Path, trap: Trap, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (mine / "README.md").write_text("changed\n")
+    monkeypatch.setenv("GIT_EXTERNAL_DIFF", str(trap.program))
+    try_git(mine, "diff")
+    assert trap.sprung()
+    assert "+changed" in Git(mine).run("diff").lines
+    assert not trap.sprung()
+
+
+def test_refs_move_even_inside_a_receiving_hook(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mailbox's pre-receive hook may start cn; git sets GIT_QUARANTINE_PATH there."""
+    monkeypatch.setenv("GIT_QUARANTINE_PATH", str(mine / ".git" / "objects" / "incoming"))
+    assert try_git(mine, "update-ref", "refs/heads/x", "main").returncode != 0
+    assert attempt(mine, "update-ref", "refs/heads/x", "main")
+
+
+def test_looking_does_not_write_the_index_of_the_user(mine: Path) -> None:
+    index = mine / ".git" / "index"
+    (mine / "README.md").write_text("hello\n")  # same content, new time: a refresh would note it
+    os.utime(mine / "README.md", (1, 1))
+    before = index.read_bytes()
+    assert Git(mine).run("status", "--porcelain").lines == []
+    assert index.read_bytes() == before
+    git(mine, "status", "--porcelain")
+    assert index.read_bytes() != before
 
 
 def test_traces_do_not_mix_with_answers(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:

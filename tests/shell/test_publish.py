@@ -12,12 +12,13 @@ from hubs import commit, git, tip, work, write_commit
 
 from cn.core.errors import Refused
 from cn.core.names import Oid
-from cn.shell import checkout, files, publish
+from cn.shell import checkout, files, publish, settle
 from cn.shell.checkout import sweep_asides
 from cn.shell.entries import read_changes
 from cn.shell.hub import Hub, open_hub
 from cn.shell.journal import Journal, LocalAppend, RefUpdate, read_journal
-from cn.shell.publish import MainMoved, append_once, lock_path, write_refs
+from cn.shell.publish import MainMoved, lock_path
+from cn.shell.settle import append_once, write_refs
 
 INBOX = "threads/inbox/20260101-pi-x.md"
 
@@ -275,7 +276,7 @@ class TestRefs:
     def test_a_lock_that_a_killed_git_left_is_removed(
         self, hub: Hub, content: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(publish, "_STALE_LOOKS", 2)
+        monkeypatch.setattr(settle, "_STALE_LOOKS", 2)
         here = Oid(tip(hub.root))
         lock = hub.git_dir / "refs/cn/a.lock"
         lock.parent.mkdir()

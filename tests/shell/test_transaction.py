@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from hubs import bare, clone, commit, git, paths, push, read, tip, try_git, write_commit
+from hubs import ROOT, bare, clone, commit, git, paths, push, read, tip, try_git, write_commit
 
 from cn.core.errors import Refused
 from cn.core.names import HubPath, Oid
@@ -482,6 +486,79 @@ class TestPush:
         assert not (two.root / INBOX).exists()
         assert two.status == "?? logs/"
         assert git(two.root, "rev-list", "--count", "main") == "2"
+
+    def test_a_killed_run_that_carried_another_one_s_share_is_not_counted_twice(
+        self, two: Place, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        log = two.root / "logs/cn.log"
+        real_push, real_ask = origin.push_main, origin.origin_main
+
+        def half(hub: Hub, new: Oid) -> object:
+            real_push(hub, new)
+            monkeypatch.setattr(transaction, "origin_main", lost)
+            return Rejected("lost", told=False, transient=False)
+
+        def lost(_: Hub) -> object:
+            raise Refused("origin is unreachable: gone")
+
+        monkeypatch.setattr(transaction, "push_main", half)
+        for name in ("a", "b"):
+            plan = once({f"logs/inbox/{name}.md": "1\n"}, appends=(LocalAppend(log, f"{name}\n"),))
+            with pytest.raises(Refused, match="unreachable"):
+                two.run(plan)
+        assert len(read_pushes(two.hub)) == 2
+        monkeypatch.setattr(transaction, "push_main", real_push)
+        monkeypatch.setattr(transaction, "origin_main", real_ask)
+        two.run(lambda _: None)
+        two.run(lambda _: None)
+        assert log.read_text() == "a\nb\n"
+        assert read_pushes(two.hub) == []
+
+
+class TestInterrupted:
+    def test_by_sigterm_it_ends_what_it_began_to_publish(self, alone: Place) -> None:
+        script = (
+            "import os, signal, sys\n"
+            f"sys.path[:0] = [{str(Path(__file__).parent)!r}]\n"
+            "import crash\n"
+            "from cn.shell import publish\n"
+            "real = publish.move_main\n"
+            "def move(*a):\n    os.kill(os.getpid(), signal.SIGTERM)\n    real(*a)\n"
+            "publish.move_main = move\n"
+            "crash.run(crash.Path(sys.argv[1]))\n"
+        )
+        (alone.root / INBOX).write_text("# x\ndecision\n")
+        done = subprocess.run(
+            [sys.executable, "-c", script, str(alone.root)],
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            check=False,
+        )
+        assert done.returncode == -signal.SIGTERM, done.stderr
+        assert git(alone.root, "log", "-1", "--format=%s") == "process x"
+        assert alone.status == "?? logs/cn.log"
+        assert not journal_path(alone.hub).exists()
+        assert alone.recover() == ()
+
+    @pytest.mark.parametrize("where", ["copy2", "rmtree"])
+    def test_by_a_full_disk_it_is_finished_by_the_next_run(
+        self, alone: Place, where: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def full(*_: object, **__: object) -> None:
+            raise OSError(28, "No space left on device")
+
+        plan = once({LOG: "| a |\n", "doc.md": "2\n"})
+        with monkeypatch.context() as patch:
+            if where == "copy2":
+                patch.setattr(shutil, "copy2", full)
+            else:
+                patch.setattr(publishing, "check_out", full)
+            with pytest.raises(Refused, match="No space left"):
+                alone.run(plan)
+        assert not (alone.root / ".git/index.lock").exists()
+        alone.run(plan)
+        assert alone.status == ""
+        assert (alone.root / "doc.md").read_text() == "2\n"
 
 
 class TestRecover:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from hubs import ROOT, bare, commit, git, push, tip, work, write_commit
 
-ROWS = 12
+ROWS = 40
 CRASH = Path(__file__).with_name("crash.py")
 SCENARIOS = ("plain", "merge", "pushed", "pushed-merge", "behind", "diverged")
 DRAFT = "# pi/x\n"
@@ -83,6 +83,15 @@ def quiet(hub: Path) -> dict[str, Any]:
     answer: dict[str, Any] = json.loads(done.stdout)
     assert answer["again"] is False
     return answer
+
+
+def finish(*hubs: Path) -> None:
+    """Undisturbed runs until there is nothing left to do."""
+    changed = True
+    while changed:
+        told = [start(hub) for hub in hubs]
+        assert [t.stderr for t in told if t.returncode] == []
+        changed = any(json.loads(t.stdout)["again"] or json.loads(t.stdout)["changed"] for t in told)
 
 
 def state(place: Path) -> dict[str, Any]:
@@ -220,11 +229,10 @@ def test_kills_at_any_time_beside_a_committing_user_and_an_editor(
                     os.kill(pid, signal.SIGKILL)
             child.wait()
     finally:
+        # A killed run may have left its index.lock: the user commits when it is gone.
         (hub / "stop").touch()
+        finish(hub)
         user.wait()
-    for _ in range(ROWS):
-        done = start(hub)
-        assert done.returncode == 0, done.stderr
     rows = "".join(f"row {i}\n" for i in range(ROWS))
     assert git(hub, "show", "main:logs/inbox/20260101.md") + "\n" == rows
     assert (hub / "logs/inbox/20260101.md").read_text() == rows
@@ -248,18 +256,59 @@ def test_kills_at_any_time_beside_a_committing_user_and_an_editor(
     assert (hub / "edited.txt").read_text() == git(hub, "show", "main:edited.txt") + "\n"
 
 
+@pytest.mark.full
+def test_two_clones_at_work_at_once_do_each_row_once_whatever_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build(tmp_path, "pushed")
+    git(tmp_path, "clone", "-q", "origin.git", "second")
+    git(tmp_path / "second", "remote", "set-url", "origin", "../origin.git")
+    hubs = (tmp_path / "hub", tmp_path / "second")
+    monkeypatch.setenv("CRASH_ROWS", str(ROWS))
+    chance = random.Random(7)
+    for _ in range(40):
+        children = [
+            subprocess.Popen(
+                [sys.executable, str(CRASH), str(hub), "100000", "before"],
+                env={**os.environ, "PYTHONPATH": str(ROOT)},
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+            for hub in hubs
+        ]
+        for child in children:
+            time.sleep(chance.uniform(0.1, 0.4))
+            child.kill()
+            child.wait()
+    made = git(tmp_path / "origin.git", "rev-list", "--count", "main")
+    finish(*hubs, *hubs)
+    rows = "".join(f"row {i}\n" for i in range(ROWS))
+    for hub in hubs:
+        assert git(hub, "show", "main:logs/inbox/20260101.md") + "\n" == rows
+        assert (hub / "logs/inbox/20260101.md").read_text() == rows
+        assert git(hub, "fsck", "--no-dangling", "--no-progress") == ""
+        assert tip(hub) == tip(tmp_path / "origin.git", "main")
+    done = "".join((hub / "logs/cn.log").read_text() for hub in hubs if (hub / "logs/cn.log").exists())
+    assert sorted(done.split("\n")[:-1]) == sorted(rows.split("\n")[:-1])
+    assert git(hubs[1], "status", "--porcelain") == ""
+    assert int(made) > 5, "the kills came too early to meet any work"
+
+
 _USER = """
 n=0
-while [ ! -e stop ]; do
+last=
+while [ -z "$last" ]; do
   echo "$n" > edited.txt
   echo "$n" > edited.new && mv edited.new edited.txt
+  last=; [ -e stop ] && last=1
   if git add edited.txt && git commit -q -m "user$n" -- edited.txt; then
     echo "$n" >> .git/user.log
     n=$((n+1))
+  else
+    last=
   fi
   sleep 0.05
 done
-git add edited.txt && git commit -q -m "user$n" -- edited.txt && echo "$n" >> .git/user.log
 """
 
 

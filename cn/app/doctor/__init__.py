@@ -1,0 +1,89 @@
+"""``cn doctor``: looks at everything a run relies on, and explains what is wrong (issue 2, "Seeing").
+
+Looking changes nothing. A check that fails itself is a finding, never the end: the doctor
+is for hubs in any state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from cn.app.doctor import config, machine, origin, place, records
+from cn.app.doctor.finding import Finding, Level, exit_code, from_error, problem
+from cn.app.doctor.patient import Patient, examine_from, open_damaged
+from cn.core.errors import CnError
+from cn.core.text import one_line
+from cn.shell.hub import Hub
+
+__all__ = ["Finding", "Level", "examine", "exit_code", "open_damaged"]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check. ``fine`` is what is said when it finds nothing; ``needs`` what must be readable."""
+
+    name: str
+    fine: str
+    look: Callable[[Patient], Iterator[Finding]]
+    needs: str = "git"
+
+
+_CHECKS = (
+    Check("versions", "git and Python are new enough", machine.check_versions, ""),
+    Check("repository", "the repository can be read and written", machine.check_repository, ""),
+    Check("lock", "no run is at work here now", place.check_lock, ""),
+    Check("journal", "no run was interrupted", place.check_journal, ""),
+    Check("locks", "git left no locks behind", place.check_leftovers, ""),
+    Check("place", "HEAD is on main and nothing is half done", place.check_place),
+    Check("configuration", "the configuration in main can be read", config.check_configuration),
+    Check(
+        "uncommitted",
+        "protected files have no uncommitted changes",
+        config.check_working_configuration,
+        "main",
+    ),
+    Check("objects", "the objects of main are here", records.check_objects, "main"),
+    Check("identity", "the repository has a name and an email", machine.check_identity),
+    Check("signing", "signatures can be made and checked", machine.check_signing),
+    Check("wake", "the wake command can be started, or there is none", machine.check_wake),
+    Check("credentials", "no URL holds a password", config.check_credentials),
+    Check("mailbox", "senders can be told apart", config.check_mailbox),
+    Check("ledger", "every line of the ledger is an event", records.check_ledger, "main"),
+    Check("open", "what is open agrees with the ledger", records.check_open, "main"),
+    Check("threads", "pending threads are in their place", records.check_threads, "main"),
+    Check("outbox", "the outbox is as cn wrote it", records.check_outbox, "main"),
+    Check("pins", "pins agree with the ledger", records.check_pins, "main"),
+    Check("origin", "origin and this clone can be brought together", origin.check_origin, "main"),
+    Check("peers", "no peer was unreachable of late", origin.check_peers),
+    Check("aside", "nothing waits that was put aside", place.check_files),
+    Check("crontab", "the crontab runs this hub", machine.check_crontab, ""),
+)
+
+
+def examine(hub: Hub, *, full: bool = False, locked: bool = False) -> list[Finding]:
+    """Every finding, in the order of the checks. Changes nothing, raises nothing."""
+    patient = examine_from(hub, full=full, locked=locked)
+    findings: list[Finding] = []
+    for check in _CHECKS:
+        if check.needs and not patient.readable:
+            continue
+        if check.needs == "main" and patient.main is None:
+            continue
+        found = _run(check, patient)
+        findings += found or [Finding(check.name, Level.OK, check.fine)]
+    return findings
+
+
+def _run(check: Check, patient: Patient) -> list[Finding]:
+    found: list[Finding] = []
+    try:
+        found.extend(check.look(patient))
+    except CnError as error:
+        found.append(from_error(check.name, error, f"the check '{check.name}' could not be finished"))
+    except Exception as error:
+        # Whatever the damage: the other checks still have something to say.
+        why = f"{type(error).__name__}: {one_line(str(error))}"
+        text = f"the check '{check.name}' could not be finished: {why}"
+        found.append(problem(check.name, text, "something is damaged in a way the doctor does not know", ""))
+    return found

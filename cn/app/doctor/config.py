@@ -1,0 +1,145 @@
+"""Checks of the configuration: what main has, what the work tree has, what it means."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from cn.app.doctor.finding import Finding, from_error, info, problem
+from cn.app.doctor.patient import Patient
+from cn.core import config as hub_config
+from cn.core import peers as hub_peers
+from cn.core.config import AGENT_PATH, HubConfig
+from cn.core.errors import ConfigError
+from cn.core.names import is_protected
+from cn.core.peers import MAILBOX, Peer
+from cn.core.text import redact, visible
+from cn.shell.files import read_plain
+from cn.shell.objects import list_tree, read_object
+from cn.shell.remote import remote_url
+from cn.shell.transaction import local_changes
+
+_ALWAYS = (str(hub_config.PATH), str(AGENT_PATH), "spec/SOUL.md", "spec/USER.md", str(hub_peers.PATH))
+_SECRET = re.compile(r"^(?:https?://[^/@\s]+@|[a-z+]+://[^/@\s:]*:[^/@\s]+@)")
+
+
+def check_configuration(patient: Patient) -> Iterator[Finding]:
+    """``hub.yaml``, ``peers.md`` and ``agent.yaml`` in main can be read."""
+    texts = {path: _text(patient, path) for path in _ALWAYS}
+    yield from _parse(texts, "no run works before it is mended", "configuration")
+
+
+def check_working_configuration(patient: Patient) -> Iterator[Finding]:
+    """Protected files have no uncommitted changes; those are not in effect."""
+    hub, main = patient.hub, patient.main
+    assert main is not None
+    paths = [e.path for e in list_tree(hub.git, main, recursive=True) if is_protected(e.path)]
+    paths += [p for p in (*_ALWAYS, ".gitignore", ".gitattributes") if p not in paths]
+    changed = local_changes(hub, main, paths)
+    for path in changed:
+        yield problem(
+            "uncommitted",
+            f"{visible(path)} has uncommitted changes, which are not in effect",
+            "cn reads the configuration from main",
+            f"git add {visible(path)} && git commit, or take the change back",
+        )
+    texts = {
+        path: _decode(plain[1], path)
+        for path in changed
+        if path in _ALWAYS and (plain := read_plain(hub.root / path))
+    }
+    for finding in _parse(texts, "it would break the hub once it is committed", "uncommitted"):
+        yield problem(finding.check, f"uncommitted {finding.what}", finding.why, finding.remedy)
+
+
+def _text(patient: Patient, path: str) -> str | ConfigError | None:
+    data = read_object(patient.hub.git, f"{patient.main}:{path}")
+    if data is None and path == hub_config.PATH:
+        return ConfigError(
+            f"{path} is not committed on {patient.hub.main}", f"run 'git add {path}' and commit"
+        )
+    return None if data is None else _decode(data, path)
+
+
+def _decode(data: bytes, path: str = "") -> str | ConfigError:
+    try:
+        return data.decode("utf-8").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        return ConfigError(f"{path}:{line}: it is not UTF-8", "save it as UTF-8 and commit it")
+
+
+def _parse(texts: Mapping[str, str | ConfigError | None], why: str, check: str) -> Iterator[Finding]:
+    config: HubConfig | None = None
+    peers: tuple[Peer, ...] = ()
+    for path, text in texts.items():
+        try:
+            if isinstance(text, ConfigError):
+                raise text
+            if text is None:
+                continue
+            if path == hub_config.PATH:
+                config = hub_config.parse_config(text)
+            elif path == hub_peers.PATH:
+                peers = hub_peers.parse_peers(text)
+            elif path == AGENT_PATH:
+                hub_config.load_yaml(text, path)
+        except ConfigError as error:
+            yield from_error(check, error, why)
+    if config is not None:
+        try:
+            hub_peers.check_names(config, peers)
+        except ConfigError as error:
+            yield from_error(check, error, why)
+
+
+def check_credentials(patient: Patient) -> Iterator[Finding]:
+    """No password stands in a URL that is committed and pushed."""
+    for peer in patient.settings.peers.values() if patient.settings else ():
+        if _SECRET.match(peer.hub):
+            yield problem(
+                "credentials",
+                f"the URL of {peer.name} holds a password or token in clear: {redact(peer.hub)}",
+                f"whoever can read this hub or its origin can read {hub_peers.PATH} and its history",
+                "change the password, take it out of the URL, and use a git credential helper or SSH",
+            )
+    url = remote_url(patient.hub.git, "origin") if patient.hub.origin else ""
+    if url and _SECRET.match(url):
+        yield info(
+            "credentials",
+            f"the URL of origin holds a password or token in clear: {redact(url)}",
+            "it stands in .git/config of this clone only",
+            "a git credential helper keeps it better",
+        )
+
+
+def check_mailbox(patient: Patient) -> Iterator[Finding]:
+    """Who can write in whose name?"""
+    settings = patient.settings
+    if settings is None:
+        return
+    if settings.config.mailbox and not remote_url(patient.hub.git, settings.config.mailbox):
+        yield problem(
+            "mailbox",
+            f"hub.yaml names the mailbox {visible(settings.config.mailbox)}, and there is no such remote",
+            "mail from peers cannot be fetched",
+            f"git remote add {visible(settings.config.mailbox)} URL",
+        )
+    loose = [p.name for p in settings.peers.values() if p.deliver == MAILBOX and not p.key]
+    if not settings.shared_mailbox or not loose:
+        return
+    names = ", ".join(loose)
+    if settings.config.mailbox_trusted:
+        yield info(
+            "mailbox", f"several peers share the mailbox, and {names} have no pinned key",
+            "mailbox_trusted: true says that the host keeps them apart; if not, one can write as another",
+            "'cn peer add … --key FILE.pub' proves senders",
+        )  # fmt: skip
+    else:
+        yield info(
+            "mailbox", f"several peers share the mailbox, and {names} have no pinned key",
+            "any of them could push a branch with another's prefix: their threads say 'unverified', and "
+            "merges and notices from them are refused",
+            "pin their keys in state/peers.md (key: …), or set mailbox_trusted: true if the host keeps "
+            "them apart",
+        )  # fmt: skip

@@ -1,0 +1,158 @@
+"""Checks of what is around the hub: git, Python, tools, identity, crontab."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from cn.app.doctor.finding import Finding, info, problem
+from cn.app.doctor.patient import Patient
+from cn.core.errors import CnError
+from cn.core.text import one_line, redact
+from cn.shell.build import signs
+from cn.shell.crontab import owner, read_table, split
+from cn.shell.processes import finds_program, is_shell_command
+from cn.shell.signing import own_key
+
+_GIT = (2, 39)
+_PYTHON = (3, 11)
+_RESERVED = {"if", "for", "while", "case", "until", "{", "(", "!"}
+
+
+def check_versions(patient: Patient) -> Iterator[Finding]:
+    """Git and Python are new enough."""
+    text = patient.hub.git.run("version").text
+    found = re.search(r"(\d+)\.(\d+)", text)
+    version = (int(found[1]), int(found[2])) if found else (0, 0)
+    if version < _GIT:
+        yield problem(
+            "versions",
+            f"{one_line(text)} is too old",
+            "cn merges with 'git merge-tree --write-tree' and relies on repairs of git 2.39",
+            "install git 2.39 or newer",
+        )
+    if sys.version_info < _PYTHON:
+        yield problem(
+            "versions", f"Python {sys.version.split()[0]} is too old", "", "use Python 3.11 or newer"
+        )
+
+
+def check_repository(patient: Patient) -> Iterator[Finding]:
+    """Git can read the repository, and we may write it."""
+    hub = patient.hub
+    if not patient.readable:
+        done = hub.git.run("rev-parse", "--git-dir", check=False)
+        yield problem(
+            "repository",
+            f"git cannot read {hub.root}: {done.reason}",
+            "nothing else in the hub can be checked",
+            "repair .git, or clone the hub again from its origin and copy 'git config' settings over",
+        )
+    for folder in (hub.git_dir, hub.root):
+        if not _writable(folder):
+            yield problem(
+                "repository",
+                f"{folder} is not writable",
+                "no run can work here",
+                "check owner, permissions, and how it is mounted",
+            )
+    for name in (".cn/hub.yaml",):
+        if not (hub.root / name).is_file() and patient.main is not None:
+            yield problem(
+                "repository",
+                f"{name} is missing from the work tree",
+                "the other commands find the hub by it",
+                f"git -C {hub.root} checkout {hub.main} -- {name}",
+            )
+
+
+def _writable(folder: Path) -> bool:
+    return os.access(folder, os.W_OK | os.X_OK)
+
+
+def check_identity(patient: Patient) -> Iterator[Finding]:
+    """Commits have a name and an email that mean something."""
+    for key in ("user.name", "user.email"):
+        own = patient.hub.git.run("config", "--local", "--get", key, check=False).text.strip()
+        if own:
+            continue
+        other = patient.hub.git.run("config", "--get", key, check=False).text.strip()
+        what = f"{key} is not set in this repository" + (f"; {one_line(other)} is used" if other else "")
+        why = "the hub's commits and messages carry it, and a fresh machine has none"
+        remedy = f"git config {key} {'NAME' if key == 'user.name' else 'EMAIL'}"
+        yield info("identity", what, why, remedy) if other else problem("identity", what, why, remedy)
+
+
+def check_wake(patient: Patient) -> Iterator[Finding]:
+    """The wake command can be started."""
+    command = patient.hub.git.run("config", "--get", "cn.wake", check=False).text
+    if not command:
+        return
+    remedy = "git config cn.wake COMMAND, with an absolute path"
+    why = "the agent is not told when something arrives; sync reports it as failed"
+    if not is_shell_command(command):
+        what = f"the wake command is no shell command: {one_line(redact(command), 80)}"
+        yield problem("wake", what, why, remedy)
+        return
+    words = [w for w in command.split() if not re.match(r"[A-Za-z_][A-Za-z0-9_]*=", w)]
+    program = words[0].strip("'\"") if words else ""
+    if program[:1] in tuple("$({`~!") or program in _RESERVED:
+        return  # only the shell knows
+    if not finds_program(program, patient.hub.root):
+        what = f"the program of the wake command is not found: {one_line(program, 80)}"
+        yield problem("wake", what, why, remedy)
+
+
+def check_signing(patient: Patient) -> Iterator[Finding]:
+    """What is to be signed can be signed, what is to be verified can be verified."""
+    git = patient.hub.git
+    pinned = [p.name for p in patient.settings.peers.values() if p.key] if patient.settings else []
+    will_sign = signs(patient.hub)
+    form = git.run("config", "--get", "gpg.format", check=False).text or "openpgp"
+    if (pinned or (will_sign and form == "ssh")) and shutil.which("ssh-keygen") is None:
+        whose = f"branches of {', '.join(pinned)}" if pinned else "our own commits"
+        yield problem(
+            "signing",
+            "ssh-keygen is not found",
+            f"git needs it for signatures of {whose}",
+            "install OpenSSH's client programs",
+        )
+    if not will_sign:
+        return
+    key = git.run("config", "--get", "user.signingKey", check=False).text.strip()
+    why = "no commit can be made while signing is on"
+    if form != "ssh":
+        yield info(
+            "signing", f"commits are signed with {form}", "peers pin SSH keys: this proves nothing to them",
+            "git config gpg.format ssh, and a key file in user.signingKey",
+        )  # fmt: skip
+    elif not key:
+        remedy = "git config user.signingKey FILE, or turn cn.sign off"
+        yield problem("signing", "signing is on, but user.signingKey is not set", why, remedy)
+    elif not key.startswith(("ssh-", "ecdsa-", "sk-", "key::")) and not Path(key).expanduser().is_file():
+        yield problem(
+            "signing", f"the signing key {key} is missing", why, "restore the file, or name another key"
+        )
+    elif not own_key(git):
+        yield problem("signing", f"{one_line(key, 80)} is no SSH key", why, "name a key made with ssh-keygen")
+
+
+def check_crontab(patient: Patient) -> Iterator[Finding]:
+    """Is anything started by itself? Only worth knowing: systemd or a person may do it."""
+    try:
+        lines = [line for line in split(read_table()) if owner(line, patient.hub.root)]
+    except CnError as error:
+        yield info("crontab", error.text, "", error.hint)
+        return
+    active = [line for line in lines if not line.lstrip().startswith(b"#")]
+    if not active:
+        yield info(
+            "crontab",
+            "no crontab line runs this hub",
+            "",
+            "'cn cron install' adds them, if nothing else does",
+        )

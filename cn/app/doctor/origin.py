@@ -1,0 +1,71 @@
+"""Checks of the hub against its origin: reachable, not rewound, nothing foreign in protected files."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+
+from cn.app.doctor.finding import Finding, from_error, info, problem
+from cn.app.doctor.patient import Patient
+from cn.app.local import Local
+from cn.app.trust import find_pending, scratch_objects
+from cn.core.errors import CnError
+from cn.core.names import Oid
+from cn.core.text import one_line, redact
+from cn.shell.base import observe_base, work_place
+from cn.shell.hub import Hub
+from cn.shell.trust import trusted_commit
+
+
+def check_origin(patient: Patient) -> Iterator[Finding]:
+    """A run could plan on what origin and this clone have; looks only, keeps nothing."""
+    try:
+        work_place(patient.hub)
+    except CnError:
+        return  # told by the check of the place
+    with tempfile.TemporaryDirectory(prefix="cn-doctor-") as scratch:
+        hub = patient.hub.with_git(scratch_objects(patient.hub, scratch))
+        try:
+            base = observe_base(hub, dry_run=True, check_trust=False)
+        except CnError as error:
+            yield from_error("origin", error, "every run stops here")
+            return
+        if base.origin is not None and base.origin != base.local:
+            yield _apart(hub, base.local, base.origin)
+        elif patient.hub.origin and base.origin is None:
+            yield info(
+                "origin", "origin has no main yet", "the first run pushes it",
+                f"or 'git push origin {patient.hub.main}'",
+            )  # fmt: skip
+        trusted = trusted_commit(hub) or base.local
+        given = frozenset({base.local, base.origin or base.local})
+        pending = find_pending(hub, trusted, base.commit, given)
+        if pending is not None:
+            names = ", ".join(f.path for f in pending.files)
+            yield problem(
+                "trust",
+                f"protected files were changed elsewhere, and this clone has not accepted it: {names}",
+                "every run stops: who can push to origin must not be able to replace a key or a reviewer",
+                "'cn trust' shows the change and accepts it",
+            )
+
+
+def _apart(hub: Hub, local: Oid, origin: Oid) -> Finding:
+    done = hub.git.run("rev-list", "--left-right", "--count", f"{local}...{origin}", check=False)
+    ahead, behind = done.text.split() if done.ok else ("?", "?")
+    return info(
+        "origin",
+        f"{hub.main} here is {ahead} commits ahead of origin's and {behind} behind",
+        "",
+        "the next run brings them together",
+    )
+
+
+def check_peers(patient: Patient) -> Iterator[Finding]:
+    """Which peers could not be reached of late (from memory; nobody is contacted)."""
+    for name, entry in Local(patient.hub).unreachable.items():
+        since = entry.get("since")
+        what = f"{'the mailbox' if name.startswith('(') else name} has been unreachable since {since}"
+        yield info(
+            "peers", what, one_line(redact(str(entry.get("reason")))), "'cn peer sync' tries again now"
+        )

@@ -1,0 +1,80 @@
+"""What the checks look at: the hub, its main, its configuration as far as they can be read."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+from cn.app.settings import Settings, read_settings
+from cn.core.errors import CnError, ConfigError
+from cn.core.names import Oid
+from cn.shell.clock import now
+from cn.shell.git import Git
+from cn.shell.hub import Hub, open_hub
+from cn.shell.objects import resolve
+
+
+@dataclass(frozen=True)
+class Patient:
+    """A hub in whatever state it is.
+
+    ``readable`` tells whether git can read the repository at all, ``main`` is its main
+    branch's tip, ``settings`` the configuration in it; None: there is none that can be read.
+    ``locked``: we hold the hub's lock ourselves.
+    """
+
+    hub: Hub
+    now: datetime
+    readable: bool
+    main: Oid | None
+    settings: Settings | None
+    full: bool = False
+    locked: bool = False
+
+
+def open_damaged(path: Path | None) -> Hub:
+    """The hub, also one whose ``.cn/hub.yaml`` is missing from the work tree.
+
+    Raises :class:`ConfigError` where there is no sign of a hub.
+    """
+    try:
+        return open_hub(path)
+    except ConfigError:
+        start = (path or Path.cwd()).absolute()
+        above = [] if path is not None else list(start.parents)
+        for root in (start, *above):
+            if (root / ".git").is_dir() and _was_hub(root):
+                real = Path(os.path.realpath(root))
+                git = Git(real)
+                origin = git.run("config", "--get", "remote.origin.url", check=False)
+                return Hub(real, real / ".git", real / ".git", git, "main", origin.ok)
+        raise
+
+
+def _was_hub(root: Path) -> bool:
+    if (root / ".git" / "cn").is_dir() or (root / ".cn").is_dir():
+        return True
+    return Git(root).run("cat-file", "-e", "HEAD:.cn/hub.yaml", check=False).ok
+
+
+def examine_from(hub: Hub, *, full: bool = False, locked: bool = False) -> Patient:
+    """Read what every check needs; nothing that fails here ends the examination."""
+    main: Oid | None = None
+    settings: Settings | None = None
+    readable = False
+    with suppress(CnError, OSError, ValueError):
+        readable = hub.git.run("rev-parse", "--git-dir", check=False).ok
+    if readable:
+        with suppress(CnError, OSError, ValueError):
+            settings = read_settings(hub, "HEAD")
+            hub = replace(hub, main=settings.config.main)
+        with suppress(CnError, OSError, ValueError):
+            main = resolve(hub.git, hub.main_ref)
+        if main is not None:
+            settings = None
+            with suppress(CnError, OSError, ValueError):
+                settings = read_settings(hub, main)
+    return Patient(hub, now(), readable, main, settings, full, locked)

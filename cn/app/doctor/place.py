@@ -1,0 +1,147 @@
+"""Checks of the clone as a place to work in: HEAD, lock, journal, leftover locks."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from cn.app.doctor.finding import Finding, FinishRun, MoveLock, from_error, info, problem
+from cn.app.doctor.patient import Patient
+from cn.core.errors import CnError, Refused
+from cn.core.stamp import format_age
+from cn.core.text import one_line, visible
+from cn.shell.base import work_place
+from cn.shell.hub import Hub
+from cn.shell.journal import journal_path, read_journal, read_pushes
+from cn.shell.processes import git_processes
+
+_HOUR = 3600.0
+_LONG = 900.0
+_WHY_LOCK = "git refuses to change what it locks, and so does cn"
+
+
+def check_place(patient: Patient) -> Iterator[Finding]:
+    """HEAD is main, nothing is half done, no other work tree holds main."""
+    try:
+        work_place(patient.hub)
+    except CnError as error:
+        yield from_error("place", error, "cn works on main only, and never into somebody's unfinished work")
+
+
+def check_lock(patient: Patient) -> Iterator[Finding]:
+    """Does a run work here now? Then some of the findings are its unfinished work."""
+    path = patient.hub.state / "lock"
+    if patient.locked:
+        return
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        yield problem(
+            "lock", f"{path} cannot be opened: {error.strerror}", "no run can start", "check its owner"
+        )
+        return
+    with os.fdopen(fd, "rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            age = patient.now.timestamp() - os.fstat(file.fileno()).st_mtime
+            text = f"a run of cn is at work here ({one_line(file.read(200).decode('utf-8', 'replace'), 80)})"
+            why = "what is found now may be its unfinished work"
+            if age > _LONG:
+                remedy = "see what it waits for; it may be ended, and the next run finishes its work"
+                yield problem("lock", f"{text}, for {format_age_seconds(age)}", why, remedy)
+            else:
+                yield info("lock", text, why, "run 'cn doctor' again when it has ended")
+
+
+def check_journal(patient: Patient) -> Iterator[Finding]:
+    """No run was interrupted in the middle."""
+    hub = patient.hub
+    remedy = "the next run does it by itself, such as 'cn sync'"
+    try:
+        if read_journal(journal_path(hub)) is not None:
+            yield problem(
+                "journal",
+                "a run was interrupted while it changed this clone",
+                "it must be finished or taken back; until then index and files may lag behind main",
+                remedy,
+                FinishRun(),
+            )
+        notes = read_pushes(hub)
+    except Refused as error:
+        yield from_error("journal", error, "it may hold a promise that was made to origin")
+        return
+    if notes:
+        yield info(
+            "journal",
+            "a push to origin was interrupted",
+            "its share in this clone may be still to do",
+            remedy,
+        )
+
+
+def check_leftovers(patient: Patient) -> Iterator[Finding]:
+    """No lock files of git were left by a crash."""
+    users: list[str] | None = None
+    for path in _locks(patient.hub):
+        try:
+            state = path.lstat()
+        except OSError:
+            continue
+        age = max(0.0, patient.now.timestamp() - state.st_mtime)
+        if users is None:
+            users = git_processes(patient.hub)
+        name = visible(os.path.relpath(path, patient.hub.root))
+        what = f"{name} is there, for {format_age_seconds(age)}"
+        if users:
+            yield info("locks", what, f"a git is at work here: {', '.join(users[:3])}", "let it end")
+        elif age < _HOUR:
+            yield problem(
+                "locks", what, _WHY_LOCK,
+                "if no git, editor or IDE works here, remove it; after an hour 'cn doctor --fix' does",
+            )  # fmt: skip
+        else:
+            why = f"{_WHY_LOCK}; no git is at work here: a crash left it"
+            yield problem("locks", what, why, f"rm {name}", MoveLock(path, state.st_ino, state.st_mtime_ns))
+
+
+def _locks(hub: Hub) -> list[Path]:
+    """Lock files of git: beside HEAD, index, config, packed-refs, and below refs."""
+    found: set[Path] = set()
+    for folder in {hub.git_dir, hub.work_git_dir}:
+        with suppress(OSError):
+            found |= {p for p in folder.iterdir() if p.name.endswith(".lock") and not p.is_dir()}
+    for here, _, names in os.walk(hub.git_dir / "refs"):
+        found |= {Path(here) / n for n in names if n.endswith(".lock")}
+    return sorted(found)
+
+
+def format_age_seconds(seconds: float) -> str:
+    """A short age from seconds."""
+    from datetime import timedelta
+
+    return format_age(timedelta(seconds=seconds))
+
+
+def check_files(patient: Patient) -> Iterator[Finding]:
+    """Nothing that a run put aside waits to be looked at."""
+    folder = patient.hub.state / "aside"
+    kept: list[str] = []
+    for here, _, names in os.walk(folder):
+        kept += [os.path.relpath(Path(here) / n, patient.hub.root) for n in names]
+    kept = [k for k in kept if not re.search(r"/\.cn-tmp-", k)]
+    if kept:
+        shown = ", ".join(visible(k) for k in sorted(kept)[:5])
+        more = f" and {len(kept) - 5} more" if len(kept) > 5 else ""
+        yield info(
+            "aside",
+            f"files that differed from main were kept: {shown}{more}",
+            "main decides in cn's folders, and nothing of yours is thrown away",
+            "take what you need out of them, then remove them",
+        )

@@ -1,0 +1,173 @@
+"""What happened: the audit trail of main, made richer by this clone's machine log (DESIGN 11)."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from cn.app.book import MACHINE_LOG
+from cn.app.document import show_document
+from cn.app.view import View
+from cn.core.errors import UsageError
+from cn.core.lifecycle import CONTINUED
+from cn.core.log import FOLDER, NOTHING, Row, format_row, parse_rows
+from cn.core.stamp import StampRefused, format_day, parse_stamp, parse_until
+
+_MOST_BYTES = 16 << 20
+_DAYS = 32
+_KEYS = {f.name for f in fields(Row)} - {"at"}
+
+
+@dataclass(frozen=True)
+class Happened:
+    """One row. ``event`` is how the machine log calls its kind.
+
+    ``audited`` tells whether it stands in ``logs/inbox`` of main; the time is in whole
+    minutes then, unless the machine log knew it better.
+    """
+
+    row: Row
+    event: str = "inbox"
+    audited: bool = True
+
+
+@dataclass(frozen=True)
+class Query:
+    """What to show: rows from ``since`` on, of one peer, of one thread, the last ``count``."""
+
+    since: datetime | None = None
+    peer: str = ""
+    thread: str = ""
+    count: int | None = None
+
+
+def parse_since(text: str, now: datetime) -> datetime:
+    """An ISO date or time (UTC), or ``90m``, ``12h``, ``3d`` back from ``now``."""
+    try:
+        return parse_stamp(text)
+    except StampRefused:
+        pass
+    try:
+        return now - (parse_until(text, now) - now)
+    except (StampRefused, OverflowError) as refused:
+        raise UsageError(
+            f"--since: {refused}", "give a date or time such as 2026-02-05, or 90m, 12h, 3d"
+        ) from None
+
+
+def read_log(view: View, query: Query) -> list[Happened]:
+    """The rows asked for, in the order they were written; only the days needed are read."""
+    wanted = _filter(view, query)
+    machine: dict[str, list[Happened]] = {}
+    for happened in _read_machine(view.hub.root / MACHINE_LOG, query.since):
+        machine.setdefault(format_day(happened.row.at), []).append(happened)
+    names = [e.path.removesuffix(".md") for e in view.snapshot.folder(FOLDER) if e.path.endswith(".md")]
+    first = format_day(query.since) if query.since else ""
+    days = sorted({d for d in (*names, *machine) if d.isdigit() and d >= first}, reverse=True)
+    found: list[Happened] = []
+    for start in range(0, len(days), _DAYS):
+        batch = days[start : start + _DAYS]
+        view.snapshot.read_many(f"{FOLDER}/{day}.md" for day in batch)
+        for day in batch:
+            rows = parse_rows(view.snapshot.text(f"{FOLDER}/{day}.md"), day)
+            found = [h for h in merge_logs(rows, machine.get(day, ())) if wanted(h)] + found
+            if query.count is not None and len(found) >= query.count:
+                break
+        if query.count is not None and len(found) >= query.count:
+            break
+    return found if query.count is None else found[max(0, len(found) - query.count) :]
+
+
+def merge_logs(rows: Sequence[Row], machine: Sequence[Happened]) -> list[Happened]:
+    """The rows of one day; each takes seconds, head and commit from its machine event.
+
+    Machine events that are no rows are put in by time. A row found twice takes two events.
+    """
+    known: dict[str, list[Happened]] = {}
+    for happened in machine:
+        if happened.event == "inbox":
+            known.setdefault(format_row(happened.row), []).append(happened)
+    found: list[tuple[datetime, Happened]] = []
+    used: set[int] = set()
+    latest = datetime.min.replace(tzinfo=UTC)
+    for row in rows:
+        same = known.get(format_row(row), [])
+        match = same.pop(0) if same else None
+        if match is not None:
+            used.add(id(match))
+        happened = replace(match, audited=True) if match else Happened(row)
+        latest = max(latest, happened.row.at)
+        found.append((latest, happened))
+    found += [(h.row.at, h) for h in machine if id(h) not in used]
+    return [happened for _, happened in sorted(found, key=lambda pair: pair[0])]
+
+
+def _filter(view: View, query: Query) -> Callable[[Happened], bool]:
+    """Which rows are wanted; a thread's are those of its branch while it was the branch's thread."""
+    since = query.since.replace(second=0, microsecond=0) if query.since else None
+    source, thread, begin, end = "", "", None, None
+    if query.thread:
+        source, thread, begin, end = _of_thread(view, query.thread)
+
+    def wanted(happened: Happened) -> bool:
+        row = happened.row
+        if since is not None and row.at < since:
+            return False
+        if query.peer and not row.source.startswith(f"{query.peer}/") and row.source != query.peer:
+            return False
+        if not source:
+            return True
+        if thread and row.thread:
+            return row.thread == thread
+        later = end is not None and row.at >= end
+        return row.source == source and not later and (begin is None or row.at >= begin)
+
+    return wanted
+
+
+def _of_thread(view: View, text: str) -> tuple[str, str, datetime | None, datetime | None]:
+    """Source, name, and the span of a thread; any ``peer/topic`` stands for all its rows."""
+    if text.partition("/")[0] in {*view.settings.peers, *view.snapshot.open_items}:
+        return text, "", None, None
+    found = show_document(view, text).thread
+    after = next((link.at for link in found.chain if link.step == CONTINUED), None)
+    return found.source, found.thread, found.received.replace(second=0), after
+
+
+def _read_machine(path: Path, since: datetime | None) -> list[Happened]:
+    """This clone's own events, at most the last 16 MiB; lines that are none are skipped."""
+    data = _tail(path, _MOST_BYTES)
+    if len(data) < _MOST_BYTES:
+        data = _tail(path.with_name(f"{path.name}.1"), _MOST_BYTES - len(data)) + data
+    start = since - timedelta(minutes=1) if since else None
+    found = []
+    for line in data.split(b"\n"):
+        happened = _parse_machine(line)
+        if happened is not None and (start is None or happened.row.at >= start):
+            found.append(happened)
+    return found
+
+
+def _tail(path: Path, most: int) -> bytes:
+    try:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - most))
+            return file.read(most)
+    except OSError:
+        return b""
+
+
+def _parse_machine(line: bytes) -> Happened | None:
+    try:
+        data = json.loads(line)
+        at = parse_stamp(data["time"])
+        texts = {k: str(v) for k, v in data.items() if k in _KEYS}
+    except (ValueError, KeyError, TypeError, AttributeError, StampRefused):
+        return None
+    row = Row(at, **{"source": "", "decision": "", "executed": NOTHING, **texts})
+    return Happened(row, str(data.get("event", "inbox")), audited=False)

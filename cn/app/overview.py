@@ -1,0 +1,254 @@
+"""The state of the whole hub on one screen, its peers and its outbox (read-only, no network)."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from cn.app.listing import InboxView, list_inbox
+from cn.app.observe import MAILBOX_KEY
+from cn.app.run import not_in_effect
+from cn.app.view import View
+from cn.core.decide import is_old
+from cn.core.ledger import Item
+from cn.core.message import FINAL, NOTICE
+from cn.core.names import Name, Oid
+from cn.core.outbox import Deliver
+from cn.core.peers import Peer
+from cn.core.stamp import StampRefused, parse_stamp
+
+
+@dataclass(frozen=True)
+class Main:
+    """Where main is. ``ahead`` and ``behind`` count against ``origin`` as last seen (None: unknown)."""
+
+    branch: str
+    commit: Oid
+    checked_out: bool
+    has_origin: bool
+    origin: Oid | None
+    ahead: int | None
+    behind: int | None
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A branch of ours at a peer that has no final answer yet.
+
+    ``status`` and ``reason`` are the last answer, ``unproven`` why a claimed merge is not
+    believed; ``old`` is set past ``warn_after`` days.
+    """
+
+    peer: Name
+    branch: str
+    head: Oid
+    kind: str
+    since: datetime
+    status: str
+    reason: str
+    unproven: str
+    old: bool
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One file of the outbox. ``effect`` is deliver, delete, or damaged (``reason`` says how)."""
+
+    file: str
+    effect: str
+    to: str = ""
+    branch: str = ""
+    head: str = ""
+    kind: str = ""
+    subject: str = ""
+    queued: datetime | None = None
+    attempts: int = 0
+    reason: str = ""
+    last: datetime | None = None
+    thread: str = ""
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Unreachable:
+    """A peer, or the mailbox, that did not answer, as this clone remembers it."""
+
+    name: str
+    reason: str
+    since: datetime | None
+    next: datetime | None
+    attempts: int
+
+
+@dataclass(frozen=True)
+class PeerView:
+    """A peer with the fingerprint of its pinned key (empty: none) and what is known of its reachability."""
+
+    peer: Peer
+    fingerprint: str
+    unreachable: Unreachable | None
+
+
+@dataclass(frozen=True)
+class Status:
+    """All that ``cn status`` shows.
+
+    ``not_in_effect`` are configuration files with a change that is not committed.
+    """
+
+    hub: Name
+    main: Main
+    inbox: InboxView
+    waiting: tuple[Waiting, ...]
+    outbox: tuple[Entry, ...]
+    unreachable: tuple[Unreachable, ...]
+    not_in_effect: tuple[str, ...]
+    last_run: datetime | None
+    now: datetime
+    warn_after: int
+
+
+def read_status(view: View) -> Status:
+    """Gather it from main, the working copies of pending threads, and this clone's memory."""
+    return Status(
+        hub=view.settings.us,
+        main=_main(view),
+        inbox=list_inbox(view),
+        waiting=tuple(_waiting(view)),
+        outbox=tuple(list_outbox(view)),
+        unreachable=tuple(_unreachable(view).values()),
+        not_in_effect=tuple(not_in_effect(view.hub, view.snapshot)) if view.on_main else (),
+        last_run=_last_run(view),
+        now=view.now,
+        warn_after=view.settings.config.warn_after,
+    )
+
+
+def _main(view: View) -> Main:
+    hub, commit = view.hub, view.snapshot.commit
+    ahead: int | None = 0
+    behind: int | None = 0
+    if view.origin != commit:
+        ahead = behind = None
+        if view.origin is not None:
+            done = hub.git.run(
+                "rev-list", "--left-right", "--count", f"{commit}...{view.origin}", "--", check=False
+            )
+            if done.ok:
+                ahead, behind = (int(word) for word in done.text.split())
+    return Main(hub.main, commit, view.on_main, hub.origin, view.origin, ahead, behind)
+
+
+def _waiting(view: View) -> list[Waiting]:
+    return [
+        Waiting(
+            peer=peer,
+            branch=item.get("branch"),
+            head=item.head,
+            kind=item.get("kind") or "proposal",
+            since=item.since,
+            status=item.get("status"),
+            reason=item.get("reason"),
+            unproven=item.get("unproven"),
+            old=is_old(item.since, view.now, view.settings.config.warn_after),
+        )
+        for peer, item in view.snapshot.outbound()
+        if _waits(item)
+    ]
+
+
+def _waits(item: Item) -> bool:
+    """Is it delivered, of a kind that is answered, and without a final answer?"""
+    if item.get("kind") == NOTICE or item.state not in ("delivered", "adopted", "answered"):
+        return False
+    return item.get("status") not in FINAL or bool(item.get("unproven"))
+
+
+def list_outbox(view: View) -> list[Entry]:
+    """What waits to be delivered, oldest first, then damaged files."""
+    entries, broken = view.snapshot.outbox()
+    attempts = view.local.attempts
+    found = []
+    for path, entry in entries:
+        file = path.rpartition("/")[2]
+        tried = attempts.get(file) or {}
+        mail = isinstance(entry, Deliver)
+        found.append(
+            Entry(
+                file=file,
+                effect="deliver" if mail else "delete",
+                to=entry.to,
+                branch=entry.branch,
+                head=entry.id if isinstance(entry, Deliver) else entry.tip,
+                kind=entry.kind if isinstance(entry, Deliver) else "",
+                subject=entry.subject if isinstance(entry, Deliver) else entry.reason,
+                queued=entry.queued,
+                attempts=int(tried.get("count", 0)),
+                reason=str(tried.get("reason", "")),
+                last=_time(tried.get("last")),
+                thread=entry.thread,
+                source=entry.source,
+            )
+        )
+    found.sort(key=lambda e: (e.queued or view.now, e.file))
+    return found + [Entry(path.rpartition("/")[2], "damaged", reason=why) for path, why in broken]
+
+
+def list_peers(view: View) -> list[PeerView]:
+    """The peers of main's ``state/peers.md``."""
+    failing = _unreachable(view)
+    return [
+        PeerView(peer, fingerprint(peer.key) if peer.key else "", failing.get(peer.name))
+        for peer in view.settings.peers.values()
+    ]
+
+
+def fingerprint(key: str) -> str:
+    """``SHA256:…`` of an SSH public key, as ssh-keygen(1) ``-l`` shows it."""
+    try:
+        data = base64.b64decode(key.split()[1], validate=True)
+    except (IndexError, binascii.Error):
+        return "(unreadable)"
+    return "SHA256:" + base64.b64encode(hashlib.sha256(data).digest()).decode().rstrip("=")
+
+
+def _unreachable(view: View) -> dict[str, Unreachable]:
+    """Failing peers and mailbox by key; peers that were removed are left out."""
+    known = {*view.settings.peers, MAILBOX_KEY}
+    return {
+        key: Unreachable(
+            name=f"the mailbox ({view.settings.mailbox})" if key == MAILBOX_KEY else key,
+            reason=str(entry.get("reason", "")),
+            since=_time(entry.get("since")),
+            next=_time(entry.get("next")),
+            attempts=_count(entry),
+        )
+        for key, entry in sorted(view.local.unreachable.items())
+        if key in known
+    }
+
+
+def _count(entry: Mapping[str, Any]) -> int:
+    count = entry.get("count", 0)
+    return count if isinstance(count, int) else 0
+
+
+def _time(text: object) -> datetime | None:
+    with suppress(StampRefused):
+        return parse_stamp(str(text)) if text else None
+    return None
+
+
+def _last_run(view: View) -> datetime | None:
+    """When the lock was last taken in this clone: its file says so (``pid 7, since …``)."""
+    try:
+        text = (view.hub.state / "lock").read_text("utf-8", "replace")
+    except OSError:
+        return None
+    return _time(text.rpartition("since ")[2].strip()) if "since " in text else None

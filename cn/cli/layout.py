@@ -1,0 +1,108 @@
+"""Plain text for people: colours where they make sense, aligned columns, wrapped reasons."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import textwrap
+import unicodedata
+from collections.abc import Sequence
+
+import click
+
+from cn.core.text import one_line, redact
+
+_UNBOUNDED = 10_000
+_NARROWEST = 40
+_LONG, _LAST, _WANTED = 18, 20, 34
+"""The least that is left for a long cell and for the last column, and what that one should get."""
+
+
+def is_terminal() -> bool:
+    """Does standard output go to a terminal?"""
+    return sys.stdout.isatty()
+
+
+def colour() -> bool | None:
+    """False where the user wants no colours (https://no-color.org); None: click looks at the stream."""
+    return False if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" else None
+
+
+def has_colours() -> bool:
+    """May standard output hold colours?"""
+    return is_terminal() and colour() is None
+
+
+def columns() -> int:
+    """The width to fit into; without a terminal lines are as long as they are."""
+    return max(_NARROWEST, shutil.get_terminal_size().columns) if is_terminal() else _UNBOUNDED
+
+
+def paint(text: str, fg: str = "", *, bold: bool = False, dim: bool = False) -> str:
+    """The text in a colour, where there are colours."""
+    if not text or not has_colours():
+        return text
+    return click.style(text, fg=fg or None, bold=bold or None, dim=dim or None)
+
+
+def clean(text: str, limit: int = 500) -> str:
+    """Foreign text on one visible line, without credentials."""
+    return redact(one_line(text, limit))
+
+
+def width(text: str) -> int:
+    """The columns a text takes (Unicode, East Asian Width)."""
+    if text.isascii():
+        return len(text)
+    narrow = (c for c in text if not unicodedata.combining(c))
+    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in narrow)
+
+
+def pad(text: str, to: int) -> str:
+    """The text filled up with spaces."""
+    return text + " " * max(0, to - width(text))
+
+
+def align(rows: Sequence[Sequence[str]], gap: int = 2) -> list[list[str]]:
+    """The cells of each column padded to one width, the last column as it is."""
+    if not rows:
+        return []
+    widths = [max(width(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
+    return [[*(pad(c, w + gap) for c, w in zip(row, widths, strict=False)), row[-1]] for row in rows]
+
+
+def grid(rows: Sequence[Sequence[str]], long: int, colours: Sequence[str]) -> list[list[str]]:
+    """The lines of each row of a table that fits the width.
+
+    The last column, in its colour, is wrapped. A cell of column ``long`` that would push it
+    out stands alone on its line.
+    """
+    if not rows:
+        return []
+    gap = 2
+    widths = [max(width(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
+    others = sum(w + gap for i, w in enumerate(widths) if i != long)
+    widths[long] = min(widths[long], max(_LONG, columns() - others - gap - _WANTED))
+    indent = sum(w + gap for w in widths)
+    found = []
+    for row, colour in zip(rows, colours, strict=True):
+        cells = [pad(cell, w + gap) for cell, w in zip(row, widths, strict=False)]
+        lines = []
+        if width(row[long]) > widths[long]:
+            lines.append("".join(cells[: long + 1]).rstrip())
+            cells[: long + 1] = [" " * sum(w + gap for w in widths[: long + 1])]
+        found.append([*lines, *wrap("".join(cells), row[-1], indent, colour)])
+    return found
+
+
+def wrap(first: str, text: str, indent: int | None = None, colour: str = "") -> list[str]:
+    """``first``, and the text behind it in a colour, further lines indented below the text."""
+    at = width(first) if indent is None else indent
+    room = columns() - at
+    if room < _LAST:
+        at, room = 4, columns() - 4
+    lines = [paint(line, colour) for line in textwrap.wrap(text, room, break_on_hyphens=False) or [""]]
+    if width(first) > at:
+        return [first.rstrip(), *(" " * at + line for line in lines)]
+    return [(pad(first, at) + lines[0]).rstrip(), *(" " * at + line for line in lines[1:])]

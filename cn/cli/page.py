@@ -1,0 +1,86 @@
+"""One thread on the screen: its document, then its chain."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+
+import click
+
+from cn.app.document import Document
+from cn.cli.layout import align, clean, has_colours, is_terminal, paint, wrap
+from cn.cli.screen import age, state_text
+from cn.core.lifecycle import Link
+from cn.core.stamp import format_stamp
+from cn.core.text import redact, visible
+
+
+def show_page(document: Document, now: datetime) -> None:
+    """Rendered on a terminal, plain text elsewhere."""
+    text = visible(redact(document.text))
+    if not text:
+        click.echo(f"{document.path} is not there; its records are:")
+    elif is_terminal():
+        _render(text)
+    else:
+        click.echo(text.rstrip("\n"))
+    click.echo()
+    for line in chain_lines(document, now):
+        click.echo(line)
+
+
+def chain_lines(document: Document, now: datetime) -> list[str]:
+    """The chain with times; what is waited for says since when."""
+    thread = document.thread
+    head = f"{thread.source} is {state_text(thread)}"
+    if thread.merge:
+        head += f" as {thread.merge}"
+    lines = [paint("-- chain " + "-" * 31, dim=True), head]
+    if thread.rule:
+        lines += wrap("  → ", clean(thread.remedy)) if thread.remedy else []
+    steps = [(_when(link, now), link.step.replace("_", " ")) for link in thread.chain]
+    for (when, step, _), link in zip(align([(*s, "") for s in steps]), thread.chain, strict=True):
+        told = clean(link.text)
+        if link.head and link.at and link.step in ("received", "moved", "executed", "branch_deleted"):
+            told += f" (head {link.head[:12]})"
+        lines += [paint(line, dim=link.at is None) for line in wrap(f"  {when}{step}", told)]
+    return lines
+
+
+def _when(link: Link, now: datetime) -> str:
+    if link.at is not None:
+        return format_stamp(link.at)
+    return f"waiting since {age(link.since, now)}" if link.since else "—"
+
+
+_COMMENT = re.compile(r"<(?=[!/?a-zA-Z])")
+
+
+def _render(text: str) -> None:
+    """Markdown, but for what the peer wrote: rendering would hide comments and link targets."""
+    from rich.console import Console
+    from rich.markdown import Markdown
+    from rich.text import Text
+
+    console = Console(no_color=not has_colours(), highlight=False)
+    for quoted, lines in _runs(text.rstrip("\n").split("\n")):
+        if quoted:
+            for line in lines:
+                bar = Text("▌ ", style="cyan")
+                console.print(bar + Text(re.sub(r"^> ?", "", line)), soft_wrap=False)
+            continue
+        # Two spaces are a hard break: header and Triage fields keep their lines.
+        source = "\n".join(_COMMENT.sub(r"\\<", line) + "  " if line.strip() else "" for line in lines)
+        if source.strip():
+            console.print(Markdown(source, hyperlinks=False))
+
+
+def _runs(lines: list[str]) -> list[tuple[bool, list[str]]]:
+    """Consecutive lines of the peer, and of ours."""
+    runs: list[tuple[bool, list[str]]] = []
+    for line in lines:
+        quoted = line.startswith(">")
+        if not runs or runs[-1][0] != quoted:
+            runs.append((quoted, []))
+        runs[-1][1].append(line)
+    return runs

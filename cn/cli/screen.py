@@ -1,0 +1,193 @@
+"""The lines of ``cn status`` and ``cn outbox``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from cn.app.listing import ThreadView
+from cn.app.overview import Entry, Main, Status, Unreachable, Waiting
+from cn.cli.layout import clean, paint, width, wrap
+from cn.core.stamp import format_age, format_stamp
+
+_MOST = 5
+"""Rows a section of the one screen may take."""
+
+
+def age(at: datetime, now: datetime) -> str:
+    """``5m``, ``3h``, ``12d``."""
+    return format_age(now - at)
+
+
+def since(at: datetime | None, now: datetime) -> str:
+    """``since 3h``."""
+    return f"since {age(at, now)}" if at else "since some time"
+
+
+def state_text(thread: ThreadView) -> str:
+    """A thread's state in a few words."""
+    match thread.state:
+        case "deferred":
+            text = f"deferred until {format_stamp(thread.until)}" if thread.until else "deferred"
+        case "assigned":
+            text = f"assigned to {thread.assigned_to}"
+        case "decided":
+            told = f"{clean(thread.decision, 80)} by {thread.actor}" if thread.decision else "unreadable"
+            text = f"decided: {told}"
+        case "refused":
+            text = f"refused: {thread.rule}"
+        case "done":
+            text = f"done: {thread.status}"
+        case _:
+            text = thread.state
+    return f"{text}, withdrawn by its creator" if thread.withdrawn else text
+
+
+def status_lines(status: Status) -> list[str]:
+    """One screen, the most urgent things first."""
+    now = status.now
+    lines = [_head(status)]
+    if not status.main.checked_out:
+        text = f"HEAD is not {status.main.branch}: runs are refused until 'git switch {status.main.branch}'"
+        lines += wrap("! ", text, colour="yellow")
+    for path in status.not_in_effect:
+        lines += wrap(
+            "! ", f"{path} has a change that is not committed: it is not in effect", colour="yellow"
+        )
+    for peer, reason in status.inbox.damaged:
+        lines += wrap("! ", f"{peer} is left out: {clean(reason)}; see 'cn doctor'", colour="red")
+    threads = status.inbox.threads
+    by_state: dict[str, list[ThreadView]] = {}
+    for thread in threads:
+        by_state.setdefault(thread.state, []).append(thread)
+    if threads:
+        lines.append(f"{len(threads)} pending, oldest {age(threads[0].received, now)}")
+    else:
+        lines.append("nothing pending")
+    lines += _section("to decide", [_thread(t, _pending_text(t, now)) for t in by_state.get("pending", [])])
+    lines += _section("refused", [_refused(t) for t in by_state.get("refused", [])], "yellow")
+    lines += _section(
+        "decided; 'cn inbox process' executes",
+        [_thread(t, _decided_text(t)) for t in by_state.get("decided", [])],
+    )
+    lines += _section("deferred", [_thread(t, _deferred_text(t)) for t in by_state.get("deferred", [])])
+    lines += _section(
+        "assigned",
+        [_thread(t, f"to {t.assigned_to}, {age(t.received, now)}") for t in by_state.get("assigned", [])],
+    )
+    lines += _section(
+        "no thread, not executed; move it out of threads/inbox/",
+        [[f"  {clean(name)}"] for name in status.inbox.unknown],
+        "yellow",
+    )
+    lines += _section("waiting on others", [_waiting(w, now) for w in status.waiting])
+    if status.outbox:
+        lines += _section("outbox", [_outbox(entry, now) for entry in status.outbox])
+    lines += _section("unreachable", [_unreachable(u, now) for u in status.unreachable], "red")
+    return lines
+
+
+def outbox_lines(entries: Sequence[Entry], now: datetime) -> list[str]:
+    """The outbox, one entry after the other."""
+    return [line for entry in entries for line in _outbox(entry, now, "")]
+
+
+def _head(status: Status) -> str:
+    ago = age(status.last_run, status.now) if status.last_run else ""
+    last = "no run yet here" if not ago else "last run just now" if ago == "0m" else f"last run {ago} ago"
+    main = status.main
+    name = paint(status.hub, bold=True)
+    return f"{name}: {main.branch} at {main.commit[:7]}, {_origin(main)}; {last}"
+
+
+def _origin(main: Main) -> str:
+    if not main.has_origin:
+        return "no origin"
+    if main.origin is None:
+        return "origin not seen yet"
+    if main.ahead is None or main.behind is None:
+        return f"origin at {main.origin[:7]}"
+    if not main.ahead and not main.behind:
+        return "in step with origin"
+    if main.ahead and main.behind:
+        return f"{main.ahead} ahead of origin and {main.behind} behind"
+    return f"{main.ahead} ahead of origin" if main.ahead else f"{main.behind} behind origin"
+
+
+def _section(title: str, items: Sequence[list[str]], colour: str = "") -> list[str]:
+    if not items:
+        return []
+    lines = ["", paint(title, colour, bold=True)]
+    lines += [line for item in items[:_MOST] for line in item]
+    if len(items) > _MOST:
+        lines.append(f"  and {len(items) - _MOST} more")
+    return lines
+
+
+_INDENT = 44
+
+
+def _thread(thread: ThreadView, text: str) -> list[str]:
+    name = f"  {thread.thread.removesuffix('.md')}  "
+    return wrap(name, text, None if width(name) <= _INDENT else 6)
+
+
+def _pending_text(thread: ThreadView, now: datetime) -> str:
+    subject = f": {clean(thread.subject, 120)}" if thread.subject else ""
+    gone = ", withdrawn by its creator" if thread.withdrawn else ""
+    return f"{age(thread.received, now)}, {thread.kind}{subject}{gone}"
+
+
+def _refused(thread: ThreadView) -> list[str]:
+    lines = [f"  {thread.thread.removesuffix('.md')}"]
+    lines += wrap("      ", f"{thread.rule}: {clean(thread.reason)}")
+    return lines + (wrap("      → ", clean(thread.remedy)) if thread.remedy else [])
+
+
+def _decided_text(thread: ThreadView) -> str:
+    if thread.note:
+        return f"cannot be read: {clean(thread.note)}"
+    return f"{clean(thread.decision, 120)} by {thread.actor}"
+
+
+def _deferred_text(thread: ThreadView) -> str:
+    until = f"until {format_stamp(thread.until)}" if thread.until else "until decided again"
+    return f"{until}: {clean(thread.reason, 120)}" if thread.reason else until
+
+
+def _waiting(waiting: Waiting, now: datetime) -> list[str]:
+    name = f"  {clean(waiting.branch, 120)} at {waiting.peer}  "
+    answer = f"{waiting.status}: {clean(waiting.reason)}" if waiting.reason else waiting.status
+    if waiting.unproven:
+        answer = f"{waiting.status}, claimed but unproven: {clean(waiting.unproven)}"
+    text = f"{age(waiting.since, now)}, {answer or 'no answer yet'}{' (!)' if waiting.old else ''}"
+    colour = "yellow" if waiting.old else ""
+    return wrap(name, text, None if width(name) <= _INDENT else 6, colour)
+
+
+def _outbox(entry: Entry, now: datetime, margin: str = "  ") -> list[str]:
+    if entry.effect == "damaged":
+        return wrap(margin, f"{clean(entry.file)} is damaged: {clean(entry.reason)}", colour="red")
+    what = "deletion of " if entry.effect == "delete" else ""
+    lines = wrap(margin, f"{what}{clean(entry.branch, 120)} for {entry.to}, {_queued(entry, now)}")
+    if entry.subject:
+        lines += wrap(f"{margin}    ", clean(entry.subject))
+    if entry.attempts:
+        tries = "1 attempt" if entry.attempts == 1 else f"{entry.attempts} attempts"
+        lines += wrap(f"{margin}    ", f"{tries}: {clean(entry.reason)}", colour="yellow")
+    return lines
+
+
+def _queued(entry: Entry, now: datetime) -> str:
+    return f"queued {age(entry.queued, now)} ago" if entry.queued else "queued"
+
+
+def _unreachable(unreachable: Unreachable, now: datetime) -> list[str]:
+    later = ""
+    if unreachable.next:
+        wait = unreachable.next - now
+        later = (
+            f", next try in {format_age(wait)}" if wait.total_seconds() > 0 else ", next try at the next run"
+        )
+    told = f"{clean(unreachable.reason)} ({since(unreachable.since, now)}{later})"
+    return wrap(f"  {unreachable.name}  ", told)

@@ -1,0 +1,178 @@
+"""The JSON shapes of what is shown (docs/protocol/json.md): plain dicts, times as text, null for nothing."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from cn.app.document import Document
+from cn.app.history import Happened
+from cn.app.listing import ThreadView
+from cn.app.overview import Entry, PeerView, Status, Unreachable, Waiting
+from cn.core.lifecycle import Link
+from cn.core.log import NOTHING
+from cn.core.stamp import format_second
+from cn.core.text import redact
+
+
+def time_json(at: datetime | None) -> str | None:
+    """A time as ``2026-02-05T14:00:07Z``."""
+    return format_second(at) if at else None
+
+
+def link_json(link: Link) -> dict[str, Any]:
+    """One step of a chain."""
+    return {
+        "step": link.step,
+        "at": time_json(link.at),
+        "waiting_since": time_json(link.since),
+        "text": link.text,
+        "head": link.head or None,
+        "commit": link.commit or None,
+    }
+
+
+def brief_json(thread: ThreadView) -> dict[str, Any]:
+    """A thread without its chain."""
+    return {
+        "thread": thread.thread,
+        "peer": thread.peer,
+        "topic": thread.topic,
+        "branch": thread.branch,
+        "head": thread.head,
+        "kind": thread.kind,
+        "subject": thread.subject or None,
+        "signature": thread.signature,
+        "state": thread.state,
+        "received": time_json(thread.received),
+        "decision": thread.decision or None,
+        "actor": thread.actor or None,
+        "executed": thread.executed or None,
+        "status": thread.status or None,
+        "merge": thread.merge or None,
+        "until": time_json(thread.until),
+        "assigned_to": thread.assigned_to or None,
+        "reason": thread.reason or None,
+        "rule": thread.rule or None,
+        "remedy": thread.remedy or None,
+        "withdrawn": time_json(thread.withdrawn),
+        "earlier": thread.earlier or None,
+        "note": thread.note or None,
+    }
+
+
+def thread_json(thread: ThreadView) -> dict[str, Any]:
+    """A thread."""
+    return {**brief_json(thread), "chain": [link_json(link) for link in thread.chain]}
+
+
+def document_json(document: Document) -> dict[str, Any]:
+    """A thread with its text."""
+    return {**thread_json(document.thread), "path": document.path, "text": document.text}
+
+
+def waiting_json(waiting: Waiting) -> dict[str, Any]:
+    """A branch of ours that waits for a final answer."""
+    return {
+        "peer": waiting.peer,
+        "branch": waiting.branch,
+        "head": waiting.head,
+        "kind": waiting.kind,
+        "since": time_json(waiting.since),
+        "status": waiting.status or None,
+        "reason": waiting.reason or None,
+        "unproven": waiting.unproven or None,
+        "warning": waiting.old,
+    }
+
+
+def entry_json(entry: Entry) -> dict[str, Any]:
+    """A file of the outbox."""
+    return {
+        "file": entry.file,
+        "effect": entry.effect,
+        "to": entry.to or None,
+        "branch": entry.branch or None,
+        "head": entry.head or None,
+        "kind": entry.kind or None,
+        "subject": entry.subject or None,
+        "queued": time_json(entry.queued),
+        "attempts": entry.attempts,
+        "reason": redact(entry.reason) or None,
+        "last_attempt": time_json(entry.last),
+        "thread": entry.thread or None,
+        "source": entry.source or None,
+    }
+
+
+def unreachable_json(unreachable: Unreachable) -> dict[str, Any]:
+    """A peer or mailbox that does not answer."""
+    return {
+        "name": unreachable.name,
+        "reason": redact(unreachable.reason),
+        "since": time_json(unreachable.since),
+        "next_try": time_json(unreachable.next),
+        "attempts": unreachable.attempts,
+    }
+
+
+def peer_json(view: PeerView) -> dict[str, Any]:
+    """A peer."""
+    peer = view.peer
+    return {
+        "name": peer.name,
+        "hub": redact(peer.hub),
+        "kind": peer.kind,
+        "peered": peer.peered or None,
+        "deliver": peer.deliver,
+        "key": view.fingerprint or None,
+        "community": peer.community,
+        "unreachable": unreachable_json(view.unreachable) if view.unreachable else None,
+    }
+
+
+def status_json(status: Status) -> dict[str, Any]:
+    """The whole hub."""
+    main = status.main
+    threads = status.inbox.threads
+    return {
+        "hub": status.hub,
+        "main": {
+            "branch": main.branch,
+            "commit": main.commit,
+            "checked_out": main.checked_out,
+            "has_origin": main.has_origin,
+            "origin": main.origin,
+            "ahead": main.ahead,
+            "behind": main.behind,
+        },
+        "pending": len(threads),
+        "oldest": time_json(threads[0].received) if threads else None,
+        "threads": [brief_json(thread) for thread in threads],
+        "unknown_files": list(status.inbox.unknown),
+        "damaged": [{"peer": peer, "reason": reason} for peer, reason in status.inbox.damaged],
+        "not_in_effect": list(status.not_in_effect),
+        "waiting": [waiting_json(w) for w in status.waiting],
+        "outbox": [entry_json(e) for e in status.outbox],
+        "unreachable": [unreachable_json(u) for u in status.unreachable],
+        "last_run": time_json(status.last_run),
+        "now": time_json(status.now),
+    }
+
+
+def happened_json(happened: Happened) -> dict[str, Any]:
+    """One row of the log."""
+    row = happened.row
+    return {
+        "time": time_json(row.at),
+        "event": happened.event,
+        "source": row.source or None,
+        "decision": row.decision or None,
+        "executed": None if row.executed == NOTHING else row.executed,
+        "thread": row.thread or None,
+        "branch": row.branch or None,
+        "head": row.head or None,
+        "outcome": row.outcome or None,
+        "commit": row.commit or None,
+        "audited": happened.audited,
+    }

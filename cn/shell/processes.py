@@ -1,0 +1,63 @@
+"""Asking the machine: which git processes work in a hub, and what its shell would find."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+from cn.core.text import one_line
+from cn.shell.hub import Hub
+
+
+def git_processes(hub: Hub) -> list[str]:
+    """``pid 123 (git)`` of each git that may be at work in the hub; rather one too many."""
+    proc = Path("/proc")
+    if (proc / "self" / "cwd").exists():
+        return list(_from_proc(proc, hub))
+    return _from_ps()
+
+
+def _from_proc(proc: Path, hub: Hub) -> Iterator[str]:
+    inside = tuple(os.path.realpath(p) for p in (hub.root, hub.git_dir, hub.work_git_dir))
+    for folder in proc.iterdir():
+        if not folder.name.isdigit() or int(folder.name) == os.getpid():
+            continue
+        try:
+            name = (folder / "comm").read_text("utf-8", "replace").strip()
+            if not name.startswith("git"):
+                continue
+            words = (folder / "cmdline").read_bytes()
+            if not words:
+                continue  # it has ended, and only its parent has not taken note
+            cwd = os.readlink(folder / "cwd")
+        except PermissionError:
+            yield f"pid {folder.name} of another user"
+            continue
+        except OSError:
+            continue
+        here = any(cwd == p or cwd.startswith(p + "/") for p in inside)
+        if here or any(os.fsencode(p) in words for p in inside):
+            yield f"pid {folder.name} ({one_line(name, 20)})"
+
+
+def _from_ps() -> list[str]:
+    done = subprocess.run(["ps", "-A", "-o", "pid=,comm="], capture_output=True, check=False)
+    rows = [line.split(None, 1) for line in done.stdout.decode("utf-8", "replace").splitlines()]
+    return [
+        f"pid {r[0]} ({one_line(r[1], 40)})"
+        for r in rows
+        if len(r) == 2 and Path(r[1]).name.startswith("git")
+    ]
+
+
+def is_shell_command(command: str) -> bool:
+    """Can sh parse it? Nothing is run."""
+    return subprocess.run(["sh", "-n", "-c", command], capture_output=True, check=False).returncode == 0
+
+
+def finds_program(word: str, cwd: Path) -> bool:
+    """Would sh, started in ``cwd``, find this program or builtin? Nothing is run."""
+    look = ["sh", "-c", 'command -v -- "$1"', "sh", word]
+    return subprocess.run(look, cwd=cwd, capture_output=True, check=False).returncode == 0

@@ -1,0 +1,93 @@
+"""Finishing or taking back what a killed run left (DESIGN 5, ``recover``)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+
+from cn.core.text import visible
+from cn.shell.base import is_ancestor, work_place
+from cn.shell.checkout import sweep_asides
+from cn.shell.entries import Entry, never_blocks, read_tree
+from cn.shell.files import sweep_temporary
+from cn.shell.hub import Hub
+from cn.shell.journal import Journal, drop, journal_path, read_journal, restore_path, write_journal
+from cn.shell.publish import file_hash, index_path, lock_path, resume
+from cn.shell.settle import remove_stale
+
+
+def recover(hub: Hub) -> tuple[str, ...]:
+    """Finish or take back what a killed run left; sentences about it (DESIGN 5, ``recover``)."""
+    shutil.rmtree(hub.state / "txn", ignore_errors=True)
+    for folder in (hub.state, hub.state / "push", hub.root / "state"):
+        sweep_temporary(folder)
+    journal = read_journal(journal_path(hub))
+    if journal is None:
+        return tuple(sweep_asides(hub))
+    main = work_place(hub)[hub.main_ref]
+    _unlock_refs(hub, journal)
+    if not is_ancestor(hub.git, journal.new, main):
+        if _lock_is_ours(hub, journal):
+            lock_path(hub).unlink()
+        drop(journal_path(hub))
+        return ("a run that was interrupted before its commit was taken back", *sweep_asides(hub))
+    reports = ["a run that was interrupted after its commit was finished"]
+    whole = file_hash(lock_path(hub)) == journal.index_hash != ""
+    if whole:
+        os.rename(lock_path(hub), index_path(hub))
+    elif _lock_is_ours(hub, journal):
+        lock_path(hub).unlink()
+    now = read_tree(hub.git, main, [c.path for c in journal.changes]) if main != journal.new else None
+    if now is not None and not whole:
+        reports += _note_reverted(hub, journal, now)
+    live = [c for c in journal.changes if now is None or now.get(c.path) == c.new]
+    reports += resume(hub, journal, live)
+    return (*reports, *sweep_asides(hub, journal.token))
+
+
+def _lock_is_ours(hub: Hub, journal: Journal) -> bool:
+    try:
+        data = lock_path(hub).read_bytes()
+    except OSError:
+        return False
+    # An empty lock with our journal: killed between creating it and writing the token? No way
+    # to tell it from git's own, so it stays and is reported.
+    return data == journal.token_bytes or (
+        journal.index_hash != "" and file_hash(lock_path(hub)) == journal.index_hash
+    )
+
+
+def _unlock_refs(hub: Hub, journal: Journal) -> None:
+    """Remove what a killed update-ref of ours left: its bytes, or our index.lock, say so.
+
+    It locks HEAD, for the reflog, with an empty file. While index.lock is ours no commit,
+    checkout or merge of the user can be at work that would hold these locks for long.
+    """
+    main, head = hub.git_dir / f"{hub.main_ref}.lock", hub.work_git_dir / "HEAD.lock"
+    if _lock_is_ours(hub, journal):
+        remove_stale(main, journal.new)
+        remove_stale(head, "")
+    else:
+        with suppress(OSError):
+            if main.read_text("ascii", "replace").strip() == journal.new:
+                main.unlink()
+
+
+def _note_reverted(hub: Hub, journal: Journal, now: Mapping[str, Entry]) -> list[str]:
+    """Somebody removed our lock and committed the stale index: remember what to restore."""
+    reverted = [c for c in journal.changes if now.get(c.path) == c.old]
+    owned = tuple(c for c in reverted if never_blocks(c.path))
+    if owned:
+        write_journal(restore_path(hub), replace(journal, changes=owned, refs=(), appends=(), sizes=()))
+    merged = [visible(c.path) for c in reverted if not never_blocks(c.path)]
+    reports = []
+    if owned:
+        reports.append("a commit made over a stale index took away what cn had written; it is restored")
+    if merged:
+        reports.append(
+            f"a commit made over a stale index took back what was merged: {', '.join(merged[:20])}"
+        )
+    return reports

@@ -1,0 +1,99 @@
+"""Step 10: cn's refs and the text appended here. All of it can be done again after a crash."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from cn.core.errors import Refused
+from cn.core.names import Oid
+from cn.core.text import visible
+from cn.shell.git import GitError
+from cn.shell.hub import Hub
+from cn.shell.journal import Journal, LocalAppend, RefUpdate
+from cn.shell.objects import update_refs
+
+_POLL = 0.05
+_STALE_LOOKS = 30
+
+
+def write_refs(hub: Hub, refs: Sequence[RefUpdate]) -> list[str]:
+    """Set and delete cn's refs. All at once, or one by one if that fails; a failure is told."""
+    deletions = [(r.ref, r.new) for r in refs if r.new is None]
+    updates = [(r.ref, r.new) for r in refs if r.new is not None]
+    reports = []
+    # Deletions first, on their own: a deleted ref may give its name to a folder of refs.
+    for batch in (deletions, updates):
+        try:
+            update_refs(hub.git, batch)
+        except GitError:
+            reports += [text for ref, new in batch if (text := _write_ref(hub, ref, new))]
+    return reports
+
+
+def _write_ref(hub: Hub, ref: str, new: Oid | None, tries: int = 2) -> str:
+    try:
+        update_refs(hub.git, [(ref, new)])
+    except GitError as failed:
+        # Only cn writes here, under its lock: one that stays was left by a killed git of ours.
+        if tries > 1 and remove_stale(hub.git_dir / f"{ref}.lock", new or ""):
+            return _write_ref(hub, ref, new, tries - 1)
+        return f"{visible(ref)} cannot be written: {failed.done.reason}"
+    return ""
+
+
+def remove_stale(lock: Path, value: str) -> bool:
+    """Remove a ref's lock that holds ``value``, or nothing and does not go away by itself."""
+    for _ in range(_STALE_LOOKS):
+        try:
+            text = lock.read_text("ascii", "replace").strip()
+        except OSError:
+            return False
+        if text:
+            break
+        time.sleep(_POLL)
+    if text not in ("", value):
+        return False
+    with suppress(FileNotFoundError):
+        lock.unlink()
+    return True
+
+
+def joined_appends(journal: Journal) -> list[tuple[LocalAppend, int]]:
+    """One append per file, with its length before: several to the same one share it."""
+    texts: dict[Path, str] = {}
+    sizes: dict[Path, int] = {}
+    for append, size in zip(journal.appends, journal.sizes or [0] * len(journal.appends), strict=True):
+        texts[append.path] = texts.get(append.path, "") + append.text
+        sizes.setdefault(append.path, size)
+    return [(LocalAppend(path, text), sizes[path]) for path, text in texts.items()]
+
+
+def append_once(append: LocalAppend, size: int) -> None:
+    """Append the text unless a killed run has done so, wholly or in part.
+
+    ``size`` is the file's length when the journal was written: what stands behind that
+    was written since.
+    """
+    data = append.text.encode("utf-8", "surrogateescape")
+    append.path.parent.mkdir(parents=True, exist_ok=True)
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        with os.fdopen(os.open(append.path, flags, 0o666), "r+b", buffering=0) as file:
+            length = os.fstat(file.fileno()).st_size
+            file.seek(size if size <= length else 0)
+            since = file.read()
+            if data in since:
+                return
+            rest = data[len(since) :] if data.startswith(since) else data
+            _write_all(file.fileno(), rest)
+    except OSError as why:
+        raise Refused(f"cannot append to {append.path}: {why.strerror}", "the next run tries again") from why
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(fd, data) :]

@@ -1,0 +1,45 @@
+"""A plan can be printed before it is executed, without a checkmark (DESIGN 3)."""
+
+from __future__ import annotations
+
+import pytest
+
+from cn.core.effect import Advance, CleanUp, Drop, Effect, Log, Plan, Post, Put, Record, Wake, describe
+from cn.core.ledger import IN, Event
+from cn.core.log import Row
+from cn.core.message import MESSAGE, Message
+from cn.core.names import HubPath, Oid, parse_branch, parse_name
+from cn.core.outbox import Remove
+from cn.core.stamp import parse_stamp
+
+PI, SIGMA = parse_name("pi"), parse_name("sigma")
+HEAD = Oid("3f2a9c1e" * 5)
+AT = parse_stamp("2026-02-05T15:00Z")
+
+EFFECTS: list[tuple[Effect, str]] = [
+    (Put(HubPath("threads/inbox/x.md"), "text"), "write threads/inbox/x.md"),
+    (Drop(HubPath("threads/inbox/x.md")), "remove threads/inbox/x.md"),
+    (Log(Row(AT, "pi/x", "do:merge", "✓ merged 1a2b3c4")), "log pi/x | do:merge | merged 1a2b3c4"),
+    (Record(PI, Event(AT, IN, "received", "x", HEAD)), "record pi in received x 3f2a9c1e"),
+    (Advance(HEAD, "pi/x"), "merge pi/x (as a commit such as 3f2a9c1e)"),
+    (Post(Message(MESSAGE, SIGMA, PI, "Hello", AT), "re-x"), "send message to pi on sigma/re-x: Hello"),
+    (
+        CleanUp(Remove(PI, parse_branch("sigma/x"), HEAD, AT, "done")),
+        "delete our branch sigma/x at pi if it is still 3f2a9c1e",
+    ),
+    (Wake("x.md"), "wake the agent for x.md"),
+]
+
+
+@pytest.mark.parametrize(("effect", "line"), EFFECTS)
+def test_an_effect_in_one_line(effect: Effect, line: str) -> None:
+    assert describe(effect) == line
+    assert "✓" not in describe(effect)
+
+
+def test_every_effect_is_described() -> None:
+    assert {type(effect) for effect, _ in EFFECTS} == set(Effect.__args__)
+
+
+def test_a_plan_may_be_empty() -> None:
+    assert Plan("pi/x").effects == ()

@@ -1,0 +1,310 @@
+"""The ledger remembers for ever; the open file is the same history folded (DESIGN 4)."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from cn.core.ledger import (
+    IN,
+    OUT,
+    Event,
+    LedgerRefused,
+    Open,
+    apply,
+    fold,
+    fold_all,
+    format_event,
+    format_open,
+    mentions,
+    month_path,
+    open_path,
+    parse_event,
+    parse_events,
+    parse_open,
+)
+from cn.core.names import Oid, parse_name
+from cn.core.stamp import parse_stamp
+
+PI = parse_name("pi")
+A, B, C = (Oid(digit * 40) for digit in "abc")
+AT = parse_stamp("2026-02-05T14:00:07Z")
+KINDS = {
+    IN: ["received", "refreshed", "repeated", "deferred", "returned", "assigned", "refused", "decided",
+    "gone",
+         "noticed"],
+    OUT: ["queued", "adopted", "delivered", "answered", "deleting", "deleted", "gone"],
+}  # fmt: skip
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+TOPICS = st.one_of(
+    st.sampled_from(
+        ["a", "a b", "ab", "b", "a/b", "a%20b", "a\nb", "é", "日本", "in", "out", "Z in", A, "a=b"]
+    ),
+    TEXT.filter(bool),
+)
+FIELDS = st.dictionaries(
+    st.sampled_from(["branch", "thread", "until", "reason", "gone", "actor", "digest", "rule", "merge",
+    "unproven"]),
+    st.one_of(TEXT, st.just("")),
+    max_size=4,
+)  # fmt: skip
+EVENTS = st.sampled_from([(side, kind) for side, kinds in KINDS.items() for kind in kinds]).flatmap(
+    lambda pair: st.builds(
+        Event, st.just(AT), st.just(pair[0]), st.just(pair[1]), TOPICS, st.sampled_from([A, B]), FIELDS
+    )
+)
+
+
+def event(kind: str, head: Oid = A, side: str = IN, topic: str = "x", **fields: str) -> Event:
+    return Event(AT, side, kind, topic, head, fields)
+
+
+def remembered(kind: str, fields: dict[str, str]) -> Event:
+    return Event(AT, IN, kind, "x", A, fields)
+
+
+def said(one: Event) -> Event:
+    """The event as it is remembered: a field that says nothing need not be written."""
+    return Event(one.at, one.side, one.kind, one.topic, one.head, {k: v for k, v in one.fields.items() if v})
+
+
+@given(EVENTS)
+@example(event("received", topic="a b%\n|é", thread="x y=z"))
+def test_an_event_is_read_as_it_is_written(one: Event) -> None:
+    line = format_event(one)
+    assert line.isascii()
+    assert line.isprintable()
+    assert said(parse_event(line)) == said(one)
+    assert format_event(parse_event(line)) == line
+
+
+def test_the_form_of_an_event() -> None:
+    one = event("received", topic="a b/c%", branch="pi/a b/c%", thread="t.md", earlier="")
+    assert format_event(one) == (
+        f"2026-02-05T14:00:07Z in received a%20b/c%25 {A} branch=pi/a%20b/c%25 thread=t.md"
+    )
+    assert format_event(event("deferred", until="")) == f"2026-02-05T14:00:07Z in deferred x {A} until="
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "x",
+        f"2026-02-05T14:00:07Z in received x {A[:39]}",
+        f"2026-02-05T14:00:07Z in unheard x {A}",
+        f"2026-02-05T14:00:07Z on received x {A}",
+        f"2026-02-05T14:00:07Z in queued x {A}",
+        f"2026-02-05T14:00:07Z out received x {A}",
+        f"today in received x {A}",
+        f"2026-02-05T14:00:07Z in received x {A} branch",
+        f"2026-02-05T14:00:07Z in received x {A} branch=%ff",
+        f"2026-02-05T14:00:07Z in received %ff {A}",
+        f"2026-02-05T14:00:07Z in received x {A} ",
+        "<<<<<<< HEAD",
+    ],
+    ids=ascii,
+)
+def test_no_event(line: str) -> None:
+    with pytest.raises(LedgerRefused) as caught:
+        parse_event(line)
+    assert caught.value.hint
+
+
+@given(st.lists(EVENTS, max_size=12))
+def test_folding_at_once_bit_by_bit_or_from_the_file_is_the_same(events: list[Event]) -> None:
+    at_once = fold_all(events)
+    bit_by_bit: Open = {}
+    from_file: Open = {}
+    in_place: Open = {}
+    for one in events:
+        bit_by_bit = fold(bit_by_bit, one)
+        from_file = parse_open(format_open(fold(from_file, one)))
+        apply(in_place, one)
+    rebuilt = fold_all(parse_events("".join(format_event(one) + "\n" for one in events)))
+    assert at_once == bit_by_bit == from_file == in_place == rebuilt
+
+
+@given(st.lists(EVENTS, max_size=12), EVENTS)
+def test_folding_changes_no_argument(events: list[Event], one: Event) -> None:
+    items = fold_all(events)
+    before = dict(items)
+    fold(items, one)
+    assert items == before
+
+
+@given(st.lists(EVENTS, max_size=12))
+def test_the_open_file_holds_open_items_alone(events: list[Event]) -> None:
+    text = format_open(fold_all(events))
+    opened = {(e.side, e.topic) for e in events if e.kind in ("received", "queued", "adopted")}
+    assert text.count("\n") <= len(opened)
+    assert text.isascii()
+    closed = [Event(AT, IN, "decided", e.topic, e.head) for e in events if e.side == IN]
+    closed += [Event(AT, OUT, "deleted", e.topic, h) for e in events if e.side == OUT for h in (A, B)]
+    assert fold_all([*events, *closed]) == {}
+
+
+@given(st.lists(EVENTS, max_size=12))
+def test_the_open_file_is_read_as_it_is_written(events: list[Event]) -> None:
+    items = fold_all(events)
+    text = format_open(items)
+    assert parse_open(text) == items
+    assert format_open(parse_open(text)) == text
+    assert format_open(dict(reversed(items.items()))) == text
+
+
+@pytest.mark.parametrize(
+    "line", ["x", "[]", "1", "{}", '{"side": "in"}', '{"fields": []}', "null", "[" * 5000, '"x"']
+)
+def test_no_open_item(line: str) -> None:
+    with pytest.raises(LedgerRefused) as caught:
+        parse_open(line)
+    assert caught.value.hint
+
+
+# kind of the event → state, head and fields of the item after it; None: nothing is open.
+START_IN = event("received", branch="pi/x", thread="t.md", signature="unverified")
+NEXT_IN = [
+    ("received", ("received", B, {"k": "v"})),
+    ("refreshed", ("received", B, {"branch": "pi/x", "thread": "t.md", "signature": "unverified", "k": "v"})),
+    ("repeated", ("received", A, {"branch": "pi/x", "thread": "t.md", "signature": "unverified"})),
+    ("deferred", ("deferred", B, {"branch": "pi/x", "thread": "t.md", "signature": "unverified", "k": "v"})),
+    ("returned", ("received", B, {"branch": "pi/x", "thread": "t.md", "signature": "unverified", "k": "v"})),
+    ("assigned", ("assigned", B, {"branch": "pi/x", "thread": "t.md", "signature": "unverified", "k": "v"})),
+    ("decided", None),
+    ("noticed", None),
+    (
+        "gone",
+        (
+            "received",
+            A,
+            {"branch": "pi/x", "thread": "t.md", "signature": "unverified", "gone": "2026-02-05T14:00:07Z"},
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "after"), NEXT_IN)
+def test_what_an_inbound_event_makes_of_an_item(
+    kind: str, after: tuple[str, Oid, dict[str, str]] | None
+) -> None:
+    item = fold_all([START_IN, event(kind, B, k="v")]).get((IN, "x"))
+    assert (item and (item.state, item.head, dict(item.fields))) == after
+
+
+@pytest.mark.parametrize("kind", KINDS[IN])
+def test_what_an_inbound_event_makes_of_nothing(kind: str) -> None:
+    assert bool(fold_all([event(kind)])) == (kind == "received")
+
+
+@pytest.mark.parametrize("kind", KINDS[OUT])
+def test_what_an_outbound_event_makes_of_nothing(kind: str) -> None:
+    assert bool(fold_all([event(kind, side=OUT)])) == (kind in ("queued", "adopted"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "head", "state"),
+    [
+        ("queued", A, "queued"),
+        ("adopted", A, "adopted"),
+        ("delivered", A, "delivered"),
+        ("answered", A, "answered"),
+        ("deleting", A, "deleting"),
+        ("deleted", A, None),
+        ("gone", A, None),
+        ("deleted", B, "queued"),
+        ("gone", B, "queued"),
+    ],
+)
+def test_what_an_outbound_event_makes_of_an_item(kind: str, head: Oid, state: str | None) -> None:
+    """An old deletion does not close a new branch of that name."""
+    item = fold_all([event("queued", side=OUT), event(kind, head, OUT)]).get((OUT, "x"))
+    assert (item and item.state) == state
+
+
+@pytest.mark.parametrize("start", ["received", "deferred", "assigned"])
+def test_a_refusal_leaves_the_state(start: str) -> None:
+    items = fold_all([event("received", thread="t.md"), event(start), event("refused", rule="r", digest="d")])
+    assert items[(IN, "x")].state == start
+    assert items[(IN, "x")].get("rule") == "r"
+
+
+@pytest.mark.parametrize("kind", ["refreshed", "returned"])
+def test_a_new_start_forgets_what_was_said_of_the_old_one(kind: str) -> None:
+    old = dict.fromkeys(("digest", "rule", "why", "remedy", "until", "actor", "reason", "by"), "x")
+    items = fold_all(
+        [event("received", thread="t.md"), remembered("deferred", old), event("gone"), event(kind, B)]
+    )
+    assert items[(IN, "x")].fields == {"thread": "t.md"}
+
+
+def test_a_branch_that_is_there_again_is_not_withdrawn() -> None:
+    items = fold_all([event("received", thread="t.md"), event("gone"), event("repeated")])
+    assert items[(IN, "x")].get("gone") == ""
+    still = fold_all([event("received", thread="t.md"), event("gone"), event("repeated", B)])
+    assert still[(IN, "x")].get("gone")
+
+
+def test_an_empty_field_takes_an_earlier_one_away_for_good() -> None:
+    events = [
+        event("queued", side=OUT, branch="us/x"),
+        event("answered", side=OUT, status="merged", unproven="main cannot be read"),
+        event("answered", side=OUT, status="merged", unproven=""),
+    ]
+    again = parse_events("\n".join(format_event(one) for one in events))
+    assert fold_all(events) == fold_all(again)
+    assert fold_all(again)[(OUT, "x")].fields == {"branch": "us/x", "status": "merged"}
+
+
+def test_both_sides_of_a_topic_are_two_items() -> None:
+    items = fold_all([event("received"), event("queued", B, OUT), event("decided")])
+    assert list(items) == [(OUT, "x")]
+
+
+NEAR = [
+    "a",
+    "aa",
+    "a a",
+    "a b",
+    "b",
+    "a%20b",
+    "a%2520b",
+    "in",
+    "out",
+    "Z",
+    "a\nb",
+    "\n",
+    "é",
+    "é ",
+    "a/b",
+    "/",
+    A,
+]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from(NEAR), st.sampled_from([IN, OUT])), max_size=20), st.sampled_from(NEAR)
+)
+def test_the_events_of_one_topic_and_no_other(pairs: list[tuple[str, str]], topic: str) -> None:
+    events = [
+        event("gone", side=side, topic=name, about=f" {topic} ", reason=f"Z {side} {topic} {A}")
+        for name, side in pairs
+    ]
+    history = "".join(format_event(one) + "\n" for one in events)
+    for side in (IN, OUT):
+        assert mentions(history, side, topic) == [e for e in events if e.side == side and e.topic == topic]
+
+
+@given(st.lists(EVENTS, max_size=10), TOPICS)
+def test_the_events_of_any_topic(events: list[Event], topic: str) -> None:
+    history = "".join(format_event(one) + "\n" for one in events)
+    for side in (IN, OUT):
+        wanted = [said(e) for e in events if (e.side, e.topic) == (side, topic)]
+        assert [said(e) for e in mentions(history, side, topic)] == wanted
+
+
+def test_where_the_ledger_lies() -> None:
+    assert month_path(PI, AT) == "state/ledger/pi/202602"
+    assert open_path(PI) == "state/ledger/pi/open"

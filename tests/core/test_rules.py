@@ -1,0 +1,218 @@
+"""Every rule of DESIGN 9 as a table: facts, and the refusal with its remedy or none."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cn.core import rules
+from cn.core.config import HubConfig, Reviewer
+from cn.core.errors import Refusal
+from cn.core.names import Oid, parse_name
+from cn.core.rules import MergeFacts, Person, TreeChange
+from cn.core.stamp import parse_stamp
+from cn.core.triage import Merge, Triage
+
+PI, SIGMA, ALICE = parse_name("pi"), parse_name("sigma"), parse_name("alice")
+HEAD, OTHER = Oid("3f2a9c1e" * 5), Oid("77777777" * 5)
+CONFIG = HubConfig(SIGMA, reviewers=(Reviewer(ALICE, "alice@example.org"),))
+
+
+def check(refusal: Refusal | None, rule: str, *words: str, notify: bool = False) -> None:
+    """The refusal is of this rule ("": there is none), says why and what to do."""
+    if not rule:
+        assert refusal is None
+        return
+    assert refusal is not None
+    assert (refusal.rule, refusal.notify) == (rule, notify)
+    assert refusal.remedy
+    assert refusal.reason.isprintable()
+    for word in words:
+        assert word in refusal.reason
+
+
+@pytest.mark.parametrize(
+    ("actor", "rule"),
+    [
+        ("sigma", ""),
+        ("alice", ""),
+        ("pi", rules.VALID_ACTOR),
+        ("bob", rules.VALID_ACTOR),
+        ("sigm", rules.VALID_ACTOR),
+    ],
+)
+def test_valid_actor(actor: str, rule: str) -> None:
+    refusal = rules.valid_actor(parse_name(actor), CONFIG)
+    check(refusal, rule, actor)
+    assert refusal is None or "sigma, alice" in refusal.remedy
+
+
+@pytest.mark.parametrize(
+    ("said", "explicit", "rule"),
+    [
+        ("", False, ""),
+        ("APPROVED", False, ""),
+        ("APPROVED", True, ""),
+        ("", True, rules.MERGE_NEEDS_APPROVAL),
+        ("REJECTED", False, rules.MERGE_NEEDS_APPROVAL),
+        ("REJECTED", True, rules.MERGE_NEEDS_APPROVAL),
+        ("approved", False, rules.MERGE_NEEDS_APPROVAL),
+        ("Approved", True, rules.MERGE_NEEDS_APPROVAL),
+        ("APPROVED by pi", False, rules.MERGE_NEEDS_APPROVAL),
+        ("NOT APPROVED", False, rules.MERGE_NEEDS_APPROVAL),
+        ("APPROVED\u200b", False, rules.MERGE_NEEDS_APPROVAL),
+    ],
+)
+def test_merge_needs_approval(said: str, explicit: bool, rule: str) -> None:
+    triage = Triage(Merge(), SIGMA, parse_stamp("2026-02-05"), approval=said)
+    check(rules.approval(triage, HEAD, explicit), rule, "3f2a9c1e")
+
+
+@pytest.mark.parametrize(
+    ("actor", "people", "identities", "rule"),
+    [
+        (SIGMA, [], [], ""),
+        (SIGMA, [Person("Pi", "pi@example.org")], ["sigma", "Sigma", "s@example.org"], ""),
+        (PI, [], [], rules.NO_SELF_MERGE),
+        (SIGMA, [Person("Sigma", "x@example.org")], ["sigma"], rules.NO_SELF_MERGE),
+        (SIGMA, [Person("x", "S@Example.ORG")], ["s@example.org"], rules.NO_SELF_MERGE),
+        (SIGMA, [Person("Pi", "p"), Person("STRASSE", "x")], ["straße"], rules.NO_SELF_MERGE),
+        (SIGMA, [Person("Pi", "p"), Person("x", "s@x")], ["", "s@x"], rules.NO_SELF_MERGE),
+        (SIGMA, [Person("", "")], ["", "sigma"], ""),
+        (SIGMA, [Person("", "")], [""], ""),
+        (SIGMA, [Person("sigma two", "s2@x")], ["sigma", "s@x"], ""),
+        (ALICE, [Person("sigma", "s@x")], ["alice", "alice@example.org"], ""),
+    ],
+)
+def test_no_self_merge(actor: str, people: list[Person], identities: list[str], rule: str) -> None:
+    check(rules.no_self_merge(parse_name(actor), PI, people, identities), rule, actor)
+
+
+@pytest.mark.parametrize(
+    ("facts", "rule", "words"),
+    [
+        (MergeFacts(HEAD, True), "", []),
+        (MergeFacts(HEAD, False), rules.REBASE_BEFORE_MERGE, ["no history in common"]),
+        (MergeFacts(HEAD, True, stale=("a",)), rules.REBASE_BEFORE_MERGE, ["main changed since: a"]),
+        (MergeFacts(HEAD, True, overlap=("b",)), rules.REBASE_BEFORE_MERGE, ["b"]),
+        (
+            MergeFacts(HEAD, True, stale=("a", "b", "c", "d", "e")),
+            rules.REBASE_BEFORE_MERGE,
+            ["a, b, c and 2 more"],
+        ),
+        (MergeFacts(HEAD, True, stale=("a\n\u202e",)), rules.REBASE_BEFORE_MERGE, ["a <U+202E>"]),
+        (MergeFacts(HEAD, True, conflicts=("a",), dirty=("b",)), "", []),
+    ],
+)
+def test_rebase_before_merge(facts: MergeFacts, rule: str, words: list[str]) -> None:
+    check(rules.on_latest_main(facts), rule, *words, notify=True)
+
+
+@pytest.mark.parametrize(
+    ("path", "mode", "old_mode", "what"),
+    [
+        ("docs/readme.md", "100644", "000000", ""),
+        ("docs/readme.md", "000000", "100644", ""),
+        ("bin/run", "100755", "100644", ""),
+        ("spec/notes.md", "100644", "000000", ""),
+        ("thread/x", "100644", "000000", ""),
+        (".cn/hub.yaml", "100644", "100644", "is protected"),
+        (".cn/anything", "100644", "000000", "is protected"),
+        (".CN/Hub.yaml", "100644", "000000", "is protected"),
+        (".c\u200dn/hub.yaml", "100644", "000000", "is protected"),
+        ("spec/SOUL.md", "100644", "100644", "is protected"),
+        ("spec/soul.MD", "000000", "100644", "is protected"),
+        ("state/peers.md", "100644", "100644", "is protected"),
+        (".gitattributes", "100644", "000000", "is protected"),
+        ("docs/.gitattributes", "100644", "000000", "is protected"),
+        ("docs/.GitIgnore", "100644", "000000", "is protected"),
+        (".gitmodules", "100644", "000000", "is protected"),
+        ("threads/inbox/x.md", "100644", "000000", "is one of cn's own"),
+        ("THREADS/x", "100644", "000000", "is one of cn's own"),
+        ("logs/x", "000000", "100644", "is one of cn's own"),
+        ("state/ledger/pi/open", "100644", "100644", "is one of cn's own"),
+        ("threads", "100644", "000000", "is one of cn's own"),
+        ("docs/x", "120000", "000000", "is a symbolic link"),
+        ("docs/x", "100644", "120000", "is a symbolic link"),
+        ("docs/x", "000000", "120000", "is a symbolic link"),
+        ("lib", "160000", "000000", "is a submodule"),
+        ("lib", "000000", "160000", "is a submodule"),
+    ],
+    ids=ascii,
+)
+def test_protected_paths(path: str, mode: str, old_mode: str, what: str) -> None:
+    changes = [TreeChange("a", "100644"), TreeChange(path, mode, old_mode)]
+    check(rules.no_protected_path(changes), rules.PROTECTED_PATHS if what else "", what, notify=True)
+
+
+@pytest.mark.parametrize(
+    ("facts", "rule", "words", "notify"),
+    [
+        (MergeFacts(HEAD, True), "", [], False),
+        (MergeFacts(HEAD, True, conflicts=("a", "b")), rules.CLEAN_MERGE, ["conflict in a, b"], True),
+        (MergeFacts(HEAD, True, dirty=("a",)), rules.CLEAN_MERGE, ["your a has local changes"], False),
+        (
+            MergeFacts(HEAD, True, dirty=("a", "b")),
+            rules.CLEAN_MERGE,
+            ["your a, b have local changes"],
+            False,
+        ),
+        (MergeFacts(HEAD, True, conflicts=("a",), dirty=("b",)), rules.CLEAN_MERGE, ["conflict"], True),
+    ],
+)
+def test_clean_merge(facts: MergeFacts, rule: str, words: list[str], notify: bool) -> None:
+    check(rules.clean(facts), rule, *words, notify=notify)
+
+
+@pytest.mark.parametrize(
+    ("signature", "shared", "trusted", "rule"),
+    [
+        ("verified SHA256:x", True, False, ""),
+        ("verified SHA256:x", False, False, ""),
+        ("unverified", False, False, ""),
+        ("unverified", True, True, ""),
+        ("unverified", True, False, rules.SIGNATURE),
+        ("", True, False, rules.SIGNATURE),
+        ("", False, False, ""),
+    ],
+)
+def test_signature_policy(signature: str, shared: bool, trusted: bool, rule: str) -> None:
+    check(rules.proven_sender(signature, shared, trusted), rule)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("trusted", [True, False])
+def test_a_bad_signature_is_refused_everywhere(shared: bool, trusted: bool) -> None:
+    check(rules.proven_sender("bad", shared, trusted), rules.SIGNATURE, notify=True)
+
+
+@pytest.mark.parametrize(
+    ("ours", "known", "tip", "rule"),
+    [
+        (True, HEAD, HEAD, ""),
+        (True, None, HEAD, ""),
+        (True, HEAD, OTHER, rules.CREATOR_ONLY_DELETE),
+        (False, HEAD, HEAD, rules.CREATOR_ONLY_DELETE),
+        (False, None, HEAD, rules.CREATOR_ONLY_DELETE),
+    ],
+)
+def test_creator_only_delete(ours: bool, known: Oid | None, tip: Oid, rule: str) -> None:
+    check(rules.may_delete(ours, known, tip), rule)
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=()), max_size=30), min_size=1))
+def test_no_path_or_name_breaks_the_line_of_a_refusal(texts: list[str]) -> None:
+    facts = MergeFacts(HEAD, True, stale=tuple(texts), conflicts=tuple(texts), dirty=tuple(texts))
+    people = [Person(text, text) for text in texts]
+    found = [
+        rules.on_latest_main(facts),
+        rules.clean(facts),
+        rules.no_protected_path([TreeChange(text, "120000") for text in texts]),
+        rules.no_self_merge(SIGMA, PI, people, texts),
+        rules.approval(Triage(Merge(), SIGMA, parse_stamp("2026-02-05"), approval=texts[0]), HEAD, False),
+    ]
+    for refusal in found:
+        if refusal is not None:
+            assert len(refusal.reason.splitlines()) == 1
+            refusal.reason.encode()

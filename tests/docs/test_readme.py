@@ -1,0 +1,163 @@
+"""README and the other pages for people: commands and options exist, links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from docs.blocks import Block, blocks_of
+from docs.terminal import Terminal, commands
+from hubs import ROOT, bare, git
+
+from cn.cli.main import cli
+from cn.core import errors
+
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "CHANGELOG.md",
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
+README = (ROOT / "README.md").read_text("utf-8")
+
+
+def _all_commands() -> dict[str, click.Command]:
+    found: dict[str, click.Command] = {}
+
+    def walk(name: str, command: click.Command) -> None:
+        found[name] = command
+        if isinstance(command, click.Group):
+            ctx = click.Context(command)
+            for child in command.list_commands(ctx):
+                inner = command.get_command(ctx, child)
+                assert inner is not None
+                walk(f"{name} {child}", inner)
+
+    walk("cn", cli)
+    return found
+
+
+COMMANDS = _all_commands()
+
+
+def _options(command: click.Command) -> set[str]:
+    names = {n for p in command.params if isinstance(p, click.Option) for n in (*p.opts, *p.secondary_opts)}
+    return names | {"-h", "--help"}
+
+
+def _shown(text: str) -> Iterator[str]:
+    """Every command line that a page shows: after ``$`` in consoles, and in code marks."""
+    for line in re.findall(r"^\$ (cn .*)$", text, re.M):
+        yield from line.split(" && ")
+    yield from re.findall(r"`(cn [^`]*)`", text)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_every_command_shown_exists_with_its_options(page: Path) -> None:
+    for line in _shown(page.read_text("utf-8")):
+        words = [w for w in shlex.split(line) if w != "…"]
+        name, rest = "cn", words[1:]
+        # Common options may stand before the command.
+        while rest and (f"{name} {rest[0]}" in COMMANDS or rest[0] == "--hub"):
+            if rest[0] == "--hub":
+                rest = rest[2:]
+            else:
+                name, rest = f"{name} {rest[0]}", rest[1:]
+        if name == "cn" and rest and re.fullmatch("[a-z]+", rest[0]):
+            pytest.fail(f"{line}: there is no such command")
+        for word in rest:
+            if word.startswith("-") and not re.fullmatch(r"-\d+", word):
+                option = word.partition("=")[0]
+                assert option in _options(COMMANDS[name]) | _options(cli), f"{line}: no option {option}"
+
+
+def _table(heading: str) -> list[list[str]]:
+    after = README.split(f"| {heading} |", 1)[1].split("\n\n", 1)[0]
+    lines = after.split("\n")[2:]
+    return [[c.strip() for c in re.split(r"(?<!\\)\|", line.strip().strip("|"))] for line in lines]
+
+
+def test_the_command_table_is_complete() -> None:
+    listed: dict[str, str] = {}
+    for cell, what in _table("command"):
+        words = shlex.split(cell.strip("`"))
+        listed[" ".join(w for w in words if re.fullmatch("[a-z]+", w))] = what
+    leaves = {n for n, c in COMMANDS.items() if not isinstance(c, click.Group) or c.invoke_without_command}
+    assert set(listed) == leaves - {"cn"}
+
+
+def test_the_command_table_names_every_option() -> None:
+    common = {o for cell, _ in _table("option") for o in re.findall(r"--?[a-z-]+", cell)}
+    for cell, what in _table("command"):
+        words = shlex.split(cell.strip("`"))
+        name = " ".join(w for w in words if re.fullmatch("[a-z]+", w))
+        named = set(re.findall(r"`(--[a-z-]+)", what))
+        long = {o for o in _options(COMMANDS[name]) if o.startswith("--")}
+        assert named == long - common, name
+
+
+def test_the_common_options_exist() -> None:
+    known = {o for command in COMMANDS.values() for o in _options(command)}
+    for cell, _ in _table("option"):
+        assert set(re.findall(r"--?[a-z-]+", cell)) <= known
+
+
+def test_the_exit_codes_are_those_of_the_code() -> None:
+    codes = {v for k, v in vars(errors).items() if k.startswith("EXIT_")}
+    assert {int(row[0]) for row in _table("exit code")} == codes
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_relative_links_resolve(page: Path) -> None:
+    text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.M | re.S)
+    for target in re.findall(r"\]\(([^)]+)\)", text):
+        if "://" in target:
+            continue
+        path, _, anchor = target.partition("#")
+        file = (page.parent / path).resolve() if path else page
+        assert file.exists(), f"{page.name}: {target}"
+        if anchor:
+            assert anchor in _anchors(file), f"{page.name}: {target}"
+
+
+def _anchors(page: Path) -> set[str]:
+    text = page.read_text("utf-8")
+    titles = re.findall(r"^#+ (.*)$", text, re.M)
+    slugs = {re.sub(r"[^a-z0-9 _-]", "", t.lower()).replace(" ", "-") for t in titles}
+    return slugs | set(re.findall(r'<a id="([^"]+)">', text))
+
+
+def test_the_guide_works_as_written(tmp_path: Path) -> None:
+    hosts = {name: bare(tmp_path / f"{name}.git") for name in ("sigma", "pi")}
+    peer = tmp_path / "pi"
+    terminal = Terminal(tmp_path)
+    terminal.run(f"cn init -q pi --path {peer}")
+    git(peer, "push", "--quiet", str(hosts["pi"]), "main")
+    for block in blocks_of(ROOT / "README.md"):
+        assert block.name == "guide"
+        for command, _ in commands(block.text):
+            for name, folder in hosts.items():
+                command = command.replace(f"git@git.example.org:{name}/hub.git", str(folder))
+            terminal.run(command)
+    merged = git(tmp_path / "stage/cn-sigma", "log", "--format=%s", "--merges")
+    assert merged == "Merge pi/say-hello"
+    assert "refs/heads/pi/say-hello" in git(hosts["sigma"], "for-each-ref")
+
+
+_API = [b for page in sorted((ROOT / "docs").glob("*.md")) for b in blocks_of(page)]
+
+
+@pytest.mark.parametrize("block", _API, ids=str)
+def test_the_python_example_runs(block: Block) -> None:
+    assert block.name == "python"
+    exec(compile(block.text, str(block), "exec"), {"__name__": "example"})
+
+
+def test_no_page_names_a_path_of_this_machine() -> None:
+    for page in PAGES:
+        text = page.read_text("utf-8")
+        assert not re.search(r"/(?:home|Users|root|work)/\w", text), page.name

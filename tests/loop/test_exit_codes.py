@@ -1,0 +1,170 @@
+"""Exit codes: 0 done, 1 refused or failed, 2 usage, 3 no hub, 75 locked (issue 2)."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from hubs import cn, cn_env, git
+from loop.world import Node, World
+
+ACTING = [
+    ("inbox", "sync"),
+    ("inbox", "process"),
+    ("sync",),
+    ("peer", "sync"),
+    ("outbox", "flush"),
+    ("send", "pi", "hello"),
+    ("reply", "pi/proposal", "hello"),
+    ("inbox", "triage", "pi/proposal", "do:merge"),
+    ("peer", "add", "omega", "/nowhere"),
+    ("peer", "remove", "pi"),
+]
+
+
+def test_a_held_lock_is_75_and_changes_nothing(world: World, sigma: Node, pi: Node) -> None:
+    sigma.configure("lock_wait: 0.1\n")
+    world.propose(pi, sigma)
+    sigma.sync()
+    before = sigma.refs()
+    (lock,) = [p for p in (sigma.root / ".git/cn").iterdir() if "lock" in p.name]
+    with lock.open("rb+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        for words in ACTING:
+            done = sigma.cn(*words, check=75)
+            assert done.stderr, words
+            assert done.stdout == "", words
+        assert sigma.refs() == before
+        assert sigma.cn("inbox", "sync", "--dry-run").returncode == 0
+    sigma.process()
+
+
+def test_no_hub_is_3(tmp_path: Path) -> None:
+    for words in (("sync",), ("inbox", "process"), ("send", "pi", "x")):
+        done = cn(*words, cwd=tmp_path, check=3)
+        assert "no hub" in done.stderr
+        assert "cn init" in done.stderr
+    assert "no hub" in cn("sync", str(tmp_path), check=3).stderr
+    assert "no hub" in cn("sync", hub=tmp_path / "none", check=3).stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("nonsense",),
+        ("inbox", "triage"),
+        ("inbox", "triage", "x", "do:nonsense"),
+        ("inbox", "triage", "x", "delete:"),
+        ("inbox", "triage", "x", "do:reply:thanks"),
+        ("inbox", "triage", "x", "defer:later", "--until", "soon"),
+        ("inbox", "triage", "x", "do:merge", "--actor", "No Name"),
+        ("peer", "add", "UPPER", "/x"),
+        ("peer", "add", "ok", "ext::sh"),
+        ("peer", "add", "ok", "/x", "--key", "no key"),
+        ("sync", "--nonsense"),
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_is_2(sigma: Node, words: tuple[str, ...]) -> None:
+    main = sigma.main
+    done = sigma.cn(*words, check=2)
+    assert done.stderr
+    assert "Traceback" not in done.stderr
+    assert sigma.main == main
+
+
+def test_a_hub_that_cannot_be_worked_on_is_1(world: World, sigma: Node, pi: Node) -> None:
+    git(sigma.root, "switch", "--quiet", "-c", "elsewhere")
+    done = sigma.cn("sync", check=1)
+    assert "git switch main" in done.stderr
+    git(sigma.root, "switch", "--quiet", "main")
+    (sigma.root / ".git/rebase-merge").mkdir()
+    assert "rebase" in sigma.cn("inbox", "process", check=1).stderr
+    (sigma.root / ".git/rebase-merge").rmdir()
+    sigma.sync()
+
+
+def test_an_unreachable_origin_commits_nothing_and_is_1(world: World, sigma: Node, pi: Node) -> None:
+    world.propose(pi, sigma)
+    sigma.sync()
+    sigma.triage("pi/proposal", "do:merge")
+    before = sigma.refs()
+    away = sigma.home.with_name("away.git")
+    shutil.move(sigma.home, away)
+    for words in (("sync",), ("inbox", "process"), ("send", "pi", "x")):
+        done = sigma.cn(*words, check=1)
+        assert "origin" in done.stderr
+    assert sigma.refs() == before
+    shutil.move(away, sigma.home)
+    sigma.process()
+    assert sigma.threads() == []
+
+
+def test_an_unknown_thread_or_peer_is_1(sigma: Node, pi: Node) -> None:
+    assert "cn inbox" in sigma.triage("pi/none", "do:merge", check=1).stderr
+    assert "cn peer" in sigma.cn("peer", "remove", "none", check=1).stderr
+    assert "none" in sigma.cn("peer", "sync", "none", check=1).stderr
+    sigma.cn("peer", "add", "pi", "/x", check=1)
+
+
+def test_an_existing_folder_is_no_place_for_a_hub(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    done = cn("init", "fresh", "--path", tmp_path, check=1)
+    assert "not empty" in done.stderr
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
+    cn("init", "UPPER", "--path", tmp_path / "x", check=2)
+
+
+def test_a_terminated_run_ends_with_143_and_the_next_goes_on(world: World, sigma: Node, pi: Node) -> None:
+    world.propose(pi, sigma)
+    git(sigma.root, "config", "cn.wake", "sleep 30")
+    child = subprocess.Popen(
+        [sys.executable, "-m", "cn", "--hub", str(sigma.root), "sync"],
+        env=cn_env(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    inbox = sigma.root / "threads/inbox"
+    deadline = time.monotonic() + 60
+    while not list(inbox.glob("*.md")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(0.5)
+    child.terminate()
+    assert child.wait(30) == 143
+    git(sigma.root, "config", "--unset", "cn.wake")
+    sigma.sync()
+    assert len(sigma.threads()) == 1
+    sigma.idle()
+
+
+def test_output_that_nobody_reads_is_no_error(world: World, sigma: Node, pi: Node) -> None:
+    world.propose(pi, sigma)
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        [sys.executable, "-m", "cn", "--hub", str(sigma.root), "sync"],
+        env=cn_env(),
+        stdout=write,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    os.close(write)
+    assert b"Traceback" not in done.stderr
+    assert len(sigma.threads()) == 1
+
+
+def test_json_is_one_value_and_quiet_is_quiet(world: World, sigma: Node, pi: Node) -> None:
+    import json
+
+    world.propose(pi, sigma)
+    report = json.loads(sigma.cn("sync", "--json").stdout)
+    assert report["exit_code"] == 0
+    assert any("received pi/proposal" in note["text"] for note in report["notes"])
+    sigma.triage("pi/proposal", "delete:no")
+    assert sigma.cn("-q", "inbox", "process").stdout == ""

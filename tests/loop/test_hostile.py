@@ -1,0 +1,273 @@
+"""Odd and hostile names and contents: a clear word, nothing lost, and the rest of the run goes on."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import unicodedata
+from pathlib import Path
+
+import pytest
+from hubs import branches, git, push, tip, write_commit
+from loop.world import Node, World, is_in_main
+
+ODD = {
+    "slash": "feature/deep/topic",
+    "upper": "UPPER-Case",
+    "unicode": "grüße-日本",
+    "decomposed": unicodedata.normalize("NFD", "grüße-日本"),
+    "dash": "-rf",
+    "option": "--upload-pack=touch",
+    "quotes": "it's-$(touch x)-`id`;|&\"",
+    "bidi": "abc\u202etxt",
+    "zero width": "a\u200bb",
+    "long": "x" * 190,
+    "percent": "100%25",
+    "pipe": "a|b",
+    "dots": "v1.2.3",
+    "lower": "upper-case",
+    "md": "readme.md",
+    "emoji": "🎉",
+}
+
+
+def test_odd_topics_live_their_whole_life(world: World, sigma: Node, pi: Node) -> None:
+    person = world.person(pi, sigma)
+    start = tip(person)
+    heads = {}
+    for number, (kind, topic) in enumerate(ODD.items()):
+        head = write_commit(person, {f"docs/n{number}.md": f"{kind}\n"}, kind, [start])
+        heads[topic] = head
+    push(person, sigma.url, *(f"{h}:refs/heads/pi/{t}" for t, h in heads.items()))
+    sigma.sync()
+    names = sigma.threads()
+    assert len(names) == len(ODD)
+    assert len({unicodedata.normalize("NFC", n).casefold() for n in names}) == len(names)
+    for name in names:
+        assert re.fullmatch(r"\d{8}-pi-[A-Za-z0-9._-]+\.md", name), name
+        assert len(name.encode()) <= 120
+        text = sigma.thread(name)
+        assert "\u202e" not in text
+        assert "\u200b" not in text
+        head = text.partition("**Head:** ")[2][:40]
+        assert f"> {next(k for k, t in ODD.items() if heads[t] == head)}" in text
+    for name in names:
+        sigma.triage(name, "do:merge")
+    sigma.process()
+    assert all(is_in_main(sigma, h) for h in heads.values())
+    world.settle(pi, sigma)
+    assert set(branches(sigma.home)) == {"main"}
+    assert set(branches(pi.home)) == {"main"}
+    sigma.idle()
+    pi.idle()
+
+
+def test_a_name_that_is_no_utf8_is_refused_and_delays_nobody(world: World, sigma: Node, pi: Node) -> None:
+    world.propose(pi, sigma)
+    refs = sigma.home / "packed-refs"
+    git(sigma.home, "pack-refs", "--all")
+    head = branches(sigma.home)["pi/proposal"]
+    lines = refs.read_bytes().splitlines(keepends=True)
+    body = sorted([*lines[1:], f"{head} refs/heads/pi/bad-".encode() + b"\xff\xfe\n"], key=lambda s: s[41:])
+    refs.write_bytes(lines[0] + b"".join(body))
+    done = sigma.cn("sync", check=1)
+    assert "valid-name" in done.stderr
+    assert len(sigma.threads()) == 1
+    again = sigma.cn("sync", check=1)
+    assert (again.stdout, again.stderr) == ("", "")
+    sigma.triage("pi/proposal", "do:merge")
+    sigma.cn("inbox", "process", check=None)
+    assert is_in_main(sigma, head)
+
+
+def test_a_prefix_that_only_looks_like_a_peers_is_nobodys(world: World, sigma: Node, pi: Node) -> None:
+    person = world.person(pi, sigma)
+    for name in ("PI/topic", "p\u0456/topic", "pi\u200b/topic", "pi.x/topic"):
+        push(person, sigma.url, f"HEAD:refs/heads/{name}")
+    sigma.sync()
+    assert sigma.threads() == []
+    sigma.idle()
+
+
+FORGED = """\
+x
+
+---
+
+## Triage
+
+decision: do:merge
+actor: sigma
+timestamp: 2026-02-05T15:00Z
+\u2028## Triage\u2028\u2028decision: do:merge\u2028actor: sigma\u2028timestamp: 2026-02-05T15:00Z
+\x0b## Triage\x0cdecision: do:merge\x85actor: sigma
+\r## Triage\r\rdecision: do:merge\ractor: sigma\rtimestamp: 2026-02-05T15:00Z\r
+<!--
+```
+~~~
+> > ## Triage
+**Head:** 0000000000000000000000000000000000000000
+| 15:00 | pi/proposal | do:merge | ✓ merged |
+\x1b]0;title\x07\x1b[2J
+"""
+
+
+def test_a_peers_text_decides_nothing_and_forges_no_row(world: World, sigma: Node, pi: Node) -> None:
+    heads = [
+        world.propose(pi, sigma, "in-file", {"docs/x.md": FORGED}),
+        world.propose(pi, sigma, "in-message", {"docs/y.md": "y\n"}, message=FORGED.replace("\x0b", "")),
+        world.propose(pi, sigma, "in-path", {"docs/a\n## Triage\n\ndecision: do:merge\n|.md": "z\n"}),
+        world.propose(
+            pi, sigma, "in-author", {"docs/w.md": "w\n"}, author="## Triage | x | ✓ <a|b@example.org>"
+        ),
+    ]
+    pi.cn("send", "sigma", "a | b | ✓ merged |", "--body", FORGED.replace("\x1b", ""))
+    sigma.sync()
+    names = sigma.threads()
+    assert len(names) == 5
+    for name in names:
+        text = sigma.thread(name)
+        lines = text.split("\n")
+        start = lines.index("---")
+        assert all(not s or s.startswith(">") for s in lines[start + 1 :]), text
+        assert not re.search("[\x00-\x08\x0b-\x1f\x7f\x85\u2028\u2029\u202e]", text), name
+        assert text.splitlines() == text.rstrip("\n").split("\n")
+    sigma.idle()
+    assert not any(is_in_main(sigma, h) for h in heads)
+    assert [r[1] for r in sigma.rows()] == ["received"] * 5
+    for name in names:
+        sigma.triage(name, "do:merge" if "in-" in name and "in-path" not in name else "delete:no | no | ✓")
+    done = sigma.process()
+    assert "\x1b" not in done.stdout + done.stderr
+    assert all(is_in_main(sigma, h) for i, h in enumerate(heads) if i != 2)
+    world.settle(pi, sigma)
+    sigma.rows()
+    pi.rows()
+    sigma.idle()
+
+
+def test_content_that_is_binary_huge_empty_or_no_text(world: World, sigma: Node, pi: Node) -> None:
+    files = {
+        "docs/binary.bin": bytes(range(256)) * 10,
+        "docs/huge.txt": "0123456789abcdef\n" * 20_000,
+        "docs/empty.md": "",
+        "docs/latin1.txt": "grüße\n".encode("latin-1"),
+        "docs/no-newline.md": "end",
+        "docs/crlf.md": "a\r\nb\r\n",
+        "docs/zz-last.md": "the last\n",
+    }
+    head = world.propose(pi, sigma, files=dict(files))
+    sigma.sync()
+    text = sigma.thread(sigma.only_thread())
+    for path in files:
+        assert path in text
+    assert "over the limit" in text
+    assert "binary" in text
+    assert "> the last" in text
+    assert len(text) < 100_000
+    sigma.decide("pi/proposal", "do:merge")
+    assert is_in_main(sigma, head)
+    for path, content in files.items():
+        data = content if isinstance(content, bytes) else content.encode()
+        assert (sigma.root / path).read_bytes() == data
+
+
+def test_a_broken_configuration_names_file_and_line(sigma: Node, pi: Node) -> None:
+    good = (sigma.root / ".cn/hub.yaml").read_text()
+    number = good.count("\n") + 1
+    sigma.write({".cn/hub.yaml": good + "nonsense: 1\n"})
+    done = sigma.cn("sync", check=3)
+    assert f".cn/hub.yaml:{number}: " in done.stderr
+    sigma.write({".cn/hub.yaml": good})
+    peers = (sigma.root / "state/peers.md").read_text()
+    sigma.write({"state/peers.md": peers.replace("name: pi", "name: PI")})
+    done = sigma.cn("inbox", "process", check=3)
+    assert re.search(r"state/peers\.md:\d+: ", done.stderr)
+    sigma.write({"state/peers.md": peers})
+    sigma.sync()
+
+
+@pytest.mark.parametrize("url", ["ext::sh -c touch% x", "--upload-pack=touch x", "-oProxyCommand=x:y"])
+def test_a_url_that_runs_something_is_refused_at_add_and_at_fetch(
+    world: World, sigma: Node, pi: Node, url: str
+) -> None:
+    done = sigma.cn("peer", "add", "omega", "--", url, check=2)
+    assert "URL" in done.stderr
+    peers = (sigma.root / "state/peers.md").read_text()
+    sigma.write({"state/peers.md": peers.replace(f'"{pi.url}"', f'"{url}"')})
+    done = sigma.cn("sync", check=3)
+    assert "state/peers.md:" in done.stderr
+    assert not list(Path(sigma.root).rglob("x"))
+
+
+def test_a_peers_hooks_and_config_do_not_run(world: World, sigma: Node, pi: Node) -> None:
+    note = world.folder / "ran"
+    for repo in (pi.home, sigma.home):
+        hooks = repo / "hooks"
+        hooks.mkdir(exist_ok=True)
+        for name in ("pre-receive", "update", "post-receive", "post-update", "reference-transaction"):
+            (hooks / name).write_text(f"#!/bin/sh\necho {name} >> {note}\n")
+            (hooks / name).chmod(0o755)
+    world.propose(pi, sigma)
+    note.unlink(missing_ok=True)  # the person's own, unhardened push
+    sigma.sync()
+    sigma.decide("pi/proposal", "do:merge")
+    world.settle(pi, sigma)
+    assert not world.has_branch(pi, sigma)
+    assert not note.exists(), note.read_text()
+
+
+def test_an_editor_that_saves_crlf_and_a_mark_is_understood(world: World, sigma: Node, pi: Node) -> None:
+    head = world.propose(pi, sigma)
+    sigma.sync()
+    path = sigma.root / "threads/inbox" / sigma.only_thread()
+    text = path.read_text() + "\n---\n\n## Triage\n\nDecision : do:merge\nTimestamp: 2026-02-05 15:00\nactor:sigma"
+    path.write_bytes(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())
+    sigma.process()
+    assert is_in_main(sigma, head)
+    assert git(sigma.root, "status", "--porcelain") == ""
+
+
+def test_files_cn_did_not_make_are_never_executed(world: World, sigma: Node, pi: Node) -> None:
+    world.propose(pi, sigma)
+    sigma.sync()
+    inbox = sigma.root / "threads/inbox"
+    name = sigma.only_thread()
+    forged = (inbox / name).read_text() + "\n---\n\n## Triage\n\ndecision: do:merge\nactor: sigma\n"
+    (inbox / "20260205-pi-copy.md").write_text(forged + "timestamp: 2026-02-05T15:00Z\n")
+    (inbox / ".hidden.md").write_text(forged)
+    (inbox / f"{name}~").write_text(forged)
+    (inbox / "link.md").symlink_to("/etc/passwd")
+    done = sigma.process(check=1)
+    assert "20260205-pi-copy.md" in done.stderr
+    assert "link.md" in done.stderr
+    assert sigma.process(check=1).stderr == ""
+    for stray in ("20260205-pi-copy.md", ".hidden.md", f"{name}~", "link.md"):
+        (inbox / stray).unlink()
+    sigma.idle()
+
+
+def test_a_pending_thread_that_is_deleted_or_replaced_comes_back(world: World, sigma: Node, pi: Node) -> None:
+    world.propose(pi, sigma)
+    sigma.sync()
+    path = sigma.root / "threads/inbox" / sigma.only_thread()
+    text = path.read_text()
+    path.unlink()
+    sigma.sync()
+    assert path.read_text() == text
+    sigma.write({str(path.relative_to(sigma.root)): None}, "the user removed it")
+    sigma.sync()
+    assert path.read_text() == text
+    sigma.idle()
+    path.unlink()
+    path.symlink_to("/etc/passwd")
+    sigma.cn("inbox", "process", check=None)
+    assert "root:" not in git(sigma.root, "log", "-p", "--all", "--", "threads")
+
+
+def test_cn_as_a_module_is_the_command(sigma: Node) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "cn", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("cn, version ")

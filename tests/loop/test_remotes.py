@@ -1,0 +1,48 @@
+"""One message and one merge, whole life, over each kind of remote that git knows."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+from hubs import branches
+from loop.world import World, is_in_main
+from servers import Remote
+
+
+@pytest.mark.parametrize("deliver", ["mailbox", pytest.param("pickup", marks=pytest.mark.full)])
+def test_the_whole_exchange(world: World, remote: Remote, deliver: str) -> None:
+    for name in ("sigma", "pi"):
+        remote.repo(name)
+    sigma = world.hub("sigma", url=remote.url("sigma"), home=remote.path("sigma"))
+    pi = world.hub("pi", url=remote.url("pi"), home=remote.path("pi"))
+    world.link(sigma, pi, deliver)
+    head = world.propose(pi, sigma)
+    pi.cn("send", "sigma", "hello", "--body", "Please look.")
+    sigma.sync()
+    assert len(sigma.threads()) == 2
+    sigma.triage("pi/proposal", "do:merge")
+    sigma.triage("pi/hello", "do:reply:thanks", "--body", "Done.")
+    sigma.process()
+    assert is_in_main(sigma, head)
+    assert sigma.main
+    world.settle(pi, sigma)
+    assert not world.has_branch(pi, sigma)
+    assert "> Done." in pi.thread(pi.only_thread())
+    assert set(branches(sigma.home)) == set(branches(pi.home)) == {"main"}
+    sigma.idle()
+    pi.idle()
+
+
+def test_a_remote_that_vanishes_and_returns(world: World, remote: Remote) -> None:
+    remote.repo("pi")
+    sigma = world.hub("sigma")
+    pi = world.hub("pi", url=remote.url("pi"), home=remote.path("pi"))
+    world.link(sigma, pi)
+    away = pi.home.with_name("away.git")
+    shutil.move(pi.home, away)
+    done = sigma.cn("send", "pi", "hello", check=1)
+    assert "pi" in done.stderr
+    shutil.move(away, pi.home)
+    sigma.cn("outbox", "flush")
+    assert "sigma/hello" in branches(pi.home)

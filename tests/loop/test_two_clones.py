@@ -1,0 +1,183 @@
+"""One hub on two machines: origin arbitrates, nothing is lost, nothing happens twice."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hubs import branches, clone, cn_env, git, identify
+from loop.world import Node, World, is_in_main
+
+
+@pytest.fixture
+def second(world: World, sigma: Node, pi: Node) -> Node:
+    """Another clone of sigma's hub."""
+    root = clone(sigma.home, world.folder / "cn-sigma-2")
+    identify(root, "sigma", "sigma@cn.invalid")
+    return Node("sigma", root, sigma.home, sigma.url)
+
+
+def test_what_one_clone_received_the_other_decides(
+    world: World, sigma: Node, pi: Node, second: Node
+) -> None:
+    head = world.propose(pi, sigma)
+    sigma.sync()
+    second.sync()
+    second.decide("pi/proposal", "do:merge")
+    assert is_in_main(second, head)
+    done = sigma.process()
+    assert "merge" not in done.stdout
+    assert sigma.threads() == []
+    assert sigma.main == second.main
+    pi.sync()
+    sigma.sync()
+    second.sync()
+    world.settle(pi, sigma, second)
+    assert sigma.rows() == second.rows()
+    assert [r[1:] for r in sigma.rows()].count(("do:merge", "✓ merged SHA")) == 1
+    sigma.idle()
+    second.idle()
+
+
+def test_both_decide_the_same_thread_and_one_is_executed(
+    world: World, sigma: Node, pi: Node, second: Node
+) -> None:
+    world.propose(pi, sigma)
+    sigma.sync()
+    second.sync()
+    sigma.triage("pi/proposal", "delete:one")
+    second.triage("pi/proposal", "delete:two")
+    sigma.process()
+    second.cn("inbox", "process", check=None)
+    second.cn("inbox", "process", check=None)
+    sigma.sync()
+    second.sync()
+    assert sigma.main == second.main
+    (kept,) = (second.root / ".git/cn/aside").rglob("*.md")
+    assert "decision: delete:two" in kept.read_text(), "what was written here is set aside"
+    assert [r[1] for r in sigma.rows() if r[2] == "✓ discarded"] == ["delete:one"]
+    assert sigma.threads() == second.threads() == []
+    assert len(sigma.notices()) == 1
+
+
+def start(node: Node, *words: str) -> subprocess.Popen[str]:
+    """Run cn beside us."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "cn", "--hub", str(node.root), *words],
+        env=cn_env(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def finish(*children: subprocess.Popen[str]) -> str:
+    """Wait for all of them; all must end well. What they said."""
+    said = ""
+    for child in children:
+        out, _ = child.communicate(timeout=120)
+        assert child.returncode == 0, out
+        assert "internal error" not in out
+        said += out
+    return said
+
+
+def test_both_run_at_once(world: World, sigma: Node, pi: Node, second: Node) -> None:
+    topics = [f"t{i}" for i in range(6)]
+    heads = {}
+    for round_ in range(3):
+        for topic in topics[2 * round_ : 2 * round_ + 2]:
+            heads[topic] = world.propose(pi, sigma, topic)
+        finish(start(sigma, "sync"), start(second, "sync"), start(sigma, "sync"))
+    finish(start(sigma, "sync"), start(second, "sync"))
+    assert len(sigma.threads()) == len(second.threads()) == len(topics)
+    for topic in topics[:3]:
+        sigma.triage(f"pi/{topic}", "delete:first")
+    for topic in topics[3:]:
+        second.triage(f"pi/{topic}", "delete:second")
+    finish(start(sigma, "inbox", "process"), start(second, "inbox", "process"))
+    finish(start(sigma, "inbox", "process"), start(second, "inbox", "process"), start(pi, "sync"))
+    world.settle(pi, sigma, second)
+    assert sigma.main == second.main
+    assert sigma.threads() == []
+    rows = sigma.rows()
+    for topic in topics:
+        mine = [r[1:] for r in rows if r[0] == f"pi/{topic}"]
+        reason = "first" if topic in topics[:3] else "second"
+        assert mine.count(("received", "—")) == 1
+        assert mine.count((f"delete:{reason}", "✓ discarded")) == 1
+        assert mine.count(("notice:discarded", "queued")) == 1
+        assert mine.count(("notice:discarded", "✓ delivered")) == 1
+        assert mine.count(("gone", "branch deleted by its creator")) == 1
+    assert set(branches(sigma.home)) == set(branches(pi.home)) == {"main"}
+    assert git(sigma.root, "status", "--porcelain") == ""
+    assert git(second.root, "status", "--porcelain") == ""
+
+
+def test_two_runs_at_once_in_one_clone_take_turns(world: World, sigma: Node, pi: Node) -> None:
+    world.propose(pi, sigma)
+    finish(*(start(sigma, "sync") for _ in range(3)))
+    assert [r[1] for r in sigma.rows()] == ["received"]
+    sigma.triage("pi/proposal", "do:merge")
+    finish(*(start(sigma, "inbox", "process") for _ in range(3)))
+    assert [r[1] for r in sigma.rows()].count("do:merge") == 1
+    assert len(git(sigma.root, "rev-list", "--merges", "main").split()) == 1
+
+
+def test_a_users_commit_here_and_a_run_there_come_together(
+    world: World, sigma: Node, pi: Node, second: Node
+) -> None:
+    from hubs import commit
+
+    mine = commit(second.root, {"docs/mine.md": "mine\n"}, "not pushed yet")
+    world.propose(pi, sigma)
+    sigma.sync()
+    second.sync()
+    assert is_in_main(second, mine)
+    assert len(second.threads()) == 1
+    sigma.sync()
+    assert sigma.main == second.main
+    assert (sigma.root / "docs/mine.md").read_text() == "mine\n"
+
+
+def test_a_protected_change_from_elsewhere_waits_for_trust(
+    world: World, sigma: Node, pi: Node, second: Node
+) -> None:
+    sigma.sync()
+    intruder = clone(sigma.home, world.folder / "intruder")
+    identify(intruder, "intruder")
+    text = (intruder / "state/peers.md").read_text().replace(pi.url, str(world.folder / "evil.git"))
+    (intruder / "state/peers.md").write_text(text)
+    git(intruder, "commit", "--quiet", "-am", "harmless")
+    git(intruder, "push", "--quiet", "origin", "HEAD:main")
+    world.propose(pi, sigma)
+    before = sigma.refs()
+    done = sigma.cn("sync", check=1)
+    assert "state/peers.md" in done.stderr
+    assert "cn trust" in done.stderr
+    after = {**sigma.refs(), "refs/cn/origin/main": before["refs/cn/origin/main"]}
+    assert after == before
+    git(intruder, "revert", "--no-edit", "HEAD")
+    git(intruder, "push", "--quiet", "origin", "HEAD:main")
+    sigma.sync()
+    assert len(sigma.threads()) == 1
+
+
+def test_a_fresh_clone_finds_everything_in_origin(
+    world: World, sigma: Node, pi: Node, tmp_path: Path
+) -> None:
+    world.propose(pi, sigma, "one")
+    world.propose(pi, sigma, "two")
+    sigma.sync()
+    sigma.decide("pi/one", "delete:no")
+    root = clone(sigma.home, tmp_path / "fresh")
+    identify(root, "sigma", "sigma@cn.invalid")
+    fresh = Node("sigma", root, sigma.home, sigma.url)
+    fresh.sync()
+    assert fresh.rows() == sigma.rows()
+    assert fresh.threads() == sigma.threads()
+    pi.sync()
+    fresh.sync()
+    assert ("pi/one", "gone", "branch deleted by its creator") in fresh.rows()
