@@ -14,7 +14,7 @@ from cn.core.ledger import IN, Event, parse_events
 from cn.core.message import MESSAGE, Message
 from cn.core.names import Name, NameRefused, Topic, parse_thread_name, parse_topic
 from cn.core.report import Report
-from cn.core.text import one_line, slug
+from cn.core.text import is_text, one_line, slug
 from cn.core.triage import Reply, Triage
 from cn.shell.base import Base
 from cn.shell.hub import Hub
@@ -23,7 +23,7 @@ from cn.shell.hub import Hub
 def send(hub: Hub, to: str, message: str, *, body: str = "", dry_run: bool = False) -> Report:
     """Queue a message to a peer and deliver the outbox."""
     report = Report()
-    subject = _subject(message)
+    subject = _subject(message, body)
     with open_run(hub, report, dry_run=dry_run) as run:
         if to == run.settings.us:
             raise Refused(f"{to} is this hub", "name a peer; see 'cn peer list'")
@@ -34,7 +34,9 @@ def send(hub: Hub, to: str, message: str, *, body: str = "", dry_run: bool = Fal
     return report
 
 
-def _subject(message: str) -> str:
+def _subject(message: str, body: str) -> str:
+    if not is_text(message + body):
+        raise UsageError("the message holds bytes that are not UTF-8", "write it as UTF-8")
     subject = one_line(message.strip().split("\n", 1)[0])
     if not subject:
         raise UsageError("the message is empty", "say something")
@@ -55,7 +57,7 @@ def _queue(run: Run, post: Post, what: str) -> None:
 def reply(hub: Hub, thread: str, message: str, *, body: str = "", dry_run: bool = False) -> Report:
     """Reply to a thread. A pending one is decided by it (``do:reply:re-<topic>``), like in triage."""
     report = Report()
-    _subject(message)
+    _subject(message, body)
     text = f"{message}\n\n{body}" if body else message
     with open_run(hub, report, dry_run=dry_run) as run:
         snapshot = run.snapshot()

@@ -18,7 +18,7 @@ from cn.shell.git import Git
 from cn.shell.hub import Hub
 from cn.shell.objects import list_refs, read_info
 from cn.shell.pins import Key, encode, read_pins
-from cn.shell.remote import HEADS, Listing, fetch_many, list_remotes, main_of
+from cn.shell.remote import HEADS, Listing, fetch_many, head_of, list_remotes, main_of
 
 MAILBOX_KEY = "(mailbox)"
 Progress = Callable[[str], None]
@@ -289,13 +289,28 @@ def _source(settings: Settings, name: Name, side: str) -> tuple[str, str]:
 
 def fetch_mains(hub: Hub, settings: Settings, seen: Observation, peers: Iterable[Name]) -> set[Name]:
     """Bring peers' main branches (for proofs and merge bases), once a run; which of them are here."""
-    asked = [p for p in dict.fromkeys(peers) if p in seen.mains]
+    peers = list(dict.fromkeys(peers))
+    for name in peers:
+        find_main(hub, settings, seen, name)
+    asked = [p for p in peers if p in seen.mains]
     wanted = {
         str(p): (str(settings.peers[p].hub), [seen.mains[p][0]]) for p in asked if p not in seen.fetched_mains
     }
     failed = fetch_many(hub.git, wanted, settings.config.limits.peer_seconds)
     seen.fetched_mains.update({Name(p): p not in failed for p in wanted})
     return {p for p in asked if seen.fetched_mains[p]}
+
+
+def find_main(hub: Hub, settings: Settings, seen: Observation, name: Name) -> bool:
+    """Is a peer's main known? One that is neither ``main`` nor ``master`` is what its HEAD names."""
+    reached = name in seen.saw_ours and name in seen.saw_inbound
+    if name not in seen.mains and name not in seen.fetched_mains and reached:
+        found = head_of(hub.git, settings.peers[name].hub, settings.config.limits.peer_seconds)
+        if found is None:
+            seen.fetched_mains[name] = False
+        else:
+            seen.mains[name] = found
+    return name in seen.mains
 
 
 def report_strays(seen: Observation, report: Report, local: Local) -> None:

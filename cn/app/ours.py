@@ -5,7 +5,7 @@ from __future__ import annotations
 from cn.app.book import Book
 from cn.app.inbound import ours_topic, prove_merge
 from cn.app.local import Local
-from cn.app.observe import Observation
+from cn.app.observe import Observation, find_main
 from cn.core.decide import is_due, is_old
 from cn.core.effect import Plan
 from cn.core.inbox import clean_up, plan_adopted, plan_ours_gone, plan_proven, plan_returned
@@ -47,7 +47,10 @@ def plan_ours(book: Book, seen: Observation, report: Report, local: Local) -> No
 def plan_claims(book: Book, seen: Observation, report: Report, local: Local) -> None:
     """Merges that were only claimed: look again when the peer's main has changed."""
     for peer_name, item in book.snapshot.outbound():
-        if not item.get("unproven") or item.state != "answered" or peer_name not in seen.mains:
+        peer = book.settings.peers.get(peer_name)
+        if peer is None or not item.get("unproven") or item.state != "answered":
+            continue
+        if not find_main(book.hub, book.settings, seen, peer_name):
             continue
         main = seen.mains[peer_name][1]
         if not local.is_new(digest("claim", peer_name, item.topic, item.head, main)):
@@ -56,9 +59,8 @@ def plan_claims(book: Book, seen: Observation, report: Report, local: Local) -> 
                 known=True,
             )
             continue
-        peer = book.settings.peers.get(peer_name)
         merge = item.get("merge")
-        if peer is None or not merge:
+        if not merge:
             continue
         about = About(Branch(item.get("branch")), item.head, "merged", parse_oid(merge))
         if prove_merge(book, seen, peer, about, "unverified") is None:

@@ -192,7 +192,7 @@ def _one(run: Run, book: Book, base: Base, peer: Name, item: Item, batch: Batch,
         return None
     text = working_text(book, name) or text
     decision = format_decision(triage.decision)
-    outcome = _outcome(run, book, base, replace(facts, text=text), triage, batch)
+    outcome = _outcome(run, book, base, replace(facts, text=text, committed=committed), triage, batch)
     if isinstance(outcome, Refusal):
         book.inputs.pop(working.path, None)
         _refuse(book, facts, decision, triage.actor, outcome, notes)

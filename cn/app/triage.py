@@ -10,7 +10,7 @@ from cn.core.ledger import Item
 from cn.core.names import Name, NameRefused, ThreadName, parse_name, parse_thread_name
 from cn.core.report import Report
 from cn.core.stamp import StampRefused, parse_until
-from cn.core.text import one_line
+from cn.core.text import is_text, one_line
 from cn.core.thread import inbox_path, read_text, set_triage
 from cn.core.triage import Reply, Triage, TriageRefused, format_decision, parse_decision
 from cn.shell.clock import now
@@ -49,6 +49,8 @@ def write_triage(
 ) -> Report:
     """Write or replace the section in the working copy. Nothing is executed here."""
     report = Report()
+    if not is_text(decision + body + until + actor + approval):
+        raise UsageError("the words hold bytes that are not UTF-8", "write them as UTF-8")
     hub, settings = configured(hub)
     try:
         parsed = parse_decision(decision)

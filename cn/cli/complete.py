@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 from click.shell_completion import CompletionItem
 
-from cn.core.errors import CnError
+from cn.core.text import redact
 
 
 def complete_thread(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -19,8 +19,8 @@ def complete_thread(ctx: click.Context, param: click.Parameter, incomplete: str)
         hub, _ = configured((ctx.find_object(Env) or Env()).hub())
         main = resolve(hub.git, hub.main_ref)
         pending = Snapshot(hub.git, main).pending() if main else []
-    except CnError:
-        return []
+    except Exception:
+        return []  # whatever is wrong, a person who is typing does not want to read it now
     names = [(i.get("thread").removesuffix(".md"), f"{p}/{i.topic}") for p, i in pending]
     return [CompletionItem(n, help=source) for n, source in names if n.startswith(incomplete)]
 
@@ -32,6 +32,6 @@ def complete_peer(ctx: click.Context, param: click.Parameter, incomplete: str) -
 
     try:
         peers = listed((ctx.find_object(Env) or Env()).hub())
-    except CnError:
-        return []
-    return [CompletionItem(p.name, help=p.hub) for p in peers if p.name.startswith(incomplete)]
+    except Exception:
+        return []  # whatever is wrong, a person who is typing does not want to read it now
+    return [CompletionItem(p.name, help=redact(p.hub)) for p in peers if p.name.startswith(incomplete)]

@@ -13,7 +13,8 @@ def completion_command(shell: str) -> None:
     """Print the completion script for SHELL: commands, options, threads and peers.
 
     \b
-    bash:  cn completion bash > ~/.local/share/bash-completion/completions/cn
+    bash (4.4 or newer):
+           cn completion bash > ~/.local/share/bash-completion/completions/cn
            (or in ~/.bashrc:  eval "$(cn completion bash)")
     zsh:   cn completion zsh > a folder of your $fpath, as _cn
            (or in ~/.zshrc, after compinit:  eval "$(cn completion zsh)")

@@ -88,7 +88,7 @@ def format_proposal(proposal: Proposal, limit: int) -> str:
 
 
 def _path(path: str) -> str:
-    """A path on one line; bytes of it that are no UTF-8 as ``\\xff``."""
+    """A path on one line; the bytes of it that are no UTF-8 as hexadecimal escapes."""
     return one_line(
         "".join(f"\\x{ord(c) - 0xDC00:02x}" if "\udc80" <= c <= "\udcff" else c for c in path), 300
     )

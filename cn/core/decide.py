@@ -41,7 +41,8 @@ from cn.core.triage import (
 class Facts:
     """All a planner may know of one decided thread.
 
-    ``text`` is the working copy that was read, ``identities`` the names and emails of the
+    ``text`` is the working copy that was read, ``committed`` the thread as main has it,
+    ``identities`` the names and emails of the
     deciding actor, ``merge`` is set for do:merge.
     """
 
@@ -54,6 +55,7 @@ class Facts:
     shared_mailbox: bool = False
     identities: tuple[str, ...] = ()
     merge: MergeFacts | None = None
+    committed: str = ""
 
     @property
     def thread(self) -> ThreadName:
@@ -223,12 +225,24 @@ def _forward(facts: Facts, triage: Triage, actor: Name, hops: int) -> Post:
         f"- signature: {facts.item.get('signature') or 'unverified'}",
         f"- received: {format_stamp(facts.item.since)}",
     ]
-    body = [*origin, *(["", triage.body] if triage.body else []), "", *peer_block(facts.text)]
+    body = [*origin, *(["", triage.body] if triage.body else []), "", *_quoted(facts)]
     message = Message(
         MESSAGE, facts.config.name, actor, subject, triage.at, "\n".join(body), facts.branch, hops=hops
     )
     topic = f"fwd-{facts.peer}-{slug(facts.item.topic)}"
     return Post(message, topic, facts.thread, facts.source, format_decision(triage.decision))
+
+
+def _quoted(facts: Facts) -> list[str]:
+    """The peer's text as cn wrote it, not as somebody may have edited it, within a message's limit."""
+    room = facts.config.limits.thread_bytes // 2
+    lines: list[str] = []
+    for line in peer_block(facts.committed or facts.text):
+        room -= len(line.encode()) + 1
+        if room < 0:
+            return [*lines, "> … cut here"]
+        lines.append(line)
+    return lines
 
 
 def _reply(facts: Facts, triage: Triage, topic: str) -> Plan | Refusal:

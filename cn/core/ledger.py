@@ -135,8 +135,8 @@ def apply(items: Open, event: Event) -> None:
     elif event.kind in _OPENS:
         fields = {name: value for name, value in event.fields.items() if value}
         items[key] = Item(event.side, event.topic, event.head, event.kind, event.at, fields)
-    elif found is None:
-        return
+    elif found is None or (event.kind == "refused" and event.head != found.head):
+        return  # a head that was not let in changes nothing of what is pending
     elif event.kind == "repeated":
         if found.head == event.head:  # it was gone, and is there again
             items[key] = replace(found, fields={k: v for k, v in found.fields.items() if k != "gone"})

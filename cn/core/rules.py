@@ -101,10 +101,17 @@ def no_self_merge(
         if {person.name.casefold(), person.email.casefold()} & known:
             return Refusal(
                 NO_SELF_MERGE,
-                f"{actor} is an author of the commits ({one_line(person.name)} <{one_line(person.email)}>)",
+                f"{actor} {_wrote(person)}",
                 "somebody else must decide the merge",
             )
     return None
+
+
+def _wrote(person: Person) -> str:
+    """Signers are known by the name their key is listed under, and have no email."""
+    if not person.email:
+        return f"signed the commits (key of {one_line(person.name)})"
+    return f"is an author of the commits ({one_line(person.name)} <{one_line(person.email)}>)"
 
 
 def on_latest_main(facts: MergeFacts) -> Refusal | None:

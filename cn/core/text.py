@@ -88,6 +88,11 @@ def _yaml_escape(char: str) -> str:
     return f"\\u{ord(char):04x}" if char <= "\uffff" else f"\\U{ord(char):08x}"
 
 
+def is_text(text: str) -> bool:
+    """Can it be written as UTF-8? Command lines and file names may hold other bytes."""
+    return not any("\ud800" <= c <= "\udfff" for c in text)
+
+
 def decode(data: bytes) -> str:
     """UTF-8, each undecodable byte shown as ``<0xFF>``."""
     try:

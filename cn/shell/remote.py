@@ -145,6 +145,18 @@ def main_of(listing: Listing) -> str | None:
     return next((b for b in ("main", "master") if b in listing), None)
 
 
+def head_of(git: Git, url: str, seconds: float) -> tuple[str, Oid] | None:
+    """The branch that HEAD names at a remote, with its tip (git-ls-remote(1), ``--symref``)."""
+    job = Job("", ("ls-remote", "--quiet", "--symref", "--", url, "HEAD"), seconds=seconds)
+    (done,) = git.run_many([job], width=1)
+    rows = [line.split("\t") for line in done.text.split("\n")] if done.ok else []
+    names = [row[0].removeprefix("ref: ") for row in rows if row[0].startswith("ref: ")]
+    tips = [row[0] for row in rows if row[1:] == ["HEAD"] and not row[0].startswith("ref: ")]
+    if not names or not tips or not names[0].startswith(HEADS):
+        return None
+    return names[0].removeprefix(HEADS), Oid(tips[0])
+
+
 def remote_url(git: Git, name: str) -> Url | None:
     """The URL of a configured remote, or None."""
     done = git.run("config", "--get", f"remote.{name}.url", check=False)

@@ -538,6 +538,9 @@ def test_whatever_the_damage_it_says_so_and_does_not_crash(
     damage(sigma.root)
     for args in (("--json",), ("--json", "--full"), ("--json", "--fix")):
         done = cn("doctor", *args, hub=sigma.root)
+        if damage is strange_pins and "--fix" in args:
+            assert done.returncode == 0
+            continue
         assert done.returncode in (1, 3), (args, done)
         assert "Traceback" not in done.stderr
         assert "internal error" not in done.stderr

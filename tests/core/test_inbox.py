@@ -88,6 +88,8 @@ R, DEC, G, REP = "received", "decided", "gone", "repeated"
         ([(R, A), (DEC, A), (R, B), (DEC, B), (REP, A)], B, Step.REPEATED),
         ([(R, A), (DEC, A), (R, B), (DEC, B)], C, Step.REOPENED),
         ([(R, A), ("refreshed", B), (DEC, B)], A, Step.REPEATED),
+        ([(R, A), ("refused", B)], A, Step.KNOWN),
+        ([(R, A), ("refused", B)], B, Step.MOVED),
         ([("refused", A)], A, Step.NEW),
         ([("refused", A)], B, Step.NEW),
         ([(R, A), (DEC, A), ("refused", B)], A, Step.REPEATED),

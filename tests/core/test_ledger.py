@@ -231,6 +231,11 @@ def test_a_refusal_leaves_the_state(start: str) -> None:
     assert items[(IN, "x")].get("rule") == "r"
 
 
+def test_a_head_that_was_not_let_in_changes_nothing_of_what_is_pending() -> None:
+    first = event("received", thread="t.md", signature="verified SHA256:x")
+    assert fold_all([first, event("refused", B, rule="signature-policy")]) == fold_all([first])
+
+
 @pytest.mark.parametrize("kind", ["refreshed", "returned"])
 def test_a_new_start_forgets_what_was_said_of_the_old_one(kind: str) -> None:
     old = dict.fromkeys(("digest", "rule", "why", "remedy", "until", "actor", "reason", "by"), "x")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from hubs import git, try_git
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cn.core.message import (
@@ -90,6 +90,7 @@ def messages(draw: st.DrawFn) -> Message:
     )  # fmt: skip
 
 
+@settings(max_examples=60)
 @given(messages())
 def test_a_message_is_read_as_it_is_written(message: Message) -> None:
     data = format_message(message)
@@ -98,6 +99,7 @@ def test_a_message_is_read_as_it_is_written(message: Message) -> None:
     assert data.partition(b"\n---\n")[0].isascii()
 
 
+@settings(max_examples=60)
 @given(messages())
 def test_other_line_ends_and_a_byte_order_mark_are_read(message: Message) -> None:
     data = format_message(message)
@@ -263,6 +265,7 @@ def test_fast_import_makes_the_same_commit(tmp_path: Path) -> None:
     assert git(tmp_path, "cat-file", "commit", sealed.id).encode() == sealed.commit.rstrip(b"\n")
 
 
+@settings(max_examples=40)
 @given(messages(), messages())
 def test_other_messages_have_other_ids(one: Message, two: Message) -> None:
     me = ("Sigma", "s@example.org")

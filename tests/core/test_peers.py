@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cn.core.config import HubConfig, Reviewer
@@ -55,7 +55,8 @@ PROSE = st.lists(
 """Text around the block. (A fence of another language is prose as well.)"""
 
 
-@given(st.lists(PEERS, unique_by=lambda p: p.name, max_size=4), PROSE, PROSE)
+@settings(max_examples=30)
+@given(st.lists(PEERS, unique_by=lambda p: p.name, max_size=3), PROSE, PROSE)
 def test_a_list_is_read_as_it_is_written(peers: list[Peer], before: list[str], after: list[str]) -> None:
     text = "".join(f"{line}\n" for line in before) + "```yaml\n```\n" + "".join(f"{line}\n" for line in after)
     for peer in peers:
@@ -64,7 +65,8 @@ def test_a_list_is_read_as_it_is_written(peers: list[Peer], before: list[str], a
     assert parse_peers(text.replace("\n", "\r\n")) == tuple(peers)
 
 
-@given(st.lists(PEERS, unique_by=lambda p: p.name, min_size=1, max_size=4), st.data())
+@settings(max_examples=30)
+@given(st.lists(PEERS, unique_by=lambda p: p.name, min_size=1, max_size=3), st.data())
 def test_what_was_added_is_removed_without_a_trace(peers: list[Peer], data: st.DataObject) -> None:
     last = peers[-1]
     text = "# Peers\n\n```yaml\n# our peers\n```\n\nprose\n"

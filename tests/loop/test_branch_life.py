@@ -59,9 +59,7 @@ def test_a_branch_that_moves_before_processing(world: World, sigma: Node, pi: No
     assert [r[1] for r in sigma.rows("pi/proposal")][:3] == ["received", "moved", "do:merge"]
 
 
-def test_a_branch_that_moves_after_processing_makes_a_new_thread(
-    world: World, sigma: Node, pi: Node
-) -> None:
+def test_a_branch_that_moves_after_processing_makes_a_new_thread(world: World, sigma: Node, pi: Node) -> None:
     world.propose(pi, sigma)
     sigma.sync()
     first = sigma.only_thread()
@@ -83,9 +81,7 @@ def test_a_branch_that_moves_after_processing_makes_a_new_thread(
     sigma.idle()
 
 
-def test_the_same_head_again_is_logged_once_and_makes_no_thread(
-    world: World, sigma: Node, pi: Node
-) -> None:
+def test_the_same_head_again_is_logged_once_and_makes_no_thread(world: World, sigma: Node, pi: Node) -> None:
     head = world.propose(pi, sigma)
     sigma.sync()
     sigma.decide("pi/proposal", "delete:no")

@@ -9,7 +9,7 @@ import unicodedata
 from pathlib import Path
 
 import pytest
-from hubs import branches, git, push, tip, write_commit
+from hubs import Content, branches, git, push, tip, write_commit
 from loop.world import Node, World, is_in_main
 
 ODD = {
@@ -19,7 +19,7 @@ ODD = {
     "decomposed": unicodedata.normalize("NFD", "grüße-日本"),
     "dash": "-rf",
     "option": "--upload-pack=touch",
-    "quotes": "it's-$(touch x)-`id`;|&\"",
+    "quotes": "it's-$(touch)-`id`;|&\"",
     "bidi": "abc\u202etxt",
     "zero width": "a\u200bb",
     "long": "x" * 190,
@@ -148,7 +148,7 @@ def test_a_peers_text_decides_nothing_and_forges_no_row(world: World, sigma: Nod
 
 
 def test_content_that_is_binary_huge_empty_or_no_text(world: World, sigma: Node, pi: Node) -> None:
-    files = {
+    files: dict[str, Content] = {
         "docs/binary.bin": bytes(range(256)) * 10,
         "docs/huge.txt": "0123456789abcdef\n" * 20_000,
         "docs/empty.md": "",
@@ -157,7 +157,7 @@ def test_content_that_is_binary_huge_empty_or_no_text(world: World, sigma: Node,
         "docs/crlf.md": "a\r\nb\r\n",
         "docs/zz-last.md": "the last\n",
     }
-    head = world.propose(pi, sigma, files=dict(files))
+    head = world.propose(pi, sigma, files=files)
     sigma.sync()
     text = sigma.thread(sigma.only_thread())
     for path in files:
@@ -169,7 +169,7 @@ def test_content_that_is_binary_huge_empty_or_no_text(world: World, sigma: Node,
     sigma.decide("pi/proposal", "do:merge")
     assert is_in_main(sigma, head)
     for path, content in files.items():
-        data = content if isinstance(content, bytes) else content.encode()
+        data = content.encode() if isinstance(content, str) else content
         assert (sigma.root / path).read_bytes() == data
 
 
@@ -222,7 +222,10 @@ def test_an_editor_that_saves_crlf_and_a_mark_is_understood(world: World, sigma:
     head = world.propose(pi, sigma)
     sigma.sync()
     path = sigma.root / "threads/inbox" / sigma.only_thread()
-    text = path.read_text() + "\n---\n\n## Triage\n\nDecision : do:merge\nTimestamp: 2026-02-05 15:00\nactor:sigma"
+    text = (
+        path.read_text()
+        + "\n---\n\n## Triage\n\nDecision : do:merge\nTimestamp: 2026-02-05 15:00\nactor:sigma"
+    )
     path.write_bytes(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())
     sigma.process()
     assert is_in_main(sigma, head)

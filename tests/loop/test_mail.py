@@ -81,7 +81,7 @@ def test_a_reply_to_a_done_thread_is_a_message_of_its_own(world: World, sigma: N
         sigma.cn("reply", thread, f"One more thing about {thread}")
     mine = [b for b in branches(pi.home) if b.startswith("sigma/re-proposal")]
     assert len(mine) == 2
-    assert f"in-reply-to: \"{head}\"" in read(pi.home, f"refs/heads/{mine[0]}:message.md").decode()
+    assert f'in-reply-to: "{head}"' in read(pi.home, f"refs/heads/{mine[0]}:message.md").decode()
     pi.sync()
     assert len(pi.threads()) == 2
     assert "no pending thread" in sigma.cn("reply", "pi/unheard-of", "x", check=1).stderr

@@ -83,7 +83,14 @@ def test_a_merge_leaves_the_users_own_work_alone(world: World, sigma: Node, pi: 
 def test_hooks_of_the_user_do_not_run(world: World, sigma: Node, pi: Node) -> None:
     hooks = sigma.root / ".git/hooks"
     hooks.mkdir(exist_ok=True)
-    for name in ("pre-commit", "commit-msg", "post-commit", "pre-push", "post-merge", "reference-transaction"):
+    for name in (
+        "pre-commit",
+        "commit-msg",
+        "post-commit",
+        "pre-push",
+        "post-merge",
+        "reference-transaction",
+    ):
         (hooks / name).write_text(f"#!/bin/sh\necho {name} >> '{world.folder}/ran'\nexit 1\n")
         (hooks / name).chmod(0o755)
     head = world.propose(pi, sigma)
@@ -95,7 +102,7 @@ def test_hooks_of_the_user_do_not_run(world: World, sigma: Node, pi: Node) -> No
 
 def test_a_merge_takes_deletions_modes_and_odd_names(world: World, sigma: Node, pi: Node) -> None:
     person = world.person(pi, sigma)
-    world.propose(pi, sigma, files={"docs/other.md": None, "docs/ünï ' \"q\".md": "x\n", "bin/run": "#!\n"})
+    world.propose(pi, sigma, files={"docs/other.md": None, 'docs/ünï \' "q".md': "x\n", "bin/run": "#!\n"})
     git(person, "update-index", "--chmod=+x", "bin/run")
     head = commit(person, {}, "mode")
     world.offer(pi, sigma, "proposal", head)
@@ -103,7 +110,7 @@ def test_a_merge_takes_deletions_modes_and_odd_names(world: World, sigma: Node, 
     sigma.decide("pi/proposal", "do:merge")
     assert is_in_main(sigma, head)
     assert not (sigma.root / "docs/other.md").exists()
-    assert (sigma.root / "docs/ünï ' \"q\".md").read_text() == "x\n"
+    assert (sigma.root / 'docs/ünï \' "q".md').read_text() == "x\n"
     assert (sigma.root / "bin/run").stat().st_mode & 0o111
     assert git(sigma.root, "status", "--porcelain") == ""
 

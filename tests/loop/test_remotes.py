@@ -34,6 +34,7 @@ def test_the_whole_exchange(world: World, remote: Remote, deliver: str) -> None:
     pi.idle()
 
 
+@pytest.mark.full
 def test_a_remote_that_vanishes_and_returns(world: World, remote: Remote) -> None:
     remote.repo("pi")
     sigma = world.hub("sigma")

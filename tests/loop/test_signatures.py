@@ -94,9 +94,7 @@ def test_what_the_key_did_not_sign_does_not_come_in(
         assert is_in_main(sigma, git(person, "rev-parse", "HEAD"))
 
 
-def test_a_notice_that_the_key_did_not_sign_deletes_nothing(
-    world: World, keys: Keys, sigma: Node
-) -> None:
+def test_a_notice_that_the_key_did_not_sign_deletes_nothing(world: World, keys: Keys, sigma: Node) -> None:
     """pi pins sigma's key, sigma does not sign."""
     pi = world.hub("pi")
     world.link(sigma, pi, a_key=keys.public)
@@ -110,9 +108,7 @@ def test_a_notice_that_the_key_did_not_sign_deletes_nothing(
     sign_with(sigma.root, keys.private)
 
 
-def test_a_signed_notice_is_believed_in_a_shared_mailbox(
-    world: World, keys: Keys, sigma: Node
-) -> None:
+def test_a_signed_notice_is_believed_in_a_shared_mailbox(world: World, keys: Keys, sigma: Node) -> None:
     pi = world.hub("pi")
     sign_with(sigma.root, keys.private)
     world.link(sigma, pi, a_key=keys.public)

@@ -19,9 +19,7 @@ def second(world: World, sigma: Node, pi: Node) -> Node:
     return Node("sigma", root, sigma.home, sigma.url)
 
 
-def test_what_one_clone_received_the_other_decides(
-    world: World, sigma: Node, pi: Node, second: Node
-) -> None:
+def test_what_one_clone_received_the_other_decides(world: World, sigma: Node, pi: Node, second: Node) -> None:
     head = world.propose(pi, sigma)
     sigma.sync()
     second.sync()

@@ -49,9 +49,7 @@ def test_the_wake_command_may_call_cn(world: World, sigma: Node, pi: Node) -> No
     """The lock is free by then."""
     import sys
 
-    git(
-        sigma.root, "config", "cn.wake", f"{sys.executable} -m cn inbox triage pi/proposal delete:at-once"
-    )
+    git(sigma.root, "config", "cn.wake", f"{sys.executable} -m cn inbox triage pi/proposal delete:at-once")
     world.propose(pi, sigma)
     sigma.sync()
     sigma.process()

@@ -262,15 +262,11 @@ class World:
         person = self.person(creator, receiver)
         fetch(person, receiver.url, "+refs/heads/*:refs/remotes/origin/*")
         checkout(person, "proposal", start)
-        head = commit(
-            person, {f"docs/{topic}.md": f"{topic}\n"} if files is None else files, message, author
-        )
+        head = commit(person, {f"docs/{topic}.md": f"{topic}\n"} if files is None else files, message, author)
         self.offer(creator, receiver, topic, "HEAD", force=force)
         return head
 
-    def offer(
-        self, creator: Node, receiver: Node, topic: str, commit_: str, *, force: bool = False
-    ) -> None:
+    def offer(self, creator: Node, receiver: Node, topic: str, commit_: str, *, force: bool = False) -> None:
         """Push a commit of the person's clone as a branch for ``receiver``."""
         name, url = self.branch(creator, receiver, topic)
         plus = "+" if force else ""

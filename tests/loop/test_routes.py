@@ -1,0 +1,91 @@
+"""Other places for branches: no origin at all, a separate mailbox, another name for main."""
+
+from __future__ import annotations
+
+from hubs import bare, branches, fetch, git, paths, refs
+from loop.world import Node, World, is_in_main
+
+
+def whole_life(world: World, sigma: Node, pi: Node) -> None:
+    """A proposal is merged and cleaned up, a message is answered."""
+    head = world.propose(pi, sigma)
+    pi.cn("send", "sigma", "hello")
+    sigma.sync()
+    sigma.triage("pi/proposal", "do:merge")
+    sigma.triage("pi/hello", "do:reply:thanks", "--body", "Thanks.")
+    sigma.process()
+    assert is_in_main(sigma, head)
+    world.settle(pi, sigma)
+    assert not world.has_branch(pi, sigma)
+    assert "> Thanks." in pi.thread(pi.only_thread())
+    sigma.idle()
+    pi.idle()
+
+
+def test_two_hubs_without_origin_push_into_each_other(world: World) -> None:
+    sigma, pi = world.hub("sigma", origin=False), world.hub("pi", origin=False)
+    world.link(sigma, pi)
+    whole_life(world, sigma, pi)
+    assert set(branches(sigma.root)) == set(branches(pi.root)) == {"main"}
+
+
+def test_two_hubs_without_origin_fetch_from_each_other(world: World) -> None:
+    sigma, pi = world.hub("sigma", origin=False), world.hub("pi", origin=False)
+    world.link(sigma, pi, "pickup")
+    whole_life(world, sigma, pi)
+
+
+def test_a_mailbox_of_its_own_shows_peers_nothing_of_cns(world: World) -> None:
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    box = bare(world.folder / "host/mailbox.git")
+    git(sigma.root, "remote", "add", "box", str(box))
+    sigma.configure("mailbox: box\n")
+    sigma.url, origin = str(box), sigma.home
+    world.link(sigma, pi)
+    sigma.sync()
+    assert "docs/start.md" in paths(box, "main")
+    assert not [p for p in paths(box, "main") if p.startswith(("threads/", "logs/", "state/"))]
+    sigma.home = box
+    head = world.propose(pi, sigma)
+    sigma.home = origin
+    sigma.sync()
+    sigma.decide("pi/proposal", "do:merge")
+    assert is_in_main(sigma, head)
+    assert "docs/proposal.md" in paths(box, "main")
+    for _ in range(2):
+        pi.sync()
+        sigma.sync()
+    assert set(branches(box)) == {"main"}
+    assert pi.rows()[0] == ("sigma/proposal", "notice:merged", "merged SHA")
+    assert not [p for p in paths(box, "main") if p.startswith(("threads/", "logs/", "state/"))]
+    assert not [r for r in refs(box) if r.startswith("refs/cn/")]
+    sigma.idle()
+    pi.idle()
+
+
+def test_a_main_of_another_name(world: World) -> None:
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    sigma.configure("main: trunk\n")
+    git(sigma.root, "branch", "-m", "main", "trunk")
+    git(sigma.root, "push", "--quiet", "origin", "trunk")
+    git(sigma.home, "symbolic-ref", "HEAD", "refs/heads/trunk")
+    git(sigma.root, "push", "--quiet", "origin", ":main")
+    git(sigma.root, "symbolic-ref", "refs/remotes/origin/HEAD", "refs/remotes/origin/trunk")
+    text = (sigma.root / "state/peers.md").read_text()
+    at = text.rindex("```")
+    entry = f'- name: pi\n  hub: "{pi.url}"\n'
+    (sigma.root / "state/peers.md").write_text(text[:at] + entry + text[at:])
+    git(sigma.root, "commit", "--quiet", "-am", "peer")
+    git(sigma.root, "push", "--quiet", "origin", "trunk")
+    pi.add_peer(sigma)
+    head = world.propose(pi, sigma, start="origin/trunk")
+    assert "pi/proposal" in sigma.sync().stdout
+    sigma.decide("pi/proposal", "do:merge")
+    fetch(sigma.root, sigma.url)
+    assert head in git(sigma.root, "rev-list", "trunk").split()
+    pi.sync()
+    assert not world.has_branch(pi, sigma)
+    sigma.sync()
+    pi.sync()
+    sigma.idle()
+    pi.idle()
