@@ -45,6 +45,7 @@ class Book:
     pins: dict[Key, tuple[str, Oid | None]] = field(default_factory=dict)
     dropped: list[Oid] = field(default_factory=list)
     steps: list[tuple[str, str]] = field(default_factory=list)
+    refused: list[tuple[Name, str, Oid]] = field(default_factory=list)
     _events: dict[Name, list[Event]] = field(default_factory=dict)
     _items: dict[Name, ledger.Open] = field(default_factory=dict)
     _topics: dict[Name, set[str]] = field(default_factory=dict)

@@ -24,7 +24,18 @@ from cn.shell import published
 from cn.shell.base import Base
 from cn.shell.git import transport_options
 from cn.shell.objects import list_refs, read_info, update_refs, write_objects
-from cn.shell.remote import HEADS, Listing, Push, RefResult, Result, list_remotes, push_many, remote_url
+from cn.shell.remote import (
+    BATCH,
+    HEADS,
+    Listing,
+    Push,
+    RefResult,
+    Result,
+    list_remotes,
+    push_many,
+    push_url,
+    remote_url,
+)
 
 Pair = tuple[HubPath, Entry]
 
@@ -238,11 +249,11 @@ def publish_main(run: Run) -> None:
     mark = f"refs/cn/mailbox/{name}"
     if not text or list_refs(run.hub.git, mark).get(mark) == text:
         return
-    url = remote_url(run.hub.git, name)
-    if url is None:
+    if remote_url(run.hub.git, name) is None:
         raise ConfigError(f"{CONFIG}: mailbox: there is no remote {name}", f"'git remote add {name} URL'")
     spec = f"{text}:{HEADS}{run.hub.main}"
-    push = ("push", "--quiet", "--no-verify", *transport_options(url), "--", name, spec)
+    transport = transport_options(push_url(run.hub.git, name))
+    push = ("push", "--quiet", "--no-verify", *transport, "--", name, spec)
     done = run.hub.git.run(*push, check=False, network=True, seconds=seconds)
     if done.ok:
         update_refs(run.hub.git, [(mark, parse_oid(text))])
@@ -258,22 +269,25 @@ def push_refs(run: Run) -> None:
     """Push pins and kept heads that changed in this run to ``origin``, so that they outlive this clone."""
     if not run.hub.origin or run.dry_run or not run.pushable:
         return
-    url = remote_url(run.hub.git, "origin") or ""
     specs = [f"{new or ''}:{ref}" for ref, new in run.pushable.items()]
     run.pushable.clear()
-    done = run.hub.git.run(
+    command = (
         "push",
         "--quiet",
         "--force",
         "--no-verify",
-        *transport_options(url),
-        "--",
-        "origin",
-        *specs,
-        check=False,
-        network=True,
-        seconds=run.settings.config.limits.peer_seconds,
+        *transport_options(push_url(run.hub.git, "origin")),
     )
-    if not done.ok:
-        known = not run.local.is_new(digest("pins", done.reason))
-        run.report.info(f"origin did not take cn's pins: {done.reason}", known=known)
+    for start in range(0, len(specs), BATCH):
+        done = run.hub.git.run(
+            *command,
+            "--",
+            "origin",
+            *specs[start : start + BATCH],
+            check=False,
+            network=True,
+            seconds=run.settings.config.limits.peer_seconds,
+        )
+        if not done.ok:
+            known = not run.local.is_new(digest("pins", done.reason))
+            run.report.info(f"origin did not take cn's pins: {done.reason}", known=known)

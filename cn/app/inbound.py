@@ -32,10 +32,16 @@ from cn.core.stamp import format_day
 from cn.core.text import decode as decode_text
 from cn.core.thread import DONE, INBOX, inbox_path, read_text
 from cn.core.triage import TriageRefused
+from cn.shell.git import GitError
 from cn.shell.inspect import merge_bases, read_attachments, read_messages, read_proposal
 from cn.shell.objects import read_object
 from cn.shell.pins import decode, encode
 from cn.shell.signing import Signature, read_signatures
+
+_UNREADABLE = 3
+"""After so many branches of a peer that cannot be read in one run, the others are not tried."""
+_NOTICES = 10
+"""How many refused branches a peer is told of in one run."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +88,7 @@ def _read(
     signatures = _signatures(book, found)
     messages = read_messages(git, heads, limits.thread_bytes)
     arrivals = []
+    unreadable: dict[Name, int] = {}
     for f in found:
         peer = book.settings.peers[f.key[0]]
         arrival = Arrival(peer.name, f.branch, f.head, book.now, "unverified", "")
@@ -96,7 +103,11 @@ def _read(
             arrival, wrong = _message_arrival(book, arrival, data)
             refusal = refusal or wrong
         if arrival.message is None and refusal is None and f.step is not Step.REPEATED:
-            arrival = replace(arrival, content=arrival.content + _proposal_text(book, seen, arrival))
+            text = _shown_text(book, seen, arrival) if unreadable.get(peer.name, 0) < _UNREADABLE else None
+            if text is None:
+                unreadable[peer.name] = unreadable.get(peer.name, 0) + 1
+                text = f"(this branch cannot be shown within cn's limits; look at {arrival.head} with git)"
+            arrival = replace(arrival, content=arrival.content + text)
         arrivals.append((arrival, f, refusal))
     return arrivals
 
@@ -161,6 +172,14 @@ def _unproven_sender(book: Book, arrival: Arrival) -> Refusal | None:
     return rules.proven_sender(arrival.signature, shared, book.settings.config.mailbox_trusted)
 
 
+def _shown_text(book: Book, seen: Observation, arrival: Arrival) -> str | None:
+    """The branch as text, or None where git cannot read it within the limits."""
+    try:
+        return _proposal_text(book, seen, arrival)
+    except GitError:
+        return None
+
+
 def _proposal_text(book: Book, seen: Observation, arrival: Arrival) -> str:
     limits = book.settings.config.limits
     bases = merge_bases(book.hub.git, book.snapshot.commit, arrival.head)
@@ -176,6 +195,9 @@ def _plan_one(
     peer, topic = found.key
     if refusal is not None:
         already = any(e.kind == "refused" and e.head == found.head for e in found.past)
+        if sum(name == peer for name, _, _ in book.refused) >= _NOTICES:
+            refusal = replace(refusal, notify=False)  # a flood is not answered one by one
+        book.refused.append((peer, topic, found.head))
         book.perform(plan_refused_arrival(arrival, refusal, book.settings.us, already))
         text = f"{arrival.source} is refused: {refusal.rule}: {refusal.reason}"
         report.refused(text, refusal.remedy, source=arrival.source, known=already)

@@ -61,6 +61,10 @@ class Local:
             del told[next(iter(told))]
         return True
 
+    def knows(self, condition: str) -> bool:
+        """Was it told before?"""
+        return condition in self._part("told")
+
     def forget(self, condition: str) -> None:
         """The condition is over; if it comes back it is new."""
         self._part("told").pop(condition, None)

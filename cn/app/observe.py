@@ -14,13 +14,15 @@ from cn.core.peers import MAILBOX, PICKUP, Peer
 from cn.core.report import Report
 from cn.core.text import visible
 from cn.shell.clock import now
-from cn.shell.git import Git
+from cn.shell.git import TIMED_OUT, Git
 from cn.shell.hub import Hub
 from cn.shell.objects import list_refs, read_info
 from cn.shell.pins import Key, encode, read_pins
 from cn.shell.remote import HEADS, Listing, fetch_many, head_of, list_remotes, main_of
 
 MAILBOX_KEY = "(mailbox)"
+_ALONE = 48
+"""How many branches are fetched one by one when fetching them together failed."""
 Progress = Callable[[str], None]
 ThreadKey = tuple[Name, str]
 """(peer, topic): what an inbound branch is known by, whatever its route."""
@@ -209,6 +211,8 @@ def bring(
     """
     changed = [key for key in seen.changed_inbound() if only is None or key in only]
     changed = [key for key in changed if not _resting(seen, key, report, local)]
+    # What was refused before comes last: a flood of forgeries must not keep the genuine out.
+    changed.sort(key=lambda key: local.knows(refused_before(key[0], key[1], seen.inbound[key][1])))
     chosen = _choose(settings, changed, report)
     ours = [] if only is not None else seen.changed_ours()
     ours = _missing(hub.git, [(seen.ours[key][1], key) for key in ours])
@@ -222,8 +226,16 @@ def bring(
     failed = _fetch(git, settings, wanted, progress)
     for remote, reason in failed.items():
         url, pairs = wanted[remote]
+        if reason == TIMED_OUT:
+            # Who hangs once would hang for every branch: no more of this run's time.
+            new = local.failed(remote, reason, now())
+            report.failed(
+                f"{_who(remote)} does not send its branches: {reason}", source=remote, known=not new
+            )
+            continue
         # One bad branch must not keep the others out: fetch each alone, name the bad ones.
         alone = {str(i): (url, [pair]) for i, pair in enumerate(pairs)}
+        alone = dict(list(alone.items())[:_ALONE])
         reasons = _fetch(git, settings, alone, None) if len(pairs) > 1 else {"0": reason}
         for index, why in reasons.items():
             branch, key = pairs[int(index)]
@@ -235,6 +247,11 @@ def bring(
     seen.missing |= set(_missing(hub.git, [(seen.inbound[key][1], key) for key in chosen]))
     seen.missing_ours |= set(_missing(hub.git, [(seen.ours[key][1], key) for key in ours]))
     return [key for key in chosen if key not in seen.missing]
+
+
+def refused_before(peer: Name, topic: str, head: Oid) -> str:
+    """The condition under which a refused head is remembered."""
+    return digest("arrival", peer, topic, head)
 
 
 def _attempt(key: ThreadKey, head: Oid) -> str:
@@ -296,7 +313,8 @@ def fetch_mains(hub: Hub, settings: Settings, seen: Observation, peers: Iterable
     wanted = {
         str(p): (str(settings.peers[p].hub), [seen.mains[p][0]]) for p in asked if p not in seen.fetched_mains
     }
-    failed = fetch_many(hub.git, wanted, settings.config.limits.peer_seconds)
+    git = replace(hub.git, max_bytes=settings.config.limits.fetch_bytes)
+    failed = fetch_many(git, wanted, settings.config.limits.peer_seconds)
     seen.fetched_mains.update({Name(p): p not in failed for p in wanted})
     return {p for p in asked if seen.fetched_mains[p]}
 
@@ -313,11 +331,18 @@ def find_main(hub: Hub, settings: Settings, seen: Observation, name: Name) -> bo
     return name in seen.mains
 
 
+_STRAYS = 100
+
+
 def report_strays(seen: Observation, report: Report, local: Local) -> None:
     """Branches that are nobody's (once, exit code 0), and names outside the grammar (refused)."""
+    strays: dict[str, list[str]] = {}
     for name in seen.unknown:
-        if local.is_new(digest("unknown", name)):
-            report.info(f"branch {visible(name)} has a prefix that is no peer's; left alone")
+        strays.setdefault(name.partition("/")[0], []).append(name)
+    for prefix, names in list(strays.items())[:_STRAYS]:
+        if local.is_new(digest("unknown", prefix)):
+            more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+            report.info(f"branch {visible(names[0])}{more}: the prefix is no peer's; left alone")
     for peer, name in seen.invalid:
         new = local.is_new(digest("invalid", peer, name))
         report.refused(

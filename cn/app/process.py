@@ -27,6 +27,7 @@ from cn.core.thread import inbox_path, read_decision, read_text, seen_head, set_
 from cn.core.triage import Merge, Triage, TriageRefused, find_headings, format_decision
 from cn.shell.base import Base
 from cn.shell.build import identity
+from cn.shell.git import GitError
 from cn.shell.hub import Hub
 from cn.shell.merging import try_merge
 from cn.shell.published import publish
@@ -192,7 +193,10 @@ def _one(run: Run, book: Book, base: Base, peer: Name, item: Item, batch: Batch,
         return None
     text = working_text(book, name) or text
     decision = format_decision(triage.decision)
-    outcome = _outcome(run, book, base, replace(facts, text=text, committed=committed), triage, batch)
+    try:
+        outcome = _outcome(run, book, base, replace(facts, text=text, committed=committed), triage, batch)
+    except GitError as error:  # a branch that git cannot handle is refused, the others go on
+        outcome = Refusal(rules.CLEAN_MERGE, error.text, "look at the branch with git, or delete the thread")
     if isinstance(outcome, Refusal):
         book.inputs.pop(working.path, None)
         _refuse(book, facts, decision, triage.actor, outcome, notes)

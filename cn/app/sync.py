@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from cn.app.book import Book
 from cn.app.deliver import deliver, push_refs
 from cn.app.inbound import plan_arrivals, plan_vanished
-from cn.app.observe import Observation, Progress, bring, observe, report_strays
+from cn.app.observe import Observation, Progress, bring, observe, refused_before, report_strays
 from cn.app.ours import plan_claims, plan_ours, plan_times
 from cn.app.restore import plan_restore
 from cn.app.rotate import plan_rotation
@@ -71,6 +71,8 @@ def plan_sync(
     plan_claims(book, seen, notes, run.local)
     plan_times(book, notes)
     plan_restore(book, notes)
+    for peer, topic, head in book.refused:
+        run.local.is_new(refused_before(peer, topic, head))
     if not book.empty:
         plan_rotation(book)
     arrived = len(book.wakes)

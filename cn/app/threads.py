@@ -66,7 +66,7 @@ def restore_missing(
         if dry_run:
             report.plan(f"restore the missing {inbox_path(name)}")
         else:
-            write_file(hub.root / inbox_path(name), data)
+            write_file(hub.root / inbox_path(name), data, root=hub.root)
             report.info(f"{inbox_path(name)} was missing; restored from main")
 
 

@@ -88,5 +88,5 @@ def _write(hub: Hub, thread: str, triage: Triage, *, dry_run: bool) -> ThreadNam
     except TriageRefused as refused:
         raise Refused(f"{inbox_path(name)}: {refused.text}", refused.hint) from None
     if not dry_run:
-        write_file(hub.root / inbox_path(name), text.encode())
+        write_file(hub.root / inbox_path(name), text.encode(), root=hub.root)
     return name

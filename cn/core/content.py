@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 
 from cn.core.message import Message
@@ -36,11 +35,12 @@ class Touched:
 
 @dataclass(frozen=True)
 class FileText:
-    """The text of one path: ``old`` is None for a new file."""
+    """The text of one path: ``patch`` are the hunks of a changed file, None if they are not known."""
 
     path: str
-    old: str | None
-    new: str
+    added: bool
+    text: str
+    patch: str | None = None
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def format_proposal(proposal: Proposal, limit: int) -> str:
     if not proposal.touched:
         lines.append("(no file changed)")
     for text in proposal.texts:
-        word = "added" if text.old is None else "changed"
+        word = "added" if text.added else "changed"
         lines += ["", f"## {_path(text.path)} ({word})", "", *_body(text)]
     if proposal.left_out:
         lines += ["", "## Not shown", ""]
@@ -95,11 +95,11 @@ def _path(path: str) -> str:
 
 
 def _body(text: FileText) -> list[str]:
-    if text.old is None:
-        return split_lines(text.new)
-    # The first two lines name the files; later ones that look like them are content.
-    diff = list(difflib.unified_diff(split_lines(text.old), split_lines(text.new), lineterm="", n=3))[2:]
-    return diff or ["(only line ends differ)"]
+    if text.added:
+        return split_lines(text.text)
+    if text.patch is None:
+        return ["(the new text)", "", *split_lines(text.text)]
+    return split_lines(text.patch)
 
 
 def format_message_content(message: Message, attachments: list[str], limit: int) -> str:

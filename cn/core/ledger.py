@@ -14,7 +14,7 @@ from datetime import datetime
 from urllib.parse import quote, unquote
 
 from cn.core.errors import CnError
-from cn.core.names import HubPath, Name, NameRefused, Oid, parse_oid
+from cn.core.names import HubPath, Name, NameRefused, Oid, parse_branch, parse_oid, parse_thread_name
 from cn.core.stamp import StampRefused, format_second, parse_stamp
 
 FOLDER = HubPath("state/ledger")
@@ -197,6 +197,7 @@ def parse_open(text: str) -> Open:
         try:
             data = json.loads(line)
             fields = {str(k): str(v) for k, v in data["fields"].items()}
+            _check_names(fields)
             item = Item(
                 str(data["side"]),
                 str(data["topic"]),
@@ -209,6 +210,15 @@ def parse_open(text: str) -> Open:
             raise LedgerRefused(f"{line[:80]!r} is no ledger item", "see 'cn doctor'") from None
         items[(item.side, item.topic)] = item
     return items
+
+
+def _check_names(fields: Mapping[str, str]) -> None:
+    """Names that become paths and refs are what their parsers take, whoever wrote the file."""
+    thread, branch = fields.get("thread"), fields.get("branch")
+    if thread and parse_thread_name(thread) != thread:
+        raise ValueError(thread)
+    if branch:
+        parse_branch(branch)
 
 
 def mentions(history: str, side: str, topic: str) -> list[Event]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from cn.core.errors import Refused
-from cn.core.names import HubPath, Oid, parse_oid
+from cn.core.names import HubPath, Oid, parse_hub_path, parse_oid
 from cn.shell.git import GitError
 from cn.shell.hub import Hub
 
@@ -102,6 +102,8 @@ def _stream(
     parts.append(f'M 040000 {tree} ""\n'.encode())
     # Deletions first: a file may give way to a folder of the same name.
     for change in sorted(changes, key=lambda c: not (isinstance(c, FileChange) and c.content is None)):
+        if isinstance(change, FileChange):
+            parse_hub_path(change.path)  # fast-import takes ".." as it comes
         path = _quoted(change.path)
         match change:
             case FileChange(content=None):

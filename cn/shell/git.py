@@ -89,6 +89,10 @@ _LOCAL_RECEIVE = (
     " -c receive.autogc=false -c gc.auto=0 -c receive.denyCurrentBranch=refuse receive-pack"
 )
 _TAIL = 4000
+TIMED_OUT = "no answer within the time limit"
+_CHUNK = 1 << 20
+_MAX_DATA = 768 << 20
+"""Memory of a child whose output is bounded: git gathers a whole diff before it says a word."""
 _LOCAL_SECONDS = 900.0
 _REASON = 300
 _CUT_OFF = "fatal: fetch-pack: invalid index-pack output"
@@ -115,6 +119,7 @@ class Done:
     out: bytes
     err: str
     timed_out: bool = False
+    too_much: bool = False
 
     @property
     def ok(self) -> bool:
@@ -139,8 +144,10 @@ class Done:
     @property
     def reason(self) -> str:
         """Why it failed, in one visible line without credentials; a peer may have written it."""
+        if self.too_much:
+            return "it says more than cn reads"
         if self.timed_out:
-            return "no answer within the time limit"
+            return TIMED_OUT
         if -self.code == signal.SIGXFSZ or f"died of signal {signal.SIGXFSZ:d}" in self.err:
             return "it sent more than the size limit"
         if self.code < 0:
@@ -164,6 +171,7 @@ class Job:
     args: tuple[str, ...]
     stdin: bytes = b""
     seconds: float = 60.0
+    max_out: int | None = None
 
 
 @dataclass(frozen=True)
@@ -197,10 +205,11 @@ class Git:
         check: bool = True,
         seconds: float | None = None,
         network: bool = False,
+        max_out: int | None = None,
     ) -> Done:
         """Run ``git ARGS`` to its end. With ``check``, an error raises :class:`GitError`."""
-        if network:
-            done = self.run_many([Job("", args, stdin, seconds or 60.0)])[0]
+        if network or max_out is not None:
+            done = self.run_many([Job("", args, stdin, seconds or 60.0, max_out)])[0]
         else:
             done = self._communicate(args, stdin, seconds or _LOCAL_SECONDS)
         if check and not done.ok:
@@ -307,6 +316,8 @@ class _Running:
         self.deadline = time.monotonic() + job.seconds
         self.ended: float | None = None
         self.timed_out = False
+        self.too_much = False
+        self.size = 0
         self.out: list[bytes] = []
         self.err: list[bytes] = []
         self.open: list[IO[bytes]] = []
@@ -330,18 +341,25 @@ class _Running:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 start_new_session=True,
-                preexec_fn=_child_setup(git.max_bytes),
+                preexec_fn=_child_setup(git.max_bytes, None if job.max_out is None else _MAX_DATA),
             )
         except FileNotFoundError as missing:
             stdin.close()
             raise _not_started(missing) from None
+        except OSError:
+            stdin.close()
+            raise
         return cls(job, child, stdin, selector)
 
     def reader(self, sink: list[bytes]) -> Callable[[IO[bytes]], None]:
         def read(pipe: IO[bytes]) -> None:
-            data = pipe.read()
+            data = pipe.read(_CHUNK)
             if data:
                 sink.append(data)
+                self.size += len(data)
+                if self.job.max_out is not None and self.size > self.job.max_out:
+                    self.too_much = True
+                    self.deadline = 0.0
             elif data is not None:
                 self.close(pipe)
 
@@ -367,7 +385,7 @@ class _Running:
             self.timed_out = True
         self.end()
         out, err = b"".join(self.out), _tail(b"".join(self.err))
-        return Done(self.job.args, self.child.returncode, out, err, self.timed_out)
+        return Done(self.job.args, self.child.returncode, out, err, self.timed_out, self.too_much)
 
     def end(self) -> None:
         """Kill what still runs, and let go of everything."""
@@ -384,7 +402,7 @@ class _Running:
         self.open.remove(pipe)
 
 
-def _child_setup(max_bytes: int | None) -> Callable[[], None] | None:
+def _child_setup(max_bytes: int | None, max_data: int | None) -> Callable[[], None] | None:
     """What a network child does to itself before exec: die with cn, write no huge file."""
     prctl = _prctl()
 
@@ -395,6 +413,11 @@ def _child_setup(max_bytes: int | None) -> Callable[[], None] | None:
             import resource
 
             resource.setrlimit(resource.RLIMIT_FSIZE, (max_bytes, max_bytes))
+        if max_data is not None:
+            import resource
+
+            with contextlib.suppress(ValueError, OSError):  # not every system has it
+                resource.setrlimit(resource.RLIMIT_DATA, (max_data, max_data))
 
     return setup
 

@@ -6,6 +6,7 @@ The facts are plain data; :mod:`cn.core.content` makes the thread's text of them
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from cn.core.config import Limits
 from cn.core.content import Commit, FileText, Proposal, Touched
@@ -14,10 +15,14 @@ from cn.core.names import Oid
 from cn.core.rules import TreeChange
 from cn.core.text import decode
 from cn.shell.git import Git
-from cn.shell.objects import Info, empty_tree, list_tree, read_info, read_objects
+from cn.shell.objects import Info, empty_tree, read_info, read_objects
 
 _LOG = "--format=%H%x00%an%x00%ae%x00%ad%x00%B"
 _COMMITS = 100
+_COMMIT_BYTES = 1 << 20
+_OUTPUT_BYTES = 8 << 20
+_PATH_BYTES = 1000
+_DIFF_SECONDS = 20.0
 
 
 def is_message_commit(commit: bytes) -> bool:
@@ -27,8 +32,10 @@ def is_message_commit(commit: bytes) -> bool:
 
 def read_messages(git: Git, heads: Sequence[Oid], limit: int) -> dict[Oid, bytes | None]:
     """Head → bytes of ``message.md``, for parentless commits that have one (None: over ``limit``)."""
-    commits = read_objects(git, list(heads))
-    roots = [h for h, c in zip(heads, commits, strict=True) if c is not None and is_message_commit(c)]
+    known = zip(heads, read_info(git, list(heads)), strict=True)
+    short = [h for h, info in known if info is not None and info.size <= _COMMIT_BYTES]
+    commits = read_objects(git, short)
+    roots = [h for h, c in zip(short, commits, strict=True) if c is not None and is_message_commit(c)]
     infos = read_info(git, [f"{h}:{FILE}" for h in roots])
     have = {h: i for h, i in zip(roots, infos, strict=True) if i is not None and i.kind == "blob"}
     small = [h for h, i in have.items() if i.size <= limit]
@@ -38,7 +45,10 @@ def read_messages(git: Git, heads: Sequence[Oid], limit: int) -> dict[Oid, bytes
 
 def read_attachments(git: Git, head: Oid) -> list[str]:
     """The names of what came with a message."""
-    return [e.path for e in list_tree(git, head, recursive=True) if e.path != FILE]
+    done = git.run(
+        "ls-tree", "-r", "-z", "--name-only", "--end-of-options", head, check=False, max_out=_OUTPUT_BYTES
+    )
+    return [name for name in done.fields if name != FILE] if done.ok else ["(too many to list)"]
 
 
 def merge_bases(git: Git, ours: str, head: Oid) -> list[Oid]:
@@ -49,7 +59,7 @@ def merge_bases(git: Git, ours: str, head: Oid) -> list[Oid]:
 
 def tree_changes(git: Git, old: str, new: str) -> list[TreeChange]:
     """``diff --no-renames`` of two trees or commits, as paths and modes."""
-    fields = git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", "--end-of-options", old, new).fields
+    fields = _raw_changes(git, old, new)
     return [
         TreeChange(path, meta.split()[1], meta.split()[0].lstrip(":"))
         for meta, path in zip(fields[::2], fields[1::2], strict=True)
@@ -60,7 +70,15 @@ def read_proposal(git: Git, head: Oid, base: Oid | None, limits: Limits) -> Prop
     """Commits, changed files and text of ``head`` since ``base`` (None: everything)."""
     span = [f"{base}..{head}"] if base else [head]
     log = git.run(
-        "log", "-z", f"-{_COMMITS + 1}", "--date=iso-strict", _LOG, "--no-color", "--end-of-options", *span
+        "log",
+        "-z",
+        f"-{_COMMITS + 1}",
+        "--date=iso-strict",
+        _LOG,
+        "--no-color",
+        "--end-of-options",
+        *span,
+        max_out=_OUTPUT_BYTES,
     )
     rows = log.out.decode("utf-8", "surrogateescape").split("\0") if log.out else []
     commits = [
@@ -68,7 +86,9 @@ def read_proposal(git: Git, head: Oid, base: Oid | None, limits: Limits) -> Prop
     ]
     old = base or empty_tree(git)
     touched = _touched(git, old, head)
-    texts, left_out = _texts(git, touched, limits)
+    shown, left_out = _within(git, touched, limits)
+    touched = _counted(git, old, head, touched, shown)
+    texts = _texts(git, old, head, shown, left_out)
     return Proposal(
         commits=tuple(commits[:_COMMITS]),
         more_commits=len(commits) > _COMMITS,
@@ -83,27 +103,71 @@ def _shown(text: str) -> str:
     return decode(text.encode("utf-8", "surrogateescape"))
 
 
+def _raw_changes(git: Git, old: str, new: str) -> list[str]:
+    """``diff-tree --raw -z`` as fields; a tree that unfolds to millions of paths is not read to its end."""
+    args = ("diff-tree", "-r", "-z", "--raw", "--no-renames", "--end-of-options", old, new)
+    return git.run(*args, max_out=_OUTPUT_BYTES, seconds=_DIFF_SECONDS).fields
+
+
 def _touched(git: Git, old: str, head: Oid) -> list[Touched]:
-    raw = git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", "--end-of-options", old, head).fields
-    counts: dict[str, tuple[str, str]] = {}
-    for field in git.run(
-        "diff-tree", "-r", "-z", "--numstat", "--no-renames", "--end-of-options", old, head
-    ).fields:
-        added, removed, path = field.split("\t", 2)
-        counts[path] = (added, removed)
+    raw = _raw_changes(git, old, head)
     found = []
     for meta, path in zip(raw[::2], raw[1::2], strict=True):
         _, mode, old_oid, new_oid, status = meta.split()
-        found.append(
-            Touched(status[0], path, mode, Oid(old_oid), Oid(new_oid), *counts.get(path, ("-", "-")))
-        )
+        found.append(Touched(status[0], path, mode, Oid(old_oid), Oid(new_oid), "-", "-"))
     return found
 
 
-def _texts(
+def _counted(
+    git: Git, old: str, head: Oid, touched: Sequence[Touched], shown: Sequence[Touched]
+) -> list[Touched]:
+    """Lines added and removed, for the files that are small enough to be looked at."""
+    paths = [t.path for t in shown if len(t.path) <= _PATH_BYTES]
+    if not paths:
+        return list(touched)
+    args = ("diff-tree", "-r", "-z", "--numstat", "--no-renames", old, head, "--", *paths)
+    done = git.run(*args, check=False, max_out=_OUTPUT_BYTES, seconds=_DIFF_SECONDS)
+    counts: dict[str, tuple[str, str]] = {}
+    for field in done.fields if done.ok else []:
+        added, removed, path = field.split("\t", 2)
+        counts[path] = (added, removed)
+    return [
+        replace(t, added=counts[t.path][0], removed=counts[t.path][1]) if t.path in counts else t
+        for t in touched
+    ]
+
+
+def _patches(git: Git, old: str, head: Oid, changed: Sequence[str]) -> dict[str, str]:
+    """The hunks of changed text files, by git's own diff, within a time limit; path → text."""
+    paths = [path for path in changed if len(path) <= _PATH_BYTES]
+    if not paths:
+        return {}
+    args = (
+        "diff-tree",
+        "-r",
+        "-p",
+        "-U3",
+        "--no-renames",
+        "--no-ext-diff",
+        "--no-textconv",
+        "--no-color",
+        old,
+        head,
+    )
+    done = git.run(*args, "--", *paths, check=False, max_out=_OUTPUT_BYTES, seconds=_DIFF_SECONDS)
+    # Every line of a hunk starts with a mark of its own, so "diff --git" starts a file.
+    parts = ("\n" + decode(done.out)).split("\ndiff --git ")[1:] if done.ok else []
+    hunks = [part.partition("\n@@ ") for part in parts]
+    ordered = sorted(paths, key=lambda path: path.encode("utf-8", "surrogateescape"))
+    if len(hunks) != len(ordered):
+        return {}
+    return {path: "@@ " + rest for path, (_, mark, rest) in zip(ordered, hunks, strict=True) if mark}
+
+
+def _within(
     git: Git, touched: Sequence[Touched], limits: Limits
-) -> tuple[list[FileText], list[tuple[str, str]]]:
-    """The new text of added files, old and new text of changed ones; the rest with the reason."""
+) -> tuple[list[Touched], list[tuple[str, str]]]:
+    """The files to show, judged by size before any is read; the rest with the reason."""
     left_out: list[tuple[str, str]] = []
     plain = [t for t in touched if t.mode in ("100644", "100755")]
     for t in touched:
@@ -121,15 +185,23 @@ def _texts(
         else:
             wanted.append(t)
             total += size
-    contents = read_objects(git, [o for t in wanted for o in (t.new, t.old)])
-    texts = []
-    for i, t in enumerate(wanted):
+    return wanted, left_out
+
+
+def _texts(
+    git: Git, old: str, head: Oid, shown: Sequence[Touched], left_out: list[tuple[str, str]]
+) -> list[FileText]:
+    """The new text of added files, the hunks of changed ones."""
+    contents = read_objects(git, [o for t in shown for o in (t.new, t.old)])
+    texts: list[FileText] = []
+    for i, t in enumerate(shown):
         new, before = contents[2 * i] or b"", contents[2 * i + 1]
         if b"\0" in new or b"\0" in (before or b""):
             left_out.append((t.path, f"binary, {len(new)} bytes"))
         else:
-            texts.append(FileText(t.path, None if t.status == "A" else decode(before or b""), decode(new)))
-    return texts, left_out
+            texts.append(FileText(t.path, t.status == "A", decode(new), None))
+    patches = _patches(git, old, head, [t.path for t in texts if not t.added])
+    return [t if t.added else replace(t, patch=patches.get(t.path)) for t in texts]
 
 
 def _size(info: Info | None) -> int:

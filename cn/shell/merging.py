@@ -13,6 +13,8 @@ from cn.shell.inspect import merge_bases, tree_changes
 from cn.shell.objects import read_info
 from cn.shell.signing import read_signatures
 
+_COMMITS = 500
+
 
 def try_merge(
     hub: Hub,
@@ -35,6 +37,10 @@ def try_merge(
     bases = merge_bases(hub.git, base, head)
     if not bases:
         return MergeFacts(head, common=False)
+    number = int(hub.git.run("rev-list", "--count", f"{base}..{head}").text)
+    if number > _COMMITS:
+        why = f"({number} commits: more than the {_COMMITS} whose authors cn checks; merge it by hand)"
+        return MergeFacts(head, True, conflicts=(why,))
     stale = _stale(hub, bases, base)
     people = _people(hub, base, head, keys)
     if hub.git.run("merge-base", "--is-ancestor", head, tip, check=False).ok:

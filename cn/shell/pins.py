@@ -16,12 +16,13 @@ from cn.core.ledger import IN, OUT
 from cn.core.names import Name, Oid
 from cn.shell.git import Git
 from cn.shell.hub import Hub
-from cn.shell.objects import empty_tree, list_refs, resolve
+from cn.shell.objects import empty_tree, list_refs, read_info, resolve
 
 PREFIX = "refs/cn/pins/"
 _PLAIN = set("abcdefghijklmnopqrstuvwxyz0123456789-_")
 _COMPONENT = re.compile(r"(?:[a-z0-9_-]|%[0-9a-f]{2})+|\+[0-9a-f]{64}")
 _LONGEST = 180
+_PARENTS = 500
 Key = tuple[Name, str, str]
 """(peer, side, encoded topic)"""
 
@@ -67,20 +68,26 @@ def parse_pin(ref: str) -> Key | None:
 
 def keep(hub: Hub, heads: Iterable[Oid], author: tuple[str, str]) -> tuple[str, Oid] | None:
     """A commit that keeps ``heads`` alive for ever, and the ref it belongs to."""
-    parents = [h for h in dict.fromkeys(heads) if resolve(hub.git, h)]
+    unique = list(dict.fromkeys(heads))
+    infos = zip(unique, read_info(hub.git, unique), strict=True)
+    parents = [head for head, info in infos if info is not None and info.kind == "commit"]
     if not parents:
         return None
     ref = f"refs/cn/keep/{clone_id(hub)}"
     last = resolve(hub.git, ref)
-    flags = [word for p in ([last] if last else []) + parents for word in ("-p", str(p))]
     who: Mapping[str, str] = {
         "GIT_AUTHOR_NAME": author[0],
         "GIT_AUTHOR_EMAIL": author[1],
         "GIT_COMMITTER_NAME": author[0],
         "GIT_COMMITTER_EMAIL": author[1],
     }
-    done = hub.git.with_env(**who).run("commit-tree", *flags, "-m", "cn: reviewed", empty_tree(hub.git))
-    return ref, Oid(done.text)
+    tree = empty_tree(hub.git)
+    for start in range(0, len(parents), _PARENTS):
+        batch = ([last] if last else []) + parents[start : start + _PARENTS]
+        flags = [word for parent in batch for word in ("-p", str(parent))]
+        last = Oid(hub.git.with_env(**who).run("commit-tree", *flags, "-m", "cn: reviewed", tree).text)
+    assert last is not None
+    return ref, last
 
 
 def clone_id(hub: Hub) -> str:

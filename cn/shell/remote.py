@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from cn.core.names import Oid, Url
+from cn.core.names import Oid, Url, is_local
 from cn.shell.git import Done, Git, Job, transport_options
 
 HEADS = "refs/heads/"
+BATCH = 200
 Listing = dict[str, Oid]
 """Branch names without ``refs/heads/``, with their tips. No UTF-8: surrogates."""
 _FETCH = (
@@ -105,19 +106,28 @@ def push_many(
     remote did not answer for is UNKNOWN: ask, never repeat blindly.
     """
     jobs = []
-    for key, (url, refs) in pushes.items():
+    batches: list[Sequence[Push]] = []
+    for key, url, refs in _batches(pushes):
+        batches.append(refs)
         leases = [f"--force-with-lease={HEADS}{p.branch}:{p.expected or ''}" for p in refs]
         specs = [f"{p.new or ''}:{HEADS}{p.branch}" for p in refs]
-        options = ("--porcelain", "--no-verify", "--no-signed", *transport_options(url), *leases)
+        transport = transport_options(push_url(git, url))
+        options = ("--porcelain", "--no-verify", "--no-signed", *transport, *leases)
         jobs.append(Job(key, ("push", *options, "--", url, *specs), seconds=seconds))
     answers = git.run_many(jobs, width=12)
     outcome: dict[str, dict[str, RefResult]] = {}
-    for job, done in zip(jobs, answers, strict=True):
-        refs = pushes[job.key][1]
+    for job, done, refs in zip(jobs, answers, batches, strict=True):
         told = _porcelain(done)
         missing = RefResult(Result.UNKNOWN, done.reason)
-        outcome[job.key] = {p.branch: told.get(p.branch, missing) for p in refs}
+        outcome.setdefault(job.key, {}).update({p.branch: told.get(p.branch, missing) for p in refs})
     return outcome
+
+
+def _batches(pushes: Mapping[str, tuple[str, Sequence[Push]]]) -> Iterator[tuple[str, str, Sequence[Push]]]:
+    """At most so many refs a process: a command line has an end (execve(2), E2BIG)."""
+    for key, (url, refs) in pushes.items():
+        for start in range(0, len(refs), BATCH):
+            yield key, url, refs[start : start + BATCH]
 
 
 def _porcelain(done: Done) -> dict[str, RefResult]:
@@ -155,6 +165,18 @@ def head_of(git: Git, url: str, seconds: float) -> tuple[str, Oid] | None:
     if not names or not tips or not names[0].startswith(HEADS):
         return None
     return names[0].removeprefix(HEADS), Oid(tips[0])
+
+
+def push_url(git: Git, target: str) -> str:
+    """Where a push to ``target``, a URL or the name of a remote, really goes.
+
+    ``origin`` looks like a local path, and what :func:`transport_options` gives for one
+    would be sent to a server as the name of its receive-pack.
+    """
+    if not is_local(target):
+        return target
+    done = git.run("remote", "get-url", "--push", "--", target, check=False)
+    return done.lines[0] if done.ok else git.run("ls-remote", "--get-url", "--", target).text
 
 
 def remote_url(git: Git, name: str) -> Url | None:

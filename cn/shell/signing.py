@@ -10,6 +10,13 @@ from pathlib import Path
 from cn.core.names import Oid
 from cn.shell.git import Git
 
+# git takes the verifier from the signature, not from gpg.format: the others are switched off.
+_SSH_ONLY = {
+    "gpg.format": "ssh",
+    "gpg.program": "false",
+    "gpg.openpgp.program": "false",
+    "gpg.x509.program": "false",
+}
 _FORMAT = "--format=%H%x00%G?%x00%GF%x00%GS%x00%an%x00%ae"
 
 
@@ -50,7 +57,7 @@ def read_signatures(
     with tempfile.TemporaryDirectory(prefix="cn-") as scratch:
         signers = Path(scratch) / "allowed_signers"
         signers.write_text("".join(f'{name} namespaces="git" {key}\n' for name, key in keys.items()))
-        hardened = git.with_settings({"gpg.ssh.allowedSignersFile": str(signers), "gpg.format": "ssh"})
+        hardened = git.with_settings({"gpg.ssh.allowedSignersFile": str(signers), **_SSH_ONLY})
         flags = () if walk else ("--no-walk=unsorted",)
         done = hardened.run(
             "log", *flags, "-z", _FORMAT, "--no-color", "--stdin", stdin="\n".join(commits).encode() + b"\n"
@@ -62,7 +69,7 @@ def read_signatures(
         found.append(
             Signature(
                 Oid(commit.strip()),
-                mark == "G" and bool(signer),
+                mark == "G" and signer in keys,
                 mark == "B",
                 mark != "N",
                 fingerprint,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,44 +24,21 @@ def proposal(*texts: FileText, touched: tuple[Touched, ...] = ()) -> Proposal:
     )
 
 
-def shown(old: str | None, new: str) -> list[str]:
-    text = format_proposal(proposal(FileText("f", old, new)), LIMIT)
-    return text.partition("## f (")[2].split("\n")[2:]
+def shown(text: FileText) -> list[str]:
+    return format_proposal(proposal(text), LIMIT).partition("## f (")[2].split("\n")[2:]
 
 
 def test_a_new_file_is_shown_whole() -> None:
-    assert shown(None, "one\ntwo") == ["one", "two"]
+    assert shown(FileText("f", True, "one\ntwo")) == ["one", "two"]
 
 
-def test_a_changed_file_is_shown_as_a_difference() -> None:
-    assert shown("one\ntwo\nthree", "one\n2\nthree") == ["@@ -1,3 +1,3 @@", " one", "-two", "+2", " three"]
+def test_a_changed_file_is_shown_as_its_hunks() -> None:
+    patch = "@@ -1,2 +1,2 @@\n one\n--- two\n+++ two\n"
+    assert shown(FileText("f", False, "one\n++ two\n", patch)) == patch.split("\n")[:-1]
 
 
-@pytest.mark.parametrize("line", ["-- drop table", "++ i", "++ b/x", "-- a/x", "-", "+", "--", "++ "])
-def test_no_changed_line_is_taken_for_the_head_of_the_difference(line: str) -> None:
-    """An added "++ x" reads "+++ x" in the difference."""
-    assert f"+{line}" in shown("a", f"a\n{line}")
-    assert f"-{line}" in shown(f"a\n{line}", "a")
-
-
-@given(
-    st.lists(st.sampled_from(["a", "b", "-- x", "++ x", "@@", ""])),
-    st.lists(st.sampled_from(["a", "-- x", "++ x"])),
-)
-def test_every_added_and_removed_line_is_shown(old: list[str], new: list[str]) -> None:
-    lines = shown("\n".join(old), "\n".join(new))
-    before, after = "\n".join(old).splitlines(), "\n".join(new).splitlines()
-    rebuilt = [line[1:] for line in lines if line[:1] in ("+", " ")]
-    if before != after:
-        removed = [line[1:] for line in lines if line.startswith("-")]
-        added = [line[1:] for line in lines if line.startswith("+")]
-        assert len(added) - len(removed) == len(after) - len(before)
-        assert set(after) - set(before) <= set(rebuilt)
-
-
-@pytest.mark.parametrize(("old", "new"), [("a\nb", "a\r\nb"), ("a\n", "a"), ("a\nb", "a\u2028b")])
-def test_a_change_of_line_ends_is_named(old: str, new: str) -> None:
-    assert shown(old, new) == ["(only line ends differ)"]
+def test_a_changed_file_without_hunks_is_shown_whole_and_says_so() -> None:
+    assert shown(FileText("f", False, "one\ntwo")) == ["(the new text)", "", "one", "two"]
 
 
 def test_commits_files_and_what_is_left_out() -> None:
@@ -117,7 +93,7 @@ def test_many_files_are_counted() -> None:
 
 @given(ANY, st.integers(0, 200))
 def test_what_is_too_long_is_cut_and_says_so(body: str, limit: int) -> None:
-    text = format_proposal(proposal(FileText("f", None, body * 3)), limit)
+    text = format_proposal(proposal(FileText("f", True, body * 3)), limit)
     kept, mark, more = text.partition("\n\n… cut here: ")
     assert len(kept.encode("utf-8", "replace")) <= limit or not mark
     if mark:

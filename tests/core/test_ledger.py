@@ -10,6 +10,7 @@ from cn.core.ledger import (
     IN,
     OUT,
     Event,
+    Item,
     LedgerRefused,
     Open,
     apply,
@@ -44,12 +45,20 @@ TOPICS = st.one_of(
     ),
     TEXT.filter(bool),
 )
-FIELDS = st.dictionaries(
-    st.sampled_from(["branch", "thread", "until", "reason", "gone", "actor", "digest", "rule", "merge",
+FREE_FIELDS = st.dictionaries(
+    st.sampled_from(["until", "reason", "gone", "actor", "digest", "rule", "merge",
     "unproven"]),
     st.one_of(TEXT, st.just("")),
     max_size=4,
 )  # fmt: skip
+NAMES = st.fixed_dictionaries(
+    {},
+    optional={
+        "branch": st.sampled_from(["pi/x", "pi/a%b/ü", ""]),
+        "thread": st.sampled_from(["20260205-pi-x.md", ""]),
+    },
+)
+FIELDS = st.builds(lambda free, names: {**free, **names}, FREE_FIELDS, NAMES)
 EVENTS = st.sampled_from([(side, kind) for side, kinds in KINDS.items() for kind in kinds]).flatmap(
     lambda pair: st.builds(
         Event, st.just(AT), st.just(pair[0]), st.just(pair[1]), TOPICS, st.sampled_from([A, B]), FIELDS
@@ -313,3 +322,20 @@ def test_the_events_of_any_topic(events: list[Event], topic: str) -> None:
 def test_where_the_ledger_lies() -> None:
     assert month_path(PI, AT) == "state/ledger/pi/202602"
     assert open_path(PI) == "state/ledger/pi/open"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("thread", "../../.cn/hub.yaml"),
+        ("thread", "a/b.md"),
+        ("thread", "x"),
+        ("branch", "../x"),
+        ("branch", "x"),
+    ],
+)
+def test_names_in_the_open_file_are_names_or_the_file_is_damaged(key: str, value: str) -> None:
+    """They become paths and refs: whoever can push to origin can write them."""
+    item = Item(IN, "x", A, "received", AT, {key: value})
+    with pytest.raises(LedgerRefused):
+        parse_open(format_open({(IN, "x"): item}))

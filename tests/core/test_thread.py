@@ -158,7 +158,7 @@ def test_no_part_of_a_proposal_decides(
             Touched("M", path, "100644", HEAD, OTHER, "1", "2"),
             Touched(date, path, "100755", HEAD, OTHER, "-", "-"),
         ),
-        (FileText(path, None, body), FileText(path, old, body)),
+        (FileText(path, True, body), FileText(path, False, body), FileText(path, False, body, old)),
         ((path, "too large"),),
         None,
     )

@@ -53,7 +53,7 @@ def test_odd_topics_live_their_whole_life(world: World, sigma: Node, pi: Node) -
         head = text.partition("**Head:** ")[2][:40]
         assert f"> {next(k for k, t in ODD.items() if heads[t] == head)}" in text
     for name in names:
-        sigma.triage(name, "do:merge")
+        sigma.write_triage(name, "do:merge")
     sigma.process()
     assert all(is_in_main(sigma, h) for h in heads.values())
     world.settle(pi, sigma)

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
 import pytest
 from hubs import branches
 from loop.world import World, is_in_main
-from servers import Remote
+from servers import Remote, serve
 
 
 @pytest.mark.parametrize("deliver", ["mailbox", pytest.param("pickup", marks=pytest.mark.full)])
 def test_the_whole_exchange(world: World, remote: Remote, deliver: str) -> None:
+    whole_exchange(world, remote, deliver)
+
+
+def test_the_whole_exchange_by_pickup_from_git_daemon(world: World, tmp_path: Path) -> None:
+    """Ours for a peer lie on our ``origin``: a name, which must not be taken for a local path."""
+    with serve("git", tmp_path / "served", tmp_path / "server") as served:
+        whole_exchange(world, served, "pickup")
+
+
+def whole_exchange(world: World, remote: Remote, deliver: str) -> None:
+    """A proposal is merged and a message answered; everything is cleaned up, then there is rest."""
     for name in ("sigma", "pi"):
         remote.repo(name)
     sigma = world.hub("sigma", url=remote.url("sigma"), home=remote.path("sigma"))

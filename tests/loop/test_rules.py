@@ -135,8 +135,8 @@ def test_no_protected_path_gets_in(world: World, sigma: Node, pi: Node) -> None:
     git(person, "push", "--quiet", sigma.url, *refspecs)
     sigma.sync()
     assert len(sigma.threads()) == len(topics)
-    for topic in topics:
-        sigma.triage(f"pi/{topic}", "do:merge")
+    for name in sigma.threads():
+        sigma.write_triage(name, "do:merge")
     docs = git(sigma.root, "rev-parse", "main:docs", "main:spec", "main:.cn", "main:.gitignore")
     done = sigma.process(check=1)
     for topic, (path, head) in topics.items():
