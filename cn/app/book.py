@@ -209,7 +209,7 @@ class Book:
         """The commit of this run, or None when there is nothing to commit or to pin."""
         self._write_ledgers()
         self._write_logs()
-        extra = self._publish()
+        extra = self.publish()
         refs = self._refs()
         changes = [FileChange(path, data) for path, data in sorted(self.files.items())]
         if not changes and not refs and self.tip == self.snapshot.commit:
@@ -245,7 +245,7 @@ class Book:
         for path, rows in by_path.items():
             self.files[path] = log.append_rows(self.snapshot.text(path), rows).encode()
 
-    def _publish(self) -> tuple[Oid, ...]:
+    def publish(self) -> tuple[Oid, ...]:
         """Where peers read another remote: the published commit that goes with this main."""
         if not self.settings.separate_mailbox:
             return ()

@@ -70,7 +70,7 @@ def deliver(run: Run, *, force: bool = False) -> None:
     if not ready:
         return
     outcomes = _perform(run, ready)
-    _commit(run, ready, outcomes)
+    _commit(run, ready, outcomes, force=force)
     push_refs(run)
 
 
@@ -97,11 +97,15 @@ def _ready(run: Run, entries: Sequence[Pair], force: bool) -> list[Pair]:
     return ready
 
 
-def _failed(run: Run, path: HubPath, entry: Entry, reason: str, hint: str = "") -> None:
+def _failed(
+    run: Run, path: HubPath, entry: Entry, reason: str, hint: str = "", *, tell: bool = False
+) -> None:
     new = run.local.attempt(path.rpartition("/")[2], reason, run.now)
     verb = "delivered" if isinstance(entry, Deliver) else "deleted"
     text = f"{entry.branch} for {entry.to} is not {verb}: {reason}"
-    run.report.failed(text, hint or "it stays in the outbox", source=entry_source(entry), known=not new)
+    run.report.failed(
+        text, hint or "it stays in the outbox", source=entry_source(entry), known=not (new or tell)
+    )
 
 
 def _perform(run: Run, ready: Sequence[Pair]) -> dict[HubPath, Outcome]:
@@ -213,11 +217,11 @@ def _write_commits(run: Run, entries: Sequence[Deliver]) -> None:
     write_objects(run.hub.git, objects)
 
 
-def _commit(run: Run, ready: Sequence[Pair], outcomes: Mapping[HubPath, Outcome]) -> None:
+def _commit(run: Run, ready: Sequence[Pair], outcomes: Mapping[HubPath, Outcome], *, force: bool) -> None:
     for path, entry in ready:
         outcome = outcomes[path]
         if not outcome.ok:
-            _failed(run, path, entry, outcome.reason)
+            _failed(run, path, entry, outcome.reason, tell=force)
         else:
             run.local.delivered(path.rpartition("/")[2])
     confirmed = {path: entry for path, entry in ready if outcomes[path].ok}

@@ -160,6 +160,7 @@ def pending_view(peer: Name, item: Item, written: Written | None, life: Life | N
     executed = f"✓ {item.state}" if item.state in ("deferred", "assigned") else ""
     if refused:
         executed = f"refused: {item.get('rule')}: {item.get('why')}"
+    proposal = item.get("kind") in ("", "proposal")
     return ThreadView(
         thread=ThreadName(item.get("thread")),
         peer=peer,
@@ -179,7 +180,7 @@ def pending_view(peer: Name, item: Item, written: Written | None, life: Life | N
         reason=item.get("why") if refused else item.get("reason"),
         rule=item.get("rule") if refused else "",
         remedy=item.get("remedy") if refused else "",
-        withdrawn=parse_stamp(item.get("gone")) if item.get("gone") else None,
+        withdrawn=parse_stamp(item.get("gone")) if item.get("gone") and proposal else None,
         earlier=item.get("earlier"),
         note=written.problem if written and not refused else "",
         chain=read_chain(life, written=None if refused else written) if life else (),
@@ -222,6 +223,8 @@ def done_view(peer: Name, life: Life, forwards: Sequence[Event]) -> ThreadView:
     )  # fmt: skip
     latest = life.last("received", "refreshed") or received
     gone = life.last("gone")
+    # A message is read and then cleaned up; only a proposal can be taken back.
+    proposal = received.fields.get("kind") in (None, "", "proposal")
     return ThreadView(
         thread=ThreadName(life.thread),
         peer=peer,
@@ -236,7 +239,7 @@ def done_view(peer: Name, life: Life, forwards: Sequence[Event]) -> ThreadView:
         decision=get("decision", ""),
         actor=get("actor", ""),
         executed=executed_text(status, get("merge", ""), through),
-        withdrawn=gone.at if gone and gone.at < decided.at else None,
+        withdrawn=gone.at if gone and gone.at < decided.at and proposal else None,
         status=status,
         merge=get("merge", ""),
         earlier=received.fields.get("earlier", ""),

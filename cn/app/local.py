@@ -104,6 +104,25 @@ class Local:
         """Key → count, since, reason, next."""
         return dict(self._part("unreachable"))
 
+    # What stopped a whole run.
+
+    def stopped(self, text: str, hint: str, now: datetime) -> bool:
+        """Note why no run can work; tells whether it is new."""
+        entry = self._part("stopped")
+        new = entry.get("text") != text
+        if new:
+            entry.update({"text": text, "hint": hint, "since": format_second(now)})
+        return new
+
+    def resumed(self) -> None:
+        """A run works again."""
+        self._part("stopped").clear()
+
+    @property
+    def stop(self) -> dict[str, str]:
+        """``text``, ``hint`` and ``since`` of what stopped the last run; empty when nothing did."""
+        return {str(k): str(v) for k, v in self._part("stopped").items()}
+
     # Attempts of outbox entries.
 
     def attempt(self, name: str, reason: str, now: datetime) -> bool:

@@ -46,7 +46,8 @@ def _subject(message: str, body: str) -> str:
 def _queue(run: Run, post: Post, what: str) -> None:
     def plan(book: Book, base: Base, notes: Report) -> str | None:
         book.perform(Plan(post.source or f"{post.message.to}/{post.topic}", (post,)))
-        notes.info(f"queued: {what}")
+        if not run.dry_run:
+            notes.info(f"queued: {what}")
         return f"cn: {one_line(what, 60)}"
 
     run.commit(plan)

@@ -123,7 +123,7 @@ def observe(
     listings: dict[str, Listing] = {}
     for key, answer in answers.items():
         if isinstance(answer, str):
-            _unreachable(report, local, key, answer, at)
+            _unreachable(report, local, key, answer, at, tell=force)
             if down is not None:
                 down[key] = answer
         else:
@@ -145,12 +145,12 @@ def _who(key: str) -> str:
     return "the mailbox" if key == MAILBOX_KEY else key
 
 
-def _unreachable(report: Report, local: Local, key: str, reason: str, now: datetime) -> None:
+def _unreachable(report: Report, local: Local, key: str, reason: str, now: datetime, *, tell: bool) -> None:
     new = local.failed(key, reason, now)
     hint = (
         "check the remote with 'git remote -v'" if key == MAILBOX_KEY else f"'cn peer sync {key}' tries again"
     )
-    report.failed(f"{_who(key)} is unreachable: {reason}", hint, source=key, known=not new)
+    report.failed(f"{_who(key)} is unreachable: {reason}", hint, source=key, known=not (new or tell))
 
 
 def _sort_mailbox(

@@ -96,6 +96,15 @@ class PeerView:
 
 
 @dataclass(frozen=True)
+class Stopped:
+    """Why no run can work, since when, and the next step."""
+
+    reason: str
+    remedy: str
+    since: datetime
+
+
+@dataclass(frozen=True)
 class Status:
     """All that ``cn status`` shows.
 
@@ -108,6 +117,7 @@ class Status:
     waiting: tuple[Waiting, ...]
     outbox: tuple[Entry, ...]
     unreachable: tuple[Unreachable, ...]
+    stopped: Stopped | None
     not_in_effect: tuple[str, ...]
     last_run: datetime | None
     now: datetime
@@ -123,11 +133,17 @@ def read_status(view: View) -> Status:
         waiting=tuple(_waiting(view)),
         outbox=tuple(list_outbox(view)),
         unreachable=tuple(_unreachable(view).values()),
+        stopped=_stopped(view),
         not_in_effect=tuple(not_in_effect(view.hub, view.snapshot)) if view.on_main else (),
         last_run=_last_run(view),
         now=view.now,
         warn_after=view.settings.config.warn_after,
     )
+
+
+def _stopped(view: View) -> Stopped | None:
+    stop = view.local.stop
+    return Stopped(stop["text"], stop["hint"], parse_stamp(stop["since"])) if stop else None
 
 
 def _main(view: View) -> Main:

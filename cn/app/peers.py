@@ -10,7 +10,7 @@ from cn.app.book import Book
 from cn.app.run import configured, open_run
 from cn.core.errors import Refused
 from cn.core.names import Name, NameRefused, Url, is_local, parse_url
-from cn.core.peers import PATH, Peer, add_peer, check_names, parse_peers, remove_peer
+from cn.core.peers import MAILBOX, PATH, Peer, add_peer, check_names, parse_peers, remove_peer
 from cn.core.report import Report
 from cn.core.stamp import format_stamp
 from cn.core.text import redact
@@ -52,6 +52,15 @@ def add(hub: Hub, peer: Peer, *, check: bool = False, dry_run: bool = False) -> 
             parse_peers(text)
             book.files[PATH] = text.encode()
             book.steps.append((str(peer.name), f"add to {PATH}"))
+            others = [p for p in run.settings.peers.values() if p.deliver == MAILBOX]
+            if dated.deliver == MAILBOX and others and not run.settings.config.mailbox_trusted:
+                open_ones = [p.name for p in (*others, dated) if not p.key]
+                if open_ones:
+                    notes.info(
+                        f"several peers now write one mailbox: merges and notices of {', '.join(open_ones)} "
+                        "are refused until a --key proves the sender, or hub.yaml says "
+                        "'mailbox_trusted: true'"
+                    )
             notes.done(f"added the peer {peer.name} ({redact(peer.hub)}, {peer.deliver})")
             return f"cn: peer add {peer.name}"
 

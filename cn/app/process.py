@@ -13,7 +13,7 @@ from cn.app.ours import plan_times
 from cn.app.restore import plan_restore
 from cn.app.run import Run, open_run
 from cn.app.sync import check_inbox
-from cn.app.threads import read_working
+from cn.app.threads import has_triage, read_working
 from cn.app.wake import wake
 from cn.core import rules
 from cn.core.decide import Facts, plan_decision, plan_refused
@@ -24,7 +24,7 @@ from cn.core.names import Name, Oid, ThreadName
 from cn.core.report import Report
 from cn.core.text import one_line
 from cn.core.thread import inbox_path, read_decision, read_text, seen_head, set_triage
-from cn.core.triage import Merge, Triage, TriageRefused, find_headings, format_decision
+from cn.core.triage import Merge, Triage, TriageRefused, format_decision
 from cn.shell.base import Base
 from cn.shell.build import identity
 from cn.shell.git import GitError
@@ -43,7 +43,7 @@ def process(hub: Hub, *, dry_run: bool = False, progress: Progress | None = None
         decided = {
             (peer, item.topic)
             for peer, item in snapshot.pending()
-            if _has_triage(run.hub, ThreadName(item.get("thread")), snapshot.algorithm)
+            if has_triage(run.hub, ThreadName(item.get("thread")), snapshot.algorithm)
         }
         seen, keys = _look(run, decided)
 
@@ -57,16 +57,6 @@ def process(hub: Hub, *, dry_run: bool = False, progress: Progress | None = None
     if not dry_run:
         wake(hub, report)
     return report
-
-
-def _has_triage(hub: Hub, name: ThreadName, algorithm: str) -> bool:
-    working = read_working(hub, name, algorithm)
-    if working is None:
-        return False
-    try:
-        return bool(find_headings(read_text(working.data).split("\n")))
-    except TriageRefused:
-        return True
 
 
 def _look(run: Run, decided: set[tuple[Name, str]]) -> tuple[Observation | None, list[tuple[Name, str]]]:

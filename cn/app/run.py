@@ -14,6 +14,7 @@ from cn.app.observe import Progress
 from cn.app.settings import Settings, read_settings
 from cn.app.snapshot import Snapshot
 from cn.core.config import PATH as CONFIG
+from cn.core.errors import Refused
 from cn.core.names import Oid, digest
 from cn.core.peers import PATH as PEERS
 from cn.core.report import Report
@@ -61,7 +62,8 @@ class Run:
             known = not self.local.is_new(digest("damaged", peer, reason))
             hint = "'cn doctor' tells how to mend it; the other peers go on"
             self.report.failed(f"{peer} is left out: {reason}", hint, source=peer, known=known)
-        for path in not_in_effect(self.hub, snapshot):
+        behind = Snapshot(self.hub.git, base.local) if base.local != base.commit else snapshot
+        for path in not_in_effect(self.hub, snapshot, behind):
             text = f"{path} has a change that is not committed: it is not in effect"
             known = not self.local.is_new(digest("draft", path, str(base.commit)))
             self.report.info(f"{text}; commit it, or take it back", known=known)
@@ -105,18 +107,21 @@ class Run:
     def _show(self, book: Book, notes: Report) -> None:
         for cause, text in book.steps:
             self.report.plan(f"{cause}: {text}", source=cause)
+        if book.publish():
+            self.report.plan(f"publish main at {self.settings.mailbox}")
         self.report.notes.extend(n for n in notes.notes if n.mark.value in ("refused", "failed", "info"))
 
 
-def not_in_effect(hub: Hub, snapshot: Snapshot) -> list[str]:
-    """Configuration files whose working copy is not what main says."""
+def not_in_effect(hub: Hub, *mains: Snapshot) -> list[str]:
+    """Configuration files whose working copy is what none of ``mains`` says (origin's, the local one)."""
     changed = []
     for path in (CONFIG, PEERS):
         try:
             data = (hub.root / path).read_bytes()
         except OSError:
             data = b""
-        if data.replace(b"\r\n", b"\n") != (snapshot.read(path) or b"").replace(b"\r\n", b"\n"):
+        texts = [(main.read(path) or b"").replace(b"\r\n", b"\n") for main in mains]
+        if data.replace(b"\r\n", b"\n") not in texts:
             changed.append(str(path))
     return changed
 
@@ -124,7 +129,23 @@ def not_in_effect(hub: Hub, snapshot: Snapshot) -> list[str]:
 def configured(hub: Hub) -> tuple[Hub, Settings]:
     """The hub with the main branch its configuration names, read from HEAD."""
     settings = read_settings(hub, "HEAD")
-    return replace(hub, main=settings.config.main), settings
+    return replace(hub, main=settings.config.main, name=settings.us), settings
+
+
+def _observed(hub: Hub, dry_run: bool) -> Base:
+    """What main is. What stops the run is remembered, for ``cn status`` and to be told once."""
+    local = Local(hub)
+    try:
+        base = observe_base(hub, dry_run=dry_run)
+    except Refused as refused:
+        refused.known = not local.stopped(refused.text, refused.hint, now())
+        if not dry_run:
+            local.save()
+        raise
+    if not dry_run:
+        local.resumed()
+        local.save()
+    return base
 
 
 @contextmanager
@@ -146,7 +167,7 @@ def open_run(
             for line in recover(hub):
                 report.info(line)
             rotate_log(hub.root / MACHINE_LOG)
-        base = observe_base(hub, dry_run=dry_run)
+        base = _observed(hub, dry_run)
         for line in base.reports:
             report.info(line)
         run = Run(hub, base, before, Local(hub), report, now(), dry_run, progress)

@@ -12,9 +12,9 @@ from cn.app.ours import plan_claims, plan_ours, plan_times
 from cn.app.restore import plan_restore
 from cn.app.rotate import plan_rotation
 from cn.app.run import Run, open_run
-from cn.app.threads import report_unknown, restore_missing
+from cn.app.threads import has_triage, report_unknown, restore_missing
 from cn.app.wake import wake
-from cn.core.names import Name
+from cn.core.names import Name, ThreadName
 from cn.core.report import Report
 from cn.shell.base import Base
 from cn.shell.hub import Hub
@@ -85,3 +85,8 @@ def check_inbox(run: Run) -> None:
     pending = snapshot.pending()
     restore_missing(run.hub, snapshot, pending, run.report, dry_run=run.dry_run)
     report_unknown(run.hub, snapshot, pending, run.report, run.local, dry_run=run.dry_run)
+    for peer, item in pending:
+        name = ThreadName(item.get("thread"))
+        if item.get("rule") and has_triage(run.hub, name, snapshot.algorithm):
+            text = f"{peer}/{item.topic} stays refused: {item.get('rule')}: {item.get('why')}"
+            run.report.refused(text, item.get("remedy"), source=f"{peer}/{item.topic}", known=True)

@@ -14,7 +14,8 @@ from cn.core.message import object_id
 from cn.core.names import HubPath, Name, Oid, ThreadName, digest
 from cn.core.report import Report
 from cn.core.text import visible
-from cn.core.thread import DONE, INBOX, inbox_path
+from cn.core.thread import DONE, INBOX, inbox_path, read_text
+from cn.core.triage import TriageRefused, find_headings
 from cn.shell.checkout import keep_aside, kept_sentence
 from cn.shell.files import write_file
 from cn.shell.hub import Hub
@@ -112,3 +113,14 @@ def unknown_files(hub: Hub, snapshot: Snapshot, pending: list[tuple[Name, Item]]
         return []
     stray = [n for n in names if n not in known and n.endswith(".md") and not n.startswith(".")]
     return stray + [n for n in thread_names(snapshot.folder(INBOX)) if n not in known and n not in stray]
+
+
+def has_triage(hub: Hub, name: ThreadName, algorithm: str) -> bool:
+    """Does the working copy hold a ``## Triage`` section, or something that must be looked at as one?"""
+    working = read_working(hub, name, algorithm)
+    if working is None:
+        return False
+    try:
+        return bool(find_headings(read_text(working.data).split("\n")))
+    except TriageRefused:
+        return True

@@ -24,11 +24,11 @@ from cn.shell.entries import Entry, read_tree
 from cn.shell.files import write_file
 from cn.shell.git import Git
 from cn.shell.hub import Hub
-from cn.shell.journal import drop, read_pushes
+from cn.shell.journal import drop
 from cn.shell.lock import hub_lock
 from cn.shell.objects import read_objects
 from cn.shell.transaction import recover
-from cn.shell.trust import TrustChange, accept, trusted_commit, untrusted
+from cn.shell.trust import TrustChange, accept, built_by_cn, trusted_commit, untrusted
 
 _LARGEST = 256 * 1024
 _KINDS = {"100644": "file", "100755": "executable file", "120000": "symbolic link", "160000": "submodule"}
@@ -153,9 +153,7 @@ def _observe(hub: Hub, dry_run: bool) -> Pending | None:
 
 def find_pending(hub: Hub, trusted: Oid, commit: Oid, given: frozenset[Oid]) -> Pending | None:
     """What ``commit`` holds that was not accepted; ``given`` are the mains it was made of."""
-    # As the runs judge it: ours are the merge just built, and what a killed run pushed.
-    built = (frozenset({commit}) - given) | {note.new for note in read_pushes(hub)}
-    found = untrusted(hub, commit, trusted=trusted, built=built)
+    found = untrusted(hub, commit, trusted=trusted, built=built_by_cn(hub, commit, given))
     if not found:
         return None
     paths = [c.path for c in found]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from cn.app.local import Local
+from cn.core.names import digest
 from cn.core.report import Report
 from cn.core.text import one_line, redact
 from cn.shell.hub import Hub
@@ -23,7 +25,11 @@ def wake(hub: Hub, report: Report) -> None:
         return
     failure = run_wake(hub, command, names)
     if failure:
-        report.failed(f"the wake command failed: {redact(one_line(failure))}", "see 'git config cn.wake'")
+        local = Local(hub)
+        text = f"the wake command failed: {redact(one_line(failure))}"
+        known = not local.is_new(digest("wake", text))
+        local.save()
+        report.failed(text, "see 'git config cn.wake'; it is tried again at each run", known=known)
         return
     read_pending(hub, clear=True)
     report.done(f"woke the agent: you have inbox ({', '.join(names)})")

@@ -22,7 +22,14 @@ def complete_thread(ctx: click.Context, param: click.Parameter, incomplete: str)
     except Exception:
         return []  # whatever is wrong, a person who is typing does not want to read it now
     names = [(i.get("thread").removesuffix(".md"), f"{p}/{i.topic}") for p, i in pending]
-    return [CompletionItem(n, help=source) for n, source in names if n.startswith(incomplete)]
+    names += [(source, name) for name, source in names if incomplete and "/" in source]
+    return [CompletionItem(n, help=text) for n, text in names if n.startswith(incomplete)]
+
+
+def complete_decision(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The six decisions, up to their payload."""
+    words = ["delete:", "defer:", "delegate:", "do:merge", "do:reply:", "do:custom:"]
+    return [CompletionItem(word) for word in words if word.startswith(incomplete)]
 
 
 def complete_peer(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:

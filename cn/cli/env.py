@@ -41,7 +41,7 @@ class Env:
         from cn.cli.render import show_report
 
         show_report(report, json=self.json, quiet=self.quiet, verbose=self.verbose)
-        if report.exit_code != EXIT_DONE:
+        if report.exit_code != EXIT_DONE and not self.dry_run:
             sys.exit(report.exit_code)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from cn.cli.complete import complete_thread
+from cn.cli.complete import complete_decision, complete_thread
 from cn.cli.env import DRY_RUN, Env, options
 from cn.cli.progress import progress
 
@@ -50,7 +50,7 @@ def inbox_sync_command(env: Env, folder: str | None) -> None:
 
 @inbox.command("triage")
 @click.argument("thread", shell_complete=complete_thread)
-@click.argument("decision")
+@click.argument("decision", shell_complete=complete_decision)
 @click.option("--body", default="", help="Markdown below the fields: the text of a reply.")
 @click.option(
     "--body-file", type=click.File("r", encoding="utf-8"), help="The same, from a file ('-': stdin)."

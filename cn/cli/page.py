@@ -65,9 +65,13 @@ def _render(text: str) -> None:
     console = Console(no_color=not has_colours(), highlight=False)
     for quoted, lines in _runs(text.rstrip("\n").split("\n")):
         if quoted:
+            bar = Text("▌ ", style="cyan")
             for line in lines:
-                bar = Text("▌ ", style="cyan")
-                console.print(bar + Text(re.sub(r"^> ?", "", line)), soft_wrap=False)
+                # Wrapped here: what a terminal folds would start at the margin, like a line of ours.
+                for part in Text(re.sub(r"^> ?", "", line)).wrap(console, max(8, console.width - 2)) or [
+                    Text()
+                ]:
+                    console.print(bar + part, soft_wrap=True)
             continue
         # Two spaces are a hard break: header and Triage fields keep their lines.
         source = "\n".join(_COMMENT.sub(r"\\<", line) + "  " if line.strip() else "" for line in lines)

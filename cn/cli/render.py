@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as jsonlib
+import sys
 from typing import Any, assert_never
 
 import click
@@ -17,6 +18,10 @@ def show_report(report: Report, *, json: bool, quiet: bool, verbose: bool) -> No
     if json:
         show_json({"exit_code": report.exit_code, "notes": [note_json(n) for n in report.notes]})
         return
+    standing = sum(n.known and n.mark in (Mark.REFUSED, Mark.FAILED) for n in report.notes)
+    if standing and not (quiet or verbose) and sys.stdout.isatty():
+        problems = "1 problem stands" if standing == 1 else f"{standing} problems stand"
+        click.echo(f"· {problems} as before; 'cn status' shows what, -v tells it again")
     for note in report.notes:
         if note.known and not verbose:
             continue

@@ -47,7 +47,11 @@ def status_lines(status: Status) -> list[str]:
     """One screen, the most urgent things first."""
     now = status.now
     lines = [_head(status)]
-    if not status.main.checked_out:
+    if status.stopped:
+        told = f"{clean(status.stopped.reason, 300)} ({since(status.stopped.since, now)})"
+        lines += wrap("! ", f"no run can work: {told}", colour="red")
+        lines += wrap("  → ", clean(status.stopped.remedy, 300)) if status.stopped.remedy else []
+    elif not status.main.checked_out:
         text = f"HEAD is not {status.main.branch}: runs are refused until 'git switch {status.main.branch}'"
         lines += wrap("! ", text, colour="yellow")
     for path in status.not_in_effect:

@@ -155,6 +155,13 @@ def status_json(status: Status) -> dict[str, Any]:
         "waiting": [waiting_json(w) for w in status.waiting],
         "outbox": [entry_json(e) for e in status.outbox],
         "unreachable": [unreachable_json(u) for u in status.unreachable],
+        "stopped": {
+            "reason": redact(status.stopped.reason),
+            "remedy": redact(status.stopped.remedy),
+            "since": time_json(status.stopped.since),
+        }
+        if status.stopped
+        else None,
         "last_run": time_json(status.last_run),
         "now": time_json(status.now),
     }

@@ -20,7 +20,7 @@ class CnError(Exception):
     """An error with the next step for the person who reads it.
 
     ``text`` says what and why, ``hint`` the remedy, ``exit_code`` what the process
-    answers when the error ends it.
+    answers when the error ends it, ``known`` that it was told at an earlier run.
     """
 
     exit_code = EXIT_REFUSED
@@ -29,6 +29,7 @@ class CnError(Exception):
         super().__init__(text)
         self.text = text
         self.hint = hint
+        self.known = False
 
 
 class Refused(CnError):

@@ -109,6 +109,6 @@ def redact(text: str) -> str:
 
 def slug(text: str, limit: int = 60) -> str:
     """A name of ``[a-z0-9._-]`` made from free text; ``"message"`` if nothing is left."""
-    ascii_text = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode()
+    ascii_text = unicodedata.normalize("NFKD", text.casefold()).encode("ascii", "ignore").decode()
     words = re.sub(r"[^a-z0-9]+", "-", ascii_text.lower()).strip("-")
     return words[:limit].rstrip("-") or "message"

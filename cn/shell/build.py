@@ -148,12 +148,15 @@ def _settings(hub: Hub) -> _Settings:
     )
     values: dict[str, list[str]] = {}
     fields = done.fields
-    for pair in fields[1::2]:
+    for scope, pair in zip(fields[::2], fields[1::2], strict=False):
         key, newline, value = pair.partition("\n")
+        if key.startswith("user.") and scope in ("system", "global"):
+            continue  # the hub's identity is the hub's, whoever's machine it is on
         values.setdefault(key, []).append(value if newline else "true")
     gpg = values.get("commit.gpgsign", [])[:-1]
     sign = _true(values.get("cn.sign", [])) or _true(gpg)
-    name = _clean_ident((values.get("user.name") or [""])[-1]) or _clean_ident(hub.root.name) or "cn"
+    name = _clean_ident((values.get("user.name") or [""])[-1])
+    name = name or _clean_ident(hub.name or hub.root.name) or "cn"
     email = _clean_ident((values.get("user.email") or [""])[-1])
     fallback = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "cn"
     return _Settings(name, email or f"{fallback}@cn.invalid", sign)

@@ -18,7 +18,8 @@ class Hub:
 
     ``root`` is the work tree, ``git_dir`` the common git directory (shared by linked
     work trees), ``work_git_dir`` the one of this work tree (HEAD, index), ``main`` the
-    name of the main branch, ``origin`` whether a remote of that name exists.
+    name of the main branch, ``origin`` whether a remote of that name exists, ``name`` the
+    hub's own name once its configuration was read.
     """
 
     root: Path
@@ -27,6 +28,7 @@ class Hub:
     git: Git
     main: str = "main"
     origin: bool = False
+    name: str = ""
 
     @property
     def state(self) -> Path:

@@ -152,7 +152,7 @@ def test_no_protected_path_gets_in(world: World, sigma: Node, pi: Node) -> None:
     assert len(sigma.notices()) == len(topics)
 
     world.propose(pi, sigma, "p00", {"docs/cover.md": "harmless\n"}, force=True)
-    sigma.sync()
+    sigma.sync(check=1)  # the others stay refused
     sigma.triage("pi/p00", "do:merge")
     sigma.process(check=1)
     assert content(sigma, "docs/cover.md") == b"harmless\n"
