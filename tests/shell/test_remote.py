@@ -1,0 +1,43 @@
+"""Pushing many refs: in batches, each with its own lease, each with its own outcome."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hubs import bare, branches, commit, git, work
+
+from cn.core.names import Oid
+from cn.shell import remote
+from cn.shell.git import Git
+from cn.shell.remote import Push, Result, list_remotes, push_many
+
+
+def test_a_stale_ref_fails_alone_whatever_its_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "BATCH", 4)
+    host, repo = bare(tmp_path / "host.git"), work(tmp_path / "repo", "pi")
+    old, new = (Oid(commit(repo, {"f": text}, text)) for text in ("old", "new"))
+    git(repo, "push", "--quiet", str(host), f"{new}:refs/heads/pi/b3")
+    pushes = [Push(f"pi/b{i}", old, None) for i in range(10)]
+    told = push_many(Git(repo), {"pi": (str(host), pushes)}, 30.0)["pi"]
+    assert {b: r.result for b, r in told.items() if r.result is not Result.DONE} == {"pi/b3": Result.REJECTED}
+    assert branches(host) == {f"pi/b{i}": new if i == 3 else old for i in range(10)}
+
+
+def test_deletions_need_the_tip_that_is_there(tmp_path: Path) -> None:
+    host, repo = bare(tmp_path / "host.git"), work(tmp_path / "repo", "pi")
+    old, new = (Oid(commit(repo, {"f": text}, text)) for text in ("old", "new"))
+    git(repo, "push", "--quiet", str(host), f"{old}:refs/heads/pi/a", f"{new}:refs/heads/pi/b")
+    told = push_many(Git(repo), {"pi": (str(host), [Push("pi/a", None, old), Push("pi/b", None, old)])}, 30.0)
+    assert {b: r.result for b, r in told["pi"].items()} == {"pi/a": Result.DONE, "pi/b": Result.REJECTED}
+    assert list(branches(host)) == ["pi/b"]
+
+
+def test_a_remote_that_is_not_there_is_unknown_and_says_why(tmp_path: Path) -> None:
+    repo = work(tmp_path / "repo", "pi")
+    head = Oid(commit(repo, {"f": "x"}, "x"))
+    gone = str(tmp_path / "gone.git")
+    told = push_many(Git(repo), {"pi": (gone, [Push("pi/a", head, None)])}, 30.0)["pi"]
+    assert told["pi/a"].result is Result.UNKNOWN
+    assert "gone.git" in told["pi/a"].reason
+    assert isinstance(list_remotes(Git(repo), {"pi": gone}, 30.0)["pi"], str)
