@@ -215,3 +215,20 @@ def test_a_pending_branch_that_moves_to_an_unsigned_tip_is_not_merged(
     world.offer(pi, sigma, "proposal", head, force=True)
     sigma.process()
     assert is_in_main(sigma, head)
+
+
+def test_a_flood_of_forgeries_does_not_keep_the_genuine_out(
+    world: World, signed: tuple[Node, Node], keys: Keys
+) -> None:
+    """The limit of a run counts what was refused before last; few of the flood are answered."""
+    sigma, pi = signed
+    sigma.configure("limits: {branches_per_peer: 12}\n")
+    for i in range(14):
+        world.propose(pi, sigma, f"a{i:02d}")
+    sign_with(world.person(pi, sigma), keys.private)
+    world.propose(pi, sigma, "z")
+    sigma.cn("sync", check=1)
+    assert sigma.threads() == []
+    assert len(sigma.notices()) == 10
+    sigma.cn("sync", check=1)
+    assert [name.partition("-")[2] for name in sigma.threads()] == ["pi-z.md"]
