@@ -65,10 +65,6 @@ class Local:
         """Was it told before?"""
         return condition in self._part("told")
 
-    def forget(self, condition: str) -> None:
-        """The condition is over; if it comes back it is new."""
-        self._part("told").pop(condition, None)
-
     # Peers that fail again and again back off, from 5 minutes to an hour.
 
     def failed(self, key: str, reason: str, now: datetime, part: str = "unreachable") -> bool:

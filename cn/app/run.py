@@ -132,6 +132,15 @@ def configured(hub: Hub) -> tuple[Hub, Settings]:
     return replace(hub, main=settings.config.main, name=settings.us), settings
 
 
+def scratch_objects(hub: Hub, folder: str) -> Hub:
+    """The hub with new objects going to ``folder``, so that looking leaves nothing behind."""
+    objects = {
+        "GIT_OBJECT_DIRECTORY": folder,
+        "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(hub.git_dir / "objects"),
+    }
+    return hub.with_git(hub.git.with_env(**objects))
+
+
 def _observed(hub: Hub, dry_run: bool) -> Base:
     """What main is. What stops the run is remembered, for ``cn status`` and to be told once."""
     local = Local(hub)
@@ -157,11 +166,7 @@ def open_run(
     with ExitStack() as stack:
         if dry_run:
             scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="cn-dry-run-"))
-            objects = {
-                "GIT_OBJECT_DIRECTORY": scratch,
-                "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(hub.git_dir / "objects"),
-            }
-            hub = hub.with_git(hub.git.with_env(**objects))
+            hub = scratch_objects(hub, scratch)
         else:
             hub = stack.enter_context(hub_lock(hub, before.config.lock_wait))
             for line in recover(hub):

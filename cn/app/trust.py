@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from cn.app.run import configured
+from cn.app.run import configured, scratch_objects
 from cn.core.config import HubConfig
 from cn.core.errors import ConfigError
 from cn.core.names import Oid, digest
@@ -131,18 +131,11 @@ def _locked(hub: Hub, dry_run: bool) -> Iterator[Hub]:
         wait = settings.config.lock_wait
     if dry_run:
         with tempfile.TemporaryDirectory(prefix="cn-dry-run-") as scratch:
-            yield hub.with_git(scratch_objects(hub, scratch))
+            yield scratch_objects(hub, scratch)
         return
     with hub_lock(hub, wait) as held:
         recover(held)
         yield held
-
-
-def scratch_objects(hub: Hub, folder: str) -> Git:
-    """The hub's git with new objects in ``folder``, so that looking leaves nothing behind."""
-    return hub.git.with_env(
-        GIT_OBJECT_DIRECTORY=folder, GIT_ALTERNATE_OBJECT_DIRECTORIES=str(hub.git_dir / "objects")
-    )
 
 
 def _observe(hub: Hub, dry_run: bool) -> Pending | None:

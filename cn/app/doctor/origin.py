@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from cn.app.doctor.finding import Finding, from_error, info, problem
 from cn.app.doctor.patient import Patient
 from cn.app.local import Local
-from cn.app.trust import find_pending, scratch_objects
+from cn.app.run import scratch_objects
+from cn.app.trust import find_pending
 from cn.core.errors import CnError
 from cn.core.names import Oid
 from cn.core.text import one_line, redact
@@ -24,7 +25,7 @@ def check_origin(patient: Patient) -> Iterator[Finding]:
     except CnError:
         return  # told by the check of the place
     with tempfile.TemporaryDirectory(prefix="cn-doctor-") as scratch:
-        hub = patient.hub.with_git(scratch_objects(patient.hub, scratch))
+        hub = scratch_objects(patient.hub, scratch)
         try:
             base = observe_base(hub, dry_run=True, check_trust=False)
         except CnError as error:
