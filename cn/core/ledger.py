@@ -31,6 +31,13 @@ _KINDS = {
         "decided",
         "gone",
         "noticed",
+        # With the queue (DESIGN 12): waits for the agent, is its input, was printed to it,
+        # got no answer in time, got none that holds in all attempts.
+        "queued",
+        "claimed",
+        "shown",
+        "timed-out",
+        "dead",
     },
     OUT: {"queued", "adopted", "delivered", "answered", "deleting", "deleted", "gone"},
 }
@@ -122,6 +129,7 @@ Open = dict[tuple[str, str], Item]
 _OPENS = {"received", "queued", "adopted"}
 _CLOSES = {IN: {"decided", "noticed"}, OUT: {"deleted", "gone"}}
 _STATES = {"refreshed": "received", "returned": "received"}
+_KEEP_STATE = {"refused", "queued", "claimed", "shown", "timed-out", "dead"}
 
 
 def apply(items: Open, event: Event) -> None:
@@ -149,9 +157,9 @@ def apply(items: Open, event: Event) -> None:
 def _changed(found: Item, event: Event) -> Item:
     fields = {**found.fields, **event.fields}
     if event.kind in ("refreshed", "returned"):
-        for name in ("digest", "rule", "why", "remedy", "until", "actor", "reason", "by", "gone"):
+        for name in ("digest", "rule", "why", "remedy", "until", "actor", "reason", "by", "gone", "input"):
             fields.pop(name, None)
-    state = found.state if event.kind == "refused" else _STATES.get(event.kind, event.kind)
+    state = found.state if event.kind in _KEEP_STATE else _STATES.get(event.kind, event.kind)
     fields = {name: value for name, value in fields.items() if value}
     return replace(found, head=event.head, state=state, fields=fields)
 
