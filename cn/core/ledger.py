@@ -33,7 +33,7 @@ _KINDS = {
         "noticed",
         # With the queue (DESIGN 12): waits for the agent, is its input, was printed to it,
         # got no answer in time, got none that holds in all attempts.
-        "queued",
+        "enqueued",
         "claimed",
         "shown",
         "timed-out",
@@ -129,7 +129,7 @@ Open = dict[tuple[str, str], Item]
 _OPENS = {"received", "queued", "adopted"}
 _CLOSES = {IN: {"decided", "noticed"}, OUT: {"deleted", "gone"}}
 _STATES = {"refreshed": "received", "returned": "received"}
-_KEEP_STATE = {"refused", "queued", "claimed", "shown", "timed-out", "dead"}
+_KEEP_STATE = {"refused", "enqueued", "claimed", "shown", "timed-out", "dead"}
 
 
 def apply(items: Open, event: Event) -> None:
