@@ -6,6 +6,7 @@ dry run, the list that is shown.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import assert_never
@@ -13,25 +14,42 @@ from typing import assert_never
 from cn.app.settings import Settings
 from cn.app.snapshot import Snapshot
 from cn.core import ledger, log, outbox
-from cn.core.effect import Advance, CleanUp, Drop, Effect, Log, Plan, Post, Put, Record, Wake, describe
+from cn.core.config import is_local
+from cn.core.effect import (
+    Advance,
+    Archive,
+    CleanUp,
+    Drop,
+    Effect,
+    Log,
+    Plan,
+    Post,
+    Put,
+    Record,
+    Wake,
+    describe,
+)
 from cn.core.ledger import OUT, Event
 from cn.core.log import Row
 from cn.core.message import own_topic, parse_message
-from cn.core.names import HubPath, Name, Oid, join_branch, parse_oid, topic_of
+from cn.core.names import HubPath, Name, Oid, is_machine_local, join_branch, parse_oid, topic_of
 from cn.core.outbox import Deliver, Entry, Remove, sent_path
 from cn.shell import published
 from cn.shell.build import FileChange, identity
 from cn.shell.hub import Hub
 from cn.shell.pins import Key, encode, keep, pin_ref
 from cn.shell.seal import Sealer
-from cn.shell.transaction import Draft, LocalAppend, RefUpdate
+from cn.shell.transaction import Draft, LocalAppend, LocalFile, RefUpdate
 
 MACHINE_LOG = "logs/cn.log"
 
 
 @dataclass
 class Book:
-    """The state of a run while its plans are performed upon ``snapshot``."""
+    """The state of a run while its plans are performed upon ``snapshot``.
+
+    ``local`` are files of this machine, ``seen`` the bytes of those that a plan has read.
+    """
 
     hub: Hub
     settings: Settings
@@ -39,6 +57,8 @@ class Book:
     now: datetime
     tip: Oid
     files: dict[HubPath, bytes | None] = field(default_factory=dict)
+    local: dict[HubPath, bytes | None] = field(default_factory=dict)
+    seen: dict[HubPath, bytes] = field(default_factory=dict)
     inputs: dict[HubPath, Oid] = field(default_factory=dict)
     rows: list[Row] = field(default_factory=list)
     wakes: list[str] = field(default_factory=list)
@@ -67,9 +87,11 @@ class Book:
     def _one(self, effect: Effect) -> None:
         match effect:
             case Put(path, text):
-                self.files[path] = text.encode("utf-8", "replace")
+                self._write(path, text.encode("utf-8", "replace"))
             case Drop(path):
-                self.files[path] = None
+                self._write(path, None)
+            case Archive(path, data):
+                self._write(path, data)
             case Log(row):
                 self.rows.append(row)
             case Record(peer, event):
@@ -94,10 +116,22 @@ class Book:
                 self.rows.append(row)
                 event = Event(self.now, OUT, "deleting", topic_of(entry.branch), entry.tip)
                 self._record(entry.to, event)
-            case Wake(thread):
-                self.wakes.append(thread)
+            case Wake(thread, turn):
+                if turn or self.settings.config.interface == "triage":
+                    self.wakes.append(thread)
             case _:
                 assert_never(effect)
+
+    def _write(self, path: HubPath, data: bytes | None) -> None:
+        """Into the commit, or, for what stays on this machine, into a file after it."""
+        if not (is_machine_local(path) or is_local(path, self.settings.config.local)):
+            self.files[path] = data
+            return
+        self.local[path] = data
+
+    def read(self, path: HubPath) -> bytes | None:
+        """A file as this run leaves it so far."""
+        return self.files[path] if path in self.files else self.snapshot.read(path)
 
     def _post(self, post: Post) -> None:
         message = post.message
@@ -203,7 +237,9 @@ class Book:
     @property
     def empty(self) -> bool:
         """Would this run commit nothing?"""
-        return not (self.files or self.rows or self._events) and self.tip == self.snapshot.commit
+        return (
+            not (self.files or self.local or self.rows or self._events) and self.tip == self.snapshot.commit
+        )
 
     def draft(self, message: str) -> Draft | None:
         """The commit of this run, or None when there is nothing to commit or to pin."""
@@ -212,7 +248,7 @@ class Book:
         extra = self.publish()
         refs = self._refs()
         changes = [FileChange(path, data) for path, data in sorted(self.files.items())]
-        if not changes and not refs and self.tip == self.snapshot.commit:
+        if not changes and not refs and not self.local and self.tip == self.snapshot.commit:
             return None
         lines = "".join(log.format_event(row) + "\n" for row in self.rows)
         appends = [LocalAppend(self.hub.root / MACHINE_LOG, lines)] if lines else []
@@ -228,7 +264,13 @@ class Book:
             extra_parents=extra,
             refs=tuple(refs),
             appends=tuple(appends),
+            files=tuple(self._local_file(path, data) for path, data in self.local.items()),
         )
+
+    def _local_file(self, path: HubPath, data: bytes | None) -> LocalFile:
+        seen = self.seen.get(path)
+        was = hashlib.sha256(seen).hexdigest() if data is None and seen is not None else ""
+        return LocalFile(self.hub.root / path, data, was)
 
     def _write_ledgers(self) -> None:
         for peer, events in self._events.items():

@@ -75,7 +75,7 @@ def plan_sync(
         run.local.is_new(refused_before(peer, topic, head))
     if not book.empty:
         plan_rotation(book)
-    arrived = len(book.wakes)
+    arrived = sum(row.decision in ("received", "rewritten", "moved") for row in book.rows)
     return f"cn: sync, {arrived} new" if arrived else "cn: sync"
 
 

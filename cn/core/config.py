@@ -60,6 +60,14 @@ class HubConfig:
         return name == self.name or any(r.name == name for r in self.reviewers)
 
 
+_MAY_BE_LOCAL = ("logs/input", "logs/output", "state/conversation.json")
+
+
+def is_local(path: str, local: tuple[HubPath, ...]) -> bool:
+    """Does the hub keep this path on its machine (``local:``)?"""
+    return any(path == part or path.startswith(f"{part}/") for part in local)
+
+
 def _int(low: int, high: int) -> tuple[type, int, int]:
     return (int, low, high)
 
@@ -245,9 +253,12 @@ class _At:
         if not isinstance(value, str):
             raise self("local", "a path must be text; put it in quotes")
         try:
-            return parse_hub_path(value.rstrip("/"))
+            path = parse_hub_path(value.rstrip("/"))
         except NameRefused as refused:
             raise self("local", refused.text) from None
+        if path not in _MAY_BE_LOCAL:
+            raise self("local", f"{value!r} cannot stay local; {', '.join(_MAY_BE_LOCAL)} can")
+        return path
 
     def number(self, data: Mapping[str, object], key: str, bounds: tuple[type, float, float]) -> Any:
         kind, low, high = bounds

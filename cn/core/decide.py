@@ -20,9 +20,10 @@ from cn.core.ledger import IN, Event, Item
 from cn.core.log import Row
 from cn.core.message import MESSAGE, About, Message
 from cn.core.names import Branch, HubPath, Name, Oid, ThreadName, digest
+from cn.core.own import concern_path, format_own, new_own
 from cn.core.peers import Peer
 from cn.core.rules import MergeFacts
-from cn.core.stamp import StampRefused, format_day, format_second, format_stamp, parse_until
+from cn.core.stamp import StampRefused, format_second, format_stamp, parse_until
 from cn.core.text import one_line, slug
 from cn.core.thread import append_section, done_path, inbox_path, mark_triage, peer_block
 from cn.core.triage import (
@@ -42,8 +43,9 @@ class Facts:
     """All a planner may know of one decided thread.
 
     ``text`` is the working copy that was read, ``committed`` the thread as main has it,
-    ``identities`` the names and emails of the
-    deciding actor, ``merge`` is set for do:merge.
+    ``identities`` the names and emails of the deciding actor, ``merge`` is set for do:merge.
+    ``input`` is the id of what the agent was asked, where its output decides; ``subject`` the
+    short line of its reply, ``lines`` tell what else that output did.
     """
 
     config: HubConfig
@@ -56,6 +58,9 @@ class Facts:
     identities: tuple[str, ...] = ()
     merge: MergeFacts | None = None
     committed: str = ""
+    input: str = ""
+    subject: str = ""
+    lines: tuple[str, ...] = ()
 
     @property
     def thread(self) -> ThreadName:
@@ -71,6 +76,20 @@ class Facts:
     def source(self) -> str:
         """``peer/topic``."""
         return f"{self.peer}/{self.item.topic}"
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Who decided, when, and the words under which it stands in logs and ledger."""
+
+    actor: Name
+    at: datetime
+    words: str
+
+
+def cause_of(triage: Triage) -> Cause:
+    """The cause that a Triage is."""
+    return Cause(triage.actor, triage.at, format_decision(triage.decision))
 
 
 def plan_decision(facts: Facts, triage: Triage) -> Plan | Refusal:
@@ -89,7 +108,7 @@ def plan_decision(facts: Facts, triage: Triage) -> Plan | Refusal:
         )
     match decision:
         case Delete(reason):
-            return _finish(facts, triage, "discarded", "✓ discarded", reason=reason)
+            return _finish(facts, cause_of(triage), "discarded", "✓ discarded", reason=reason)
         case Defer(reason):
             return _defer(facts, triage, reason)
         case Delegate(actor):
@@ -104,25 +123,31 @@ def plan_decision(facts: Facts, triage: Triage) -> Plan | Refusal:
             assert_never(decision)
 
 
-def _row(facts: Facts, triage: Triage, executed: str, outcome: str, commit: str = "") -> Log:
-    decision = format_decision(triage.decision)
+def _row(facts: Facts, words: str, executed: str, outcome: str, commit: str = "") -> Log:
     row = Row(
         facts.now,
         facts.source,
-        decision,
+        words,
         executed,
         facts.thread,
         facts.branch,
         facts.item.head,
         outcome,
         commit,
+        facts.input,
+        facts.subject,
     )
     return Log(row)
 
 
+def plan_end(facts: Facts, cause: Cause, status: str, executed: str, reason: str = "") -> Plan:
+    """End a thread with a status and nothing more: acked, done, failed, opened."""
+    return _finish(facts, cause, status, executed, reason=reason)
+
+
 def _finish(
     facts: Facts,
-    triage: Triage,
+    cause: Cause,
     status: str,
     executed: str,
     *,
@@ -138,23 +163,25 @@ def _finish(
     ``told`` is the merge commit that the creator can see.
     """
     line = f"- {format_stamp(facts.now)} {executed}" + (f": {note}" if note else "")
+    lines = [*facts.lines, line]
     about = About(facts.branch, facts.item.head, status, told, reason)
-    post = answer or notice(facts.config.name, facts.peer, facts.item.topic, about, triage.at, facts.thread)
+    post = answer or notice(facts.config.name, facts.peer, facts.item.topic, about, cause.at, facts.thread)
     fields = {
         "status": status,
-        "actor": triage.actor,
-        "decision": format_decision(triage.decision),
-        "decided": format_second(triage.at),
+        "actor": cause.actor,
+        "decision": cause.words,
+        "decided": format_second(cause.at),
         "thread": facts.thread,
         "merge": merge or "",
+        **({"input": facts.input} if facts.input else {}),
     }
     event = Event(facts.now, IN, "decided", facts.item.topic, facts.item.head, fields)
     effects: list[Effect] = [
         *before,
         Drop(inbox_path(facts.thread)),
-        Put(done_path(facts.thread), append_section(facts.text, "Executed", [line])),
+        Put(done_path(facts.thread), append_section(facts.text, "Executed", lines)),
         Record(facts.peer, event),
-        _row(facts, triage, executed, status, merge or ""),
+        _row(facts, cause.words, executed, status, merge or ""),
     ]
     if facts.peer in facts.peers:  # a peer that was taken out cannot be told
         effects.append(post)
@@ -176,7 +203,8 @@ def _defer(facts: Facts, triage: Triage, reason: str) -> Plan | Refusal:
 
 def _keep(facts: Facts, triage: Triage, state: str, heading: str, fields: dict[str, str]) -> Plan:
     """The thread stays pending with its Triage kept as history."""
-    text = mark_triage(facts.text, heading, f"- {format_stamp(facts.now)} ✓ {state}")
+    lines = [*facts.lines, f"- {format_stamp(facts.now)} ✓ {state}"]
+    text = mark_triage(facts.text, heading, "\n".join(lines))
     fields = {**fields, "by": triage.actor, "thread": facts.thread}
     event = Event(facts.now, IN, state, facts.item.topic, facts.item.head, fields)
     return Plan(
@@ -184,7 +212,7 @@ def _keep(facts: Facts, triage: Triage, state: str, heading: str, fields: dict[s
         (
             Put(inbox_path(facts.thread), text),
             Record(facts.peer, event),
-            _row(facts, triage, f"✓ {state}", state),
+            _row(facts, format_decision(triage.decision), f"✓ {state}", state),
         ),
     )
 
@@ -206,7 +234,7 @@ def _delegate(facts: Facts, triage: Triage, actor: Name) -> Plan | Refusal:
         return Refusal(rules.VALID_TRIAGE, f"it was forwarded {hops - 1} times already", "decide it here")
     return _finish(
         facts,
-        triage,
+        cause_of(triage),
         "delegated",
         "queued",
         reason=f"delegated to {actor}",
@@ -251,7 +279,7 @@ def _reply(facts: Facts, triage: Triage, topic: str) -> Plan | Refusal:
             rules.VALID_TRIAGE, "the reply has no text", "write it below the fields of the Triage section"
         )
     about = About(facts.branch, facts.item.head, "replied")
-    subject = f"Re: {facts.item.get('subject') or facts.source}"
+    subject = facts.subject or f"Re: {facts.item.get('subject') or facts.source}"
     message = Message(
         MESSAGE,
         facts.config.name,
@@ -264,34 +292,23 @@ def _reply(facts: Facts, triage: Triage, topic: str) -> Plan | Refusal:
         min(int(facts.item.get("hops") or 0) + 1, 1000),
     )
     answer = Post(message, topic, facts.thread, facts.source, format_decision(triage.decision))
-    return _finish(facts, triage, "replied", "queued", answer=answer)
+    return _finish(facts, cause_of(triage), "replied", "queued", answer=answer)
 
 
 def _custom(facts: Facts, triage: Triage, description: str) -> Plan:
     path = concern_path(description, facts.now, facts.item.head)
-    text = format_concern(description, facts.now, triage.actor, facts.thread, facts.source, triage.body)
+    put = open_concern(path, description, facts.now, triage.actor, facts.source, facts.thread, triage.body)
     return _finish(
-        facts, triage, "opened", "✓ opened", reason=description, before=(Put(path, text),), note=path
+        facts, cause_of(triage), "opened", "✓ opened", reason=description, before=(put,), note=path
     )
 
 
-def concern_path(description: str, at: datetime, salt: str) -> HubPath:
-    """``state/mca/YYYYMMDD-<slug>-<8 hex>.md``."""
-    return HubPath(f"state/mca/{format_day(at)}-{slug(description, 40)}-{digest(description, salt)[:8]}.md")
-
-
-def format_concern(description: str, at: datetime, actor: str, thread: str, source: str, body: str) -> str:
+def open_concern(
+    path: HubPath, description: str, at: datetime, actor: Name, source: str, thread: str, body: str = ""
+) -> Put:
     """A managed concern: what, since when, by whom, from where."""
-    lines = [
-        f"# {one_line(description, 300)}",
-        "",
-        "**State:** open",
-        f"**Opened:** {format_stamp(at)}",
-        f"**By:** {actor}",
-        f"**Source:** {one_line(source)}",
-        f"**Thread:** {thread}",
-    ]
-    return "\n".join([*lines, "", body] if body else lines) + "\n"
+    concern = new_own(path, description, at, actor, body, Source=source, Thread=thread)
+    return Put(path, format_own(concern))
 
 
 def _merge(facts: Facts, triage: Triage) -> Plan | Refusal:
@@ -329,7 +346,9 @@ def _merge(facts: Facts, triage: Triage) -> Plan | Refusal:
     advance = Advance(merge.commit, facts.source, merge.published)
     executed = f"✓ merged {merge.commit[:7]}"
     told = merge.published or merge.commit
-    return _finish(facts, triage, "merged", executed, merge=merge.commit, told=told, before=(advance,))
+    return _finish(
+        facts, cause_of(triage), "merged", executed, merge=merge.commit, told=told, before=(advance,)
+    )
 
 
 def plan_refused(facts: Facts, decision: str, actor: str, refusal: Refusal, at: datetime) -> Plan:

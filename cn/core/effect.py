@@ -14,7 +14,10 @@ from cn.core.outbox import Remove
 
 @dataclass(frozen=True)
 class Put:
-    """Write a file of cn's own folders (``text`` is its whole content)."""
+    """Write a file of cn's own folders (``text`` is its whole content).
+
+    One that belongs to this machine (``state/input.md``) is written after the commit.
+    """
 
     path: HubPath
     text: str
@@ -25,6 +28,14 @@ class Drop:
     """Remove a file of cn's own folders."""
 
     path: HubPath
+
+
+@dataclass(frozen=True)
+class Archive:
+    """Keep bytes as they are under ``logs/``, in the commit of what they led to, so before any effect."""
+
+    path: HubPath
+    data: bytes
 
 
 @dataclass(frozen=True)
@@ -75,12 +86,17 @@ class CleanUp:
 
 @dataclass(frozen=True)
 class Wake:
-    """Name a thread to the agent after the run."""
+    """Name a thread to the agent after the run.
+
+    ``turn`` tells that it is the agent's input now; where the agent works a queue, nothing
+    else wakes it.
+    """
 
     thread: str
+    turn: bool = False
 
 
-Effect = Put | Drop | Log | Record | Advance | Post | CleanUp | Wake
+Effect = Put | Drop | Archive | Log | Record | Advance | Post | CleanUp | Wake
 
 
 @dataclass(frozen=True)
@@ -98,6 +114,8 @@ def describe(effect: Effect) -> str:
             return f"write {path}"
         case Drop(path):
             return f"remove {path}"
+        case Archive(path, _):
+            return f"archive {path}"
         case Log(row):
             return f"log {row.source} | {row.decision} | {row.executed.replace('✓ ', '')}"
         case Record(peer, event):
@@ -108,7 +126,7 @@ def describe(effect: Effect) -> str:
             return f"send {message.kind} to {message.to} on {message.sender}/{topic}: {message.subject}"
         case CleanUp(entry):
             return f"delete our branch {entry.branch} at {entry.to} if it is still {entry.tip[:8]}"
-        case Wake(thread):
+        case Wake(thread, _):
             return f"wake the agent for {thread}"
         case _:
             assert_never(effect)

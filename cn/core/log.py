@@ -19,7 +19,11 @@ _ROW = re.compile(r"\| (\d\d:\d\d) \| ((?:\\.|[^|\\])*) \| ((?:\\.|[^|\\])*) \| 
 
 @dataclass(frozen=True)
 class Row:
-    """One action. ``source`` is ``peer/topic``; the rest after ``executed`` is for machines."""
+    """One action. ``source`` is ``peer/topic``; the rest after ``executed`` is for machines.
+
+    ``input`` is the id of what the agent was asked, where its answer led to this, ``note``
+    what more there is to say of it.
+    """
 
     at: datetime
     source: str
@@ -30,6 +34,8 @@ class Row:
     head: str = ""
     outcome: str = ""
     commit: str = ""
+    input: str = ""
+    note: str = ""
 
 
 def log_path(at: datetime) -> HubPath:

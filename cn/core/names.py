@@ -22,6 +22,8 @@ HubPath = NewType("HubPath", str)
 """A path inside a hub, with ``/``, without ``..``, never absolute."""
 ThreadName = NewType("ThreadName", str)
 """The file name of a thread, with ``.md``: ``20260205-pi-proposal.md``."""
+InputId = NewType("InputId", str)
+"""What the agent is asked, ``YYYYMMDD-HHMMSS-xxxxxx``: when it was queued and 6 hex digits."""
 Url = NewType("Url", str)
 """A remote that git may contact: a local path, file, git, http, https or ssh."""
 
@@ -196,6 +198,14 @@ def is_protected(path: str) -> bool:
         or key.startswith(".cn/")
         or key.rsplit("/", 1)[-1] in _FORBIDDEN_NAMES
     )
+
+
+_MACHINE_LOCAL = frozenset({"state/input.md", "state/output.md", "state/telegram.offset"})
+
+
+def is_machine_local(path: str) -> bool:
+    """Is it a file that belongs to one machine and is never committed (DESIGN 4)?"""
+    return _stored(path) in _MACHINE_LOCAL or path.startswith("logs/cn.log")
 
 
 def is_owned(path: str) -> bool:

@@ -7,7 +7,6 @@ delivering twice pushes the same id.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from datetime import datetime
 from typing import assert_never
 
 from cn.core.errors import CnError
+from cn.core.header import HeaderRefused, format_header, parse_header
 from cn.core.message import object_id, tree_bytes
 from cn.core.names import (
     Branch,
@@ -134,20 +134,16 @@ def format_entry(entry: Entry) -> bytes:
             body = b""
         case _:
             assert_never(entry)
-    lines = [f"{key}: {json.dumps(value)}" for key, value in fields.items() if value]
-    return "\n".join(["---", f"cn: {FORMAT}", *lines, "---", ""]).encode() + body
+    return format_header(FORMAT, fields, body)
 
 
 def parse_entry(data: bytes, algorithm: str = "sha1") -> Entry:
     """Read an outbox file; the bytes must give the id they claim."""
-    head, end, body = data.partition(b"\n---\n")
-    lines = head.decode("utf-8", "replace").split("\n")
-    if not end or lines[:2] != ["---", f"cn: {FORMAT}"]:
-        raise OutboxRefused("it is no outbox entry", "remove it; cn writes the outbox")
     try:
-        fields = {
-            key: str(json.loads(value)) for key, _, value in (line.partition(": ") for line in lines[2:])
-        }
+        fields, body = parse_header(FORMAT, data)
+    except HeaderRefused as refused:
+        raise OutboxRefused(refused.text, "remove it, or restore it from history") from None
+    try:
         to, branch = parse_name(fields["to"], "peer"), parse_branch(fields["branch"])
         queued = parse_stamp(fields["queued"])
         thread, source = fields.get("thread", ""), fields.get("source", "")
@@ -172,7 +168,7 @@ def parse_entry(data: bytes, algorithm: str = "sha1") -> Entry:
             fields.get("about", ""),
             fields.get("decision", ""),
         )
-    except (ValueError, KeyError, RecursionError, NameRefused, StampRefused) as error:
+    except (KeyError, NameRefused, StampRefused) as error:
         raise OutboxRefused(f"it is damaged ({error})", "restore it from history") from None
     tree = object_id("tree", tree_bytes(body, algorithm), algorithm)
     if object_id("commit", commit, algorithm) != entry.id or not commit.startswith(f"tree {tree}\n".encode()):

@@ -19,7 +19,7 @@ from cn.core.triage import closing
 
 ADHOC = HubPath("threads/adhoc")
 CONCERNS = HubPath("state/mca")
-OPEN, DEFERRED = "open", "deferred"
+OPEN, DEFERRED, ASSIGNED = "open", "deferred", "assigned"
 _FIELD = re.compile(r"\*\*([A-Z][a-z-]*):\*\*[ \t]*(.*?)[ \t]*")
 
 
@@ -27,7 +27,7 @@ _FIELD = re.compile(r"\*\*([A-Z][a-z-]*):\*\*[ \t]*(.*?)[ \t]*")
 class Own:
     """One thread of our own: ``fields`` in file order, ``body`` what stands below them.
 
-    ``state`` is open or deferred, or what ended it: done, closed, discarded, delegated, failed.
+    ``state`` is open, deferred or assigned, or what ended it: done, closed, discarded, delegated, failed.
     """
 
     path: HubPath
@@ -61,7 +61,7 @@ class Own:
     @property
     def pending(self) -> bool:
         """Is something still to be done about it?"""
-        return self.state in (OPEN, DEFERRED)
+        return self.state in (OPEN, DEFERRED, ASSIGNED)
 
     @property
     def opened(self) -> datetime | None:

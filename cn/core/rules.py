@@ -25,6 +25,7 @@ KNOWN_PEER = "known-peer"
 VALID_NAME = "valid-name"
 SIGNATURE = "signature-policy"
 VALID_TRIAGE = "valid-triage"
+VALID_OUTPUT = "valid-output"
 APPROVED = "APPROVED"
 
 

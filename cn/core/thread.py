@@ -153,6 +153,14 @@ def set_triage(text: str, triage: Triage) -> str:
     return f"{_trimmed(before)}\n\n---\n\n{format_triage(triage)}"
 
 
+def set_record(text: str, words: str, actor: str, at: datetime, body: str = "") -> str:
+    """The thread with the section of a decision that only an output can bring (``ack``, ``fail``)."""
+    before, _ = _cut(text)
+    fields = [f"decision: {one_line(words)}", f"actor: {actor}", f"timestamp: {format_stamp(at)}"]
+    section = "\n".join(["## Triage", "", *fields, *(["", body] if body else [])])
+    return f"{_trimmed(before)}\n\n---\n\n{section}\n"
+
+
 def mark_triage(text: str, heading: str, line: str) -> str:
     """The thread with its Triage kept as history under ``## heading``, so it decides no more."""
     before, section = _cut(text)

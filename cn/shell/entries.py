@@ -21,7 +21,15 @@ from cn.shell.hub import Hub
 LINK = "120000"
 SUBMODULE = "160000"
 _FEW = 200
-_MAINS = ("state/ledger/", "state/queue/", "state/mca/", "logs/", "threads/mail/", "threads/inbox/done/")
+_MAINS = (
+    "state/ledger/",
+    "state/queue/",
+    "state/turn.md",
+    "state/mca/done/",
+    "logs/",
+    "threads/mail/",
+    "threads/inbox/done/",
+)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Bringing origin's main and the commits that people made here together (DESIGN 5).
 
 Most paths are git's to merge. In cn's folders rules decide: what origin says of ledger,
-logs, outbox and sent stands; a thread that is done on either side is done; of a thread
+queue, logs, outbox and sent stands; a thread that is done on either side is done; of a thread
 changed on both sides origin's stands, and ours is kept beside.
 """
 
@@ -21,7 +21,14 @@ from cn.shell.files import write_file
 from cn.shell.hub import Hub
 from cn.shell.objects import list_tree, read_object, read_objects
 
-_ORIGINS = ("state/ledger/", "logs/", "threads/mail/outbox/", "threads/mail/sent/")
+_ORIGINS = (
+    "state/ledger/",
+    "state/queue/",
+    "state/turn.md",
+    "logs/",
+    "threads/mail/outbox/",
+    "threads/mail/sent/",
+)
 _INBOX = "threads/inbox/"
 _DONE = "threads/inbox/done/"
 _LEDGER = "state/ledger"

@@ -33,6 +33,18 @@ class LocalAppend:
 
 
 @dataclass(frozen=True)
+class LocalFile:
+    """A machine-local file to write after the commit, or with None to remove.
+
+    It is removed only while it still holds the bytes whose SHA-256 is ``was`` (empty: any).
+    """
+
+    path: Path
+    data: bytes | None
+    was: str = ""
+
+
+@dataclass(frozen=True)
 class RefUpdate:
     """A ref under ``refs/cn/`` to set, or with None to delete."""
 
@@ -46,7 +58,7 @@ class Journal:
 
     ``sizes`` are the lengths of the files of ``appends`` before, ``index_hash`` the SHA-256
     of the index file that replaces ``index.lock``, ``covers`` the notes of pushes that are
-    carried out with it. ``old == new``: only refs and appends. In the note of a push
+    carried out with it. ``old == new``: only refs, appends and files. In the note of a push
     ``expected`` is where origin's main was.
     """
 
@@ -58,6 +70,7 @@ class Journal:
     inputs: Mapping[str, Oid] | None = None
     refs: tuple[RefUpdate, ...] = ()
     appends: tuple[LocalAppend, ...] = ()
+    files: tuple[LocalFile, ...] = ()
     sizes: tuple[int, ...] = ()
     index_hash: str = ""
     covers: tuple[Oid, ...] = ()
@@ -151,6 +164,10 @@ def _plain(journal: Journal) -> dict[str, Any]:
         "inputs": dict(journal.inputs or {}),
         "refs": [[r.ref, r.new] for r in journal.refs],
         "appends": [[os.fsdecode(a.path), a.text] for a in journal.appends],
+        "files": [
+            [os.fsdecode(f.path), None if f.data is None else f.data.decode("latin-1"), f.was]
+            for f in journal.files
+        ],
         "sizes": list(journal.sizes),
         "index_hash": journal.index_hash,
         "covers": list(journal.covers),
@@ -174,6 +191,10 @@ def _parse(data: dict[str, Any]) -> Journal:
         inputs={path: Oid(oid) for path, oid in data["inputs"].items()},
         refs=tuple(RefUpdate(ref, Oid(new) if new else None) for ref, new in data["refs"]),
         appends=tuple(LocalAppend(Path(path), text) for path, text in data["appends"]),
+        files=tuple(
+            LocalFile(Path(path), None if text is None else text.encode("latin-1"), was)
+            for path, text, was in data["files"]
+        ),
         sizes=tuple(data["sizes"]),
         index_hash=data["index_hash"],
         covers=tuple(Oid(oid) for oid in data["covers"]),

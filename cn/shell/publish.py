@@ -33,7 +33,7 @@ from cn.shell.journal import (
     write_journal,
 )
 from cn.shell.objects import read_object
-from cn.shell.settle import append_once, joined_appends, write_refs
+from cn.shell.settle import append_once, joined_appends, write_local, write_refs
 
 LOCK_WAIT = 10.0
 _POLL = 0.05
@@ -253,6 +253,8 @@ def refresh_index(hub: Hub, journal: Journal) -> None:
 
 def _finish(hub: Hub, journal: Journal) -> list[str]:
     reports = write_refs(hub, journal.refs)
+    for file in journal.files:
+        write_local(hub, file)
     for append, size in joined_appends(journal):
         append_once(append, size)
     # The notes go before the journal: as long as it is there, doing all this again is harmless.

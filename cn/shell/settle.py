@@ -1,7 +1,8 @@
-"""Step 10: cn's refs and the text appended here. All of it can be done again after a crash."""
+"""Step 10: cn's refs, files of this machine, text appended here. All can be done again after a crash."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
 from collections.abc import Sequence
@@ -11,9 +12,10 @@ from pathlib import Path
 from cn.core.errors import Refused
 from cn.core.names import Oid
 from cn.core.text import visible
+from cn.shell.files import read_plain, write_file
 from cn.shell.git import GitError
 from cn.shell.hub import Hub
-from cn.shell.journal import Journal, LocalAppend, RefUpdate
+from cn.shell.journal import Journal, LocalAppend, LocalFile, RefUpdate
 from cn.shell.objects import update_refs
 
 _POLL = 0.05
@@ -70,6 +72,17 @@ def joined_appends(journal: Journal) -> list[tuple[LocalAppend, int]]:
         texts[append.path] = texts.get(append.path, "") + append.text
         sizes.setdefault(append.path, size)
     return [(LocalAppend(path, text), sizes[path]) for path, text in texts.items()]
+
+
+def write_local(hub: Hub, file: LocalFile) -> None:
+    """Write or remove a machine-local file. Doing it again changes nothing."""
+    if file.data is not None:
+        write_file(file.path, file.data, root=hub.root)
+        return
+    found = read_plain(file.path)
+    if found is not None and (not file.was or hashlib.sha256(found[1]).hexdigest() == file.was):
+        with suppress(FileNotFoundError):
+            file.path.unlink()
 
 
 def append_once(append: LocalAppend, size: int) -> None:

@@ -27,6 +27,7 @@ from cn.shell.hub import Hub
 from cn.shell.journal import (
     Journal,
     LocalAppend,
+    LocalFile,
     RefUpdate,
     drop,
     push_path,
@@ -39,7 +40,16 @@ from cn.shell.publish import MainMoved, publish, wait_for_index
 from cn.shell.recover import recover
 from cn.shell.trust import TRUSTED_REF
 
-__all__ = ["Committed", "Draft", "LocalAppend", "RefUpdate", "commit", "local_changes", "recover"]
+__all__ = [
+    "Committed",
+    "Draft",
+    "LocalAppend",
+    "LocalFile",
+    "RefUpdate",
+    "commit",
+    "local_changes",
+    "recover",
+]
 
 _ATTEMPTS = 5
 _PUSH_PAUSES = (0.0, 0.2, 0.5, 1.0)
@@ -50,8 +60,8 @@ class Draft:
     """What a run wants main to become.
 
     ``tip`` is the base, or the last merge built upon it. ``inputs`` are the working files
-    that the plan has read: the blob each may hold instead of the base's. ``refs`` and
-    ``appends`` are carried out here after the commit.
+    that the plan has read: the blob each may hold instead of the base's. ``refs``,
+    ``appends`` and ``files`` are carried out here after the commit.
     """
 
     tip: Oid
@@ -62,6 +72,7 @@ class Draft:
     extra_parents: tuple[Oid, ...] = ()
     refs: tuple[RefUpdate, ...] = ()
     appends: tuple[LocalAppend, ...] = ()
+    files: tuple[LocalFile, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -82,7 +93,7 @@ def commit(hub: Hub, plan: Callable[[Base], Draft | None], *, base: Base | None 
         reports += [r for r in base.reports if r not in reports]
         journal = _prepare(hub, base, plan(base))
         moves = journal.new != base.local or (hub.origin and journal.new != base.origin)
-        if not moves and not journal.refs and not journal.appends:
+        if not moves and not (journal.refs or journal.appends or journal.files):
             for done in (*(push_path(hub, oid) for oid in journal.covers), restore_path(hub)):
                 drop(done)
             return Committed(base, journal.new, False, tuple(reports))
@@ -108,12 +119,14 @@ def _prepare(hub: Hub, base: Base, draft: Draft | None) -> Journal:
     inputs: dict[str, Oid] = {}
     refs: list[RefUpdate] = []
     appends: list[LocalAppend] = []
+    files: list[LocalFile] = []
     covers: list[Oid] = []
     for note in _arrived(hub, base):
         covers.append(note.new)
         inputs.update(note.inputs or {})
         refs += note.refs
         appends += note.appends
+        files += note.files
     if draft is not None:
         new = build_commit(
             hub,
@@ -128,6 +141,7 @@ def _prepare(hub: Hub, base: Base, draft: Draft | None) -> Journal:
         inputs.update({str(path): oid for path, oid in draft.inputs.items()})
         refs += draft.refs
         appends += draft.appends
+        files += draft.files
     changes = tuple(read_changes(hub.git, base.local, new))
     return Journal(
         token=secrets.token_hex(16),
@@ -138,6 +152,7 @@ def _prepare(hub: Hub, base: Base, draft: Draft | None) -> Journal:
         inputs=inputs,
         refs=tuple(refs),
         appends=tuple(appends),
+        files=tuple(files),
         # The note of our own push too: what it carries is carried out with this journal.
         covers=(*covers, new),
     )
@@ -157,7 +172,8 @@ def _arrived(hub: Hub, base: Base) -> list[Journal]:
             drop(push_path(hub, note.new))
     carried = {oid for note in arrived for oid in note.covers if oid != note.new}
     return [
-        replace(note, inputs={}, refs=(), appends=()) if note.new in carried else note for note in arrived
+        replace(note, inputs={}, refs=(), appends=(), files=()) if note.new in carried else note
+        for note in arrived
     ]
 
 

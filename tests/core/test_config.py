@@ -20,7 +20,7 @@ NAMES = (
     .map(lambda n: "a" + n)
     .filter(lambda name: name not in ("head", "refs", "heads", "cn", "done"))
 )
-PATHS = st.from_regex(r"[a-z][a-z.-]{0,10}[a-z](/[a-z]{1,9}){0,2}", fullmatch=True)
+LOCAL = ("logs/input", "logs/output", "state/conversation.json")
 
 
 @st.composite
@@ -35,7 +35,7 @@ def configs(draw: st.DrawFn) -> HubConfig:
         ),
         mailbox=draw(st.sampled_from(["", "post", "off"])),
         mailbox_trusted=draw(st.booleans()),
-        local=tuple(HubPath(p) for p in draw(st.lists(PATHS, max_size=2))),
+        local=tuple(HubPath(p) for p in draw(st.lists(st.sampled_from(LOCAL), max_size=2))),
         explicit_approval=draw(st.booleans()),
         notice_days=draw(st.integers(1, 3650)),
         lock_wait=draw(st.floats(0, 3600)),
@@ -136,6 +136,7 @@ WRONG = [
     ("name: sigma\nlocal: logs", 2, "local is a list"),
     ("name: sigma\nlocal: [../x]", 2, "'../x' is not valid"),
     ("name: sigma\nlocal: [/etc]", 2, "'/etc' is not valid"),
+    ("name: sigma\nlocal: [state/ledger]", 2, "'state/ledger' cannot stay local"),
     ("name: sigma\nlocal: [1]", 2, "must be text"),
     ("name: sigma\nlocal: [.git/hooks]", 2, "is not valid"),
     ("name: sigma\nmerge: true", 2, "merge holds keys of its own"),

@@ -11,10 +11,9 @@ from cn.core import rules
 from cn.core.config import HubConfig, Limits, Reviewer
 from cn.core.decide import (
     Facts,
-    concern_path,
-    format_concern,
     is_due,
     is_old,
+    open_concern,
     plan_decision,
     plan_refused,
 )
@@ -24,6 +23,7 @@ from cn.core.ledger import IN, Event, Item, fold_all
 from cn.core.log import Row
 from cn.core.message import MESSAGE, NOTICE, About, Message
 from cn.core.names import HubPath, Oid, Url, parse_branch, parse_hub_path, parse_name, parse_topic
+from cn.core.own import concern_path
 from cn.core.peers import Peer
 from cn.core.rules import MergeFacts, Person, TreeChange
 from cn.core.stamp import format_stamp, parse_stamp
@@ -541,7 +541,7 @@ def test_a_concern_is_one_file_with_a_safe_name(text: str) -> None:
     assert path.startswith("state/mca/20260205-")
     assert path.count("/") == 2
     assert path != concern_path(text, NOW, RESULT)
-    concern = format_concern(text, NOW, "sigma", THREAD, text, "")
+    concern = open_concern(path, text, NOW, parse_name("sigma"), "pi/x", THREAD).text
     assert len(concern.splitlines()) == 7
     assert f"**Opened:** {format_stamp(NOW)}" in concern
 

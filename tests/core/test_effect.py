@@ -4,7 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from cn.core.effect import Advance, CleanUp, Drop, Effect, Log, Plan, Post, Put, Record, Wake, describe
+from cn.core.effect import (
+    Advance,
+    Archive,
+    CleanUp,
+    Drop,
+    Effect,
+    Log,
+    Plan,
+    Post,
+    Put,
+    Record,
+    Wake,
+    describe,
+)
 from cn.core.ledger import IN, Event
 from cn.core.log import Row
 from cn.core.message import MESSAGE, Message
@@ -27,6 +40,7 @@ EFFECTS: list[tuple[Effect, str]] = [
         CleanUp(Remove(PI, parse_branch("sigma/x"), HEAD, AT, "done")),
         "delete our branch sigma/x at pi if it is still 3f2a9c1e",
     ),
+    (Archive(HubPath("logs/output/x.md"), b"raw"), "archive logs/output/x.md"),
     (Wake("x.md"), "wake the agent for x.md"),
 ]
 

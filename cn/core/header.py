@@ -1,0 +1,34 @@
+"""Files of cn's own with a head of exact values: outbox entries, queue items, the turn.
+
+``---``, ``cn: <kind>/1``, one ``key: <JSON string>`` a line, ``---``, then the body as it is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from cn.core.errors import CnError
+
+
+class HeaderRefused(CnError):
+    """A file that cn did not write this way."""
+
+
+def format_header(form: str, fields: Mapping[str, str], body: bytes = b"") -> bytes:
+    """The file; empty fields are left out."""
+    lines = [f"{key}: {json.dumps(value)}" for key, value in fields.items() if value]
+    return "\n".join(["---", f"cn: {form}", *lines, "---", ""]).encode() + body
+
+
+def parse_header(form: str, data: bytes) -> tuple[dict[str, str], bytes]:
+    """Fields and body; raises :class:`HeaderRefused`."""
+    head, end, body = data.partition(b"\n---\n")
+    lines = head.decode("utf-8", "replace").split("\n")
+    if not end or lines[:2] != ["---", f"cn: {form}"]:
+        raise HeaderRefused(f"it is no {form.partition('/')[0]} entry")
+    try:
+        pairs = (line.partition(": ") for line in lines[2:])
+        return {key: str(json.loads(value)) for key, _, value in pairs}, body
+    except (ValueError, RecursionError) as error:
+        raise HeaderRefused(f"it is damaged ({error})") from None

@@ -1,0 +1,140 @@
+"""What an op does to a thread of our own: an adhoc thread, a reflection, a concern (DESIGN 12).
+
+The same verbs as for a peer's thread. There is no creator to tell; an answer is written
+into the thread itself. A concern stays open, and comes back, until it is done or deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from cn.core import rules
+from cn.core.config import HubConfig
+from cn.core.effect import Drop, Effect, Log, Plan, Post, Put
+from cn.core.errors import Refusal
+from cn.core.log import Row
+from cn.core.message import MESSAGE, Message
+from cn.core.names import Name, NameRefused, parse_name
+from cn.core.ops import Ack, Commit, Defer, Delegate, Delete, Done, Fail, Noop, Reply, Surface
+from cn.core.own import ASSIGNED, DEFERRED, Own, done_concern_path, format_own
+from cn.core.peers import Peer
+from cn.core.stamp import StampRefused, format_second, parse_until
+from cn.core.text import one_line, quote, slug
+
+Ending = Ack | Done | Noop | Fail | Reply | Delegate | Defer | Delete
+
+
+@dataclass(frozen=True)
+class OwnFacts:
+    """All a planner may know of a thread of our own; compare :class:`cn.core.decide.Facts`."""
+
+    config: HubConfig
+    peers: Mapping[Name, Peer]
+    own: Own
+    now: datetime
+    input: str = ""
+    lines: tuple[str, ...] = ()
+
+    @property
+    def source(self) -> str:
+        """``adhoc/20260205-title``."""
+        return self.own.source
+
+
+def plan_own_end(
+    facts: OwnFacts, actor: Name, ending: Ending | None, body: str, first: Surface | Commit | None
+) -> Plan | Refusal:
+    """End, put off, or answer it."""
+    refused = rules.valid_actor(actor, facts.config)
+    if refused:
+        return refused
+    stays = facts.own.is_concern
+    match ending:
+        case Reply(_, message):
+            if not (body or message):
+                return Refusal(
+                    rules.VALID_OUTPUT,
+                    "the reply has no text",
+                    "write it below the frontmatter, or after ID|",
+                )
+            own = facts.own.with_entry(facts.now, actor, body or message)
+            words = f"reply:{one_line(message, 120)}" if message else "reply"
+            return _closed(facts, own, words, "" if stays else "closed", "✓ written")
+        case Done():
+            return _closed(facts, facts.own, "done", "done", "✓ done")
+        case Fail(_, reason):
+            return _closed(facts, facts.own, f"fail:{reason}", "failed", "✓ closed", reason)
+        case Delete(_, reason):
+            reason = reason or f"decided by {actor}"
+            return _closed(facts, facts.own, f"delete:{reason}", "discarded", "✓ discarded", reason)
+        case Defer():
+            return _defer(facts, ending, actor)
+        case Delegate(_, to):
+            return _delegate(facts, actor, to)
+        case Ack(_, reason) | Noop(_, reason) if reason:
+            return _closed(facts, facts.own, f"ack:{reason}", "" if stays else "closed", "✓ acked", reason)
+        case _:
+            executed = "✓ acked" if first is None else "✓ done"
+            return _closed(facts, facts.own, "ack", "" if stays else "closed", executed)
+
+
+def _closed(
+    facts: OwnFacts, own: Own, words: str, state: str, executed: str, reason: str = "", *before: Effect
+) -> Plan:
+    """Write it back, in its end state if there is one; a concern that has ended is filed away."""
+    own = own.with_field("Input", "")
+    if state:
+        own = own.with_field("State", state).with_field("Until", "").with_field("Reason", reason)
+    lines = "\n".join(facts.lines)
+    if lines and not own.body.endswith(lines):
+        own = own.with_entry(facts.now, "cn", lines)
+    path = done_concern_path(own.path) if state and own.is_concern else own.path
+    moved = (Drop(own.path),) if path != own.path else ()
+    row = Row(facts.now, facts.source, words, executed, path, outcome=state or "noted", input=facts.input)
+    return Plan(facts.source, (*before, *moved, Put(path, format_own(own)), Log(row)))
+
+
+def _defer(facts: OwnFacts, op: Defer, actor: Name) -> Plan | Refusal:
+    own = facts.own.with_field("Until", "")
+    if op.until:
+        try:
+            at = parse_until(op.until, facts.now)
+        except StampRefused as refused:
+            return Refusal(rules.VALID_TRIAGE, f"until: {refused.text}", refused.hint)
+        if at <= facts.now:
+            return Refusal(rules.VALID_TRIAGE, f"until: {op.until} is over", "give a time to come")
+        own = own.with_field("Until", format_second(at))
+    reason = op.reason or f"decided by {actor}"
+    own = own.with_field("State", DEFERRED).with_field("Reason", reason).with_field("Input", "")
+    return _kept(facts, own, f"defer:{reason}", DEFERRED)
+
+
+def _kept(facts: OwnFacts, own: Own, words: str, state: str) -> Plan:
+    """It stays where it is, in another state."""
+    row = Row(facts.now, facts.source, words, f"✓ {state}", own.path, outcome=state, input=facts.input)
+    return Plan(facts.source, (Put(own.path, format_own(own)), Log(row)))
+
+
+def _delegate(facts: OwnFacts, actor: Name, to: str) -> Plan | Refusal:
+    try:
+        name = parse_name(to, "peer")
+    except NameRefused as refused:
+        return Refusal(rules.KNOWN_PEER, f"delegate: {refused.text}", refused.hint)
+    if name == facts.config.name:
+        return Refusal(
+            rules.VALID_ACTOR, f"{name} is this hub's own agent", "decide it, or delegate to another"
+        )
+    if facts.config.is_actor(name):
+        own = facts.own.with_field("State", ASSIGNED).with_field("Actor", name).with_field("Input", "")
+        return _kept(facts, own, f"delegate:{name}", ASSIGNED)
+    if name not in facts.peers:
+        known = ", ".join([*facts.peers, *(r.name for r in facts.config.reviewers)]) or "nobody yet"
+        return Refusal(rules.KNOWN_PEER, f"{name} is neither a peer nor a reviewer", f"known: {known}")
+    own = facts.own
+    text = quote(f"# {own.title}\n\n{own.body}".strip())
+    body = f"{facts.config.name} hands this over; decided by {actor}.\n\n{text}"
+    mail = Message(MESSAGE, facts.config.name, name, f"Fwd: {own.title}", facts.now, body)
+    post = Post(mail, f"fwd-{slug(own.title)}", own.path, facts.source, f"delegate:{name}")
+    return _closed(facts, own, f"delegate:{name}", "delegated", "queued", "", post)

@@ -1,0 +1,251 @@
+"""What waits for the agent, and the one item it was given (DESIGN 12, seed 004 "Idempotence").
+
+``state/queue/<cadence>-<id>.md`` waits, ``state/queue/dead/…`` is given up until a person
+looks at it, ``state/turn.md`` is in flight: an item, who took it, and the exact text that
+the agent got as ``state/input.md``. All three are in main, so every clone sees them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from cn.core.cadence import Cadence
+from cn.core.errors import CnError
+from cn.core.header import HeaderRefused, format_header, parse_header
+from cn.core.names import HubPath, InputId, NameRefused, digest, parse_hub_path
+from cn.core.stamp import StampRefused, format_second, parse_stamp
+from cn.core.text import one_line
+
+QUEUE = HubPath("state/queue")
+DEAD = HubPath("state/queue/dead")
+TURN = HubPath("state/turn.md")
+INPUT = HubPath("state/input.md")
+OUTPUT = HubPath("state/output.md")
+LOGS = {"input": HubPath("logs/input"), "output": HubPath("logs/output")}
+_QUEUED, _TURN = "queue/1", "turn/1"
+_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
+_NAME = re.compile(r"([a-z]+)-(\d{8}-\d{6}-[0-9a-f]{6})(?:-(\d{1,6}))?\.md")
+_CADENCES = {c.value: c for c in Cadence}
+
+
+class QueueRefused(CnError):
+    """A file in the queue that cn did not write this way."""
+
+
+@dataclass(frozen=True)
+class Input:
+    """One thing the agent is to answer.
+
+    ``sender`` is the peer, or the hub itself. ``path`` is the thread it is about (empty:
+    ``content`` says it all). ``topic`` and ``head`` name the peer's branch, empty for
+    threads of our own. ``attempts`` were used up before, ``reason`` is why the last failed.
+    """
+
+    id: InputId
+    sender: str
+    cadence: Cadence
+    queued: datetime
+    path: HubPath
+    topic: str = ""
+    head: str = ""
+    attempts: int = 0
+    reason: str = ""
+    content: str = ""
+
+    @property
+    def thread(self) -> str:
+        """The name of its thread, without folder and ``.md``."""
+        return self.path.rpartition("/")[2].removesuffix(".md")
+
+    @property
+    def names(self) -> frozenset[str]:
+        """What an op may call it: the id, or the thread with or without ``.md``."""
+        return frozenset({self.id, self.thread, f"{self.thread}.md"} - {"", ".md"})
+
+
+@dataclass(frozen=True)
+class Turn:
+    """An item in flight: taken by clone ``machine`` as attempt number ``attempt`` (from 1).
+
+    ``text`` is the agent's input byte for byte.
+    """
+
+    input: Input
+    machine: str
+    attempt: int
+    since: datetime
+    text: str
+
+    @property
+    def trigger(self) -> str:
+        """The name under which this attempt is archived."""
+        return self.input.id if self.attempt == 1 else f"{self.input.id}-{self.attempt}"
+
+    def archive_path(self, kind: str) -> HubPath:
+        """``logs/input/<trigger>.md`` or ``logs/output/<trigger>.md``."""
+        return HubPath(f"{LOGS[kind]}/{self.trigger}.md")
+
+    def expired(self, now: datetime, limit: timedelta) -> bool:
+        """Is its time over? Exactly at the limit it is not yet."""
+        return now - self.since > limit
+
+
+def is_input_id(text: str) -> bool:
+    """Does it look like the id of an input?"""
+    return _ID.fullmatch(text) is not None
+
+
+def new_input_id(at: datetime, cause: Iterable[str], taken: Collection[str] = ()) -> InputId:
+    """The id of what is queued at this time for this cause; the same cause gives the same id."""
+    words = list(cause)
+    while True:
+        found = InputId(f"{at:%Y%m%d-%H%M%S}-{digest(*words)[:6]}")
+        if found not in taken:
+            return found
+        words.append("again")
+
+
+def queue_path(item: Input) -> HubPath:
+    """Where it waits; the name alone tells its place in the order."""
+    again = f"-{item.attempts + 1}" if item.attempts else ""
+    return HubPath(f"{QUEUE}/{item.cadence.value}-{item.id}{again}.md")
+
+
+def dead_path(item: Input) -> HubPath:
+    """Where it lies once it is given up."""
+    return HubPath(f"{DEAD}/{item.cadence.value}-{item.id}.md")
+
+
+@dataclass(frozen=True, order=True)
+class Place:
+    """An item's place in the order: cadence, then attempts (what failed lets others pass), then age."""
+
+    priority: int
+    attempt: int
+    id: InputId
+
+
+def parse_queue_name(name: str) -> Place | None:
+    """The place that a file name of the queue tells; None for any other file."""
+    match = _NAME.fullmatch(name)
+    if not match or match[1] not in _CADENCES:
+        return None
+    return Place(_CADENCES[match[1]].priority, int(match[3] or 1), InputId(match[2]))
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """The file names of the queue in the order of their turns."""
+    found = [(place, name) for name in names if (place := parse_queue_name(name))]
+    return [name for _, name in sorted(found)]
+
+
+def _fields(item: Input) -> dict[str, str]:
+    return {
+        "id": item.id,
+        "from": item.sender,
+        "cadence": item.cadence.value,
+        "queued": format_second(item.queued),
+        "path": item.path,
+        "topic": item.topic,
+        "head": item.head,
+        "attempts": str(item.attempts),
+        "reason": one_line(item.reason, 1000),
+    }
+
+
+def _input(fields: dict[str, str], content: str) -> Input:
+    if not is_input_id(fields["id"]):
+        raise ValueError(fields["id"])
+    path = parse_hub_path(fields["path"]) if fields.get("path") else HubPath("")
+    return Input(
+        InputId(fields["id"]),
+        fields["from"],
+        _CADENCES[fields["cadence"]],
+        parse_stamp(fields["queued"]),
+        path,
+        fields.get("topic", ""),
+        fields.get("head", ""),
+        int(fields.get("attempts", "0")),
+        fields.get("reason", ""),
+        content,
+    )
+
+
+def format_queued(item: Input) -> str:
+    """A file of the queue."""
+    return format_header(_QUEUED, _fields(item), item.content.encode("utf-8", "replace")).decode()
+
+
+def parse_queued(data: bytes) -> Input:
+    """The inverse of :func:`format_queued`; raises :class:`QueueRefused`."""
+    try:
+        fields, body = parse_header(_QUEUED, data)
+        return _input(fields, body.decode("utf-8"))
+    except HeaderRefused as refused:
+        raise QueueRefused(refused.text) from None
+    except (ValueError, KeyError, NameRefused, StampRefused) as error:
+        raise QueueRefused(f"it is damaged ({error})") from None
+
+
+def format_turn(turn: Turn) -> str:
+    """The file ``state/turn.md``."""
+    claim = {"machine": turn.machine, "attempt": str(turn.attempt), "since": format_second(turn.since)}
+    return format_header(
+        _TURN, {**_fields(turn.input), **claim}, turn.text.encode("utf-8", "replace")
+    ).decode()
+
+
+def parse_turn(data: bytes) -> Turn:
+    """The inverse of :func:`format_turn`, but for an item's own content; raises :class:`QueueRefused`."""
+    try:
+        fields, body = parse_header(_TURN, data)
+        item = _input(fields, "")
+        return Turn(
+            item,
+            fields["machine"],
+            int(fields["attempt"]),
+            parse_stamp(fields["since"]),
+            body.decode("utf-8"),
+        )
+    except HeaderRefused as refused:
+        raise QueueRefused(refused.text) from None
+    except (ValueError, KeyError, NameRefused, StampRefused) as error:
+        raise QueueRefused(f"it is damaged ({error})") from None
+
+
+def format_input(item: Input, attempt: int, content: str) -> str:
+    """What the agent reads: frontmatter, then the content.
+
+    At a further attempt it is told why the answer before did not hold.
+    """
+    fields = {
+        "id": item.id,
+        "from": item.sender,
+        "cadence": item.cadence.value,
+        "queued": format_second(item.queued),
+        "thread": item.thread,
+    }
+    if attempt > 1:
+        fields |= {"attempt": str(attempt), "rejected": one_line(item.reason, 1000)}
+    lines = [f"{key}: {value}" for key, value in fields.items() if value]
+    return "\n".join(["---", *lines, "---", "", content.strip("\n")]) + "\n"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The agent's input as text tells it (``cn input --json``)."""
+
+    id: str
+    sender: str
+    content: str
+    cadence: str
+
+
+def parse_input(text: str) -> Shown:
+    """The inverse of :func:`format_input`, for what is printed."""
+    head, _, content = text.removeprefix("---\n").partition("\n---\n")
+    fields = dict(line.split(": ", 1) for line in head.split("\n") if ": " in line)
+    return Shown(fields.get("id", ""), fields.get("from", ""), content.strip("\n"), fields.get("cadence", ""))

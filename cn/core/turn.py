@@ -1,0 +1,225 @@
+"""Plans for the queue: wait, take a turn, run out of time or attempts (DESIGN 12).
+
+One item is in flight. Taking it is a claim in main; the agent works while no lock is held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from cn.core import rules
+from cn.core.cadence import Cadence
+from cn.core.config import HubConfig
+from cn.core.effect import Archive, Drop, Effect, Log, Plan, Put, Record, Wake
+from cn.core.errors import Refusal
+from cn.core.inbox import notice
+from cn.core.ledger import IN, Event, Item
+from cn.core.log import Row
+from cn.core.message import About
+from cn.core.names import Branch, HubPath, InputId, Name, Oid, ThreadName, parse_oid
+from cn.core.own import Own, format_own
+from cn.core.queue import (
+    INPUT,
+    OUTPUT,
+    TURN,
+    Input,
+    Turn,
+    dead_path,
+    format_input,
+    format_queued,
+    format_turn,
+    parse_input,
+    queue_path,
+)
+from cn.core.stamp import format_age
+from cn.core.thread import inbox_path
+
+
+def time_limit(config: HubConfig) -> timedelta:
+    """How long a turn may take: ``cron_period_min × timeout_cycles``."""
+    return timedelta(minutes=config.cron_period_min * config.timeout_cycles)
+
+
+def plan_inbox_input(peer: Name, item: Item, id: InputId, at: datetime) -> Plan:
+    """A pending thread waits for the agent."""
+    path = inbox_path(ThreadName(item.get("thread")))
+    asked = Input(id, peer, Cadence.INBOX, at, path, item.topic, item.head)
+    event = Event(at, IN, "enqueued", item.topic, item.head, {"input": id})
+    return Plan(f"{peer}/{item.topic}", (Put(queue_path(asked), format_queued(asked)), Record(peer, event)))
+
+
+def plan_own_input(own: Own, us: Name, id: InputId, at: datetime) -> Plan:
+    """A thread of our own waits for the agent; a deferred one is open again."""
+    asked = Input(id, us, own.cadence, at, own.path)
+    marked = own.with_field("State", "open").with_field("Until", "").with_field("Input", id)
+    return Plan(own.source, (Put(queue_path(asked), format_queued(asked)), Put(own.path, format_own(marked))))
+
+
+def source_of(asked: Input) -> str:
+    """What log rows call an item: ``peer/topic``, or the thread of our own."""
+    if asked.topic:
+        return f"{asked.sender}/{asked.topic}"
+    folder = asked.path.rpartition("/")[0].rpartition("/")[2]
+    return f"{folder}/{asked.thread}" if asked.path else asked.sender
+
+
+def _event(asked: Input, at: datetime, kind: str, **fields: str) -> list[Effect]:
+    """A ledger event, where the item is a peer's."""
+    if not asked.topic:
+        return []
+    fields = {"input": asked.id, **fields}
+    return [Record(Name(asked.sender), Event(at, IN, kind, asked.topic, Oid(asked.head), fields))]
+
+
+def _row(asked: Input, at: datetime, words: str, executed: str, outcome: str) -> Log:
+    return Log(
+        Row(at, source_of(asked), words, executed, _file(asked), "", asked.head, outcome, input=asked.id)
+    )
+
+
+def _file(asked: Input) -> str:
+    return f"{asked.thread}.md" if asked.topic else asked.path
+
+
+def plan_promote(asked: Input, content: str, machine: str, at: datetime, *, attempt: int = 0) -> Plan:
+    """The item becomes the agent's input on this machine."""
+    attempt = attempt or asked.attempts + 1
+    text = format_input(asked, attempt, content)
+    turn = Turn(asked, machine, attempt, at, text)
+    effects: list[Effect] = [
+        Drop(queue_path(asked)),
+        Put(TURN, format_turn(turn)),
+        Put(INPUT, text),
+        *_event(asked, at, "claimed", attempt=str(attempt), machine=machine),
+        Wake(_file(asked) or asked.id, turn=True),
+    ]
+    return Plan(source_of(asked), tuple(effects))
+
+
+def plan_withdrawn(turn: Turn) -> Plan:
+    """What is in flight needs no answer any more: it was decided another way, or its branch moved."""
+    return Plan(source_of(turn.input), (Drop(TURN), Drop(INPUT)))
+
+
+def plan_answered(turn: Turn, output: bytes, done: Plan) -> Plan:
+    """An output that holds: the pair is archived, what it says is done, the turn is over."""
+    return Plan(done.cause, (*_archive(turn, output), *done.effects, Drop(TURN), Drop(INPUT), Drop(OUTPUT)))
+
+
+def _archive(turn: Turn, output: bytes | None) -> list[Effect]:
+    effects: list[Effect] = [Archive(turn.archive_path("input"), turn.text.encode("utf-8", "replace"))]
+    if output is not None:
+        effects.append(Archive(turn.archive_path("output"), output))
+    return effects
+
+
+@dataclass(frozen=True)
+class Failing:
+    """What the planners of a failed attempt may know.
+
+    ``item`` is the ledger's, None for threads of our own; ``known_peer`` tells whether the
+    sender can be told.
+    """
+
+    config: HubConfig
+    now: datetime
+    item: Item | None = None
+    known_peer: bool = False
+
+
+def plan_rejected(turn: Turn, output: bytes, refusals: Sequence[Refusal], facts: Failing) -> Plan:
+    """An output that does not hold: archived as rejected, nothing of it is done, the input stays.
+
+    The attempt counts; after the last one the item is a dead letter.
+    """
+    why = "; ".join(f"{r.rule}: {r.reason}" for r in refusals)
+    effects = _archive(turn, output)
+    effects.append(Drop(OUTPUT))
+    executed = f"refused: {why}"
+    effects.append(_row(turn.input, facts.now, f"output:{turn.trigger}", executed, "rejected"))
+    asked = replace(turn.input, attempts=turn.attempt, reason=why)
+    fields = {"rule": refusals[0].rule, "why": why, "remedy": refusals[0].remedy}
+    effects += _event(asked, facts.now, "refused", **fields)
+    if turn.attempt >= facts.config.max_attempts:
+        return Plan(source_of(asked), (*effects, *_dead(turn, asked, facts, "failed")))
+    again = plan_promote(asked, parse_input(turn.text).content, turn.machine, facts.now)
+    kept = [e for e in again.effects if not isinstance(e, Drop)]
+    return Plan(source_of(asked), (*effects, *kept))
+
+
+def plan_lapsed(turn: Turn, facts: Failing) -> Plan:
+    """No answer in time: archived as timed out, the creator told, the queue goes on.
+
+    The item waits again, behind the others of its cadence; after the last attempt it is a dead letter.
+    """
+    after = format_age(facts.now - turn.since)
+    why = f"no answer in {after} (attempt {turn.attempt} of {facts.config.max_attempts})"
+    asked = replace(turn.input, attempts=turn.attempt, reason=why)
+    effects = _archive(turn, None)
+    effects.append(_row(asked, facts.now, "timed out", why, "timed-out"))
+    effects += _event(asked, facts.now, "timed-out", attempt=str(turn.attempt))
+    if turn.attempt >= facts.config.max_attempts:
+        return Plan(source_of(asked), (*effects, *_dead(turn, asked, facts, "timed-out")))
+    content = "" if asked.path else parse_input(turn.text).content
+    waiting = replace(asked, content=content, queued=facts.now)
+    effects += [Drop(TURN), Drop(INPUT), Put(queue_path(waiting), format_queued(waiting))]
+    return Plan(source_of(asked), (*effects, *_told(asked, facts, "timed-out", why)))
+
+
+def _dead(turn: Turn, asked: Input, facts: Failing, status: str) -> list[Effect]:
+    """A dead letter: visible until a person decides its thread, or has it tried again."""
+    content = "" if asked.path else parse_input(turn.text).content
+    return [
+        Drop(TURN),
+        Drop(INPUT),
+        Put(dead_path(asked), format_queued(replace(asked, content=content))),
+        *_event(asked, facts.now, "dead"),
+        _row(asked, facts.now, "dead letter", f"given up after {asked.attempts} attempts", "dead"),
+        *_told(asked, facts, status, asked.reason),
+    ]
+
+
+def _told(asked: Input, facts: Failing, status: str, reason: str) -> list[Effect]:
+    """The creator learns once per head that it takes longer."""
+    item = facts.item
+    if item is None or not facts.known_peer or item.get("told") == item.head:
+        return []
+    peer = Name(asked.sender)
+    about = About(Branch(item.get("branch")), parse_oid(item.head), status, None, reason)
+    post = notice(facts.config.name, peer, item.topic, about, facts.now, item.get("thread"))
+    told = Event(facts.now, IN, "refused", item.topic, item.head, {"told": item.head})
+    return [Record(peer, told), post]
+
+
+def plan_retry(asked: Input, id: InputId, at: datetime) -> Plan:
+    """A dead letter waits again, with all its attempts and a new id, so that no archive is written over."""
+    fresh = replace(asked, id=id, attempts=0, queued=at)
+    effects = [
+        Drop(dead_path(asked)),
+        Put(queue_path(fresh), format_queued(fresh)),
+        *_event(fresh, at, "enqueued"),
+        _row(fresh, at, "retry", "queued again", "queued"),
+    ]
+    return Plan(source_of(asked), tuple(effects))
+
+
+def plan_cleared(asked: Input, at: datetime) -> Plan:
+    """A person takes an item out of the queue; its thread stays, for ``## Triage`` or a retry."""
+    out = replace(asked, reason="taken out of the queue")
+    row = _row(asked, at, "clear", "taken out of the queue", "cleared")
+    effects = (
+        Drop(queue_path(asked)),
+        Put(dead_path(out), format_queued(out)),
+        *_event(asked, at, "dead"),
+        row,
+    )
+    return Plan(source_of(asked), effects)
+
+
+def out_of_turn(output: bytes, id: str, at: datetime, why: str) -> Plan:
+    """An output that answers nothing in flight: kept, nothing of it is done."""
+    name = HubPath(f"logs/output/{id}-late.md")
+    row = Row(at, id, "output", f"refused: {rules.VALID_OUTPUT}: {why}", outcome="late", input=id)
+    return Plan(id, (Archive(name, output), Log(row), Drop(OUTPUT)))
