@@ -6,12 +6,11 @@ parted by ``|``; segments beyond the last belong to it, an empty one is absent.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import assert_never
 
 from cn.core.errors import CnError
-from cn.core.text import one_line
+from cn.core.text import visible
 
 
 class OpRefused(CnError):
@@ -127,77 +126,100 @@ ALIASES = {"mca": "surface"}
 
 def op_key(key: str) -> str | None:
     """The op a frontmatter key names, in any case; None when it names none."""
-    name = key.strip().lower()
-    name = ALIASES.get(name, name)
+    name = key.strip()
+    if not name.isascii():  # lower() makes ASCII of the Kelvin sign
+        return None
+    name = ALIASES.get(name.lower(), name.lower())
     return name if name in USAGE else None
 
 
 def parse_op(key: str, value: str) -> Op:
     """Read one op; ``key`` is one of :data:`USAGE`. Raises :class:`OpRefused`."""
-    first, second, third = _segments(value)
+    first, _, rest = (part.strip() for part in value.partition("|"))
+    second, _, third = (part.strip() for part in rest.partition("|"))
 
     def need(text: str, what: str) -> str:
         if not text:
             raise OpRefused(f"{key} lacks {what}", f"write {key}: {USAGE[key]}")
         return text
 
-    def rest() -> str:
-        return f"{second}|{third}" if third else second
-
-    readers: dict[str, Callable[[], Op]] = {
-        "ack": lambda: Ack(need(first, "the id"), rest()),
-        "done": lambda: Done(need(value.strip(), "the id")),
-        "noop": lambda: Noop(need(first, "the id"), need(rest(), "the reason")),
-        "fail": lambda: Fail(need(first, "the id"), need(rest(), "the reason")),
-        "reply": lambda: Reply(need(first, "the id"), rest()),
-        "delegate": lambda: Delegate(need(first, "the id"), need(rest(), "the peer")),
-        "defer": lambda: Defer(need(first, "the id"), second, third),
-        "delete": lambda: Delete(need(first, "the id"), rest()),
-        "send": lambda: Send(need(first, "the peer"), need(second, "the message"), third),
-        "surface": lambda: Surface(need(value.strip(), "the description")),
-        "commit": lambda: Commit(need(first, "the id"), need(rest(), "the artifact")),
-    }
-    return readers[key]()
-
-
-def _segments(value: str) -> tuple[str, str, str]:
-    parts = [part.strip() for part in value.split("|", 2)]
-    first, second, third = [*parts, "", ""][:3]
-    return first, second, third
+    match key:
+        case "surface":
+            return Surface(need(value.strip(), "the description"))
+        case "send":
+            return Send(need(first, "the peer"), need(second, "the message"), third)
+    id = need(first, "the id")
+    match key:
+        case "ack":
+            return Ack(id, rest)
+        case "done":
+            if rest:  # no id holds a bar: the whole value could only be refused later, less clearly
+                raise OpRefused("done takes the id alone", f"write {key}: {USAGE[key]}")
+            return Done(id)
+        case "noop":
+            return Noop(id, need(rest, "the reason"))
+        case "fail":
+            return Fail(id, need(rest, "the reason"))
+        case "reply":
+            return Reply(id, rest)
+        case "delegate":
+            return Delegate(id, need(rest, "the peer"))
+        case "defer":
+            return Defer(id, second, third)
+        case "delete":
+            return Delete(id, rest)
+        case "commit":
+            return Commit(id, need(rest, "the artifact"))
+        case _:
+            raise OpRefused(f"{visible(key)!r} is no op", f"write one of {', '.join(USAGE)}")
 
 
 def format_op(op: Op) -> tuple[str, str]:
-    """Key and value: the inverse of :func:`parse_op` for texts of one line."""
+    """Key and value on one line: the inverse of :func:`parse_op` for texts of one line."""
+    key, segments = _split(op)
+    return key, _join([" ".join(segment.split()) for segment in segments])
+
+
+def format_whole(op: Op) -> tuple[str, str]:
+    """Key and value with the line feeds of its texts: the inverse of :func:`parse_op`."""
+    key, segments = _split(op)
+    return key, _join([segment.replace("\r\n", "\n") for segment in segments])
+
+
+def _split(op: Op) -> tuple[str, tuple[str, ...]]:
     match op:
         case Ack(id, reason):
-            return "ack", _join(id, reason)
+            return "ack", (id, reason)
         case Done(id):
-            return "done", id
+            return "done", (id,)
         case Noop(id, reason):
-            return "noop", _join(id, reason)
+            return "noop", (id, reason)
         case Fail(id, reason):
-            return "fail", _join(id, reason)
+            return "fail", (id, reason)
         case Reply(id, message):
-            return "reply", _join(id, message)
+            return "reply", (id, message)
         case Delegate(id, to):
-            return "delegate", _join(id, to)
+            return "delegate", (id, to)
         case Defer(id, until, reason):
-            return "defer", _join(id, until, reason)
+            return "defer", (id, until, reason)
         case Delete(id, reason):
-            return "delete", _join(id, reason)
+            return "delete", (id, reason)
         case Send(to, message, body):
-            return "send", _join(to, message, body)
+            return "send", (to, message, body)
         case Surface(description):
-            return "surface", one_line(description, 2000)
+            return "surface", (description,)
         case Commit(id, artifact):
-            return "commit", _join(id, artifact)
+            return "commit", (id, artifact)
         case _:
             assert_never(op)
 
 
-def _join(*segments: str) -> str:
-    """The segments up to the last that is not empty; a bar in any but the last would part it."""
-    lines = [one_line(segment, 2000) for segment in segments]
-    while lines and not lines[-1]:
-        lines.pop()
-    return "|".join([*(line.replace("|", "/") for line in lines[:-1]), *lines[-1:]])
+def _join(segments: list[str]) -> str:
+    """The segments up to the last that is not empty; a bar in any but the last would part it.
+
+    Nothing is cut short: what is missing here would never be sent.
+    """
+    texts = [visible(segment.strip()) for segment in segments]
+    while texts and not texts[-1]:
+        texts.pop()
+    return "|".join([*(text.replace("|", "/") for text in texts[:-1]), *texts[-1:]])
