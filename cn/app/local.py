@@ -17,6 +17,7 @@ from cn.shell.hub import Hub
 _FIRST = timedelta(minutes=5)
 _LONGEST = timedelta(hours=1)
 _MOST = 5000
+_GIVEN = 50
 
 
 class Local:
@@ -139,9 +140,28 @@ class Local:
 
     def day(self, name: str, now: datetime) -> bool:
         """Is this the first call for ``name`` today (UTC)? Bounds daily housekeeping."""
-        days = self._part("days")
-        today = now.strftime("%Y%m%d")
-        if days.get(name) == today:
+        return self._first(name, now.strftime("%Y%m%d"))
+
+    def hour(self, name: str, now: datetime) -> bool:
+        """Is this the first call for ``name`` in this hour?"""
+        return self._first(name, now.strftime("%Y%m%d%H"))
+
+    def _first(self, name: str, period: str) -> bool:
+        periods = self._part("days")
+        if periods.get(name) == period:
             return False
-        days[name] = today
+        periods[name] = period
         return True
+
+    # What the agent was given here, so that a late answer is known as one.
+
+    def given(self, id: str) -> None:
+        """Note the id of an input that was put before the agent on this machine."""
+        ids = self._part("given")
+        ids[id] = 1
+        while len(ids) > _GIVEN:
+            del ids[next(iter(ids))]
+
+    def was_given(self, id: str) -> bool:
+        """Was it an input here before?"""
+        return id in self._part("given")

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from cn.app.book import Book
+from cn.app.decide import decide_now
 from cn.app.deliver import deliver, push_refs
-from cn.app.process import decide_now
 from cn.app.run import Run, open_run
 from cn.app.snapshot import Snapshot
-from cn.app.triage import find_pending
+from cn.app.triage import NoThread
+from cn.core.act import reply_topic
 from cn.core.effect import Plan, Post
 from cn.core.errors import Refused, UsageError
 from cn.core.ledger import IN, Event, parse_events
 from cn.core.message import MESSAGE, Message
-from cn.core.names import Name, NameRefused, Topic, parse_thread_name, parse_topic
+from cn.core.names import Name, NameRefused, parse_thread_name
+from cn.core.ops import Reply
 from cn.core.report import Report
 from cn.core.text import is_text, one_line, slug
-from cn.core.triage import Reply, Triage
 from cn.shell.base import Base
 from cn.shell.hub import Hub
 
@@ -63,23 +64,13 @@ def reply(hub: Hub, thread: str, message: str, *, body: str = "", dry_run: bool 
     with open_run(hub, report, dry_run=dry_run) as run:
         snapshot = run.snapshot()
         try:
-            peer, item = find_pending(snapshot, thread)
-        except Refused as refused:
+            decide_now(run, thread, Reply, body=text)
+        except NoThread as refused:
             _follow_up(run, snapshot, thread, message, text, refused)
             return report
-        topic = _reply_topic(item.topic)
-        triage = Triage(Reply(topic), run.settings.us, run.now, text)
-        decide_now(run, peer, item, triage)
         push_refs(run)
         deliver(run)
     return report
-
-
-def _reply_topic(topic: str) -> Topic:
-    try:
-        return parse_topic(f"re-{topic}")
-    except NameRefused:
-        return parse_topic(f"re-{slug(topic)}")
 
 
 def _follow_up(run: Run, snapshot: Snapshot, thread: str, message: str, text: str, refused: Refused) -> None:
@@ -90,7 +81,7 @@ def _follow_up(run: Run, snapshot: Snapshot, thread: str, message: str, text: st
     peer, event = found
     subject = f"Re: {event.fields.get('subject') or f'{peer}/{event.topic}'}"
     mail = Message(MESSAGE, run.settings.us, peer, subject, run.now, text, event.head)
-    post = Post(mail, _reply_topic(event.topic), event.fields.get("thread", ""), f"{peer}/{event.topic}")
+    post = Post(mail, reply_topic(event.topic), event.fields.get("thread", ""), f"{peer}/{event.topic}")
     _queue(run, post, f"reply to {peer}/{event.topic}")
 
 

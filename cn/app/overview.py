@@ -15,6 +15,7 @@ from cn.app.listing import InboxView, list_inbox
 from cn.app.observe import MAILBOX_KEY
 from cn.app.run import not_in_effect
 from cn.app.view import View
+from cn.app.waiting import QueueView, read_queue
 from cn.core.decide import is_old
 from cn.core.ledger import Item
 from cn.core.message import FINAL, NOTICE
@@ -108,7 +109,8 @@ class Stopped:
 class Status:
     """All that ``cn status`` shows.
 
-    ``not_in_effect`` are configuration files with a change that is not committed.
+    ``not_in_effect`` are configuration files with a change that is not committed. ``queue`` is
+    None where no agent works a queue.
     """
 
     hub: Name
@@ -120,6 +122,7 @@ class Status:
     stopped: Stopped | None
     not_in_effect: tuple[str, ...]
     last_run: datetime | None
+    queue: QueueView | None
     now: datetime
     warn_after: int
 
@@ -136,6 +139,7 @@ def read_status(view: View) -> Status:
         stopped=_stopped(view),
         not_in_effect=tuple(not_in_effect(view.hub, view.snapshot)) if view.on_main else (),
         last_run=_last_run(view),
+        queue=read_queue(view) if view.settings.config.interface == "queue" else None,
         now=view.now,
         warn_after=view.settings.config.warn_after,
     )

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from cn.app.answer import plan_answer
 from cn.app.book import Book
 from cn.app.deliver import deliver, push_refs
 from cn.app.inbound import plan_arrivals, plan_vanished, working_text
 from cn.app.observe import Observation, Progress, ThreadKey, bring, observe
 from cn.app.ours import plan_times
+from cn.app.queue import peek_turn, plan_queue, read_output
 from cn.app.restore import plan_restore
 from cn.app.run import Run, open_run
 from cn.app.sync import check_inbox
@@ -18,12 +20,12 @@ from cn.app.wake import wake
 from cn.core import rules
 from cn.core.decide import Facts, plan_decision, plan_refused
 from cn.core.effect import Plan
-from cn.core.errors import Refusal, Refused
+from cn.core.errors import Refusal
 from cn.core.ledger import IN, Item
 from cn.core.names import Name, Oid, ThreadName
 from cn.core.report import Report
 from cn.core.text import one_line
-from cn.core.thread import inbox_path, read_decision, read_text, seen_head, set_triage
+from cn.core.thread import inbox_path, read_decision, read_text, seen_head
 from cn.core.triage import Merge, Triage, TriageRefused, format_decision
 from cn.shell.base import Base
 from cn.shell.build import identity
@@ -40,10 +42,12 @@ def process(hub: Hub, *, dry_run: bool = False, progress: Progress | None = None
     report = Report()
     with open_run(hub, report, dry_run=dry_run, progress=progress) as run:
         snapshot = run.snapshot()
+        turn = peek_turn(snapshot) if read_output(run) is not None else None
         decided = {
             (peer, item.topic)
             for peer, item in snapshot.pending()
             if has_triage(run.hub, ThreadName(item.get("thread")), snapshot.algorithm)
+            or (turn is not None and item.get("input") == turn.input.id)
         }
         seen, keys = _look(run, decided)
 
@@ -79,39 +83,6 @@ def _look(run: Run, decided: set[tuple[Name, str]]) -> tuple[Observation | None,
     return seen, keys
 
 
-def decide_now(run: Run, peer: Name, item: Item, triage: Triage) -> None:
-    """Execute one decision that did not come from a ``## Triage`` section, by the same rules."""
-
-    def plan(book: Book, base: Base, notes: Report) -> str | None:
-        now = book.item(peer, IN, item.topic)
-        if now is None or now.head != item.head:
-            raise Refused(f"{peer}/{item.topic} changed meanwhile", "look at it again")
-        name = ThreadName(item.get("thread"))
-        text = working_text(book, name)
-        if text is None:
-            raise Refused(f"{inbox_path(name)} is missing", "'cn inbox sync' puts it back")
-        facts = Facts(
-            run.settings.config,
-            run.settings.peers,
-            peer,
-            now,
-            set_triage(text, triage),
-            book.now,
-            run.settings.shared_mailbox,
-        )
-        decision = format_decision(triage.decision)
-        outcome = _outcome(run, book, base, facts, triage, _batch(run))
-        if isinstance(outcome, Refusal):
-            raise Refused(
-                f"{facts.source}: {decision} is refused: {outcome.rule}: {outcome.reason}", outcome.remedy
-            )
-        book.perform(outcome)
-        notes.done(f"{facts.source}: {decision} by {triage.actor}", source=facts.source)
-        return f"cn: {facts.source} {one_line(decision, 80)} by {triage.actor}"
-
-    run.commit(plan)
-
-
 @dataclass
 class Batch:
     """What the decisions of one run share: earlier merges and who is known by which key.
@@ -134,10 +105,11 @@ def plan_process(
         plan_arrivals(book, seen, keys, notes)
     plan_times(book, notes)
     plan_restore(book, notes)
+    answer = plan_answer(run, book, notes)
     batch = _batch(run)
     if seen is not None:
         batch.tips = {key: tip for key, (_, tip) in seen.inbound.items()}
-    subjects = []
+    subjects = [answer] if answer else []
     for peer, item in book.snapshot.pending():
         now = book.item(peer, IN, item.topic)
         if now is None or now.head != item.head or inbox_path(ThreadName(item.get("thread"))) in book.files:
@@ -145,6 +117,7 @@ def plan_process(
         subject = _one(run, book, base, peer, now, batch, notes)
         if subject:
             subjects.append(subject)
+    plan_queue(run, book, notes)
     if len(subjects) == 1:
         return f"cn: {subjects[0]}"
     return f"cn: {len(subjects)} decisions\n\n" + "\n".join(subjects) if subjects else "cn: process"

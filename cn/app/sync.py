@@ -9,6 +9,7 @@ from cn.app.deliver import deliver, push_refs
 from cn.app.inbound import plan_arrivals, plan_vanished
 from cn.app.observe import Observation, Progress, bring, observe, refused_before, report_strays
 from cn.app.ours import plan_claims, plan_ours, plan_times
+from cn.app.queue import plan_queue
 from cn.app.restore import plan_restore
 from cn.app.rotate import plan_rotation
 from cn.app.run import Run, open_run
@@ -71,6 +72,7 @@ def plan_sync(
     plan_claims(book, seen, notes, run.local)
     plan_times(book, notes)
     plan_restore(book, notes)
+    plan_queue(run, book, notes)
     for peer, topic, head in book.refused:
         run.local.is_new(refused_before(peer, topic, head))
     if not book.empty:

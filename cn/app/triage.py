@@ -20,6 +20,10 @@ from cn.shell.lock import hub_lock
 from cn.shell.objects import resolve
 
 
+class NoThread(Refused):
+    """No pending thread has that name."""
+
+
 def find_pending(snapshot: Snapshot, text: str) -> tuple[Name, Item]:
     """A pending thread by file name (with or without ``.md``), path, or ``peer/topic``."""
     pending = snapshot.pending()
@@ -33,7 +37,7 @@ def find_pending(snapshot: Snapshot, text: str) -> tuple[Name, Item]:
     for peer, item in pending:
         if item.get("thread") == name:
             return peer, item
-    raise Refused(f"no pending thread {one_line(text, 80)!r}", "'cn inbox' lists them")
+    raise NoThread(f"no pending thread {one_line(text, 80)!r}", "'cn inbox' lists them")
 
 
 def write_triage(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Any
 
 import click
 
-from cn.core.errors import EXIT_DONE
+from cn.core.errors import EXIT_DONE, Refused
 from cn.core.report import Report
 from cn.shell.hub import Hub, open_hub
 
@@ -33,6 +34,8 @@ class Env:
 
     def hub(self, argument: str | None = None) -> Hub:
         """The hub: ``--hub``, then the positional argument, then upwards from here (DESIGN 4)."""
+        if os.environ.get("CN_ROLE") == "agent" and (self.hub_path or argument):
+            raise Refused("an agent may not choose the hub", "leave out --hub; it works in the hub around it")
         path = self.hub_path or (Path(argument) if argument else None)
         return open_hub(path)
 

@@ -16,7 +16,7 @@ from click.shell_completion import CompletionItem
 from cn import __version__
 from cn.cli.env import HUB, JSON, QUIET, VERBOSE
 from cn.cli.layout import colour
-from cn.core.errors import EXIT_REFUSED, CnError
+from cn.core.errors import EXIT_REFUSED, CnError, ConfigError, Refused
 
 _COMMANDS = {
     "init": ("cn.cli.setup:init_command", "Make a new hub."),
@@ -27,6 +27,14 @@ _COMMANDS = {
     "sync": ("cn.cli.inbox:sync_command", "Inbox sync and outbox delivery in one."),
     "send": ("cn.cli.mail:send_command", "Send a message to a peer."),
     "reply": ("cn.cli.mail:reply_command", "Reply to a thread."),
+    "done": ("cn.cli.decide:done_command", "Decide a thread: complete."),
+    "defer": ("cn.cli.decide:defer_command", "Decide a thread: put it off."),
+    "delegate": ("cn.cli.decide:delegate_command", "Decide a thread: hand it to a peer or a reviewer."),
+    "delete": ("cn.cli.decide:delete_command", "Decide a thread: discard it."),
+    "input": ("cn.cli.agent:input_command", "The agent's one item, printed."),
+    "out": ("cn.cli.agent:out", "The agent's answer: do, defer, delegate, delete."),
+    "queue": ("cn.cli.agent:queue", "What waits for the agent: list, clear, retry."),
+    "next": ("cn.cli.agent:next_command", "Give the agent its next item."),
     "outbox": ("cn.cli.mail:outbox", "What waits to be delivered: list, flush."),
     "status": ("cn.cli.view:status_command", "One screen: what waits, and for whom."),
     "log": ("cn.cli.view:log_command", "What happened, with filters."),
@@ -47,6 +55,7 @@ class LazyGroup(click.Group):
         """The command of that name, imported now."""
         if cmd_name not in _COMMANDS:
             return None
+        _check_role(cmd_name)
         module, _, attribute = _COMMANDS[cmd_name][0].partition(":")
         command = getattr(import_module(module), attribute)
         assert isinstance(command, click.Command)
@@ -63,6 +72,18 @@ class LazyGroup(click.Group):
             return super().shell_complete(ctx, incomplete)
         names = _COMMANDS.items()
         return [CompletionItem(name, help=text) for name, (_, text) in names if name.startswith(incomplete)]
+
+
+_AGENT = ("input", "out")
+
+
+def _check_role(command: str) -> None:
+    """``CN_ROLE=agent`` leaves the agent its two verbs, on the hub it stands in (DESIGN 12)."""
+    role = os.environ.get("CN_ROLE", "")
+    if role not in ("", "agent"):
+        raise ConfigError(f"CN_ROLE is {role!r}", "the only role is 'agent'; unset it otherwise")
+    if role == "agent" and command not in _AGENT:
+        raise Refused(f"an agent may not run 'cn {command}'", "its commands are 'cn input' and 'cn out'")
 
 
 @click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -7,8 +7,12 @@ from datetime import datetime
 
 from cn.app.listing import ThreadView
 from cn.app.overview import Entry, Main, Status, Unreachable, Waiting
+from cn.app.waiting import QueueView
 from cn.cli.layout import clean, paint, width, wrap
+from cn.core.machines.actor import Actor
+from cn.core.queue import Input
 from cn.core.stamp import format_age, format_stamp
+from cn.core.turn import source_of
 
 _MOST = 5
 """Rows a section of the one screen may take."""
@@ -84,6 +88,8 @@ def status_lines(status: Status) -> list[str]:
         [[f"  {clean(name)}"] for name in status.inbox.unknown],
         "yellow",
     )
+    if status.queue is not None:
+        lines += _section("the agent", [[f"  {line}" for line in queue_lines(status.queue)[: _MOST * 2]]])
     lines += _section("waiting on others", [_waiting(w, now) for w in status.waiting])
     if status.outbox:
         lines += _section("outbox", [_outbox(entry, now) for entry in status.outbox])
@@ -94,6 +100,42 @@ def status_lines(status: Status) -> list[str]:
 def outbox_lines(entries: Sequence[Entry], now: datetime) -> list[str]:
     """The outbox, one entry after the other."""
     return [line for entry in entries for line in _outbox(entry, now, "")]
+
+
+def queue_lines(view: QueueView) -> list[str]:
+    """What the agent is at, what waits behind it, and what was given up."""
+    now, turn = view.now, view.turn
+    lines = []
+    if turn is not None:
+        where = "" if view.here else f", on another machine ({clean(turn.machine, 40)})"
+        lines.append(f"{_asked(turn.input)}: {_AT[view.actor]} for {age(turn.since, now)}{where}")
+        if turn.attempt > 1:
+            lines += wrap("    ", f"attempt {turn.attempt}, since {clean(turn.input.reason, 300)}")
+    for item in view.waiting[:_WAITING]:
+        again = f", tried {item.attempts} times" if item.attempts else ""
+        lines.append(f"{_asked(item)}: waits {age(item.queued, now)}{again}")
+    if len(view.waiting) > _WAITING:
+        lines.append(f"and {len(view.waiting) - _WAITING} more")
+    for item in view.dead:
+        lines.append(paint(f"{_asked(item)}: given up", "red"))
+        lines += wrap("    ", clean(item.reason, 300))
+        lines += wrap("    → ", f"decide the thread, or 'cn queue retry {item.id}'")
+    lines += [paint(f"{clean(path)}: cannot be read, left out", "red") for path in view.damaged]
+    return lines or ["nothing waits for the agent"]
+
+
+_WAITING = 50
+_AT = {
+    Actor.IDLE: "idle",
+    Actor.INPUT_READY: "the agent's input",
+    Actor.PROCESSING: "shown to the agent",
+    Actor.OUTPUT_READY: "answered, waits for 'cn inbox process',",
+    Actor.TIMED_OUT: "out of time,",
+}
+
+
+def _asked(item: Input) -> str:
+    return f"{item.id} {item.cadence.value} {clean(source_of(item), 100)}"
 
 
 def _head(status: Status) -> str:

@@ -9,10 +9,13 @@ from cn.app.document import Document
 from cn.app.history import Happened
 from cn.app.listing import ThreadView
 from cn.app.overview import Entry, PeerView, Status, Unreachable, Waiting
+from cn.app.waiting import QueueView
 from cn.core.lifecycle import Link
 from cn.core.log import NOTHING
+from cn.core.queue import Input, parse_input
 from cn.core.stamp import format_second
 from cn.core.text import redact
+from cn.core.turn import source_of
 
 
 def time_json(at: datetime | None) -> str | None:
@@ -162,8 +165,56 @@ def status_json(status: Status) -> dict[str, Any]:
         }
         if status.stopped
         else None,
+        "queue": queue_json(status.queue) if status.queue else None,
         "last_run": time_json(status.last_run),
         "now": time_json(status.now),
+    }
+
+
+def input_json(text: str | None) -> dict[str, Any]:
+    """The agent's input; all null where nothing waits."""
+    item = parse_input(text) if text is not None else None
+    return {
+        "id": item.id if item else None,
+        "from": item.sender if item else None,
+        "content": item.content if item else None,
+        "cadence": item.cadence if item else None,
+    }
+
+
+def queue_json(view: QueueView) -> dict[str, Any]:
+    """What waits for the agent."""
+    turn = view.turn
+    return {
+        "actor": view.actor.value,
+        "in_flight": {
+            **queued_json(turn.input),
+            "attempt": turn.attempt,
+            "machine": turn.machine,
+            "here": view.here,
+            "since": time_json(turn.since),
+            "until": time_json(turn.since + view.limit),
+        }
+        if turn
+        else None,
+        "waiting": [queued_json(item) for item in view.waiting],
+        "dead": [queued_json(item) for item in view.dead],
+        "damaged": list(view.damaged),
+    }
+
+
+def queued_json(item: Input) -> dict[str, Any]:
+    """One item of the queue."""
+    return {
+        "id": item.id,
+        "from": item.sender,
+        "cadence": item.cadence.value,
+        "queued": time_json(item.queued),
+        "source": source_of(item),
+        "path": item.path or None,
+        "head": item.head or None,
+        "attempts": item.attempts,
+        "reason": redact(item.reason) or None,
     }
 
 
@@ -181,5 +232,7 @@ def happened_json(happened: Happened) -> dict[str, Any]:
         "head": row.head or None,
         "outcome": row.outcome or None,
         "commit": row.commit or None,
+        "input": row.input or None,
+        "note": row.note or None,
         "audited": happened.audited,
     }

@@ -69,6 +69,11 @@ class Own:
         return _time(self.get("Opened"))
 
     @property
+    def asked(self) -> datetime | None:
+        """When the agent was last asked about it."""
+        return _time(self.get("Asked"))
+
+    @property
     def until(self) -> datetime | None:
         """Until when it is put off."""
         return _time(self.get("Until"))

@@ -31,6 +31,10 @@ _NAME = re.compile(r"([a-z]+)-(\d{8}-\d{6}-[0-9a-f]{6})(?:-(\d{1,6}))?\.md")
 _CADENCES = {c.value: c for c in Cadence}
 
 
+MOST_OUTPUT = 1 << 20
+"""The largest output that is read, in bytes."""
+
+
 class QueueRefused(CnError):
     """A file in the queue that cn did not write this way."""
 
@@ -242,10 +246,17 @@ class Shown:
     sender: str
     content: str
     cadence: str
+    attempt: str = "1"
+
+    @property
+    def trigger(self) -> str:
+        """As :attr:`Turn.trigger`."""
+        return self.id if self.attempt == "1" else f"{self.id}-{self.attempt}"
 
 
 def parse_input(text: str) -> Shown:
     """The inverse of :func:`format_input`, for what is printed."""
     head, _, content = text.removeprefix("---\n").partition("\n---\n")
     fields = dict(line.split(": ", 1) for line in head.split("\n") if ": " in line)
-    return Shown(fields.get("id", ""), fields.get("from", ""), content.strip("\n"), fields.get("cadence", ""))
+    words = (fields.get("id", ""), fields.get("from", ""), content.strip("\n"), fields.get("cadence", ""))
+    return Shown(*words, fields.get("attempt", "1"))

@@ -19,7 +19,7 @@ from cn.core.ledger import IN, Event, Item
 from cn.core.log import Row
 from cn.core.message import About
 from cn.core.names import Branch, HubPath, InputId, Name, Oid, ThreadName, parse_oid
-from cn.core.own import Own, format_own
+from cn.core.own import OPEN, Own, format_own
 from cn.core.queue import (
     INPUT,
     OUTPUT,
@@ -33,7 +33,7 @@ from cn.core.queue import (
     parse_input,
     queue_path,
 )
-from cn.core.stamp import format_age
+from cn.core.stamp import format_age, format_stamp
 from cn.core.thread import inbox_path
 
 
@@ -53,7 +53,8 @@ def plan_inbox_input(peer: Name, item: Item, id: InputId, at: datetime) -> Plan:
 def plan_own_input(own: Own, us: Name, id: InputId, at: datetime) -> Plan:
     """A thread of our own waits for the agent; a deferred one is open again."""
     asked = Input(id, us, own.cadence, at, own.path)
-    marked = own.with_field("State", "open").with_field("Until", "").with_field("Input", id)
+    marked = own.with_field("State", OPEN).with_field("Until", "").with_field("Input", id)
+    marked = marked.with_field("Asked", format_stamp(at))
     return Plan(own.source, (Put(queue_path(asked), format_queued(asked)), Put(own.path, format_own(marked))))
 
 

@@ -1,0 +1,97 @@
+"""What time alone puts into the queue: reflections, concerns, deferred threads of our own (DESIGN 12)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import timedelta
+
+from cn.app.book import Book
+from cn.app.own import enqueue_own
+from cn.app.run import Run
+from cn.core.agenda import TITLES, belongs_to, below, due_reflections, has_matter, is_due
+from cn.core.cadence import PERIODIC, REFLECTIONS, Cadence, period, reflection_path
+from cn.core.log import FOLDER as LOGS
+from cn.core.log import Row, format_row, parse_rows
+from cn.core.names import HubPath
+from cn.core.own import ADHOC, CONCERNS, OPEN, new_own, parse_own
+from cn.core.text import quote
+
+_LOOK_BACK = timedelta(days=8)
+
+
+def plan_agenda(run: Run, book: Book, waiting: Collection[int]) -> None:
+    """Queue what is due. Looked at once an hour: nothing here is more pressing.
+
+    ``waiting`` are the priorities of what is queued or in flight: a reflection waits for
+    those it draws on.
+    """
+    if not run.local.hour("agenda", run.now):
+        return
+    _reflections(book, waiting)
+    for folder in (CONCERNS, ADHOC):
+        paths = [HubPath(f"{folder}/{e.path}") for e in book.snapshot.folder(folder) if e.kind == "blob"]
+        paths = [path for path in paths if path.endswith(".md")]
+        book.snapshot.read_many(paths)
+        for path in paths:
+            own = parse_own(path, (book.read(path) or b"").decode("utf-8", "replace"))
+            if is_due(own, book.now):
+                enqueue_own(book, own)
+
+
+def _reflections(book: Book, waiting: Collection[int]) -> None:
+    lowest = min((priority for priority in waiting if priority), default=len(Cadence))
+    days = _days_with_matter(book)
+    written = {
+        cadence: [e.path.removesuffix(".md") for e in book.snapshot.folder(f"{REFLECTIONS}/{cadence.value}")]
+        for cadence in PERIODIC
+    }
+    for cadence, name in due_reflections(book.now, days, written):
+        if cadence.priority > lowest:
+            break
+        path = reflection_path(cadence, name)
+        data = book.read(path)
+        matter = _matter(book, cadence, name, written)
+        if data is None:
+            own = new_own(path, f"{TITLES[cadence]} {name}", book.now, book.settings.us)
+        else:
+            own = parse_own(path, data.decode("utf-8", "replace"))
+            if own.state != OPEN or own.get("Input") or own.get("Asked"):
+                continue
+        enqueue_own(book, own.with_entry(book.now, "cn", matter))
+        lowest = cadence.priority
+
+
+def _days_with_matter(book: Book) -> list[str]:
+    """The last days on which something happened; only those that can be due are read."""
+    first, today = (period(Cadence.DAILY, at) for at in (book.now - _LOOK_BACK, book.now))
+    names = [e.path.removesuffix(".md") for e in book.snapshot.folder(LOGS)]
+    recent = [name for name in names if name.isdigit() and first <= name < today]
+    book.snapshot.read_many(f"{LOGS}/{name}.md" for name in recent)
+    return [name for name in recent if has_matter(_rows(book, name))]
+
+
+def _rows(book: Book, day: str) -> list[Row]:
+    return parse_rows(book.snapshot.text(f"{LOGS}/{day}.md"), day)
+
+
+def _matter(book: Book, cadence: Cadence, name: str, written: dict[Cadence, list[str]]) -> str:
+    """What the reflection draws on, quoted, within the limit of a thread."""
+    level = below(cadence)
+    room = book.settings.config.limits.thread_bytes // 2
+    if level is None:
+        text = "\n".join(format_row(row) for row in _rows(book, name))
+        return f"What happened:\n\n{quote(text.encode()[:room].decode('utf-8', 'ignore'))}"
+    parts = []
+    for lower in sorted(written[level]):
+        if _inside(cadence, lower, name):
+            text = book.snapshot.text(reflection_path(level, lower))[: max(0, room)]
+            room -= len(text.encode())
+            parts.append(quote(text))
+    return "\n\n".join(["What was written:", *parts])
+
+
+def _inside(cadence: Cadence, lower: str, name: str) -> bool:
+    try:
+        return belongs_to(cadence, lower) == name
+    except ValueError:
+        return False

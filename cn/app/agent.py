@@ -1,0 +1,138 @@
+"""The agent's whole interface: ``cn input`` and ``cn out`` (seed 002).
+
+Neither takes the lock, writes into main, or looks at anything but the one item.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import fields
+from datetime import datetime
+
+from cn.core.errors import Refused, UsageError
+from cn.core.ops import Ack, Defer, Noop, Op, Reply, Send, format_op
+from cn.core.output import format_output
+from cn.core.queue import INPUT, OUTPUT, Shown, parse_input
+from cn.core.reason import check_reason
+from cn.core.report import Report
+from cn.core.stamp import StampRefused, format_second, parse_stamp, parse_until
+from cn.core.text import is_text, one_line
+from cn.shell.clock import now
+from cn.shell.files import place, read_plain, write_file
+from cn.shell.hub import Hub
+
+
+def read_input(hub: Hub) -> str | None:
+    """What the agent is to answer, as it lies in ``state/input.md``; None when nothing waits."""
+    found = read_plain(hub.root / INPUT)
+    if found is None:
+        return None
+    text = found[1].decode("utf-8", "replace")
+    with suppress(Refused):  # a note for the log, never in the way of the agent
+        _note_shown(hub, parse_input(text))
+    return text
+
+
+def is_answered(hub: Hub) -> bool:
+    """Does an output wait to be executed?"""
+    return os.path.lexists(hub.root / OUTPUT)
+
+
+def _note_shown(hub: Hub, item: Shown) -> None:
+    if read_shown(hub, item.trigger) is None:
+        data = {"trigger": item.trigger, "at": format_second(now())}
+        write_file(hub.state / "shown", json.dumps(data).encode())
+
+
+def read_shown(hub: Hub, trigger: str) -> datetime | None:
+    """When this attempt's input was first printed on this machine, as far as that was noted."""
+    try:
+        data = json.loads((hub.state / "shown").read_text("utf-8"))
+        return parse_stamp(str(data["at"])) if data["trigger"] == trigger else None
+    except (OSError, ValueError, KeyError, TypeError, StampRefused):
+        return None
+
+
+def write_output(hub: Hub, make: Callable[[str], Op], *, dry_run: bool = False) -> Report:
+    """Write the one answer to the current input; a second one is refused.
+
+    ``make`` gives the op for the input's id. Nothing is executed here.
+    """
+    report = Report()
+    text = read_input(hub)
+    if text is None:
+        raise Refused("nothing waits for an answer", "'cn input' prints what does")
+    id = parse_input(text).id
+    op = make(id)
+    output = compose(op, id)
+    if is_answered(hub):
+        raise Refused(f"{id} has its answer already", "'cn inbox process' executes it")
+    if dry_run:
+        report.plan(f"write {OUTPUT}:\n{output}")
+        return report
+    _place(hub, output)
+    found = read_plain(hub.root / INPUT)
+    if found is None or found[1].decode("utf-8", "replace") != text:  # the turn ended while we wrote
+        with suppress(FileNotFoundError):
+            (hub.root / OUTPUT).unlink()
+        raise Refused(f"{id} is not in flight any more", "'cn input' prints what is")
+    report.done(f"{id}: {format_op(op)[0]}; 'cn inbox process' executes it")
+    return report
+
+
+def _place(hub: Hub, output: str) -> None:
+    """Give the complete file its name; whoever comes second does not get it."""
+    target = hub.root / OUTPUT
+    beside = target.parent / f".cn-tmp-{os.getpid()}-output"
+    write_file(beside, output.encode(), root=hub.root)
+    try:
+        place(beside, target)
+    except FileExistsError:
+        raise Refused("the input has its answer already", "'cn inbox process' executes it") from None
+    finally:
+        with suppress(FileNotFoundError):
+            beside.unlink()
+
+
+def compose(op: Op, id: str) -> str:
+    """The text of ``state/output.md`` for one op as ``cn out`` got it; raises :class:`UsageError`.
+
+    A message of several lines, or with a bar where a bar parts segments, becomes the body;
+    its first line stands in the op.
+    """
+    words = {f.name: str(getattr(op, f.name)) for f in fields(op)}
+    for name, value in words.items():
+        if not is_text(value):
+            raise UsageError("the words hold bytes that are not UTF-8", "write them as UTF-8")
+        if not value.strip() and name not in ("body", "until"):
+            raise UsageError(f"--{_OPTIONS.get(name, name)} is empty", "say something")
+    match op:
+        case Noop(_, reason) | Ack(_, reason):
+            if problem := check_reason(reason):
+                raise UsageError(f"--reason: {problem}", "say what you found, and why nothing is to be done")
+        case Defer(_, until) if until:
+            try:
+                parse_until(until, now())
+            except StampRefused as refused:
+                raise UsageError(f"--until: {refused.text}", refused.hint) from None
+        case Reply(_, message):
+            return format_output(id, (Reply(id, _short(message)),), _long(message))
+        case Send(to, message, body):
+            return format_output(id, (Send(to, _short(message)),), body.strip() or _long(message))
+    return format_output(id, (op,))
+
+
+_OPTIONS = {"description": "desc"}
+
+
+def _short(message: str) -> str:
+    return one_line(message.strip().partition("\n")[0], 200).replace("|", "/")
+
+
+def _long(message: str) -> str:
+    """The message itself, where one line does not hold it."""
+    text = message.replace("\r\n", "\n").strip()
+    return text if text != _short(message) else ""

@@ -1,0 +1,142 @@
+"""The agent's output, executed: all of it or nothing (DESIGN 12, 16; seed 004 "archive first")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cn.app.agent import read_shown
+from cn.app.book import Book
+from cn.app.inbound import working_text
+from cn.app.queue import current_turn, failing, is_wanted, read_output
+from cn.app.run import Run
+from cn.core.act import Order, artifact_name, check_output, is_object_id, plan_order
+from cn.core.decide import Facts
+from cn.core.effect import Plan, Record
+from cn.core.errors import Refusal, Refused
+from cn.core.ledger import IN, Event, Item
+from cn.core.names import HubPath, Name, Oid, ThreadName, digest
+from cn.core.ops import Commit, Op, format_op
+from cn.core.output import Output, parse_output
+from cn.core.own import parse_own
+from cn.core.own_decide import OwnFacts
+from cn.core.queue import OUTPUT, Turn, is_input_id
+from cn.core.report import Report
+from cn.core.text import one_line
+from cn.core.thread import inbox_path
+from cn.core.turn import out_of_turn, plan_answered, plan_rejected, source_of
+from cn.shell.objects import read_info
+from cn.shell.pins import clone_id
+
+
+def plan_answer(run: Run, book: Book, notes: Report) -> str | None:
+    """Execute what waits in ``state/output.md``; returns the line for the commit message."""
+    data = read_output(run)
+    if data is None:
+        return None
+    book.seen[OUTPUT] = data
+    output = parse_output(data)
+    turn = current_turn(book, notes)
+    late = _why_late(run, book, turn, output)
+    if turn is None or late:
+        id = output.id if is_input_id(output.id) else f"unknown-{digest(data.decode('latin-1'))[:8]}"
+        book.perform(out_of_turn(data, id, book.now, late))
+        notes.refused(
+            f"{OUTPUT}: {late}; it is kept as logs/output/{id}-late.md", "ask 'cn input' what is on"
+        )
+        return None
+    refused = check_output(output, turn.input.id)
+    plan: Plan | tuple[Refusal, ...] = tuple(refused)
+    if not refused:
+        names = turn.input.names
+        order = Order(
+            run.settings.us, names, output.ops, output.body, turn.input.id, find_artifacts(book, output.ops)
+        )
+        plan = plan_order(facts_of(run, book, turn), order)
+    source = source_of(turn.input)
+    if not isinstance(plan, Plan):
+        book.perform(plan_rejected(turn, data, plan, failing(run, book, turn.input)))
+        for refusal in plan:
+            notes.refused(
+                f"{source}: output of {turn.input.id}: {refusal.rule}: {refusal.reason}",
+                refusal.remedy,
+                source=source,
+            )
+        return None
+    _note_shown(run, book, turn)
+    book.perform(plan_answered(turn, data, plan))
+    for key in output.unknown:
+        notes.info(f"{source}: the output's key {key!r} is unknown; ignored", source=source)
+    words = _words(output.ops)
+    notes.done(f"{source}: {words} by {run.settings.us}", source=source)
+    return f"{source} {one_line(words, 80)} by {run.settings.us}"
+
+
+def _why_late(run: Run, book: Book, turn: Turn | None, output: Output) -> str:
+    """Why an output answers nothing in flight here; empty when it may answer the turn."""
+    if turn is None:
+        return "nothing is in flight that it could answer"
+    if turn.machine != clone_id(run.hub):
+        return "another clone of this hub has the agent's turn"
+    if output.id != turn.input.id and run.local.was_given(output.id):
+        return f"it answers {output.id}, which is not in flight any more"
+    if output.id == turn.input.id and not is_wanted(book, turn.input):
+        return f"{source_of(turn.input)} was decided another way, or its branch moved"
+    return ""
+
+
+def facts_of(run: Run, book: Book, turn: Turn) -> Facts | OwnFacts:
+    """What the planners may know of the item in flight."""
+    asked = turn.input
+    if asked.topic:
+        item = book.item(Name(asked.sender), IN, asked.topic)
+        assert item is not None, "it was not looked at whether the item is wanted"
+        return inbox_facts(run, book, Name(asked.sender), item)
+    return own_facts(run, book, asked.path)
+
+
+def inbox_facts(run: Run, book: Book, peer: Name, item: Item) -> Facts:
+    """The facts of a peer's thread, its working copy an input of the run."""
+    name = ThreadName(item.get("thread"))
+    text = working_text(book, name)
+    if text is None:
+        raise Refused(f"{inbox_path(name)} is missing", "'cn inbox sync' puts it back")
+    committed = (book.snapshot.read(inbox_path(name)) or b"").decode("utf-8", "replace")
+    settings = run.settings
+    return Facts(
+        settings.config,
+        settings.peers,
+        peer,
+        item,
+        text,
+        book.now,
+        settings.shared_mailbox,
+        committed=committed,
+    )
+
+
+def own_facts(run: Run, book: Book, path: HubPath) -> OwnFacts:
+    """The facts of a thread of our own."""
+    own = parse_own(path, (book.read(path) or b"").decode("utf-8", "replace"))
+    return OwnFacts(run.settings.config, run.settings.peers, own, book.now)
+
+
+def find_artifacts(book: Book, ops: Iterable[Op]) -> dict[str, Oid]:
+    """The object ids of what commit ops name, as far as they may name it and it is there."""
+    wanted = [op.artifact for op in ops if isinstance(op, Commit)]
+    named = [text for text in wanted if not isinstance(artifact_name(text), Refusal)]
+    asked = [text if is_object_id(text) else f"{book.snapshot.commit}:{text}" for text in named]
+    infos = read_info(book.hub.git, asked)
+    return {text: info.oid for text, info in zip(named, infos, strict=True) if info is not None}
+
+
+def _note_shown(run: Run, book: Book, turn: Turn) -> None:
+    """When ``cn input`` printed it, as that noted; part of the thread's chain."""
+    at = read_shown(run.hub, turn.trigger)
+    asked = turn.input
+    if at is not None and asked.topic:
+        event = Event(at, IN, "shown", asked.topic, Oid(asked.head), {"input": asked.id})
+        book.perform(Plan(source_of(asked), (Record(Name(asked.sender), event),)))
+
+
+def _words(ops: tuple[Op, ...]) -> str:
+    return ", ".join(format_op(op)[0] for op in ops) or "ack (no op)"

@@ -1,0 +1,92 @@
+"""Decisions that people give by a command, through the planners of the agent's ops (DESIGN 12)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cn.app.answer import find_artifacts, inbox_facts, own_facts
+from cn.app.book import Book
+from cn.app.deliver import deliver, push_refs
+from cn.app.own import find_own
+from cn.app.queue import plan_queue
+from cn.app.run import Run, open_run
+from cn.app.triage import NoThread, find_pending
+from cn.core import rules
+from cn.core.act import Order, plan_order
+from cn.core.decide import Facts
+from cn.core.effect import Plan
+from cn.core.errors import Refused, UsageError
+from cn.core.ledger import IN
+from cn.core.names import Name, NameRefused, parse_name
+from cn.core.ops import Op, format_op
+from cn.core.own_decide import OwnFacts
+from cn.core.report import Report
+from cn.core.text import is_text, one_line
+from cn.core.thread import seen_head
+from cn.shell.base import Base
+from cn.shell.hub import Hub
+
+Make = Callable[[str], Op]
+"""An op about the thread of that name."""
+
+
+def decide(
+    hub: Hub, thread: str, make: Make, *, actor: str = "", body: str = "", dry_run: bool = False
+) -> Report:
+    """Decide a thread now: a pending one of a peer, or one of our own."""
+    report = Report()
+    with open_run(hub, report, dry_run=dry_run) as run:
+        decide_now(run, thread, make, actor=actor, body=body)
+        push_refs(run)
+        deliver(run)
+    return report
+
+
+def decide_now(run: Run, thread: str, make: Make, *, actor: str = "", body: str = "") -> None:
+    """The same in a run that is open. Raises :class:`Refused` with the rule that forbids it."""
+    op = make(thread)
+    if not is_text("".join([thread, actor, body, *format_op(op)])):
+        raise UsageError("the words hold bytes that are not UTF-8", "write them as UTF-8")
+    who = _actor(run, actor)
+
+    def plan(book: Book, base: Base, notes: Report) -> str | None:
+        facts = _facts(run, book, thread)
+        order = Order(who, frozenset({thread}), (op,), body, "", find_artifacts(book, (op,)))
+        outcome = plan_order(facts, order)
+        if not isinstance(outcome, Plan):
+            first = outcome[0]
+            raise Refused(f"{facts.source}: {first.rule}: {first.reason}", first.remedy)
+        book.perform(outcome)
+        plan_queue(run, book, notes)
+        words = format_op(op)[0]
+        notes.done(f"{facts.source}: {words} by {who}", source=facts.source)
+        return f"cn: {facts.source} {one_line(words, 80)} by {who}"
+
+    run.commit(plan)
+
+
+def _actor(run: Run, actor: str) -> Name:
+    try:
+        return parse_name(actor, "actor") if actor else run.settings.us
+    except NameRefused as refused:
+        raise UsageError(refused.text, refused.hint) from None
+
+
+def _facts(run: Run, book: Book, thread: str) -> Facts | OwnFacts:
+    try:
+        peer, item = find_pending(book.snapshot, thread)
+    except NoThread as no_inbox:
+        path = find_own(book, thread)
+        if path is None:
+            raise no_inbox from None
+        return own_facts(run, book, path)
+    now = book.item(peer, IN, item.topic) or item
+    facts = inbox_facts(run, book, peer, now)
+    shown = seen_head(facts.text)
+    if shown != now.head:
+        what = f"shows the head {shown[:8]}" if shown else "has lost its Head line"
+        raise Refused(
+            f"{facts.source}: {rules.VALID_TRIAGE}: the thread {what}, the branch is at {now.head[:8]}",
+            "look at it again, then decide",
+        )
+    return facts

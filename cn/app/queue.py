@@ -1,0 +1,250 @@
+"""The queue of the agent on one base: what waits, what is in flight, what comes next (DESIGN 12).
+
+Part of every run of a hub with ``interface: queue``. The queue is derived: a pending thread
+that no item stands for gets one, an item whose thread is not pending any more goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cn.app.agenda import plan_agenda
+from cn.app.book import Book
+from cn.app.run import Run
+from cn.app.snapshot import Snapshot
+from cn.core.errors import Refused
+from cn.core.ledger import IN, Item
+from cn.core.names import HubPath, InputId, Name, digest
+from cn.core.own import OPEN, parse_own
+from cn.core.queue import (
+    DEAD,
+    INPUT,
+    OUTPUT,
+    QUEUE,
+    TURN,
+    Input,
+    QueueRefused,
+    Turn,
+    in_order,
+    new_input_id,
+    parse_queue_name,
+    parse_queued,
+    parse_turn,
+)
+from cn.core.report import Report
+from cn.core.turn import (
+    Failing,
+    plan_inbox_input,
+    plan_lapsed,
+    plan_promote,
+    plan_withdrawn,
+    source_of,
+    time_limit,
+)
+from cn.shell.files import read_plain
+from cn.shell.pins import clone_id
+
+
+def has_queue(run: Run) -> bool:
+    """Does this hub feed an agent, or did it until a moment ago?"""
+    return run.settings.config.interface == "queue" or (run.hub.root / INPUT).exists()
+
+
+def plan_queue(run: Run, book: Book, notes: Report) -> None:
+    """Bring the queue up to date, and give the agent its next item if it has none."""
+    if not has_queue(run):
+        return
+    turn = current_turn(book, notes)
+    if turn is not None and not is_wanted(book, turn.input):
+        book.perform(plan_withdrawn(turn))
+        notes.info(f"{source_of(turn.input)} needs no answer of the agent any more")
+        turn = None
+    if turn is not None and _lapsed(run, turn):
+        book.perform(plan_lapsed(turn, failing(run, book, turn.input)))
+        notes.failed(
+            f"{source_of(turn.input)}: the agent gave no answer in time",
+            "is it woken? see 'git config cn.wake' and 'cn queue'",
+            source=source_of(turn.input),
+        )
+        turn = None
+    if run.settings.config.interface == "queue":
+        _drop_unwanted(book)
+        _enqueue_pending(book, turn)
+        plan_agenda(run, book, _priorities(book, turn))
+        if turn is None:
+            turn = _promote(run, book, notes)
+    _give(run, book, turn)
+
+
+def current_turn(book: Book, notes: Report) -> Turn | None:
+    """The item in flight, as this run leaves it so far."""
+    data = book.read(TURN)
+    if data is None:
+        return None
+    try:
+        return parse_turn(data)
+    except QueueRefused as refused:
+        notes.failed(f"{TURN}: {refused.text}", "it is dropped; what waits is given again")
+        book.files[TURN] = None
+        return None
+
+
+def peek_turn(snapshot: Snapshot) -> Turn | None:
+    """The item in flight in a commit of main, if it can be read."""
+    try:
+        return parse_turn(snapshot.read(TURN) or b"")
+    except QueueRefused:
+        return None
+
+
+def read_output(run: Run) -> bytes | None:
+    """What the agent wrote, or None while there is nothing."""
+    found = read_plain(run.hub.root / OUTPUT)
+    return None if found is None else found[1]
+
+
+def is_wanted(book: Book, asked: Input) -> bool:
+    """Is what an item asks still open, at the head it speaks of?"""
+    if asked.topic:
+        item = book.item(Name(asked.sender), IN, asked.topic)
+        return item is not None and item.get("input") == asked.id and item.head == asked.head
+    if not asked.path:
+        return True
+    data = book.read(asked.path)
+    if data is None:
+        return False
+    own = parse_own(asked.path, data.decode("utf-8", "replace"))
+    return own.state == OPEN and own.get("Input") == asked.id
+
+
+def failing(run: Run, book: Book, asked: Input) -> Failing:
+    """What the planner of a failed attempt needs."""
+    peer = Name(asked.sender)
+    item = book.item(peer, IN, asked.topic) if asked.topic else None
+    return Failing(run.settings.config, book.now, item, peer in run.settings.peers)
+
+
+def _lapsed(run: Run, turn: Turn) -> bool:
+    """Over its time, and nothing written; an output that is there counts before the clock."""
+    if turn.machine == clone_id(run.hub) and read_output(run) is not None:
+        return False
+    return turn.expired(run.now, time_limit(run.settings.config))
+
+
+# What waits.
+
+
+def names_in(book: Book, folder: HubPath) -> list[str]:
+    """The file names of ``state/queue`` or its ``dead/``, as this run leaves them so far."""
+    names = {e.path for e in book.snapshot.folder(folder) if e.kind == "blob"}
+    for path, data in book.files.items():
+        parent, _, name = path.rpartition("/")
+        if parent == folder:
+            (names.discard if data is None else names.add)(name)
+    return in_order(names)
+
+
+def read_queued(book: Book, path: HubPath) -> Input:
+    """One item that waits; raises :class:`QueueRefused`."""
+    return parse_queued(book.read(path) or b"")
+
+
+def _pending(book: Book) -> Iterator[tuple[Name, Item]]:
+    for peer in book.snapshot.open_items:
+        for item in book.open(peer, IN):
+            if item.get("thread") and peer in book.settings.peers:
+                yield peer, item
+
+
+def _drop_unwanted(book: Book) -> None:
+    """Items of threads that were decided, put off or assigned, or whose branch moved."""
+    wanted = {item.get("input") for _, item in _pending(book)}
+    folders = [QUEUE] if not _has_dead(book) else [QUEUE, DEAD]
+    for folder in folders:
+        for name in names_in(book, folder):
+            place = parse_queue_name(name)
+            if place is not None and place.priority == 0 and place.id not in wanted:
+                book.files[HubPath(f"{folder}/{name}")] = None
+
+
+def _priorities(book: Book, turn: Turn | None) -> set[int]:
+    places = (parse_queue_name(name) for name in names_in(book, QUEUE))
+    found = {place.priority for place in places if place is not None}
+    return found | ({turn.input.cadence.priority} if turn else set())
+
+
+def _has_dead(book: Book) -> bool:
+    inside = any(path.startswith(f"{DEAD}/") for path in book.files)
+    return inside or any(e.kind == "tree" for e in book.snapshot.folder(QUEUE))
+
+
+def _enqueue_pending(book: Book, turn: Turn | None) -> None:
+    """Every pending thread that no item stands for; one that is put off or assigned waits elsewhere."""
+    there = known_ids(book, turn)
+    for peer, item in sorted(_pending(book), key=lambda pair: (pair[1].since, pair[1].get("thread"))):
+        if item.state in ("deferred", "assigned") or item.get("input") in there:
+            continue
+        id = new_input_id(book.now, (peer, item.topic, item.head), there)
+        there.add(id)
+        book.perform(plan_inbox_input(peer, item, id, book.now))
+
+
+def known_ids(book: Book, turn: Turn | None) -> set[str]:
+    """The ids of all that waits, is in flight, or is given up."""
+    names = names_in(book, QUEUE) + (names_in(book, DEAD) if _has_dead(book) else [])
+    places = [place for name in names if (place := parse_queue_name(name))]
+    return {str(place.id) for place in places} | ({str(turn.input.id)} if turn else set())
+
+
+# What is given.
+
+
+def _promote(run: Run, book: Book, notes: Report) -> Turn | None:
+    for name in names_in(book, QUEUE):
+        path = HubPath(f"{QUEUE}/{name}")
+        try:
+            asked = read_queued(book, path)
+        except QueueRefused as refused:
+            known = not run.local.is_new(digest("queue", path, refused.text))
+            notes.failed(f"{path}: {refused.text}", "remove it with git; it is left out", known=known)
+            continue
+        if not is_wanted(book, asked):
+            book.files[path] = None
+            continue
+        content = (book.read(asked.path) or b"").decode("utf-8", "replace") if asked.path else asked.content
+        book.perform(plan_promote(asked, content, _machine(run), book.now))
+        turn = current_turn(book, notes)
+        notes.done(f"{source_of(asked)} is the agent's input ({asked.id})", source=source_of(asked))
+        return turn
+    return None
+
+
+def _machine(run: Run) -> str:
+    return "dry-run" if run.dry_run else clone_id(run.hub)
+
+
+def _give(run: Run, book: Book, turn: Turn | None) -> None:
+    """``state/input.md`` is what the turn says, on the machine that took it, and nowhere else."""
+    found = read_plain(run.hub.root / INPUT)
+    if turn is None or turn.machine != _machine(run):
+        if found is not None and INPUT not in book.local:
+            book.local[INPUT] = None
+        return
+    run.local.given(turn.input.id)
+    text = turn.text.encode("utf-8", "replace")
+    if INPUT not in book.local and (found is None or found[1] != text):
+        book.local[INPUT] = text
+
+
+def require_queue(run: Run) -> None:
+    """Refuse where there is no queue."""
+    if run.settings.config.interface != "queue":
+        raise Refused(
+            "this hub has no queue: its threads wait for a '## Triage'",
+            "set 'interface: queue' in .cn/hub.yaml and commit it",
+        )
+
+
+def input_id_of(text: str) -> InputId:
+    """The id in a file name or as typed."""
+    return InputId(text.removesuffix(".md").rpartition("/")[2])

@@ -1,0 +1,101 @@
+"""``cn next`` and ``cn queue``: what people do with the queue (DESIGN 12)."""
+
+from __future__ import annotations
+
+from cn.app.book import Book
+from cn.app.deliver import push_refs
+from cn.app.queue import current_turn, known_ids, names_in, plan_queue, read_queued, require_queue
+from cn.app.run import open_run
+from cn.app.wake import wake
+from cn.core.errors import Refused
+from cn.core.names import HubPath
+from cn.core.queue import DEAD, QUEUE, Input, QueueRefused, new_input_id
+from cn.core.report import Report
+from cn.core.text import one_line
+from cn.core.turn import plan_cleared, plan_retry, source_of
+from cn.shell.base import Base
+from cn.shell.hub import Hub
+
+
+def next_item(hub: Hub, *, dry_run: bool = False) -> Report:
+    """Give the agent the next item, if it has none."""
+    report = Report()
+    with open_run(hub, report, dry_run=dry_run) as run:
+        require_queue(run)
+
+        def plan(book: Book, base: Base, notes: Report) -> str | None:
+            before = current_turn(book, notes)
+            plan_queue(run, book, notes)
+            after = current_turn(book, notes)
+            if after is None:
+                notes.info("nothing waits for the agent")
+            elif before is not None and before.input.id == after.input.id:
+                notes.info(f"{source_of(after.input)} is the agent's input already ({after.input.id})")
+            return "cn: next"
+
+        run.commit(plan)
+        push_refs(run)
+    if not dry_run:
+        wake(hub, report)
+    return report
+
+
+def clear(hub: Hub, *, dry_run: bool = False) -> Report:
+    """Take everything that waits out of the queue; the threads stay. What is in flight stays too."""
+    report = Report()
+    with open_run(hub, report, dry_run=dry_run) as run:
+        require_queue(run)
+
+        def plan(book: Book, base: Base, notes: Report) -> str | None:
+            cleared = 0
+            for name in names_in(book, QUEUE):
+                path = HubPath(f"{QUEUE}/{name}")
+                try:
+                    book.perform(plan_cleared(read_queued(book, path), book.now))
+                except QueueRefused:
+                    book.files[path] = None  # a damaged file waits for nobody
+                cleared += 1
+            if not cleared:
+                notes.info("nothing waits in the queue")
+            elif not run.dry_run:
+                notes.done(f"took {cleared} out of the queue; 'cn queue retry' brings them back")
+            return f"cn: cleared {cleared} from the queue"
+
+        run.commit(plan)
+        push_refs(run)
+    return report
+
+
+def retry(hub: Hub, wanted: str, *, dry_run: bool = False) -> Report:
+    """Queue a dead letter again, by its id or the name of its thread."""
+    report = Report()
+    with open_run(hub, report, dry_run=dry_run) as run:
+        require_queue(run)
+
+        def plan(book: Book, base: Base, notes: Report) -> str | None:
+            asked = _find_dead(book, wanted)
+            turn = current_turn(book, notes)
+            id = new_input_id(book.now, (source_of(asked), asked.head, asked.id), known_ids(book, turn))
+            book.perform(plan_retry(asked, id, book.now))
+            if not run.dry_run:
+                notes.done(f"{source_of(asked)} waits again as {id}", source=source_of(asked))
+            plan_queue(run, book, notes)
+            return f"cn: retry {source_of(asked)}"
+
+        run.commit(plan)
+        push_refs(run)
+    if not dry_run:
+        wake(hub, report)
+    return report
+
+
+def _find_dead(book: Book, wanted: str) -> Input:
+    for name in names_in(book, DEAD):
+        path = HubPath(f"{DEAD}/{name}")
+        try:
+            asked = read_queued(book, path)
+        except QueueRefused:
+            continue
+        if wanted in asked.names or wanted == source_of(asked):
+            return asked
+    raise Refused(f"no dead letter {one_line(wanted, 80)!r}", "'cn queue' lists them")

@@ -1,0 +1,81 @@
+"""The queue to look at: what the agent is at, what waits, what was given up (read-only)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from cn.app.agent import read_shown
+from cn.app.snapshot import Snapshot
+from cn.app.view import View
+from cn.core.machines.actor import Actor, actor_state
+from cn.core.names import HubPath
+from cn.core.queue import (
+    DEAD,
+    INPUT,
+    OUTPUT,
+    QUEUE,
+    TURN,
+    Input,
+    QueueRefused,
+    Turn,
+    in_order,
+    parse_queue_name,
+    parse_queued,
+    parse_turn,
+)
+from cn.core.turn import time_limit
+
+
+@dataclass(frozen=True)
+class QueueView:
+    """The agent's state, what it has (``here``: on this machine), what waits, what is given up.
+
+    ``limit`` is how long a turn may take, ``damaged`` are files of the queue that cannot be read.
+    """
+
+    actor: Actor
+    turn: Turn | None
+    here: bool
+    waiting: tuple[Input, ...]
+    dead: tuple[Input, ...]
+    damaged: tuple[str, ...]
+    limit: timedelta
+    now: datetime
+
+
+def read_queue(view: View) -> QueueView:
+    """Gather it from main and this machine's two files."""
+    snapshot = view.snapshot
+    damaged: list[str] = []
+    turn = None
+    if snapshot.read(TURN) is not None:
+        try:
+            turn = parse_turn(snapshot.read(TURN) or b"")
+        except QueueRefused:
+            damaged.append(str(TURN))
+    waiting = _read_all(snapshot, QUEUE, damaged)
+    dead = _read_all(snapshot, DEAD, damaged)
+    here = (view.hub.root / INPUT).exists()
+    limit = time_limit(view.settings.config)
+    state = actor_state(
+        turn=turn is not None,
+        shown=turn is not None and read_shown(view.hub, turn.trigger) is not None,
+        output=(view.hub.root / OUTPUT).exists(),
+        expired=turn is not None and turn.expired(view.now, limit),
+    )
+    return QueueView(state, turn, here, waiting, dead, tuple(damaged), limit, view.now)
+
+
+def _read_all(snapshot: Snapshot, folder: HubPath, damaged: list[str]) -> tuple[Input, ...]:
+    names = [e.path for e in snapshot.folder(folder) if e.kind == "blob"]
+    damaged += [f"{folder}/{n}" for n in names if parse_queue_name(n) is None and n.endswith(".md")]
+    paths = [f"{folder}/{name}" for name in in_order(names)]
+    snapshot.read_many(paths)
+    found = []
+    for path in paths:
+        try:
+            found.append(parse_queued(snapshot.read(path) or b""))
+        except QueueRefused:
+            damaged.append(path)
+    return tuple(found)

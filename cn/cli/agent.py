@@ -1,0 +1,209 @@
+"""``cn input``, ``cn out …``, ``cn queue …`` and ``cn next`` (seed 002, DESIGN 12)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import click
+
+from cn.cli.complete import complete_peer
+from cn.cli.env import DRY_RUN, Env, options
+
+if TYPE_CHECKING:
+    from cn.core.ops import Op
+
+
+@click.command("input")
+@options()
+def input_command(env: Env) -> None:
+    """Print the one item that waits for an answer."""
+    from cn.app.agent import is_answered, read_input
+    from cn.cli.render import show_json
+    from cn.cli.shapes import input_json
+
+    hub = env.hub()
+    text = read_input(hub)
+    if env.json:
+        show_json(input_json(text))
+        return
+    if text is None:
+        click.echo("nothing waits for an answer")
+        return
+    from cn.core.text import visible
+
+    click.echo(visible(text), nl=False)
+    if is_answered(hub) and not env.quiet:
+        click.echo("· it has its answer; 'cn inbox process' executes it", err=True)
+
+
+@click.group("out")
+@options()
+def out(env: Env) -> None:
+    """Answer the current item: do, defer, delegate or delete.
+
+    One answer per item. It is written to state/output.md; 'cn inbox process' executes it.
+    """
+
+
+@out.group("do")
+@options()
+def do(env: Env) -> None:
+    """Complete the item with an operation."""
+
+
+def _write(env: Env, make: Callable[[str], Op]) -> None:
+    from cn.app.agent import write_output
+
+    env.show(write_output(env.hub(), make, dry_run=env.dry_run))
+
+
+@do.command("reply")
+@click.option("--message", required=True, help="The text that goes to the sender.")
+@options(DRY_RUN)
+def reply_command(env: Env, message: str) -> None:
+    """Answer the sender; the message is appended to the thread."""
+    from cn.core.ops import Reply
+
+    _write(env, lambda id: Reply(id, message))
+
+
+@do.command("send")
+@click.option("--to", required=True, shell_complete=complete_peer, help="A peer.")
+@click.option("--message", required=True, help="The subject, and the text if there is no body.")
+@click.option("--body", default="", help="The text.")
+@options(DRY_RUN)
+def send_command(env: Env, to: str, message: str, body: str) -> None:
+    """Send a message to a peer; the item is acknowledged."""
+    from cn.core.ops import Send
+
+    _write(env, lambda id: Send(to, message, body))
+
+
+@do.command("noop")
+@click.option("--reason", required=True, help="Why nothing is to be done: what you found.")
+@options(DRY_RUN)
+def noop_command(env: Env, reason: str) -> None:
+    """Acknowledge, nothing to do."""
+    from cn.core.ops import Noop
+
+    _write(env, lambda id: Noop(id, reason))
+
+
+@do.command("ack")
+@click.option("--reason", required=True, help="What you take from it.")
+@options(DRY_RUN)
+def ack_command(env: Env, reason: str) -> None:
+    """Acknowledge."""
+    from cn.core.ops import Ack
+
+    _write(env, lambda id: Ack(id, reason))
+
+
+@do.command("surface")
+@click.option("--desc", required=True, help="What should be done, in one line.")
+@options(DRY_RUN)
+def surface_command(env: Env, desc: str) -> None:
+    """Open a managed concern; the community's peers learn of it."""
+    from cn.core.ops import Surface
+
+    _write(env, lambda id: Surface(desc))
+
+
+@do.command("commit")
+@click.option("--artifact", required=True, help="A file of main, or the full id of an object.")
+@options(DRY_RUN)
+def commit_command(env: Env, artifact: str) -> None:
+    """Record what was made, by its object id."""
+    from cn.core.ops import Commit
+
+    _write(env, lambda id: Commit(id, artifact))
+
+
+@out.command("defer")
+@click.option("--reason", required=True, help="What it waits for.")
+@click.option("--until", default="", help="A date or time (UTC), or 90m, 12h, 3d.")
+@options(DRY_RUN)
+def defer_command(env: Env, reason: str, until: str) -> None:
+    """Put the item off."""
+    from cn.core.ops import Defer
+
+    _write(env, lambda id: Defer(id, until, reason))
+
+
+@out.command("delegate")
+@click.option("--to", required=True, shell_complete=complete_peer, help="A peer or a reviewer.")
+@options(DRY_RUN)
+def delegate_command(env: Env, to: str) -> None:
+    """Hand the item to a peer, or to a reviewer of this hub."""
+    from cn.core.ops import Delegate
+
+    _write(env, lambda id: Delegate(id, to))
+
+
+@out.command("delete")
+@click.option("--reason", required=True, help="Why it is discarded; the sender reads it.")
+@options(DRY_RUN)
+def delete_command(env: Env, reason: str) -> None:
+    """Discard the item."""
+    from cn.core.ops import Delete
+
+    _write(env, lambda id: Delete(id, reason))
+
+
+@click.command("next")
+@options(DRY_RUN)
+def next_command(env: Env) -> None:
+    """Give the agent its next item, if it has none."""
+    from cn.app.turns import next_item
+
+    env.show(next_item(env.hub(), dry_run=env.dry_run))
+
+
+@click.group("queue", invoke_without_command=True)
+@options()
+def queue(env: Env) -> None:
+    """What waits for the agent (without a subcommand: list it)."""
+    if click.get_current_context().invoked_subcommand is None:
+        _show_queue(env)
+
+
+@queue.command("list")
+@options()
+def list_command(env: Env) -> None:
+    """List what is in flight, what waits, and what was given up."""
+    _show_queue(env)
+
+
+@queue.command("clear")
+@options(DRY_RUN)
+def clear_command(env: Env) -> None:
+    """Take everything that waits out of the queue; the threads stay."""
+    from cn.app.turns import clear
+
+    env.show(clear(env.hub(), dry_run=env.dry_run))
+
+
+@queue.command("retry")
+@click.argument("id")
+@options(DRY_RUN)
+def retry_command(env: Env, id: str) -> None:
+    """Queue a dead letter again, by its ID or the name of its thread."""
+    from cn.app.turns import retry
+
+    env.show(retry(env.hub(), id, dry_run=env.dry_run))
+
+
+def _show_queue(env: Env) -> None:
+    from cn.app.turns import read_queue
+    from cn.app.view import open_view
+    from cn.cli.render import show_json
+    from cn.cli.screen import queue_lines
+    from cn.cli.shapes import queue_json
+
+    view = read_queue(open_view(env.hub()))
+    if env.json:
+        show_json(queue_json(view))
+    elif not env.quiet:
+        for line in queue_lines(view):
+            click.echo(line)
