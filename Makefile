@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: test lint types unit full demo clean
+.PHONY: test lint types unit full tables demo clean
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -27,6 +27,10 @@ unit: $(STAMP)
 # The long harnesses (kills at every instant, floods): minutes each.
 full: $(STAMP)
 	$(BIN)/pytest -n 2 -m full
+
+# The tables of docs/protocol/state-machines.md, from the code.
+tables: $(STAMP)
+	$(BIN)/python docs/tables.py
 
 demo: $(STAMP)
 	$(BIN)/python demo/demo.py

@@ -186,7 +186,7 @@ class Book:
         if peer not in self._topics:
             history = ledger.parse_events(self.snapshot.history(peer))
             self._topics[peer] = {e.topic for e in history if e.side == OUT}
-        return frozenset(self._topics[peer])
+        return frozenset(self._topics[peer] | {item.topic for item in self.open(peer, OUT)})
 
     def confirm(self, path: HubPath, entry: Entry, kind: str, executed: str) -> None:
         """An outbox entry is through: it moves to ``sent/``, logged and recorded in the same commit."""
@@ -218,6 +218,8 @@ class Book:
         self.files[old] = None
 
     def _record(self, peer: Name, event: Event) -> None:
+        # Before anything is changed: a plan that does not fit the ledger ends the run here.
+        ledger.check(self._open(peer), event, f"{peer}/{event.topic}")
         self._events.setdefault(peer, []).append(event)
         ledger.apply(self._open(peer), event)
 

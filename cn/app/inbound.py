@@ -13,8 +13,6 @@ from cn.core.content import format_message_content, format_proposal
 from cn.core.errors import Refusal
 from cn.core.inbox import (
     Arrival,
-    Step,
-    classify,
     plan_gone,
     plan_moved,
     plan_new,
@@ -28,6 +26,7 @@ from cn.core.names import Branch, Name, Oid, ThreadName, fold, join_branch, thre
 from cn.core.names import Topic as TopicName
 from cn.core.peers import MAILBOX, Peer
 from cn.core.report import Report
+from cn.core.seen import Step, classify, is_news_that_it_vanished
 from cn.core.stamp import format_day
 from cn.core.text import decode as decode_text
 from cn.core.thread import DONE, INBOX, inbox_path, read_text
@@ -327,10 +326,8 @@ def plan_vanished(book: Book, seen: Observation, report: Report) -> None:
 def _is_gone(book: Book, peer: Name, topic: str) -> bool:
     """Does the ledger say already that the creator deleted this branch?"""
     item = book.item(peer, IN, topic)
-    if item is not None:
-        return bool(item.get("gone"))
-    past = book.snapshot.past(peer, IN, topic)
-    return bool(past) and past[-1].kind == "gone"
+    past = () if item is not None else book.snapshot.past(peer, IN, topic)
+    return not is_news_that_it_vanished(item, past)
 
 
 def _topic(book: Book, peer: Name, side: str, component: str) -> str | None:

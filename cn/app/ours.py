@@ -9,7 +9,7 @@ from cn.app.observe import Observation, find_main
 from cn.core.decide import is_due, is_old
 from cn.core.effect import Plan
 from cn.core.inbox import clean_up, plan_adopted, plan_ours_gone, plan_proven, plan_returned
-from cn.core.ledger import OUT
+from cn.core.ledger import IN, OUT
 from cn.core.message import About
 from cn.core.names import Branch, digest, parse_oid
 from cn.core.report import Report
@@ -36,8 +36,8 @@ def plan_ours(book: Book, seen: Observation, report: Report, local: Local) -> No
             name = decode(component)
             if name is not None:
                 book.pin(peer, OUT, name, None)
-        elif item.state == "deleting":
-            continue  # our own deletion: its delivery drops the pin
+        elif item.state in ("queued", "deleting"):
+            continue  # what the outbox holds is on its way: its delivery sets or drops the pin
         else:
             book.perform(plan_ours_gone(peer, item, book.now))
             book.pin(peer, OUT, item.topic, None)
@@ -46,9 +46,10 @@ def plan_ours(book: Book, seen: Observation, report: Report, local: Local) -> No
 
 def plan_claims(book: Book, seen: Observation, report: Report, local: Local) -> None:
     """Merges that were only claimed: look again when the peer's main has changed."""
-    for peer_name, item in book.snapshot.outbound():
+    for peer_name, known in book.snapshot.outbound():
         peer = book.settings.peers.get(peer_name)
-        if peer is None or not item.get("unproven") or item.state != "answered":
+        item = book.item(peer_name, OUT, known.topic)  # this very run may have ended it
+        if peer is None or item is None or not item.get("unproven") or item.state != "answered":
             continue
         if not find_main(book.hub, book.settings, seen, peer_name):
             continue
@@ -72,12 +73,16 @@ def plan_claims(book: Book, seen: Observation, report: Report, local: Local) -> 
 
 def plan_times(book: Book, report: Report) -> None:
     """What time alone brings about: deferred threads return, old notices are cleaned up."""
-    for peer, item in book.snapshot.pending():
-        if is_due(item, book.now):
+    for peer, known in book.snapshot.pending():
+        item = book.item(peer, IN, known.topic)  # this very run may have refreshed or ended it
+        if item is not None and is_due(item, book.now):
             book.perform(plan_returned(peer, item, book.now))
             report.done(f"{item.get('thread')} returns: deferred until now", source=f"{peer}/{item.topic}")
     days = book.settings.config.notice_days
-    for peer, item in book.snapshot.outbound():
+    for peer, known in book.snapshot.outbound():
+        item = book.item(peer, OUT, known.topic)
+        if item is None:
+            continue
         answer = item.get("about") or item.get("kind") == "notice"
         if answer and item.state in ("delivered", "answered") and is_old(item.since, book.now, days):
             if peer not in book.settings.peers:

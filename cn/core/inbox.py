@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from enum import Enum
 
 from cn.core.effect import CleanUp, Drop, Effect, Log, Plan, Post, Put, Record, Wake
 from cn.core.errors import Refusal
@@ -17,36 +16,6 @@ from cn.core.outbox import Remove
 from cn.core.stamp import format_second
 from cn.core.text import one_line
 from cn.core.thread import Header, format_thread, inbox_path, refresh
-
-
-class Step(Enum):
-    """What a listed head means, given what the ledger knows of its topic."""
-
-    NEW = "new"
-    KNOWN = "known"
-    MOVED = "moved"
-    REOPENED = "reopened"
-    REPEATED = "repeated"
-
-
-_SEEN = {"received", "refreshed", "noticed", "repeated"}
-
-
-def classify(head: Oid, item: Item | None, past: Sequence[Event]) -> Step:
-    """Compare a listed head with the open item and the history of its topic.
-
-    A head that was ever seen after its thread was done never comes back as a thread.
-    """
-    if item is not None:
-        if item.head != head:
-            return Step.MOVED
-        return Step.REPEATED if item.get("gone") else Step.KNOWN
-    seen = [e for e in past if e.kind in _SEEN]
-    if not seen:
-        return Step.NEW
-    if any(e.head == head for e in seen):
-        return Step.REPEATED if past[-1].kind == "gone" or past[-1].head != head else Step.KNOWN
-    return Step.REOPENED
 
 
 @dataclass(frozen=True)

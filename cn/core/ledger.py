@@ -11,36 +11,21 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any
 from urllib.parse import quote, unquote
 
 from cn.core.errors import CnError
+from cn.core.machine import Machine
+from cn.core.machines.sender import SENDER
+from cn.core.machines.thread import IN_QUEUE, THREAD
 from cn.core.names import HubPath, Name, NameRefused, Oid, parse_branch, parse_oid, parse_thread_name
 from cn.core.stamp import StampRefused, format_second, parse_stamp
 
 FOLDER = HubPath("state/ledger")
 IN, OUT = "in", "out"
-_KINDS = {
-    IN: {
-        "received",
-        "refreshed",
-        "repeated",
-        "deferred",
-        "returned",
-        "assigned",
-        "refused",
-        "decided",
-        "gone",
-        "noticed",
-        # With the queue (DESIGN 12): waits for the agent, is its input, was printed to it,
-        # got no answer in time, got none that holds in all attempts.
-        "enqueued",
-        "claimed",
-        "shown",
-        "timed-out",
-        "dead",
-    },
-    OUT: {"queued", "adopted", "delivered", "answered", "deleting", "deleted", "gone"},
-}
+_MACHINES: Mapping[str, Machine[Any, Any]] = {IN: THREAD, OUT: SENDER}
+"""The machine of each side: its events are the kinds, its states the ``state`` of open items."""
+_KINDS = {side: {str(kind.value) for kind in machine.events} for side, machine in _MACHINES.items()}
 _SAFE = "/:.,-_@+~"
 
 
@@ -66,7 +51,11 @@ class Event:
 
 @dataclass(frozen=True)
 class Item:
-    """What is known of one unfinished (side, topic): the fold of its events."""
+    """What is known of one unfinished (side, topic): the fold of its events.
+
+    ``state`` is the value of a :class:`~cn.core.machines.thread.Thread` (``in``) or
+    :class:`~cn.core.machines.sender.Sender` (``out``).
+    """
 
     side: str
     topic: str
@@ -128,39 +117,62 @@ Open = dict[tuple[str, str], Item]
 
 _OPENS = {"received", "queued", "adopted"}
 _CLOSES = {IN: {"decided", "noticed"}, OUT: {"deleted", "gone"}}
-_STATES = {"refreshed": "received", "returned": "received"}
-_KEEP_STATE = {"refused", "enqueued", "claimed", "shown", "timed-out", "dead"}
+_OF_THIS_HEAD = {IN: {"refused", "repeated"}, OUT: {"deleted", "gone"}}
+"""Kinds that at another head speak of another branch of that name, and change nothing here.
+
+A head that was not let in is not the pending one, an old deletion does not close a new branch.
+"""
+_DECIDED = ("digest", "rule", "why", "remedy", "until", "actor", "reason", "by", "gone")
+"""Fields that speak of a decision on an earlier head."""
+
+
+def check(items: Open, event: Event, what: str = "") -> None:
+    """Raise :class:`InvalidTransition` if a new event of ours does not fit what is open."""
+    found = items.get((event.side, event.topic))
+    if not _of_another_head(found, event):
+        machine = _MACHINES[event.side]
+        machine.step(_state(machine, found), machine.events(event.kind), what)
+
+
+def _state(machine: Machine[Any, Any], found: Item | None) -> Any:
+    return machine.initial if found is None else machine.states(found.state)
+
+
+def _of_another_head(found: Item | None, event: Event) -> bool:
+    return found is not None and event.kind in _OF_THIS_HEAD[event.side] and event.head != found.head
 
 
 def apply(items: Open, event: Event) -> None:
-    """Change ``items`` by one more event. Total: an event that fits nothing changes nothing."""
+    """Change ``items`` by one more event. Total: an event that fits nothing changes nothing.
+
+    Histories may come from several clones, from older versions, or be damaged; what we add
+    ourselves goes through :func:`check` first.
+    """
     key = (event.side, event.topic)
     found = items.get(key)
-    if event.kind in _CLOSES[event.side]:
-        # Ours is finished only at the tip we know: an old deletion does not close a new branch.
-        if event.side == IN or found is None or found.head == event.head:
-            items.pop(key, None)
+    machine = _MACHINES[event.side]
+    after = machine.after(_state(machine, found), machine.events(event.kind))
+    if after is None or after is machine.initial or _of_another_head(found, event):
+        return
+    if after in machine.finals:
+        items.pop(key, None)
     elif event.kind in _OPENS:
         fields = {name: value for name, value in event.fields.items() if value}
-        items[key] = Item(event.side, event.topic, event.head, event.kind, event.at, fields)
-    elif found is None or (event.kind == "refused" and event.head != found.head):
-        return  # a head that was not let in changes nothing of what is pending
-    elif event.kind == "repeated":
-        if found.head == event.head:  # it was gone, and is there again
-            items[key] = replace(found, fields={k: v for k, v in found.fields.items() if k != "gone"})
-    elif event.kind == "gone":
-        items[key] = replace(found, fields={**found.fields, "gone": format_second(event.at)})
-    else:
-        items[key] = _changed(found, event)
+        items[key] = Item(event.side, event.topic, event.head, after.value, event.at, fields)
+    elif found is not None:
+        items[key] = _changed(found, event, after.value)
 
 
-def _changed(found: Item, event: Event) -> Item:
+def _changed(found: Item, event: Event, state: str) -> Item:
+    if event.kind == "gone":
+        return replace(found, fields={**found.fields, "gone": format_second(event.at)})
+    if event.kind == "repeated":  # it was gone, and is there again
+        return replace(found, fields={k: v for k, v in found.fields.items() if k != "gone"})
     fields = {**found.fields, **event.fields}
-    if event.kind in ("refreshed", "returned"):
-        for name in ("digest", "rule", "why", "remedy", "until", "actor", "reason", "by", "gone", "input"):
-            fields.pop(name, None)
-    state = found.state if event.kind in _KEEP_STATE else _STATES.get(event.kind, event.kind)
-    fields = {name: value for name, value in fields.items() if value}
+    dropped = _DECIDED if event.kind in ("refreshed", "returned") else ()
+    if event.side == IN and state not in IN_QUEUE:
+        dropped = (*dropped, "input")
+    fields = {name: value for name, value in fields.items() if value and name not in dropped}
     return replace(found, head=event.head, state=state, fields=fields)
 
 
@@ -206,11 +218,12 @@ def parse_open(text: str) -> Open:
             data = json.loads(line)
             fields = {str(k): str(v) for k, v in data["fields"].items()}
             _check_names(fields)
+            side = str(data["side"])
             item = Item(
-                str(data["side"]),
+                side,
                 str(data["topic"]),
                 parse_oid(data["head"]),
-                str(data["state"]),
+                _read_state(side, str(data["state"])),
                 parse_stamp(data["since"]),
                 fields,
             )
@@ -218,6 +231,15 @@ def parse_open(text: str) -> Open:
             raise LedgerRefused(f"{line[:80]!r} is no ledger item", "see 'cn doctor'") from None
         items[(item.side, item.topic)] = item
     return items
+
+
+def _read_state(side: str, text: str) -> str:
+    """The state of an item that is open: neither none nor one that ends."""
+    machine = _MACHINES[side]
+    state = machine.states(text)
+    if state is machine.initial or state in machine.finals:
+        raise ValueError(text)
+    return text
 
 
 def _check_names(fields: Mapping[str, str]) -> None:

@@ -13,8 +13,6 @@ from cn.core.effect import CleanUp, Drop, Effect, Log, Plan, Post, Put, Record, 
 from cn.core.errors import Refusal
 from cn.core.inbox import (
     Arrival,
-    Step,
-    classify,
     notice,
     plan_adopted,
     plan_gone,
@@ -32,6 +30,7 @@ from cn.core.ledger import IN, OUT, Event, Item, Open, fold_all
 from cn.core.message import FINAL, MESSAGE, NOT_FINAL, NOTICE, About, Message
 from cn.core.names import HubPath, Oid, ThreadName, parse_branch, parse_name
 from cn.core.outbox import Remove
+from cn.core.seen import Step, classify
 from cn.core.stamp import parse_stamp
 from cn.core.thread import read_decision, seen_head, set_triage
 from cn.core.triage import Merge, Triage

@@ -21,7 +21,7 @@ from cn.core import config, ledger, log, message, peers, rules
 from cn.core.decide import Facts, plan_decision
 from cn.core.effect import Log, Post, Put
 from cn.core.errors import CnError, Refusal
-from cn.core.inbox import Step, classify, notice
+from cn.core.inbox import notice
 from cn.core.ledger import IN, Event, Item
 from cn.core.log import Row
 from cn.core.message import About, Message, format_message, own_topic, parse_message, seal
@@ -40,6 +40,7 @@ from cn.core.names import (
 )
 from cn.core.outbox import entry_name, format_entry, parse_entry
 from cn.core.rules import MergeFacts
+from cn.core.seen import Step, classify
 from cn.core.text import quote
 from cn.core.thread import (
     Header,
@@ -98,7 +99,7 @@ def test_every_check_has_an_example() -> None:
 def test_every_page_is_in_the_index() -> None:
     index = (PROTOCOL / "README.md").read_text("utf-8")
     assert {p.name for p in PROTOCOL.glob("*.md")} - {"README.md"} <= set(
-        re.findall(r"\]\(([a-z]+\.md)\)", index)
+        re.findall(r"\]\(([a-z-]+\.md)\)", index)
     )
 
 
