@@ -150,9 +150,9 @@ def read_queued(book: Book, path: HubPath) -> Input:
 
 
 def _pending(book: Book) -> Iterator[tuple[Name, Item]]:
-    for peer in book.snapshot.open_items:
+    for peer in book.settings.peers:
         for item in book.open(peer, IN):
-            if item.get("thread") and peer in book.settings.peers:
+            if item.get("thread"):
                 yield peer, item
 
 
