@@ -5,11 +5,16 @@ from __future__ import annotations
 from datetime import timedelta
 
 from cn.app.book import Book
+from cn.core.cadence import REFLECTIONS, Cadence
 from cn.core.names import HubPath
 from cn.core.outbox import SENT
+from cn.core.own import CONCERNS
+from cn.core.queue import LOGS
 from cn.core.stamp import format_day
 from cn.core.thread import DONE
 
+DAILY = HubPath(f"{REFLECTIONS}/{Cadence.DAILY.value}")
+DONE_CONCERNS = HubPath(f"{CONCERNS}/done")
 _QUARTER = timedelta(days=92)
 _MOST = 500
 
@@ -17,7 +22,7 @@ _MOST = 500
 def plan_rotation(book: Book) -> None:
     """Move at most a bounded number of old files of ``done/`` and ``sent/`` to ``YYYY/``."""
     limit = format_day(book.now - _QUARTER)
-    for folder in (DONE, SENT):
+    for folder in (DONE, SENT, *LOGS.values(), DAILY, DONE_CONCERNS):
         names = [e.path for e in book.snapshot.folder(folder) if e.kind == "blob"]
         old = [n for n in names if n[:8].isdigit() and n[:8] < limit and f"{folder}/{n}" not in book.files]
         old = sorted(old)[:_MOST]

@@ -75,7 +75,7 @@ def plan_sync(
     plan_queue(run, book, notes)
     for peer, topic, head in book.refused:
         run.local.is_new(refused_before(peer, topic, head))
-    if not book.empty:
+    if not book.empty and run.local.day("rotation", run.now):
         plan_rotation(book)
     arrived = sum(row.decision in ("received", "rewritten", "moved") for row in book.rows)
     return f"cn: sync, {arrived} new" if arrived else "cn: sync"

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from cn.app.agent import read_shown
 from cn.app.snapshot import Snapshot
 from cn.app.view import View
+from cn.core.config import HubConfig
 from cn.core.machines.actor import Actor, actor_state
 from cn.core.names import HubPath
 from cn.core.queue import (
@@ -25,6 +26,7 @@ from cn.core.queue import (
     parse_turn,
 )
 from cn.core.turn import time_limit
+from cn.shell.hub import Hub
 
 
 @dataclass(frozen=True)
@@ -45,8 +47,12 @@ class QueueView:
 
 
 def read_queue(view: View) -> QueueView:
-    """Gather it from main and this machine's two files."""
-    snapshot = view.snapshot
+    """The queue as main and this machine's files tell it."""
+    return look_at_queue(view.hub, view.snapshot, view.settings.config, view.now)
+
+
+def look_at_queue(hub: Hub, snapshot: Snapshot, config: HubConfig, now: datetime) -> QueueView:
+    """The same from its parts."""
     damaged: list[str] = []
     turn = None
     if snapshot.read(TURN) is not None:
@@ -56,15 +62,15 @@ def read_queue(view: View) -> QueueView:
             damaged.append(str(TURN))
     waiting = _read_all(snapshot, QUEUE, damaged)
     dead = _read_all(snapshot, DEAD, damaged)
-    here = (view.hub.root / INPUT).exists()
-    limit = time_limit(view.settings.config)
+    here = (hub.root / INPUT).exists()
+    limit = time_limit(config)
     state = actor_state(
         turn=turn is not None,
-        shown=turn is not None and read_shown(view.hub, turn.trigger) is not None,
-        output=(view.hub.root / OUTPUT).exists(),
-        expired=turn is not None and turn.expired(view.now, limit),
+        shown=turn is not None and read_shown(hub, turn.trigger) is not None,
+        output=(hub.root / OUTPUT).exists(),
+        expired=turn is not None and turn.expired(now, limit),
     )
-    return QueueView(state, turn, here, waiting, dead, tuple(damaged), limit, view.now)
+    return QueueView(state, turn, here, waiting, dead, tuple(damaged), limit, now)
 
 
 def _read_all(snapshot: Snapshot, folder: HubPath, damaged: list[str]) -> tuple[Input, ...]:

@@ -1,9 +1,10 @@
 """The life of a thread as a chain of links, read from the ledger (DESIGN 8, 10).
 
 received → decided → executed → creator informed → branch deleted, with what came between:
-moved, deferred, returned, assigned, refused. *Shown* is no link: nothing records when an
-actor looked, and the chain holds only what was recorded. That the deciding actor saw the
-very head decided on is checked from the thread's ``Head:`` line when it is executed.
+moved, deferred, returned, assigned, refused, and where an agent works a queue: queued, given,
+shown, timed out, dead letter. *Shown* is there only where ``cn input`` printed it; nothing
+records when a person looked. That the deciding actor saw the very head decided on is checked
+when it is executed.
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from cn.core.stamp import format_stamp, parse_stamp
 RECEIVED, MOVED, DEFERRED, RETURNED = "received", "moved", "deferred", "returned"
 ASSIGNED, REFUSED, DECIDED, EXECUTED = "assigned", "refused", "decided", "executed"
 TOLD, FORWARDED, INFORMED = "creator_told", "forwarded", "creator_informed"
+QUEUED, GIVEN, SHOWN = "queued", "given", "shown"
+TIMED_OUT, DEAD = "timed_out", "dead_letter"
 DELETED, CONTINUED = "branch_deleted", "continued"
 
 
@@ -162,12 +165,25 @@ def _inbound(event: Event) -> tuple[Link, ...]:
             return (Link(RETURNED, event.at, "deferred until now", event.head),)
         case "assigned":
             return (Link(ASSIGNED, event.at, _join(f"to {get('actor', '')}", "", get("by", "")), event.head),)
+        case "refused" if not get("rule"):
+            return ()  # it only notes that the creator was told
         case "refused":
             return (Link(REFUSED, event.at, f"{get('rule', '')}: {get('why', '')}".strip(": "), event.head),)
         case "gone":
             return (Link(DELETED, event.at, "by its creator", event.head),)
         case "repeated":
             return (Link(RECEIVED, event.at, "again, the same head", event.head),)
+        case "enqueued":
+            return (Link(QUEUED, event.at, f"for the agent, as {get('input', '')}", event.head),)
+        case "claimed":
+            again = f", attempt {get('attempt')}" if get("attempt", "1") != "1" else ""
+            return (Link(GIVEN, event.at, f"to the agent on {get('machine', '')}{again}", event.head),)
+        case "shown":
+            return (Link(SHOWN, event.at, "to the agent", event.head),)
+        case "timed-out":
+            return (Link(TIMED_OUT, event.at, f"attempt {get('attempt', '')}", event.head),)
+        case "dead":
+            return (Link(DEAD, event.at, "decide it, or 'cn queue retry'", event.head),)
         case "decided":
             at = parse_stamp(get("decided", "")) if get("decided") else event.at
             status, merge = get("status", ""), get("merge", "")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from cn.app.doctor import config, machine, origin, place, records
+from cn.app.doctor import agent, config, machine, origin, place, records
 from cn.app.doctor.finding import Finding, Level, exit_code, from_error, problem
 from cn.app.doctor.patient import Patient, examine_from, open_damaged
 from cn.core.errors import CnError
@@ -52,6 +52,8 @@ _CHECKS = (
     Check("ledger", "every line of the ledger is an event", records.check_ledger, "main"),
     Check("open", "what is open agrees with the ledger", records.check_open, "main"),
     Check("threads", "pending threads are in their place", records.check_threads, "main"),
+    Check("queue", "nothing in the agent's queue needs a person", agent.check_queue, "main"),
+    Check("local", "what stays on this machine is ignored by git", agent.check_local, "main"),
     Check("outbox", "the outbox is as cn wrote it", records.check_outbox, "main"),
     Check("pins", "pins agree with the ledger", records.check_pins, "main"),
     Check("origin", "origin and this clone can be brought together", origin.check_origin, "main"),

@@ -1,0 +1,80 @@
+"""Checks of the agent's queue, and of what stays on this machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from cn.app.doctor.finding import Finding, info, problem
+from cn.app.doctor.patient import Patient
+from cn.app.snapshot import Snapshot
+from cn.app.waiting import QueueView, look_at_queue
+from cn.core.machines.actor import Actor
+from cn.core.names import HubPath
+from cn.core.queue import INPUT, OUTPUT
+from cn.core.turn import source_of
+
+
+def check_queue(patient: Patient) -> Iterator[Finding]:
+    """The queue can be read, moves on, and nothing in it was given up."""
+    if patient.main is None or patient.settings is None:
+        return
+    config = patient.settings.config
+    view = look_at_queue(patient.hub, Snapshot(patient.hub.git, patient.main), config, patient.now)
+    for path in view.damaged:
+        yield problem(
+            "queue", f"{path} cannot be read", "it was not written by cn", f"'git rm {path}' and commit"
+        )
+    for item in view.dead:
+        yield info(
+            "queue",
+            f"{source_of(item)} was given up: {item.reason}",
+            f"the agent used up its attempts, or a person cleared the queue ({item.id})",
+            f"decide the thread, or 'cn queue retry {item.id}'",
+        )
+    if config.interface != "queue" and (view.turn or view.waiting):
+        yield info(
+            "queue",
+            f"{len(view.waiting) + (view.turn is not None)} items are left in the queue",
+            "hub.yaml says 'interface: triage', so nothing is given to an agent",
+            "decide their threads, or set 'interface: queue'",
+        )
+    yield from _stuck(patient, view)
+
+
+def _stuck(patient: Patient, view: QueueView) -> Iterator[Finding]:
+    there = os.path.lexists(patient.hub.root / OUTPUT)
+    if there and (view.turn is None or not view.here):
+        yield info(
+            "queue",
+            f"{OUTPUT} answers nothing that is in flight here",
+            "its item was decided another way, or another clone has it",
+            "'cn inbox process' sets it aside",
+        )
+    if view.actor is Actor.TIMED_OUT and view.turn is not None:
+        yield problem(
+            "queue",
+            f"the agent has had {source_of(view.turn.input)} for too long",
+            "nothing executed 'cn inbox process' or 'cn inbox sync' since its time was over",
+            "does cron run? 'cn cron show', 'cn inbox sync'",
+        )
+
+
+def check_local(patient: Patient) -> Iterator[Finding]:
+    """What stays on this machine is ignored by git, so that nobody commits it by accident."""
+    local = patient.settings.config.local if patient.settings else ()
+    paths = [INPUT, OUTPUT, HubPath("logs/cn.log"), *local]
+    probes = [f"{path}/x.md" if path in local and not path.endswith(".json") else str(path) for path in paths]
+    git = patient.hub.git.with_env(GIT_LITERAL_PATHSPECS="0")  # check-ignore knows no other
+    done = git.run(
+        "check-ignore", "--no-index", "--stdin", "-z", stdin="\0".join(probes).encode(), check=False
+    )
+    ignored = set(done.fields)
+    missing = [path for path, probe in zip(paths, probes, strict=True) if probe not in ignored]
+    if missing:
+        yield info(
+            "local",
+            f"git does not ignore {', '.join(missing)}",
+            "they belong to this machine; 'git add -A' would take them along",
+            "add them to .gitignore and commit it",
+        )
