@@ -14,8 +14,8 @@ $(STAMP): pyproject.toml
 test: lint types unit
 
 lint: $(STAMP)
-	$(BIN)/ruff check cn tests demo
-	$(BIN)/ruff format --check cn tests demo
+	$(BIN)/ruff check cn tests demo docs
+	$(BIN)/ruff format --check cn tests demo docs
 	$(BIN)/lint-imports --no-cache
 
 types: $(STAMP)

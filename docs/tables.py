@@ -8,4 +8,7 @@ from cn.core.machine import fill_tables
 from cn.core.machines import MACHINES
 
 page = Path(__file__).parent / "protocol/state-machines.md"
-page.write_text(fill_tables(page.read_text("utf-8"), MACHINES), "utf-8")
+before = page.read_text("utf-8")
+after = fill_tables(before, MACHINES)
+if after != before:
+    page.write_text(after, "utf-8")

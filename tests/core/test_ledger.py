@@ -34,7 +34,7 @@ AT = parse_stamp("2026-02-05T14:00:07Z")
 KINDS = {
     IN: ["received", "refreshed", "repeated", "deferred", "returned", "assigned", "refused", "decided",
     "gone",
-         "noticed"],
+         "noticed", "enqueued", "claimed", "shown", "timed-out", "dead"],
     OUT: ["queued", "adopted", "delivered", "answered", "deleting", "deleted", "gone"],
 }  # fmt: skip
 
@@ -173,6 +173,21 @@ def test_no_open_item(line: str) -> None:
     assert caught.value.hint
 
 
+@pytest.mark.parametrize(
+    ("side", "state"),
+    [(IN, s) for s in ("none", "done", "delivered", "pending", "")]
+    + [(OUT, s) for s in ("none", "deleted", "gone", "received", "Queued")]
+    + [("", "received"), ("on", "queued")],
+)
+def test_a_state_that_nothing_open_has_is_refused(side: str, state: str) -> None:
+    line = format_open(fold_all([event("received")]))
+    assert parse_open(line)
+    damaged = line.replace('"side": "in"', f'"side": "{side}"')
+    damaged = damaged.replace('"state": "received"', f'"state": "{state}"')
+    with pytest.raises(LedgerRefused):
+        parse_open(damaged)
+
+
 # kind of the event → state, head and fields of the item after it; None: nothing is open.
 START_IN = event("received", branch="pi/x", thread="t.md", signature="unverified")
 NEXT_IN = [
@@ -180,7 +195,8 @@ NEXT_IN = [
     ("refreshed", ("received", B, {"branch": "pi/x", "thread": "t.md", "signature": "unverified", "k": "v"})),
     ("repeated", ("received", A, {"branch": "pi/x", "thread": "t.md", "signature": "unverified"})),
     ("deferred", ("deferred", B, {"branch": "pi/x", "thread": "t.md", "signature": "unverified", "k": "v"})),
-    ("returned", ("received", B, {"branch": "pi/x", "thread": "t.md", "signature": "unverified", "k": "v"})),
+    # Not deferred: nothing returns.
+    ("returned", ("received", A, {"branch": "pi/x", "thread": "t.md", "signature": "unverified"})),
     ("assigned", ("assigned", B, {"branch": "pi/x", "thread": "t.md", "signature": "unverified", "k": "v"})),
     ("decided", None),
     ("noticed", None),
@@ -216,21 +232,28 @@ def test_what_an_outbound_event_makes_of_nothing(kind: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "head", "state"),
     [
-        ("queued", A, "queued"),
+        ("queued", A, "delivered"),
         ("adopted", A, "adopted"),
         ("delivered", A, "delivered"),
         ("answered", A, "answered"),
         ("deleting", A, "deleting"),
         ("deleted", A, None),
         ("gone", A, None),
-        ("deleted", B, "queued"),
-        ("gone", B, "queued"),
+        ("deleted", B, "delivered"),
+        ("gone", B, "delivered"),
     ],
 )
 def test_what_an_outbound_event_makes_of_an_item(kind: str, head: Oid, state: str | None) -> None:
     """An old deletion does not close a new branch of that name."""
-    item = fold_all([event("queued", side=OUT), event(kind, head, OUT)]).get((OUT, "x"))
+    opened = [event("queued", side=OUT), event("delivered", side=OUT)]
+    item = fold_all([*opened, event(kind, head, OUT)]).get((OUT, "x"))
     assert (item and item.state) == state
+
+
+@pytest.mark.parametrize("kind", ["deleting", "gone"])
+def test_what_waits_in_the_outbox_is_neither_gone_nor_to_be_deleted(kind: str) -> None:
+    queued = fold_all([event("queued", side=OUT)])
+    assert fold(queued, event(kind, side=OUT)) == queued
 
 
 @pytest.mark.parametrize("start", ["received", "deferred", "assigned"])

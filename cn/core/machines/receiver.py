@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import Enum, StrEnum
 
-from cn.core.machine import Machine
+from cn.core.machine import InvalidTransition, Machine
 
 
 class Receiver(StrEnum):
@@ -96,5 +96,6 @@ RECEIVER = Machine(
 
 def read_step(state: Receiver, look: ReceiverEvent) -> Step:
     """What a look at the head means; a look that cannot be had in this state raises."""
-    RECEIVER.step(state, look)
+    if look not in _LOOKS[state]:
+        raise InvalidTransition(RECEIVER.name, state.value, look.value)
     return _LOOKS[state][look][0]

@@ -40,7 +40,7 @@ class SenderEvent(StrEnum):
 
 _E = SenderEvent
 
-# A topic is queued once for ever (own_topic), so only from nothing. It is adopted over
+# A topic is used once for ever (own_topic), so it is queued from nothing. It is adopted over
 # whatever we knew: an authentic notice names the tip that somebody pushed there by hand.
 SENDER = Machine(
     "sender",
@@ -56,6 +56,7 @@ SENDER = Machine(
             _E.DELETED: Sender.NONE,
         },
         Sender.QUEUED: {
+            _E.QUEUED: Sender.QUEUED,  # the very same message once more: one entry, one delivery
             _E.ADOPTED: Sender.ADOPTED,
             _E.DELIVERED: Sender.DELIVERED,
             _E.ANSWERED: Sender.ANSWERED,  # pushed, killed before the confirmation, answered

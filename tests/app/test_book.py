@@ -1,0 +1,184 @@
+"""The book records what the machines have, and plans of one run see what it decided already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from hubs import cn, tip
+from loop.world import Node, World
+
+from cn.app.book import Book
+from cn.app.observe import Observation
+from cn.app.ours import plan_claims, plan_ours, plan_times
+from cn.app.run import Run, open_run
+from cn.core.decide import is_due
+from cn.core.effect import Plan, Post, Put, Record
+from cn.core.inbox import clean_up
+from cn.core.ledger import IN, OUT, Event
+from cn.core.machine import InvalidTransition
+from cn.core.message import MESSAGE, Message
+from cn.core.names import HubPath, Name, Oid
+from cn.core.report import Report
+from cn.core.stamp import format_second
+from cn.shell.base import Base
+from cn.shell.hub import open_hub
+from cn.shell.pins import encode
+
+PI = Name("pi")
+A, B = Oid("a" * 40), Oid("b" * 40)
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("template")
+    for name in ("sigma", "pi"):
+        cn("init", name, "--path", folder / name, check=0)
+    return folder
+
+
+@pytest.fixture
+def sigma(tmp_path: Path, template: Path) -> Node:
+    world = World(tmp_path, template)
+    node = world.hub("sigma", origin=False)
+    world.link(node, world.hub("pi", origin=False))
+    return node
+
+
+@pytest.fixture
+def run(sigma: Node) -> Iterator[Run]:
+    with open_run(open_hub(sigma.root), Report()) as opened:
+        yield opened
+
+
+def record(run: Run, side: str, kind: str, head: Oid = A, /, **fields: str) -> Plan:
+    return Plan("test", (Record(PI, Event(run.now, side, kind, "x", head, fields)),))
+
+
+def known(run: Run, side: str, *kinds: str, **fields: str) -> Book:
+    """A book on a main whose ledger has these events of one topic."""
+
+    def plan(book: Book, base: Base, notes: Report) -> str:
+        for kind in kinds:
+            book.perform(record(run, side, kind, **fields))
+        return "cn: test"
+
+    run.commit(plan)
+    return run.book(run.base)
+
+
+def kinds(book: Book, side: str) -> list[str]:
+    return [e.kind for e in book._events.get(PI, []) if e.side == side]
+
+
+@pytest.mark.parametrize(
+    ("side", "history", "kind", "state"),
+    [
+        (IN, ["received", "decided"], "decided", "none"),
+        (IN, ["received"], "returned", "received"),
+        (IN, ["received"], "claimed", "received"),
+        (IN, ["received", "deferred"], "enqueued", "deferred"),
+        (OUT, ["queued"], "gone", "queued"),
+        (OUT, ["queued", "delivered", "deleting"], "deleting", "deleting"),
+        (OUT, [], "answered", "none"),
+    ],
+)
+def test_an_event_that_cannot_be_commits_nothing(
+    sigma: Node, run: Run, side: str, history: list[str], kind: str, state: str
+) -> None:
+    known(run, side, *history)
+    before = tip(sigma.root, "main")
+
+    def plan(book: Book, base: Base, notes: Report) -> str:
+        book.perform(Plan("test", (Put(HubPath("threads/inbox/x.md"), "x"),)))
+        book.perform(record(run, side, kind))
+        return "cn: test"
+
+    with pytest.raises(InvalidTransition) as caught:
+        run.commit(plan)
+    machine = "thread" if side == IN else "sender"
+    assert (caught.value.machine, caught.value.state, caught.value.event) == (machine, state, kind)
+    assert caught.value.text.startswith("pi/x: ")
+    assert tip(sigma.root, "main") == before
+    assert not (sigma.root / "threads/inbox/x.md").exists()
+
+
+def test_what_happened_within_the_run_counts_too(run: Run) -> None:
+    book = known(run, IN, "received")
+    book.perform(record(run, IN, "decided"))
+    with pytest.raises(InvalidTransition):
+        book.perform(record(run, IN, "decided"))
+    assert kinds(book, IN) == ["decided"]
+
+
+def test_two_confirmations_of_one_delivery_both_fit(run: Run) -> None:
+    """Two clones push the same; what a remote confirmed is never refused."""
+    book = known(run, OUT, "queued", "delivered", branch="sigma/x")
+    for kind in ("delivered", "deleted", "deleted", "delivered"):
+        book.perform(record(run, OUT, kind))
+    assert book.item(PI, OUT, "x") is None
+
+
+def test_a_deferred_thread_that_moved_in_this_run_does_not_return_at_its_old_head(run: Run) -> None:
+    until = format_second(run.now + timedelta(hours=1))
+    known(run, IN, "received", thread="20260205-pi-x.md", branch="pi/x")
+    book = known(run, IN, "deferred", thread="20260205-pi-x.md", until=until)
+    book.now = run.now + timedelta(hours=2)
+    item = book.item(PI, IN, "x")
+    assert item
+    assert is_due(item, book.now)
+    book.perform(record(run, IN, "refreshed", B))
+    plan_times(book, Report())
+    assert kinds(book, IN) == ["refreshed"]
+    after = book.item(PI, IN, "x")
+    assert after
+    assert (after.head, after.state) == (B, "received")
+
+
+@pytest.mark.parametrize("first", ["gone", "deleting"])
+def test_an_old_answer_is_cleaned_up_once(run: Run, first: str) -> None:
+    """It vanished, or the branch it is about did, in the very run in which it gets old."""
+    book = known(run, OUT, "queued", "delivered", kind="notice", branch="sigma/x", about="pi/y")
+    book.now = run.now + timedelta(days=400)
+    item = book.item(PI, OUT, "x")
+    assert item
+    if first == "gone":
+        book.perform(record(run, OUT, "gone"))
+    else:
+        book.perform(Plan("test", (clean_up(PI, item, book.now, "pi/y is gone", "pi/y"),)))
+    plan_times(book, Report())
+    assert kinds(book, OUT) == [first]
+
+
+def test_a_claim_about_a_branch_that_is_gone_is_not_looked_at(run: Run) -> None:
+    known(run, OUT, "queued", "delivered", branch="sigma/x")
+    book = known(run, OUT, "answered", status="merged", unproven="main cannot be read", merge=B)
+    book.perform(record(run, OUT, "gone"))
+    seen, report = Observation({}, mains={PI: ("main", B)}), Report()
+    for _ in range(2):  # the second look at the same main would tell of the claim
+        plan_claims(book, seen, report, run.local)
+    assert kinds(book, OUT) == ["gone"]
+    assert report.notes == []
+
+
+@pytest.mark.parametrize(("state", "gone"), [("queued", False), ("delivered", True)])
+def test_what_the_outbox_still_holds_is_not_gone(run: Run, state: str, gone: bool) -> None:
+    """A branch of that name was there, pushed by hand or unconfirmed, and vanished."""
+    book = known(run, OUT, *["queued", "delivered"][: 1 + gone], branch="sigma/x")
+    item = book.item(PI, OUT, "x")
+    assert item
+    assert item.state == state
+    plan_ours(book, Observation({(PI, OUT, encode("x")): A}, saw_ours={PI}), Report(), run.local)
+    assert kinds(book, OUT) == (["gone"] if gone else [])
+
+
+def test_a_topic_adopted_in_this_run_is_taken(run: Run) -> None:
+    book = run.book(run.base)
+    book.perform(record(run, OUT, "adopted", branch="sigma/x"))
+    message = Message(MESSAGE, Name("sigma"), PI, "Hello", run.now, "text")
+    book.perform(Plan("test", (Post(message, "x"),)))
+    topics = {item.topic: item.get("branch") for item in book.open(PI, OUT)}
+    assert set(topics) > {"x"}
+    assert topics["x"] == "sigma/x"
