@@ -157,6 +157,7 @@ def test_at_most_five_lines_of_talk_are_dropped(talk: int) -> None:
         "Here:\n\n---\nid: {I}\nack: {I}\n",
         "Here:\n\n---\nid: {I}\nnonsense\nack: {I}\n---\n",
         "Here:\n\nid: {I}\nack: {I}\n",
+        "Here:\n\nid: {I}\nack: {I}\n---\n",
         "Here:\n> quoted\n---\nid: {I}\nack: {I}\n---\n",
         "Here:\n```\n---\nid: {I}\nack: {I}\n---\n```\nand more\n",
         "Here:\n```\nid: {I}\nack: {I}\n```\nand more\n",

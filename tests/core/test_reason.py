@@ -20,7 +20,7 @@ EMPTY = [
     "duplicate duplicate duplicate", "1234567890123", "zur Kenntnis genommen, danke",
     "message reçu et traité, merci", "mensaje recibido, gracias", "已收到消息，确认处理完成，谢谢",
     "ack from pi", "a\u0338c\u0338k\u0338nowledged", "done      thanks", "done\n\n\nthanks\n\nall",
-    "xxxx yyyy zzzz",
+    "xxxx yyyy zzzz", "aaab aabb abbb aab",
 ]  # fmt: skip
 
 
