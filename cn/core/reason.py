@@ -80,7 +80,9 @@ def check_reason(reason: str) -> str:
             f"the reason has {len(text)} characters, at least {SHORTEST} are needed: "
             "write why, such as 'duplicate of pi/proposal'"
         )
-    words = _WORD.findall(_HAN.sub(r" \1 ", unicodedata.normalize("NFC", text.casefold())))
+    text = unicodedata.normalize("NFC", text.casefold())
+    text = "".join(c for c in text if not unicodedata.category(c).startswith("M"))  # else they part words
+    words = _WORD.findall(_HAN.sub(r" \1 ", text))
     letters = "".join(words)
     telling = {word for word in words if not _is_filler(word)}
     if (
