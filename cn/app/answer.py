@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 
 from cn.app.agent import read_shown
@@ -16,33 +17,33 @@ from cn.core.errors import Refusal, Refused
 from cn.core.ledger import IN, Event, Item
 from cn.core.names import HubPath, Name, Oid, ThreadName, digest
 from cn.core.ops import Commit, Op, format_op
-from cn.core.output import Output, parse_output
+from cn.core.output import LIMIT, Output, parse_output
 from cn.core.own import parse_own
 from cn.core.own_decide import OwnFacts
-from cn.core.queue import OUTPUT, Turn, is_input_id
+from cn.core.queue import LOGS, OUTPUT, Turn, is_input_id
 from cn.core.report import Report
 from cn.core.text import one_line
 from cn.core.thread import inbox_path
 from cn.core.turn import out_of_turn, plan_answered, plan_rejected, source_of
 from cn.shell.objects import read_info
-from cn.shell.pins import clone_id
 
 
 def plan_answer(run: Run, book: Book, notes: Report) -> str | None:
     """Execute what waits in ``state/output.md``; returns the line for the commit message."""
     data = read_output(run)
     if data is None:
+        if os.path.lexists(run.hub.root / OUTPUT):
+            notes.refused(f"{OUTPUT} is no regular file; it is not read", "remove it")
         return None
-    book.seen[OUTPUT] = data
+    if len(data) <= LIMIT:
+        book.seen[OUTPUT] = data  # removed only while it holds just this
     output = parse_output(data)
     turn = current_turn(book, notes)
     late = _why_late(run, book, turn, output)
     if turn is None or late:
-        id = output.id if is_input_id(output.id) else f"unknown-{digest(data.decode('latin-1'))[:8]}"
-        book.perform(out_of_turn(data, id, book.now, late))
-        notes.refused(
-            f"{OUTPUT}: {late}; it is kept as logs/output/{id}-late.md", "ask 'cn input' what is on"
-        )
+        path = _late_path(book, output, data)
+        book.perform(out_of_turn(data, path, output.id, book.now, late))
+        notes.refused(f"{OUTPUT}: {late}; kept as {path}", "'cn input' prints what is in flight")
         return None
     refused = check_output(output, turn.input.id)
     plan: Plan | tuple[Refusal, ...] = tuple(refused)
@@ -75,13 +76,23 @@ def _why_late(run: Run, book: Book, turn: Turn | None, output: Output) -> str:
     """Why an output answers nothing in flight here; empty when it may answer the turn."""
     if turn is None:
         return "nothing is in flight that it could answer"
-    if turn.machine != clone_id(run.hub):
+    if turn.machine != run.machine:
         return "another clone of this hub has the agent's turn"
     if output.id != turn.input.id and run.local.was_given(output.id):
         return f"it answers {output.id}, which is not in flight any more"
     if output.id == turn.input.id and not is_wanted(book, turn.input):
         return f"{source_of(turn.input)} was decided another way, or its branch moved"
     return ""
+
+
+def _late_path(book: Book, output: Output, data: bytes) -> HubPath:
+    """A name in the archive that no other output has."""
+    mark = digest(data.decode("latin-1"))[:8]
+    plain = HubPath(f"{LOGS['output']}/{output.id}-late.md")
+    if is_input_id(output.id) and book.read(plain) in (None, data):
+        return plain
+    stem = output.id if is_input_id(output.id) else f"{book.now:%Y%m%d-%H%M%S}-unknown"
+    return HubPath(f"{LOGS['output']}/{stem}-late-{mark}.md")
 
 
 def facts_of(run: Run, book: Book, turn: Turn) -> Facts | OwnFacts:

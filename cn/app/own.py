@@ -7,6 +7,7 @@ from cn.core.names import HubPath
 from cn.core.own import Own
 from cn.core.queue import QUEUE, new_input_id, parse_queue_name
 from cn.core.turn import plan_own_input
+from cn.shell.chance import nonce
 
 
 def enqueue_own(book: Book, own: Own) -> None:
@@ -14,7 +15,7 @@ def enqueue_own(book: Book, own: Own) -> None:
     names = [e.path for e in book.snapshot.folder(QUEUE)]
     names += [path.rpartition("/")[2] for path in book.files if path.startswith(f"{QUEUE}/")]
     taken = {place.id for name in names if (place := parse_queue_name(name))}
-    id = new_input_id(book.now, (own.path,), taken)
+    id = new_input_id(book.now, (own.path, nonce()), taken)
     book.perform(plan_own_input(own, book.settings.us, id, book.now))
 
 

@@ -15,6 +15,7 @@ from cn.app.snapshot import Snapshot
 from cn.core.errors import Refused
 from cn.core.ledger import IN, Item
 from cn.core.names import HubPath, InputId, Name, digest
+from cn.core.output import LIMIT
 from cn.core.own import OPEN, parse_own
 from cn.core.queue import (
     DEAD,
@@ -41,8 +42,8 @@ from cn.core.turn import (
     source_of,
     time_limit,
 )
-from cn.shell.files import read_plain
-from cn.shell.pins import clone_id
+from cn.shell.chance import nonce
+from cn.shell.files import read_plain, read_regular
 
 
 def has_queue(run: Run) -> bool:
@@ -98,9 +99,8 @@ def peek_turn(snapshot: Snapshot) -> Turn | None:
 
 
 def read_output(run: Run) -> bytes | None:
-    """What the agent wrote, or None while there is nothing."""
-    found = read_plain(run.hub.root / OUTPUT)
-    return None if found is None else found[1]
+    """What the agent wrote, at most a byte more than is taken; None while there is nothing."""
+    return read_regular(run.hub.root / OUTPUT, LIMIT + 1)
 
 
 def is_wanted(book: Book, asked: Input) -> bool:
@@ -126,7 +126,7 @@ def failing(run: Run, book: Book, asked: Input) -> Failing:
 
 def _lapsed(run: Run, turn: Turn) -> bool:
     """Over its time, and nothing written; an output that is there counts before the clock."""
-    if turn.machine == clone_id(run.hub) and read_output(run) is not None:
+    if turn.machine == run.machine and read_output(run) is not None:
         return False
     return turn.expired(run.now, time_limit(run.settings.config))
 
@@ -184,7 +184,7 @@ def _enqueue_pending(book: Book, turn: Turn | None) -> None:
     for peer, item in sorted(_pending(book), key=lambda pair: (pair[1].since, pair[1].get("thread"))):
         if item.state in ("deferred", "assigned") or item.get("input") in there:
             continue
-        id = new_input_id(book.now, (peer, item.topic, item.head), there)
+        id = new_input_id(book.now, (peer, item.topic, item.head, nonce()), there)
         there.add(id)
         book.perform(plan_inbox_input(peer, item, id, book.now))
 
@@ -212,21 +212,17 @@ def _promote(run: Run, book: Book, notes: Report) -> Turn | None:
             book.files[path] = None
             continue
         content = (book.read(asked.path) or b"").decode("utf-8", "replace") if asked.path else asked.content
-        book.perform(plan_promote(asked, content, _machine(run), book.now))
+        book.perform(plan_promote(asked, content, run.machine, book.now))
         turn = current_turn(book, notes)
         notes.done(f"{source_of(asked)} is the agent's input ({asked.id})", source=source_of(asked))
         return turn
     return None
 
 
-def _machine(run: Run) -> str:
-    return "dry-run" if run.dry_run else clone_id(run.hub)
-
-
 def _give(run: Run, book: Book, turn: Turn | None) -> None:
     """``state/input.md`` is what the turn says, on the machine that took it, and nowhere else."""
     found = read_plain(run.hub.root / INPUT)
-    if turn is None or turn.machine != _machine(run):
+    if turn is None or turn.machine != run.machine:
         if found is not None and INPUT not in book.local:
             book.local[INPUT] = None
         return

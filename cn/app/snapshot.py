@@ -27,6 +27,7 @@ class Snapshot:
         self.git = git
         self.commit = commit
         self._files: dict[str, bytes | None] = {}
+        self._folders: dict[str, list[TreeEntry]] = {}
         self.damaged: dict[Name, str] = {}
         self._open: dict[Name, Open] | None = None
         self._history: dict[Name, str] = {}
@@ -56,7 +57,9 @@ class Snapshot:
 
     def folder(self, path: str) -> list[TreeEntry]:
         """The entries of a folder."""
-        return list_tree(self.git, self.commit, path)
+        if path not in self._folders:
+            self._folders[path] = list_tree(self.git, self.commit, path)
+        return self._folders[path]
 
     @property
     def open_items(self) -> dict[Name, Open]:

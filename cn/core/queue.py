@@ -31,10 +31,6 @@ _NAME = re.compile(r"([a-z]+)-(\d{8}-\d{6}-[0-9a-f]{6})(?:-(\d{1,6}))?\.md")
 _CADENCES = {c.value: c for c in Cadence}
 
 
-MOST_OUTPUT = 1 << 20
-"""The largest output that is read, in bytes."""
-
-
 class QueueRefused(CnError):
     """A file in the queue that cn did not write this way."""
 
@@ -103,7 +99,10 @@ def is_input_id(text: str) -> bool:
 
 
 def new_input_id(at: datetime, cause: Iterable[str], taken: Collection[str] = ()) -> InputId:
-    """The id of what is queued at this time for this cause; the same cause gives the same id."""
+    """The id of what is queued at this time; ``cause`` holds something that no peer can guess.
+
+    Whoever knew the id could write an answer into the question, for a model to copy.
+    """
     words = list(cause)
     while True:
         found = InputId(f"{at:%Y%m%d-%H%M%S}-{digest(*words)[:6]}")

@@ -34,6 +34,7 @@ from cn.core.queue import (
     queue_path,
 )
 from cn.core.stamp import format_age, format_stamp
+from cn.core.text import one_line
 from cn.core.thread import inbox_path
 
 
@@ -185,13 +186,13 @@ def _dead(turn: Turn, asked: Input, facts: Failing, status: str) -> list[Effect]
 def _told(asked: Input, facts: Failing, status: str, reason: str) -> list[Effect]:
     """The creator learns once per head that it takes longer."""
     item = facts.item
-    if item is None or not facts.known_peer or item.get("told") == item.head:
+    if item is None or not facts.known_peer or item.get("waits") == item.head:
         return []
     peer = Name(asked.sender)
     about = About(Branch(item.get("branch")), parse_oid(item.head), status, None, reason)
     post = notice(facts.config.name, peer, item.topic, about, facts.now, item.get("thread"))
-    told = Event(facts.now, IN, "refused", item.topic, item.head, {"told": item.head})
-    return [Record(peer, told), post]
+    noted = Event(facts.now, IN, "refused", item.topic, item.head, {"waits": item.head})
+    return [Record(peer, noted), post]
 
 
 def plan_retry(asked: Input, id: InputId, at: datetime) -> Plan:
@@ -219,8 +220,8 @@ def plan_cleared(asked: Input, at: datetime) -> Plan:
     return Plan(source_of(asked), effects)
 
 
-def out_of_turn(output: bytes, id: str, at: datetime, why: str) -> Plan:
-    """An output that answers nothing in flight: kept, nothing of it is done."""
-    name = HubPath(f"logs/output/{id}-late.md")
-    row = Row(at, id, "output", f"refused: {rules.VALID_OUTPUT}: {why}", outcome="late", input=id)
-    return Plan(id, (Archive(name, output), Log(row), Drop(OUTPUT)))
+def out_of_turn(output: bytes, path: HubPath, id: str, at: datetime, why: str) -> Plan:
+    """An output that answers nothing in flight: kept at ``path``, nothing of it is done."""
+    source = one_line(id, 60) or "unknown"
+    row = Row(at, source, "output", f"refused: {rules.VALID_OUTPUT}: {why}", outcome="late", input=source)
+    return Plan(source, (Archive(path, output), Log(row), Drop(OUTPUT)))
