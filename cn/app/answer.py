@@ -8,13 +8,14 @@ from collections.abc import Iterable
 from cn.app.agent import read_shown
 from cn.app.book import Book
 from cn.app.inbound import working_text
-from cn.app.queue import current_turn, failing, is_wanted, read_output
+from cn.app.queue import actor_of, current_turn, failing, is_wanted, read_output
 from cn.app.run import Run
 from cn.core.act import Order, artifact_name, check_output, is_object_id, plan_order
 from cn.core.decide import Facts
 from cn.core.effect import Plan, Record
 from cn.core.errors import Refusal, Refused
 from cn.core.ledger import IN, Event, Item
+from cn.core.machines.actor import ACTOR, ActorEvent
 from cn.core.names import HubPath, Name, Oid, ThreadName, digest
 from cn.core.ops import Commit, Op, format_op
 from cn.core.output import LIMIT, Output, parse_output
@@ -55,6 +56,7 @@ def plan_answer(run: Run, book: Book, notes: Report) -> str | None:
         plan = plan_order(facts_of(run, book, turn), order)
     source = source_of(turn.input)
     if not isinstance(plan, Plan):
+        ACTOR.step(actor_of(run, turn), ActorEvent.REJECTED)
         book.perform(plan_rejected(turn, data, plan, failing(run, book, turn.input)))
         for refusal in plan:
             notes.refused(
@@ -64,6 +66,7 @@ def plan_answer(run: Run, book: Book, notes: Report) -> str | None:
             )
         return None
     _note_shown(run, book, turn)
+    ACTOR.step(actor_of(run, turn), ActorEvent.ARCHIVED)
     book.perform(plan_answered(turn, data, plan))
     for key in output.unknown:
         notes.info(f"{source}: the output's key {key!r} is unknown; ignored", source=source)

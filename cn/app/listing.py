@@ -26,8 +26,9 @@ class ThreadView:
     """One thread as people see it; texts are empty where there is nothing to say.
 
     ``state`` is pending, decided (waiting for process), refused, deferred, assigned, queued,
-    claimed (the agent has it), dead (given up by the agent), or done; ``status`` what a done one came to. ``note`` is a problem with what is written in
-    the working copy. ``chain`` is filled only where the history was asked for.
+    claimed (the agent has it), dead (given up by the agent), or done; ``status`` what a done one
+    came to. ``note`` is a problem with what is written in the working copy. ``chain`` is filled
+    only where the history was asked for.
     """
 
     thread: ThreadName

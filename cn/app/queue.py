@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cn.app.agenda import plan_agenda
+from cn.app.agent import read_shown
 from cn.app.book import Book
 from cn.app.run import Run
 from cn.app.snapshot import Snapshot
 from cn.core.errors import Refused
 from cn.core.ledger import IN, Item
+from cn.core.machines.actor import ACTOR, Actor, ActorEvent, actor_state
 from cn.core.names import HubPath, InputId, Name, digest
 from cn.core.output import LIMIT
 from cn.core.own import OPEN, parse_own
@@ -56,25 +58,37 @@ def plan_queue(run: Run, book: Book, notes: Report) -> None:
     if not has_queue(run):
         return
     turn = current_turn(book, notes)
+    state = actor_of(run, turn)
     if turn is not None and not is_wanted(book, turn.input):
         book.perform(plan_withdrawn(turn))
         notes.info(f"{source_of(turn.input)} needs no answer of the agent any more")
-        turn = None
-    if turn is not None and _lapsed(run, turn):
+        turn, state = None, ACTOR.step(state, ActorEvent.WITHDRAWN)
+    if turn is not None and state is Actor.TIMED_OUT:
         book.perform(plan_lapsed(turn, failing(run, book, turn.input)))
-        notes.failed(
-            f"{source_of(turn.input)}: the agent gave no answer in time",
-            "is it woken? see 'git config cn.wake' and 'cn queue'",
-            source=source_of(turn.input),
-        )
-        turn = None
+        source = source_of(turn.input)
+        remedy = "is it woken? see 'git config cn.wake' and 'cn queue'"
+        notes.failed(f"{source}: the agent gave no answer in time", remedy, source=source)
+        turn, state = None, ACTOR.step(state, ActorEvent.ARCHIVED)
     if run.settings.config.interface == "queue":
         _drop_unwanted(book)
         _enqueue_pending(book, turn)
         plan_agenda(run, book, _priorities(book, turn))
-        if turn is None:
+        if state is Actor.IDLE:
             turn = _promote(run, book, notes)
+            ACTOR.step(state, ActorEvent.PROMOTED)
     _give(run, book, turn)
+
+
+def actor_of(run: Run, turn: Turn | None) -> Actor:
+    """What the agent is at, as the files say; what another clone's agent wrote is not seen here."""
+    if turn is None:
+        return Actor.IDLE
+    return actor_state(
+        turn=True,
+        shown=read_shown(run.hub, turn.trigger) is not None,
+        output=turn.machine == run.machine and read_output(run) is not None,
+        expired=turn.expired(run.now, time_limit(run.settings.config)),
+    )
 
 
 def current_turn(book: Book, notes: Report) -> Turn | None:
@@ -122,13 +136,6 @@ def failing(run: Run, book: Book, asked: Input) -> Failing:
     peer = Name(asked.sender)
     item = book.item(peer, IN, asked.topic) if asked.topic else None
     return Failing(run.settings.config, book.now, item, peer in run.settings.peers)
-
-
-def _lapsed(run: Run, turn: Turn) -> bool:
-    """Over its time, and nothing written; an output that is there counts before the clock."""
-    if turn.machine == run.machine and read_output(run) is not None:
-        return False
-    return turn.expired(run.now, time_limit(run.settings.config))
 
 
 # What waits.

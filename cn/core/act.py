@@ -351,7 +351,7 @@ def _closing(
             return f"surface:{description}", "opened", "✓ opened", description
         case Commit(_, artifact):
             oid = order.artifacts.get(artifact, "")
-            return f"commit:{artifact}", "done", f"✓ recorded {oid[:7]}", f"recorded {artifact} ({oid})"
+            return f"commit:{artifact}", "done", f"✓ recorded {oid}", f"recorded {artifact} ({oid})"
         case None if not order.ops:
             return "ack", "acked", "✓ acked (no op)", ""
         case _:
