@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from dataclasses import replace
 
 from cn.app.agent import read_shown
 from cn.app.book import Book
 from cn.app.inbound import working_text
 from cn.app.queue import actor_of, current_turn, failing, is_wanted, read_output
 from cn.app.run import Run
-from cn.core.act import Order, artifact_name, check_output, is_object_id, plan_order
+from cn.core.act import AnyFacts, Order, artifact_name, check_output, is_object_id, plan_order
+from cn.core.chat import ChatFacts
 from cn.core.decide import Facts
 from cn.core.effect import Plan, Record
 from cn.core.errors import Refusal, Refused
@@ -21,7 +23,7 @@ from cn.core.ops import Commit, Op, format_op
 from cn.core.output import LIMIT, Output, parse_output
 from cn.core.own import parse_own
 from cn.core.own_decide import OwnFacts
-from cn.core.queue import LOGS, OUTPUT, Turn, is_input_id
+from cn.core.queue import LOGS, OUTPUT, Turn, is_input_id, parse_input
 from cn.core.report import Report
 from cn.core.text import one_line
 from cn.core.thread import inbox_path
@@ -98,13 +100,16 @@ def _late_path(book: Book, output: Output, data: bytes) -> HubPath:
     return HubPath(f"{LOGS['output']}/{stem}-late-{mark}.md")
 
 
-def facts_of(run: Run, book: Book, turn: Turn) -> Facts | OwnFacts:
+def facts_of(run: Run, book: Book, turn: Turn) -> AnyFacts:
     """What the planners may know of the item in flight."""
     asked = turn.input
     if asked.topic:
         item = book.item(Name(asked.sender), IN, asked.topic)
         assert item is not None, "it was not looked at whether the item is wanted"
         return inbox_facts(run, book, Name(asked.sender), item)
+    if not asked.path:
+        content = parse_input(turn.text).content
+        return ChatFacts(run.settings.config, run.settings.peers, replace(asked, content=content), book.now)
     return own_facts(run, book, asked.path)
 
 

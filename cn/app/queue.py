@@ -13,6 +13,7 @@ from cn.app.agent import read_shown
 from cn.app.book import Book
 from cn.app.run import Run
 from cn.app.snapshot import Snapshot
+from cn.core.cadence import Cadence
 from cn.core.errors import Refused
 from cn.core.ledger import IN, Item
 from cn.core.machines.actor import ACTOR, Actor, ActorEvent, actor_state
@@ -46,6 +47,8 @@ from cn.core.turn import (
 )
 from cn.shell.chance import nonce
 from cn.shell.files import read_plain, read_regular
+
+INBOX = f"{Cadence.INBOX.value}-"
 
 
 def has_queue(run: Run) -> bool:
@@ -170,7 +173,7 @@ def _drop_unwanted(book: Book) -> None:
     for folder in folders:
         for name in names_in(book, folder):
             place = parse_queue_name(name)
-            if place is not None and place.priority == 0 and place.id not in wanted:
+            if place is not None and name.startswith(INBOX) and place.id not in wanted:
                 book.files[HubPath(f"{folder}/{name}")] = None
 
 
