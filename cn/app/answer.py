@@ -109,7 +109,8 @@ def facts_of(run: Run, book: Book, turn: Turn) -> AnyFacts:
         return inbox_facts(run, book, Name(asked.sender), item)
     if not asked.path:
         content = parse_input(turn.text).content
-        return ChatFacts(run.settings.config, run.settings.peers, replace(asked, content=content), book.now)
+        asked = replace(asked, content=content)
+        return ChatFacts(run.settings.config, run.settings.peers, asked, book.now, turn.machine)
     return own_facts(run, book, asked.path)
 
 

@@ -63,12 +63,16 @@ def plan_incoming(chat: str, update: int, text: str, sent: datetime, seen: list[
 
 @dataclass(frozen=True)
 class ChatFacts:
-    """All a planner may know of a chat message; compare :class:`cn.core.decide.Facts`."""
+    """All a planner may know of a chat message; compare :class:`cn.core.decide.Facts`.
+
+    ``machine`` is the clone that has the turn, and says what comes of it.
+    """
 
     config: HubConfig
     peers: Mapping[Name, Peer]
     asked: Input
     now: datetime
+    machine: str
     input: str = ""
     lines: tuple[str, ...] = ()
 
@@ -118,7 +122,7 @@ def plan_chat_end(
             words = "done"
         case _:
             words = "ack" if first is None else "done"
-    say = Say(facts.asked.id, facts.asked.sender, payload(ending, body), facts.now, words)
+    say = Say(facts.asked.id, facts.machine, facts.asked.sender, payload(ending, body), facts.now, words)
     row = Row(facts.now, facts.source, words, "queued", outcome="queued", input=facts.input)
     return Plan(facts.source, (*before, Put(say.path, format_say(say)), Log(row)))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import datetime
+from enum import Enum
 
 from cn.core.errors import CnError
 from cn.core.header import HeaderRefused, format_header, parse_header
@@ -28,9 +29,13 @@ class SayRefused(CnError):
 
 @dataclass(frozen=True)
 class Say:
-    """A text for a chat. ``id`` names its cause, so that the same cause is one file."""
+    """A text for a chat. ``id`` names its cause, so that the same cause is one file.
+
+    ``machine`` is the clone that sends it: only that one knows how far it is.
+    """
 
     id: str
+    machine: str
     chat: str
     text: str
     queued: datetime
@@ -67,7 +72,13 @@ def is_chat(sender: str) -> bool:
 
 def format_say(say: Say) -> str:
     """The file; the text follows the head as it is."""
-    fields = {"id": say.id, "chat": say.chat, "queued": format_second(say.queued), "decision": say.decision}
+    fields = {
+        "id": say.id,
+        "machine": say.machine,
+        "chat": say.chat,
+        "queued": format_second(say.queued),
+        "decision": say.decision,
+    }
     return format_header(_FORM, fields, say.text.encode("utf-8", "replace")).decode()
 
 
@@ -77,8 +88,27 @@ def parse_say(data: bytes) -> Say:
         fields, body = parse_header(_FORM, data)
         chat_id(fields["chat"])
         at = parse_stamp(fields["queued"])
-        return Say(fields["id"], fields["chat"], body.decode("utf-8"), at, fields.get("decision", "reply"))
+        words = fields["id"], fields["machine"], fields["chat"]
+        return Say(*words, body.decode("utf-8"), at, fields.get("decision", "reply"))
     except HeaderRefused as refused:
         raise SayRefused(refused.text) from None
     except (ValueError, KeyError, StampRefused) as error:
         raise SayRefused(f"it is damaged ({error})") from None
+
+
+class Fate(Enum):
+    """What became of one text that was handed to the chat's server."""
+
+    SENT = "sent"
+    NOT_SENT = "not sent"
+    REFUSED = "refused"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Spoken:
+    """The answer of a chat's server: ``reason`` why it is not sent, ``wait`` seconds to leave it alone."""
+
+    fate: Fate
+    reason: str = ""
+    wait: float = 0.0
