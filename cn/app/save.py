@@ -13,7 +13,7 @@ from dataclasses import replace
 from cn.app.book import Book
 from cn.app.deliver import push_refs
 from cn.app.run import open_run
-from cn.core.errors import Refused, UsageError
+from cn.core.errors import CnError, Refused, UsageError
 from cn.core.message import object_id
 from cn.core.names import HubPath, ThreadName
 from cn.core.report import Report
@@ -29,10 +29,12 @@ _SHOWN = 8
 
 
 def save(hub: Hub, message: str | None = None, *, dry_run: bool = False) -> Report:
-    """Commit, then push. Raises :class:`Refused` without an origin, before anything is done."""
-    _need_origin(hub)
+    """Commit, then push. What stops the push is told beside what was committed."""
     report = commit_edits(hub, message, dry_run=dry_run)
-    report.notes.extend(push(hub, dry_run=dry_run).notes)
+    try:
+        report.notes.extend(push(hub, dry_run=dry_run).notes)
+    except CnError as error:
+        report.failed(f"not pushed: {error.text}", error.hint)
     return report
 
 
@@ -51,7 +53,7 @@ def commit_edits(hub: Hub, message: str | None = None, *, dry_run: bool = False)
             edits = _unique(read_edits(run.hub, FOLDERS))
             looked[:] = [one.path for one in edits]
             taken[:] = _take(book, edits, notes)
-            return message or f"cn: save {_names(taken)}"
+            return message or _subject(taken)
 
         run.commit(plan)
         if not taken:
@@ -86,6 +88,12 @@ def push(hub: Hub, *, dry_run: bool = False) -> Report:
             count = run.hub.git.run("rev-list", "--count", main, *([f"^{origin}"] if origin else [])).text
             report.done(f"pushed {run.hub.main} at {main[:7]} to origin ({count} new)")
     return report
+
+
+def _subject(paths: Sequence[str]) -> str:
+    if len(paths) == 1:
+        return f"cn: save {paths[0]}"
+    return "\n".join([f"cn: save {len(paths)} files", "", *paths])
 
 
 def _need_origin(hub: Hub) -> None:

@@ -35,11 +35,12 @@ class Working:
 def read_working(hub: Hub, name: ThreadName, algorithm: str) -> Working | None:
     """The working copy of a pending thread; None when it is missing or no regular file."""
     path = inbox_path(name)
-    data = _regular(hub.root / path)
+    data = read_regular(hub.root / path)
     return None if data is None else Working(path, data, object_id("blob", data, algorithm))
 
 
-def _regular(path: Path) -> bytes | None:
+def read_regular(path: Path) -> bytes | None:
+    """The beginning of a regular file, up to 8 MiB; None for all else."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:

@@ -90,6 +90,13 @@ class Own:
         return self.path.startswith(f"{CONCERNS}/")
 
     @property
+    def kind(self) -> str:
+        """``adhoc``, ``reflection`` or ``concern``."""
+        if self.is_concern:
+            return "concern"
+        return "reflection" if self.path.startswith(f"{REFLECTIONS}/") else "adhoc"
+
+    @property
     def source(self) -> str:
         """What log rows call it: ``adhoc/20260205-title``, ``daily/20260205``, ``mca/…``."""
         return own_source(self.path)
