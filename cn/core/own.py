@@ -14,7 +14,7 @@ from datetime import datetime
 from cn.core.cadence import REFLECTIONS, Cadence, is_period
 from cn.core.names import HubPath, digest, fold
 from cn.core.stamp import StampRefused, format_day, format_stamp, parse_stamp
-from cn.core.text import one_line, slug, visible
+from cn.core.text import one_line, redact, slug, visible
 from cn.core.triage import closing
 
 ADHOC = HubPath("threads/adhoc")
@@ -147,7 +147,7 @@ def new_own(path: HubPath, title: str, at: datetime, by: str, body: str = "", **
 
 def adhoc_path(title: str, at: datetime, taken: frozenset[str] = frozenset()) -> HubPath:
     """``threads/adhoc/YYYYMMDD-<slug>.md``; a taken name gets ``-2``, ``-3`` and so on."""
-    stem, used = f"{format_day(at)}-{slug(title, empty='thread')}", {fold(name) for name in taken}
+    stem, used = f"{format_day(at)}-{slug(redact(title), empty='thread')}", {fold(name) for name in taken}
     path, number = HubPath(f"{ADHOC}/{stem}.md"), 2
     while fold(path) in used:
         path, number = HubPath(f"{ADHOC}/{stem}-{number}.md"), number + 1

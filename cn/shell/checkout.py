@@ -206,6 +206,9 @@ class _Checkout:
 
     def left_diverged(self, change: Change, raw: Oid) -> None:
         """Somebody's edit of an older version stays: it must not be committed as it stands."""
+        used = (self.journal.inputs or {}).get(change.path)
+        if change.new is not None and used == change.new.oid:
+            return  # what lay here was committed as it was, and edited further: main is older
         if never_blocks(change.path) and raw:
             note_diverged(self.hub, change.path, change.old.oid if change.old else None, raw)
 
