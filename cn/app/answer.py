@@ -9,6 +9,7 @@ from dataclasses import replace
 from cn.app.agent import read_shown
 from cn.app.book import Book
 from cn.app.inbound import working_text
+from cn.app.own import read_own
 from cn.app.queue import actor_of, current_turn, failing, is_wanted, read_output
 from cn.app.run import Run
 from cn.core.act import AnyFacts, Order, artifact_name, check_output, is_object_id, plan_order
@@ -135,8 +136,11 @@ def inbox_facts(run: Run, book: Book, peer: Name, item: Item) -> Facts:
 
 
 def own_facts(run: Run, book: Book, path: HubPath) -> OwnFacts:
-    """The facts of a thread of our own."""
-    own = parse_own(path, (book.read(path) or b"").decode("utf-8", "replace"))
+    """The facts of a thread of our own, with what people wrote into it here as far as that can be read."""
+    try:
+        own = read_own(book, path)
+    except Refused:  # main's text counts; the working copy is kept beside it, and reported
+        own = parse_own(path, (book.read(path) or b"").decode("utf-8", "replace"))
     return OwnFacts(run.settings.config, run.settings.peers, own, book.now)
 
 

@@ -167,10 +167,18 @@ def _observed(hub: Hub, dry_run: bool) -> Base:
 
 @contextmanager
 def open_run(
-    hub: Hub, report: Report, *, dry_run: bool = False, progress: Progress | None = None
+    hub: Hub,
+    report: Report,
+    *,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+    offline: bool = False,
 ) -> Iterator[Run]:
-    """Lock, recover, and observe main. A dry run does neither of the first two."""
-    hub, before = configured(hub)
+    """Lock, recover, and observe main. A dry run does neither of the first two.
+
+    ``offline``: work on local main without asking origin; the next run brings the two together.
+    """
+    hub, before = configured(replace(hub, origin=False) if offline else hub)
     with ExitStack() as stack:
         if dry_run:
             scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="cn-dry-run-"))
@@ -180,7 +188,8 @@ def open_run(
             for line in recover(hub):
                 report.info(line)
             rotate_log(hub.root / MACHINE_LOG)
-        base = _observed(hub, dry_run)
+        # What it says of origin would be no news: nothing is remembered of it.
+        base = observe_base(hub, dry_run=dry_run) if offline else _observed(hub, dry_run)
         for line in base.reports:
             report.info(line)
         run = Run(hub, base, before, Local(hub), report, now(), dry_run, progress)
