@@ -78,7 +78,8 @@ def plan_queue(run: Run, book: Book, notes: Report) -> None:
         plan_agenda(run, book, _priorities(book, turn))
         if state is Actor.IDLE:
             turn = _promote(run, book, notes)
-            ACTOR.step(state, ActorEvent.PROMOTED)
+            if turn is not None:
+                ACTOR.step(state, ActorEvent.PROMOTED)
     _give(run, book, turn)
 
 
@@ -220,6 +221,11 @@ def _promote(run: Run, book: Book, notes: Report) -> Turn | None:
             continue
         if not is_wanted(book, asked):
             book.files[path] = None
+            continue
+        held = run.hold(asked) if run.hold else ""
+        if held:
+            known = not run.local.is_new(digest("held", asked.id, held))
+            notes.info(f"{source_of(asked)} waits: {held}", source=source_of(asked), known=known)
             continue
         content = (book.read(asked.path) or b"").decode("utf-8", "replace") if asked.path else asked.content
         book.perform(plan_promote(asked, content, run.machine, book.now))

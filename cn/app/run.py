@@ -17,6 +17,7 @@ from cn.core.config import PATH as CONFIG
 from cn.core.errors import Refused
 from cn.core.names import Oid, digest
 from cn.core.peers import PATH as PEERS
+from cn.core.queue import Input
 from cn.core.report import Report
 from cn.shell.base import Base, observe_base
 from cn.shell.clock import now
@@ -29,7 +30,10 @@ from cn.shell.transaction import Draft, commit, recover
 
 @dataclass
 class Run:
-    """One run on a locked hub (or, in a dry run, on a hub whose objects go to a throw-away folder)."""
+    """One run on a locked hub (or, in a dry run, on a hub whose objects go to a throw-away folder).
+
+    ``hold`` tells of an item why it must not be given to the agent now; empty: it may.
+    """
 
     hub: Hub
     base: Base
@@ -41,6 +45,7 @@ class Run:
     progress: Progress | None = None
     pushable: dict[str, Oid | None] = field(default_factory=dict)
     down: dict[str, str] = field(default_factory=dict)
+    hold: Callable[[Input], str] | None = None
     _snapshot: Snapshot | None = None
     _machine: str = ""
 
