@@ -127,6 +127,7 @@ def _takes(parser: Callable[[str], object], text: str) -> bool:
 def _layout(block: Block) -> None:
     template = ROOT / "hub-template"
     made_later = {"state/ledger/", "state/mca/"}
+    made_later |= {"state/queue/", "state/turn.md", "state/published", "logs/input/", "logs/output/"}
     for line in block.text.splitlines():
         path, protected = line.split()[0], line.endswith(" protected")
         assert is_protected(path) == protected, line
@@ -587,6 +588,23 @@ def _machine_log(block: Block) -> None:
         head=HEAD,
         outcome="merged",
         commit=MERGE,
+    )
+    assert log.format_event(row) == block.text.rstrip("\n")
+
+
+@checks("machine-log-agent")
+def _machine_log_agent(block: Block) -> None:
+    row = Row(
+        EXECUTED,
+        "pi/proposal",
+        "do:reply:re-proposal",
+        "queued",
+        "20260205-pi-proposal.md",
+        "pi/proposal",
+        HEAD,
+        "replied",
+        input="20260205-140007-3fa2c1",
+        note="Approved with one wish",
     )
     assert log.format_event(row) == block.text.rstrip("\n")
 
