@@ -6,6 +6,7 @@ import json
 import random
 import re
 import shlex
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -332,3 +333,109 @@ def test_the_transcript_is_what_a_user_sees(block: Block, tmp_path: Path) -> Non
         said = terminal.run(command)
         pattern = ".*".join(re.escape(part) for part in expected.split("…"))
         assert re.fullmatch(pattern, said, re.S), f"{command}\nsaid:\n{said}\ndocumented:\n{expected}"
+
+
+# The skill.
+
+_SKILL = SKILL.read_text("utf-8")
+_ANSWERS = re.findall(r"^```markdown\n(.*?)^```$", _SKILL, re.M | re.S)
+
+
+def test_the_skill_has_name_and_description() -> None:
+    head = _SKILL.split("---\n")[1]
+    assert re.fullmatch(r"name: agent-ops\ndescription: [^\n:]{20,200}\n", head)
+    assert SKILL.parent.name == "agent-ops"
+
+
+@pytest.mark.parametrize("answer", _ANSWERS)
+def test_an_answer_of_the_skill_holds(answer: str) -> None:
+    output = parse_output(answer.encode())
+    assert (output.errors, output.unknown, output.id) == ((), (), ID)
+    assert output.ops
+    assert format_output(output.id, output.ops, output.body) == answer
+    facts = _facts()
+    planned = plan_order(facts, Order(SIGMA, ITEM.names, output.ops, output.body, ID))
+    assert isinstance(planned, Plan), planned
+
+
+def test_the_skill_names_every_op_and_no_other() -> None:
+    assert len(_ANSWERS) == 3
+    listed = re.findall(r"`([a-z]+): [^`]*`", _SKILL.split("## Ops")[1].split("## Text")[0])
+    assert set(listed) == set(USAGE)
+    assert set(re.findall(r"`([a-z]+):`", _SKILL)) - {"rejected"} == set(ALIASES)
+
+
+def test_every_command_of_the_skill_exists() -> None:
+    for line in re.findall(r"`(cn [^`]*)`", _SKILL):
+        command: click.Command = cli
+        words = line.split()[1:]
+        while isinstance(command, click.Group) and words and words[0][0] != "-":
+            found = command.get_command(click.Context(command), words.pop(0))
+            assert found is not None, line
+            command = found
+        options = {name for p in command.params for name in p.opts} | {"--help"}
+        assert {word for word in words if word.startswith("--")} <= options, line
+
+
+# docs/agents.md
+
+_HOW = {(b.name, b.argument): b.text for b in blocks_of(ROOT / "docs/agents.md")}
+_BRAIN = """#!/bin/sh
+sed -n 's/^thread: .*-pi-/I read /p'
+"""
+_MODEL = """#!/bin/sh
+id=$(sed -n 's/^id: //p' | tail -1)
+printf -- '---\\nid: %s\\ndone: %s\\n---\\n' "$id" "$id"
+"""
+
+
+def _programs(folder: Path) -> None:
+    scripts = {name: text for (kind, name), text in _HOW.items() if kind == "script"}
+    for name, text in {**scripts, "my-brain": _BRAIN, "my-model": _MODEL}.items():
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+
+
+def test_the_scripts_of_the_page_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "tools"))
+    terminal = Terminal(tmp_path)
+    _programs(tmp_path / "tools")
+    (tmp_path / "tools/cn-sigma").symlink_to(terminal.folder / "cn-sigma")
+    transcript = commands(_first("transcript").text)
+    for command, _ in transcript[: next(i for i, (c, _) in enumerate(transcript) if " send " in c)]:
+        terminal.run(command)
+    for command, _ in commands(_HOW["wake", ""]):
+        terminal.run(f"(cd cn-sigma; {command})")
+    terminal.run("cn --hub cn-pi send sigma one; cn --hub cn-pi send sigma two")
+    assert "woke the agent" in terminal.run("cn sync cn-sigma")
+    assert "|I read " in terminal.run("cat cn-sigma/state/output.md")
+    terminal.run("cn inbox process cn-sigma; cn inbox process cn-sigma")
+    assert terminal.run("sigma-io input") == "nothing waits for an answer\n"
+    assert terminal.run("(cd cn-sigma && turn.sh && runtime.sh)") == ""
+    terminal.run("git -C cn-sigma config --unset cn.wake; cn --hub cn-pi send sigma three; cn sync cn-sigma")
+    assert "-pi-three\n" in terminal.run("sigma-io input")
+    assert "may not run" in terminal.run("sigma-io status 2>&1 || true")
+    terminal.run("(cd cn-sigma && runtime.sh)")
+    assert "pi/three: done by sigma" in terminal.run("cn inbox process cn-sigma")
+    said = terminal.run("cn --hub cn-sigma log")
+    assert said.count("✓ delivered") >= 3
+
+
+def test_behind_the_door_there_is_only_what_it_says(tmp_path: Path) -> None:
+    script = (
+        _HOW["door", ""].replace("/srv/sigma", str(tmp_path)).replace("/usr/local/bin/cn ", "/usr/bin/env ")
+    )
+    (tmp_path / "door").write_text(script)
+    said = subprocess.run(
+        ["/bin/sh", tmp_path / "door"],
+        env={"CN_ROLE": "", "GIT_DIR": "/x", "PYTHONPATH": "/x", "HOME": "/x", "PATH": "/x"},
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+    ).stdout
+    assert sorted(line.partition("=")[0] for line in said.splitlines()) == ["CN_ROLE", "HOME", "LANG", "PATH"]
+    assert "CN_ROLE=agent\n" in said
+    door = re.search("`(/usr/local/bin/[a-z-]+)`", (ROOT / "docs/agents.md").read_text("utf-8"))
+    assert door
+    assert _HOW["sudoers", ""] == f"agent ALL=(sigma) NOPASSWD: {door[1]}\n"
+    assert f"sudo -n -u sigma {door[1]}" in _HOW["agent-turn", ""]
