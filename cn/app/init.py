@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import tempfile
 from pathlib import Path
 
@@ -48,7 +49,8 @@ def init(
             _copy(source, fresh, name)
             create_repo(fresh, "main", _settings(name, signing_key))
             commit_all(fresh, f"Hub of {name}", sign=signing_key is not None)
-            if path.is_dir():
+            if path.is_dir():  # an empty folder that was made for it, perhaps for one user alone
+                fresh.chmod(stat.S_IMODE(path.stat().st_mode))
                 path.rmdir()
             fresh.rename(path)
     except GitError as error:

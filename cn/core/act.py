@@ -111,7 +111,9 @@ def plan_order(facts: AnyFacts, order: Order) -> Plan | tuple[Refusal, ...]:
     for index, op in enumerate(order.ops):
         if not isinstance(op, Beside):
             continue
-        done = _beside(facts, order, op, index, quiet=op is first)
+        # The row that ends a peer's thread names that op itself; a thread of our own is only acknowledged.
+        quiet = op is first and isinstance(facts, Facts)
+        done = _beside(facts, order, op, index, quiet=quiet)
         if isinstance(done, Refusal):
             refused.append(done)
         else:

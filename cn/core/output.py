@@ -18,7 +18,7 @@ from cn.core.text import one_line
 
 LIMIT = 1024 * 1024
 """Bytes of an output that are read; the text of a model is a small part of it."""
-ECHOED = frozenset({"from", "cadence", "queued", "thread"})
+ECHOED = frozenset({"from", "cadence", "queued", "thread", "attempt", "rejected"})
 """Keys of ``state/input.md`` that models copy: they mean nothing here, and are no news."""
 _MANY = 20
 _FORBIDDEN = re.compile(

@@ -77,7 +77,7 @@ def bash(tools: Path, cwd: Path, *words: str) -> list[str]:
 
 
 def test_commands(sigma: Node, tools: Path) -> None:
-    assert bash(tools, sigma.root, "cn", "in") == ["init", "inbox"]
+    assert bash(tools, sigma.root, "cn", "in") == ["init", "inbox", "input"]
     offered = bash(tools, sigma.root, "cn", "")
     for name in ("init", "inbox", "peer", "sync", "send", "reply", "outbox", "status", "log", "doctor"):
         assert name in offered

@@ -564,6 +564,29 @@ def test_the_documented_shape_is_what_is_printed(scene: Scene, name: str, args: 
     agree(documented()[name], printed, name)
 
 
+def test_the_documented_queue_is_what_is_printed(tmp_path: Path) -> None:
+    for name in ("tau", "pi"):
+        cn("init", name, "--path", tmp_path / "template" / name, check=0)
+    world = World(tmp_path, tmp_path / "template")
+    tau = world.hub("tau")
+    tau.write({".cn/hub.yaml": "name: tau\ninterface: queue\n"}, "The agent answers")
+    pi = world.hub("pi")
+    world.link(tau, pi)
+    nothing = json.loads(tau.cn("input", "--json").stdout)
+    assert nothing == dict.fromkeys(documented()["input"])
+    for topic in ("one", "two"):
+        world.propose(pi, tau, topic)
+    tau.sync()
+    queue = json.loads(tau.cn("queue", "--json").stdout)
+    assert queue["in_flight"]
+    assert queue["waiting"]
+    agree(documented()["queue"], queue, "queue")
+    agree(documented()["queue"], json.loads(tau.cn("status", "--json").stdout)["queue"], "status.queue")
+    given = json.loads(tau.cn("input", "--json").stdout)
+    agree(documented()["input"], given, "input")
+    assert all(isinstance(value, str) for value in given.values())
+
+
 def test_the_documented_findings_are_what_doctor_prints(scene: Scene) -> None:
     printed = json.loads(scene.sigma.cn("doctor", "--json", check=None).stdout)
     agree(documented()["doctor"], printed, "doctor")

@@ -79,7 +79,7 @@ RECEIVED = datetime(2026, 2, 5, 14, 0, tzinfo=UTC)
 DECIDED = datetime(2026, 2, 5, 15, 0, tzinfo=UTC)
 EXECUTED = datetime(2026, 2, 5, 15, 15, tzinfo=UTC)
 
-_ALL = blocks()
+_ALL = [b for b in blocks() if b.page != "agent.md"]  # which has tests of its own
 _CHECKS: dict[str, Callable[[Block], None]] = {}
 
 
@@ -133,6 +133,7 @@ def _takes(parser: Callable[[str], object], text: str) -> bool:
 def _layout(block: Block) -> None:
     template = ROOT / "hub-template"
     made_later = {"state/ledger/", "state/mca/", "state/mca/done/", "threads/reflections/"}
+    made_later |= {"state/queue/", "state/turn.md", "state/published", "logs/input/", "logs/output/"}
     for line in block.text.splitlines():
         path, protected = line.split()[0], line.endswith(" protected")
         assert is_protected(path) == protected, line
@@ -593,6 +594,23 @@ def _machine_log(block: Block) -> None:
         head=HEAD,
         outcome="merged",
         commit=MERGE,
+    )
+    assert log.format_event(row) == block.text.rstrip("\n")
+
+
+@checks("machine-log-agent")
+def _machine_log_agent(block: Block) -> None:
+    row = Row(
+        EXECUTED,
+        "pi/proposal",
+        "do:reply:re-proposal",
+        "queued",
+        "20260205-pi-proposal.md",
+        "pi/proposal",
+        HEAD,
+        "replied",
+        input="20260205-140007-3fa2c1",
+        note="Approved with one wish",
     )
     assert log.format_event(row) == block.text.rstrip("\n")
 
