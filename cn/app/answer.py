@@ -2,47 +2,52 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
+from dataclasses import replace
 
 from cn.app.agent import read_shown
 from cn.app.book import Book
 from cn.app.inbound import working_text
-from cn.app.queue import current_turn, failing, is_wanted, read_output
+from cn.app.own import read_own
+from cn.app.queue import actor_of, current_turn, failing, is_wanted, read_output
 from cn.app.run import Run
-from cn.core.act import Order, artifact_name, check_output, is_object_id, plan_order
+from cn.core.act import AnyFacts, Order, artifact_name, check_output, is_object_id, plan_order
+from cn.core.chat import ChatFacts
 from cn.core.decide import Facts
 from cn.core.effect import Plan, Record
 from cn.core.errors import Refusal, Refused
 from cn.core.ledger import IN, Event, Item
+from cn.core.machines.actor import ACTOR, ActorEvent
 from cn.core.names import HubPath, Name, Oid, ThreadName, digest
 from cn.core.ops import Commit, Op, format_op
-from cn.core.output import Output, parse_output
+from cn.core.output import LIMIT, Output, parse_output
 from cn.core.own import parse_own
 from cn.core.own_decide import OwnFacts
-from cn.core.queue import OUTPUT, Turn, is_input_id
+from cn.core.queue import LOGS, OUTPUT, Turn, is_input_id, parse_input
 from cn.core.report import Report
 from cn.core.text import one_line
 from cn.core.thread import inbox_path
 from cn.core.turn import out_of_turn, plan_answered, plan_rejected, source_of
 from cn.shell.objects import read_info
-from cn.shell.pins import clone_id
 
 
 def plan_answer(run: Run, book: Book, notes: Report) -> str | None:
     """Execute what waits in ``state/output.md``; returns the line for the commit message."""
     data = read_output(run)
     if data is None:
+        if os.path.lexists(run.hub.root / OUTPUT):
+            notes.refused(f"{OUTPUT} is no regular file; it is not read", "remove it")
         return None
-    book.seen[OUTPUT] = data
+    if len(data) <= LIMIT:
+        book.seen[OUTPUT] = data  # removed only while it holds just this
     output = parse_output(data)
     turn = current_turn(book, notes)
     late = _why_late(run, book, turn, output)
     if turn is None or late:
-        id = output.id if is_input_id(output.id) else f"unknown-{digest(data.decode('latin-1'))[:8]}"
-        book.perform(out_of_turn(data, id, book.now, late))
-        notes.refused(
-            f"{OUTPUT}: {late}; it is kept as logs/output/{id}-late.md", "ask 'cn input' what is on"
-        )
+        path = _late_path(book, output, data)
+        book.perform(out_of_turn(data, path, output.id, book.now, late))
+        notes.refused(f"{OUTPUT}: {late}; kept as {path}", "'cn input' prints what is in flight")
         return None
     refused = check_output(output, turn.input.id)
     plan: Plan | tuple[Refusal, ...] = tuple(refused)
@@ -54,6 +59,7 @@ def plan_answer(run: Run, book: Book, notes: Report) -> str | None:
         plan = plan_order(facts_of(run, book, turn), order)
     source = source_of(turn.input)
     if not isinstance(plan, Plan):
+        ACTOR.step(actor_of(run, turn), ActorEvent.REJECTED)
         book.perform(plan_rejected(turn, data, plan, failing(run, book, turn.input)))
         for refusal in plan:
             notes.refused(
@@ -63,6 +69,7 @@ def plan_answer(run: Run, book: Book, notes: Report) -> str | None:
             )
         return None
     _note_shown(run, book, turn)
+    ACTOR.step(actor_of(run, turn), ActorEvent.ARCHIVED)
     book.perform(plan_answered(turn, data, plan))
     for key in output.unknown:
         notes.info(f"{source}: the output's key {key!r} is unknown; ignored", source=source)
@@ -75,7 +82,7 @@ def _why_late(run: Run, book: Book, turn: Turn | None, output: Output) -> str:
     """Why an output answers nothing in flight here; empty when it may answer the turn."""
     if turn is None:
         return "nothing is in flight that it could answer"
-    if turn.machine != clone_id(run.hub):
+    if turn.machine != run.machine:
         return "another clone of this hub has the agent's turn"
     if output.id != turn.input.id and run.local.was_given(output.id):
         return f"it answers {output.id}, which is not in flight any more"
@@ -84,13 +91,27 @@ def _why_late(run: Run, book: Book, turn: Turn | None, output: Output) -> str:
     return ""
 
 
-def facts_of(run: Run, book: Book, turn: Turn) -> Facts | OwnFacts:
+def _late_path(book: Book, output: Output, data: bytes) -> HubPath:
+    """A name in the archive that no other output has."""
+    mark = digest(data.decode("latin-1"))[:8]
+    plain = HubPath(f"{LOGS['output']}/{output.id}-late.md")
+    if is_input_id(output.id) and book.read(plain) in (None, data):
+        return plain
+    stem = output.id if is_input_id(output.id) else f"{book.now:%Y%m%d-%H%M%S}-unknown"
+    return HubPath(f"{LOGS['output']}/{stem}-late-{mark}.md")
+
+
+def facts_of(run: Run, book: Book, turn: Turn) -> AnyFacts:
     """What the planners may know of the item in flight."""
     asked = turn.input
     if asked.topic:
         item = book.item(Name(asked.sender), IN, asked.topic)
         assert item is not None, "it was not looked at whether the item is wanted"
         return inbox_facts(run, book, Name(asked.sender), item)
+    if not asked.path:
+        content = parse_input(turn.text).content
+        asked = replace(asked, content=content)
+        return ChatFacts(run.settings.config, run.settings.peers, asked, book.now, turn.machine)
     return own_facts(run, book, asked.path)
 
 
@@ -115,8 +136,11 @@ def inbox_facts(run: Run, book: Book, peer: Name, item: Item) -> Facts:
 
 
 def own_facts(run: Run, book: Book, path: HubPath) -> OwnFacts:
-    """The facts of a thread of our own."""
-    own = parse_own(path, (book.read(path) or b"").decode("utf-8", "replace"))
+    """The facts of a thread of our own, with what people wrote into it here as far as that can be read."""
+    try:
+        own = read_own(book, path)
+    except Refused:  # main's text counts; the working copy is kept beside it, and reported
+        own = parse_own(path, (book.read(path) or b"").decode("utf-8", "replace"))
     return OwnFacts(run.settings.config, run.settings.peers, own, book.now)
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 
 from cn.app.book import Book
 from cn.app.snapshot import Snapshot
-from cn.app.threads import read_regular
 from cn.core.cadence import PERIODIC, REFLECTIONS
 from cn.core.errors import Refused
 from cn.core.message import object_id
@@ -18,10 +17,12 @@ from cn.core.saving import MOST
 from cn.core.text import is_text, one_line
 from cn.core.thread import inbox_path
 from cn.core.turn import plan_own_input
+from cn.shell.chance import nonce
 from cn.shell.diverged import read_diverged
-from cn.shell.files import blocked_parent
+from cn.shell.files import blocked_parent, read_regular
 from cn.shell.hub import Hub
 
+LARGEST = 8 << 20
 _FOLDERS = (ADHOC, *(f"{REFLECTIONS}/{cadence.value}" for cadence in PERIODIC), CONCERNS)
 
 
@@ -30,7 +31,7 @@ def enqueue_own(book: Book, own: Own) -> None:
     names = [e.path for e in book.snapshot.folder(QUEUE)]
     names += [path.rpartition("/")[2] for path in book.files if path.startswith(f"{QUEUE}/")]
     taken = {place.id for name in names if (place := parse_queue_name(name))}
-    id = new_input_id(book.now, (own.path,), taken)
+    id = new_input_id(book.now, (own.path, nonce()), taken)
     book.perform(plan_own_input(own, book.settings.us, id, book.now))
 
 
@@ -64,7 +65,7 @@ def _names_here(hub: Hub | None, folder: str) -> list[str]:
 
 def read_here(hub: Hub, path: str) -> bytes | None:
     """The working copy; None when it is missing, no regular file, or behind a symlink."""
-    return None if blocked_parent(hub.root, hub.root / path) else read_regular(hub.root / path)
+    return None if blocked_parent(hub.root, hub.root / path) else read_regular(hub.root / path, LARGEST)
 
 
 def find_own(book: Book, text: str) -> HubPath | None:

@@ -23,6 +23,7 @@ from cn.shell.clock import now
 from cn.shell.hub import Hub
 from cn.shell.lock import hub_lock
 from cn.shell.maintain import rotate_log
+from cn.shell.pins import clone_id
 from cn.shell.transaction import Draft, commit, recover
 
 
@@ -41,6 +42,13 @@ class Run:
     pushable: dict[str, Oid | None] = field(default_factory=dict)
     down: dict[str, str] = field(default_factory=dict)
     _snapshot: Snapshot | None = None
+    _machine: str = ""
+
+    @property
+    def machine(self) -> str:
+        """The name of this clone in claims; a dry run makes none."""
+        self._machine = self._machine or clone_id(self.hub, make=not self.dry_run) or "this-clone"
+        return self._machine
 
     def book(self, base: Base) -> Book:
         """An empty book on ``base``."""

@@ -14,6 +14,7 @@ from cn.core.report import Report
 from cn.core.text import one_line
 from cn.core.turn import plan_cleared, plan_retry, source_of
 from cn.shell.base import Base
+from cn.shell.chance import nonce
 from cn.shell.hub import Hub
 
 
@@ -75,7 +76,7 @@ def retry(hub: Hub, wanted: str, *, dry_run: bool = False) -> Report:
         def plan(book: Book, base: Base, notes: Report) -> str | None:
             asked = _find_dead(book, wanted)
             turn = current_turn(book, notes)
-            id = new_input_id(book.now, (source_of(asked), asked.head, asked.id), known_ids(book, turn))
+            id = new_input_id(book.now, (source_of(asked), asked.head, nonce()), known_ids(book, turn))
             book.perform(plan_retry(asked, id, book.now))
             if not run.dry_run:
                 notes.done(f"{source_of(asked)} waits again as {id}", source=source_of(asked))

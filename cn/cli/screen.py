@@ -41,6 +41,12 @@ def state_text(thread: ThreadView) -> str:
             text = f"decided: {told}"
         case "refused":
             text = f"refused: {thread.rule}"
+        case "queued":
+            text = "waits for the agent"
+        case "claimed":
+            text = "with the agent"
+        case "dead":
+            text = "given up by the agent"
         case "done":
             text = f"done: {thread.status}"
         case _:

@@ -92,6 +92,16 @@ def read_plain(path: Path) -> tuple[int, bytes] | None:
         return None
 
 
+def read_regular(path: Path, limit: int) -> bytes | None:
+    """At most ``limit`` bytes of a regular file; None for all else. Follows no link, waits for no pipe."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with os.fdopen(fd, "rb") as file:
+        return file.read(limit) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else None
+
+
 def move(source: Path, target: Path) -> None:
     """Rename, across file systems too; ``target`` is a free name of ours."""
     target.parent.mkdir(parents=True, exist_ok=True)
