@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -297,17 +298,75 @@ def own_work(stage: Stage) -> None:
     stage.check("the thread waits for somebody else", len(stage.threads("cn-sigma")) == 1)
 
 
+def answered(stage: Stage) -> None:
+    """Turns of an agent that is a shell script, started by the wake command."""
+    stage.scene("6  An agent answers")
+    stage.tell("""Any program that reads a text and writes a text can be sigma's agent. This one is
+        a shell script; on a real day it would ask a model.""")
+    shutil.copy2(Path(__file__).with_name("agent.sh"), stage.root)
+    stage.run("cat agent.sh")
+    stage.tell("""With 'interface: queue' sigma's threads go to the agent, one at a time. The wake
+        command starts it; it stands in this clone's git config, where no push can change it.""")
+    stage.run("sed 's/^interface: .*/interface: queue/' cn-sigma/.cn/hub.yaml > new")
+    stage.run("mv new cn-sigma/.cn/hub.yaml")
+    stage.run("git -C cn-sigma commit -q -m 'The agent answers' .cn/hub.yaml")
+    stage.run('git -C cn-sigma config cn.wake "$PWD/agent.sh"')
+    stage.tell("What waits already comes first: pi/own. Its refusal still stands, so the run ends with 1.")
+    stage.run("cn sync cn-sigma", 1)
+    stage.run("cat cn-sigma/state/output.md")
+    said = stage.run("cat home/refused")
+    stage.check("the agent's 'cn send' was refused", "an agent may not run 'cn send'" in said)
+    stage.check("and nothing was sent", "sigma/let-us-talk-without-cn" not in stage.branches("pi.git"))
+    stage.tell("The agent has only written its answer. cn executes it.")
+    stage.run("cn inbox process cn-sigma")
+    stage.check("pi/own still waits for a person", len(stage.threads("cn-sigma")) == 1)
+    stage.tell("Now a question that it can answer.")
+    stage.run("cn --hub cn-pi send sigma 'Which licence has the demo?'")
+    stage.run("cn sync cn-sigma")
+    answer = (stage.root / "cn-sigma/state/output.md").read_bytes()
+    stage.check("the agent has answered, nothing is sent yet", _only_main_and(stage, "pi.git"))
+    stage.run("cn inbox process cn-sigma")
+    stage.run("cn --hub cn-sigma input")
+    stage.run("cn sync cn-pi")
+    stage.check("pi has the answer in its inbox", _arrived(stage, "> MIT, see the file LICENSE."))
+    stage.check("the agent's words are archived byte for byte", answer in _outputs(stage))
+    stage.check(
+        "one message to pi, and it deleted its question", _only_main_and(stage, "sigma.git", "pi/own")
+    )
+
+
+def _only_main_and(stage: Stage, remote: str, *names: str) -> bool:
+    notices = {name for name in stage.branches(remote) if name.startswith("sigma/notice-")}
+    return stage.branches(remote) - notices == {"main", *names}
+
+
+def _arrived(stage: Stage, line: str) -> bool:
+    folder = stage.root / "cn-pi/threads/inbox"
+    return [line in (folder / name).read_text("utf-8") for name in stage.threads("cn-pi")] == [True]
+
+
+def _outputs(stage: Stage) -> list[bytes]:
+    return [p.read_bytes() for p in (stage.root / "cn-sigma/logs/output").glob("*.md")]
+
+
 def epilogue(stage: Stage) -> None:
     """Both logs, and what they must hold."""
-    stage.scene("6  Both logs")
+    stage.scene("7  Both logs")
     for hub in ("cn-sigma", "cn-pi"):
         print()
         stage.run(f"cat {hub}/logs/inbox/*.md")
     sigma, pi = stage.log("cn-sigma"), stage.log("cn-pi")
     stage.check("sigma's log shows two merges", sigma.count("| do:merge | ✓ merged ") == 2)
+    stage.check("sigma's log shows the agent's two answers", _answers(sigma) == 2)
     stage.check("sigma's log shows both refusals", sigma.count("| do:merge | refused: ") == 2)
     stage.check("pi's log shows four branches deleted", pi.count("| clean up | ✓ deleted |") >= 4)
     stage.check("pi's work tree is clean: all is committed", not stage.ask("git -C cn-pi status --porcelain"))
+
+
+def _answers(log: str) -> int:
+    return log.count("| defer:only a person") + log.count(
+        "| do:reply:re-which-licence-has-the-demo | queued |"
+    )
 
 
 def where_to_look(stage: Stage, seconds: float) -> None:
@@ -323,6 +382,7 @@ def where_to_look(stage: Stage, seconds: float) -> None:
   what waits             cn --hub cn-sigma inbox
   one story              cn --hub cn-sigma inbox show pi/hello
   the memory             cat cn-sigma/state/ledger/pi/2*
+  asked and answered     ls cn-sigma/logs/input cn-sigma/logs/output
   sent, confirmed        ls cn-sigma/threads/mail/sent
   the history            git -C cn-sigma log --graph --oneline
 
@@ -335,7 +395,7 @@ def main() -> int:
     sys.stdout.reconfigure(encoding="utf-8", errors="replace", line_buffering=True)  # type: ignore[union-attr]
     stage = Stage(Path(tempfile.mkdtemp(prefix="cn-demo-")).resolve())
     print(f"The inbox loop, with real git repositories, in {stage.root}")
-    for act in (set_up, merged, stale, deleted, replied, own_work, epilogue):
+    for act in (set_up, merged, stale, deleted, replied, own_work, answered, epilogue):
         act(stage)
     where_to_look(stage, time.monotonic() - started)
     return 0

@@ -423,7 +423,9 @@ def test_the_scripts_of_the_page_work(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_behind_the_door_there_is_only_what_it_says(tmp_path: Path) -> None:
     script = (
-        _HOW["door", ""].replace("/srv/sigma", str(tmp_path)).replace("/usr/local/bin/cn ", "/usr/bin/env ")
+        _HOW["door", ""]
+        .replace("/var/lib/sigma/hub", str(tmp_path))
+        .replace("/usr/local/bin/cn ", "/usr/bin/env ")
     )
     (tmp_path / "door").write_text(script)
     said = subprocess.run(
