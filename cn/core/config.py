@@ -61,8 +61,12 @@ _MAY_BE_LOCAL = ("logs/input", "logs/output", "state/conversation.json")
 
 
 def is_local(path: str, local: tuple[HubPath, ...]) -> bool:
-    """Does the hub keep this path on its machine (``local:``)?"""
-    return any(path == part or path.startswith(f"{part}/") for part in local)
+    """Does the hub keep this path on its machine (``local:``)?
+
+    With ``state/conversation.json`` go the days that left it, in ``state/conversation/``.
+    """
+    folders = [f"{part.removesuffix('.json')}/" for part in local]
+    return path in local or any(path.startswith(folder) for folder in folders)
 
 
 def _int(low: int, high: int) -> tuple[type, int, int]:

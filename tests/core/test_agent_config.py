@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from cn.core.agent_config import (
     ANTHROPIC_ORIGIN,
-    AgentConfig,
     Budget,
     ContextConfig,
     Daemon,
@@ -201,7 +200,6 @@ def test_no_secret_is_shown() -> None:
         assert TOKEN not in shown
 
 
-# fmt: off
 @pytest.mark.parametrize(("text", "line", "problem"), [
     ("- a", 1, "it must hold keys"),
     ("llm:\n  model: [", 2, ""),
@@ -233,11 +231,10 @@ def test_no_secret_is_shown() -> None:
     ("logging:\n  level: loud", 2, "logging.level: it is one of debug"),
     ("budgets:\n  tokens_per_day: none", 2, "must be a number"),
     ("budgets:\n  per_peer: 5", 2, "holds keys of its own"),
-    ("budgets:\n  turns_per_hour: 9\n  per_peer:\n    pi:\n      turns: 5", 5, "unknown key 'budgets.per_peer.pi.turns'"),
-    ("budgets:\n  turns_per_hour: 9\n  per_peer:\n    pi: 5", 4, "tokens_per_day, turns_per_hour, and senders"),
+    ("budgets:\n  per_peer:\n    pi:\n      turns: 5", 4, "unknown key 'budgets.per_peer.pi.turns'"),
+    ("budgets:\n  per_peer:\n    pi: 5", 3, "per_peer holds tokens_per_day, turns_per_hour, and senders"),
     ("budgets:\n  turns_per_hour: 9\n  per_peer:\n    turns_per_hour: -5", 4, "must lie between"),
-])
-# fmt: on
+])  # fmt: skip
 def test_what_is_wrong_is_named_with_its_line(text: str, line: int, problem: str) -> None:
     found = error(text)
     assert found.text.startswith(f".cn/agent.yaml:{line}: "), found.text
@@ -277,10 +274,11 @@ budgets:
     ("https://API.example.org/", "https://api.example.org"),
     ("HTTP://localhost:80", "http://localhost:80"),
     ("http://[::1]:8080", "http://[::1]:8080"),
-    ("", None), ("localhost:80", None), ("https://", None), ("ftp://a", None), ("file:///etc", None),
-    ("https://u@a", None), ("https://u:p@a", None), ("https://a/v1", None), ("https://a?x", None), ("https://a?", None),
-    ("https://a#x", None), ("https://a:b", None), ("https://a:99999", None), ("https://a b", None), ("https://a\n", None),
-    ("https://а.example", None), ("https://-a", None), ("https://a\\b", None), ("https://@a", None),
+    *((text, None) for text in (
+        "", "localhost:80", "https://", "ftp://a", "file:///etc", "https://u@a", "https://u:p@a", "https://a/v1",
+        "https://a?x", "https://a?", "https://a#x", "https://a:b", "https://a:99999", "https://a b",
+        "https://a\n", "https://а.example", "https://-a", "https://a\\b", "https://@a",
+    )),
 ])  # fmt: skip
 def test_an_origin_is_scheme_and_host_only(text: str, origin: str | None) -> None:
     assert parse_origin(text) == origin
@@ -293,14 +291,15 @@ def test_an_origin_is_itself_an_origin(text: str) -> None:
 
 
 def test_this_machine_is_known() -> None:
-    assert [is_loopback(f"http://{h}:1") for h in ("127.0.0.1", "[::1]", "localhost", "127.evil.example", "10.0.0.1")] == [
-        True, True, True, False, False,
-    ]  # fmt: skip
+    here = ("127.0.0.1", "[::1]", "localhost")
+    assert all(is_loopback(f"http://{host}:1") for host in here)
+    assert not any(is_loopback(f"http://{host}:1") for host in ("127.evil.example", "10.0.0.1"))
 
 
 @given(st.text(max_size=80))
-def test_any_text_is_a_configuration_or_an_error(text: str) -> None:
+def test_any_text_is_a_configuration_or_an_error_without_secrets(text: str) -> None:
     try:
-        assert isinstance(parse_agent_config(text, ENV), AgentConfig)
+        told = repr(parse_agent_config(text, ENV))
     except ConfigError as found:
-        assert SECRET not in found.text + found.hint
+        told = found.text + found.hint
+    assert SECRET not in told
