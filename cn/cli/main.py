@@ -34,6 +34,7 @@ _COMMANDS = {
     "input": ("cn.cli.agent:input_command", "The agent's one item, printed."),
     "out": ("cn.cli.agent:out", "The agent's answer: do, defer, delegate, delete."),
     "queue": ("cn.cli.agent:queue", "What waits for the agent: list, clear, retry."),
+    "context": ("cn.cli.context:context_command", "What a model would be sent for an item."),
     "next": ("cn.cli.agent:next_command", "Give the agent its next item."),
     "outbox": ("cn.cli.mail:outbox", "What waits to be delivered: list, flush."),
     "status": ("cn.cli.view:status_command", "One screen: what waits, and for whom."),
