@@ -34,6 +34,7 @@ _COMMANDS = {
     "input": ("cn.cli.agent:input_command", "The agent's one item, printed."),
     "out": ("cn.cli.agent:out", "The agent's answer: do, defer, delegate, delete."),
     "queue": ("cn.cli.agent:queue", "What waits for the agent: list, clear, retry."),
+    "context": ("cn.cli.context:context_command", "What a model would be sent for an item."),
     "next": ("cn.cli.agent:next_command", "Give the agent its next item."),
     "thread": ("cn.cli.threads:thread", "All threads, our own too: list, show, close."),
     "read": ("cn.cli.threads:read_command", "Show any thread."),
