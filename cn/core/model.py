@@ -211,7 +211,7 @@ def read_answer(data: bytes) -> Answer | Failure:
         usage = _read_usage(found["usage"])
         reason = str(found["stop_reason"])
         model, number = str(found["model"]), str(found["id"])
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return Failure(
             Kind.SERVER,
             "the answer is no message of the Messages API",
