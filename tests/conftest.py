@@ -20,12 +20,12 @@ import pytest
 from servers import KINDS, Remote, serve
 
 _SCRATCH = tempfile.TemporaryDirectory(prefix="cn-tests-")
-_DROPPED_PREFIXES = ("GIT_", "SSH_", "GPG_", "XDG_", "LC_", "CN_")
+_DROPPED_PREFIXES = ("GIT_", "SSH_", "GPG_", "XDG_", "LC_", "CN_", "ANTHROPIC_", "TELEGRAM_")
 # fmt: off
 _DROPPED = {
     "EDITOR", "VISUAL", "PAGER", "EMAIL", "LANG", "LANGUAGE", "NO_COLOR", "FORCE_COLOR", "CLICOLOR",
     "COLUMNS", "LINES", "DISPLAY", "WAYLAND_DISPLAY", "ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY",
-    "NO_PROXY", "ANTHROPIC_API_KEY", "TELEGRAM_BOT_TOKEN", "WORKSPACE",
+    "NO_PROXY", "WORKSPACE",
 }
 # fmt: on
 _NOWHERE = "http://127.0.0.1:9"

@@ -51,6 +51,7 @@ _COMMANDS = {
     "outbox": ("cn.cli.mail:outbox", "What waits to be delivered: list, flush."),
     "status": ("cn.cli.view:status_command", "One screen: what waits, and for whom."),
     "log": ("cn.cli.view:log_command", "What happened, with filters."),
+    "usage": ("cn.cli.usage:usage_command", "What calls to the model used and cost."),
     "doctor": ("cn.cli.doctor:doctor_command", "Explain every problem and its remedy."),
     "completion": ("cn.cli.completion:completion_command", "Print the shell completion script."),
 }

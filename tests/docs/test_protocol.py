@@ -17,7 +17,7 @@ from hubs import ROOT, git, work
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cn.core import config, ledger, log, message, peers, rules
+from cn.core import config, ledger, log, message, model, peers, rules, usage
 from cn.core.cadence import PERIODIC, period
 from cn.core.decide import Facts, plan_decision
 from cn.core.effect import Log, Post, Put
@@ -613,6 +613,23 @@ def _machine_log_agent(block: Block) -> None:
         note="Approved with one wish",
     )
     assert log.format_event(row) == block.text.rstrip("\n")
+
+
+@checks("model-log")
+def _model_log(block: Block) -> None:
+    used = model.Usage(1200, 350, 6400, 0)
+    answer = model.Answer("ok", model.Stop.END_TURN, used, "claude-sonnet-5-5", "msg_1", seconds=4.2)
+    item = {"input": "20260205-151400-3f2a9c", "source": "pi/proposal", "peer": "pi"}
+    call = usage.call_of(answer, EXECUTED, model="claude-sonnet-5-5", **item)
+    assert usage.format_call(call) == block.text.rstrip("\n")
+    assert usage.parse_call(block.text) == call
+
+
+@checks("model-failures")
+def _model_failures(block: Block) -> None:
+    assert [plain(row[0]) for row in block.rows] == [kind.value for kind in model.Kind]
+    said = (PROTOCOL / block.page).read_text("utf-8")
+    assert all(f"`{stop.value}`" in said for stop in model.Stop)
 
 
 # outbox.md
