@@ -278,7 +278,7 @@ def _handler(state: ModelServer) -> type[BaseHTTPRequestHandler]:
         timeout = _SECONDS
 
         def log_message(self, format: str, *args: object) -> None:
-            """Say nothing."""
+            """Said nothing."""
 
         def handle_one_request(self) -> None:
             with suppress(OSError, ValueError):

@@ -10,15 +10,13 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Literal
+from typing import Any
 
 from cn.core.errors import CnError
 from cn.core.text import one_line
 
 MAX_BREAKPOINTS = 4
 """Cache breakpoints a request may have (Messages API, "Prompt caching")."""
-
-Role = Literal["user", "assistant"]
 
 
 class RequestRefused(CnError):
@@ -34,10 +32,10 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Say:
-    """One message of the conversation."""
+class Said:
+    """One message of the conversation; ``role`` is ``user`` or ``assistant``."""
 
-    role: Role
+    role: str
     text: str
 
 
@@ -51,7 +49,7 @@ class Request:
     model: str
     max_tokens: int
     system: tuple[Block, ...]
-    messages: tuple[Say, ...]
+    messages: tuple[Said, ...]
 
     def __post_init__(self) -> None:
         problem = _problem(self)
@@ -76,14 +74,14 @@ def _problem(request: Request) -> str:
     return ""
 
 
-def alternate(messages: Sequence[Say]) -> tuple[Say, ...]:
+def alternate(messages: Sequence[Said]) -> tuple[Said, ...]:
     """Messages in turns: neighbours of one role joined, empty ones left out, the user's first."""
-    found: list[Say] = []
+    found: list[Said] = []
     for message in messages:
         if not message.text.strip() or (not found and message.role != "user"):
             continue
         if found and found[-1].role == message.role:
-            found[-1] = Say(message.role, f"{found[-1].text}\n\n{message.text}")
+            found[-1] = Said(message.role, f"{found[-1].text}\n\n{message.text}")
         else:
             found.append(message)
     return tuple(found)

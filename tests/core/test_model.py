@@ -18,7 +18,7 @@ from cn.core.model import (
     Kind,
     Request,
     RequestRefused,
-    Say,
+    Said,
     Stop,
     Usage,
     alternate,
@@ -42,7 +42,7 @@ def request(**changes: Any) -> Request:
         "model": "claude-sonnet-5-5",
         "max_tokens": 8192,
         "system": (Block("who you are", cached=True), Block("the hub", cached=True)),
-        "messages": (Say("user", "hello"), Say("assistant", "yes?"), Say("user", "go on")),
+        "messages": (Said("user", "hello"), Said("assistant", "yes?"), Said("user", "go on")),
     }
     return Request(**{**parts, **changes})
 
@@ -89,7 +89,7 @@ def test_without_system_the_key_is_left_out() -> None:
 
 @given(st.lists(st.builds(Block, TEXT, st.booleans()), max_size=4), TEXT)
 def test_every_request_is_one_the_api_takes(blocks: list[Block], text: str) -> None:
-    made = request(system=tuple(blocks), messages=(Say("user", text),))
+    made = request(system=tuple(blocks), messages=(Said("user", text),))
     sent = request_json(made)
     assert sent == request_json(made)
     assert problem_of(json.loads(sent.encode("utf-8"))) == ""
@@ -97,7 +97,7 @@ def test_every_request_is_one_the_api_takes(blocks: list[Block], text: str) -> N
 
 
 def test_a_lone_surrogate_does_not_stop_a_call() -> None:
-    assert json.loads(request_json(request(messages=(Say("user", "a\ud800b é"),))))["messages"] == [
+    assert json.loads(request_json(request(messages=(Said("user", "a\ud800b é"),))))["messages"] == [
         {"role": "user", "content": "a?b é"}
     ]
 
@@ -108,10 +108,10 @@ def test_a_lone_surrogate_does_not_stop_a_call() -> None:
         ({"model": " "}, "names no model"),
         ({"max_tokens": 0}, "max_tokens is 0"),
         ({"messages": ()}, "take turns"),
-        ({"messages": (Say("assistant", "hi"),)}, "take turns"),
-        ({"messages": (Say("user", "a"), Say("user", "b"), Say("user", "c"))}, "take turns"),
-        ({"messages": (Say("user", "a"), Say("assistant", "b"))}, "take turns"),
-        ({"messages": (Say("user", " \n"),)}, "empty"),
+        ({"messages": (Said("assistant", "hi"),)}, "take turns"),
+        ({"messages": (Said("user", "a"), Said("user", "b"), Said("user", "c"))}, "take turns"),
+        ({"messages": (Said("user", "a"), Said("assistant", "b"))}, "take turns"),
+        ({"messages": (Said("user", " \n"),)}, "empty"),
         ({"system": (Block(""),)}, "empty"),
         ({"system": (Block("x", cached=True),) * 5}, "more than 4"),
     ],
@@ -121,20 +121,20 @@ def test_what_the_api_would_refuse_is_refused_before(changes: dict[str, Any], wh
         request(**changes)
 
 
-SAYS = st.builds(Say, st.sampled_from(["user", "assistant"]), st.sampled_from(["", " ", "a", "b\nc"]))
+SAYS = st.builds(Said, st.sampled_from(["user", "assistant"]), st.sampled_from(["", " ", "a", "b\nc"]))
 
 
 @given(st.lists(SAYS, max_size=8))
-def test_any_conversation_can_be_made_to_take_turns(messages: list[Say]) -> None:
+def test_any_conversation_can_be_made_to_take_turns(messages: list[Said]) -> None:
     found = alternate(messages)
     assert [m.role for m in found] == ["assistant" if i % 2 else "user" for i in range(len(found))]
     assert all(m.text.strip() for m in found)
-    request(messages=alternate([*found, Say("user", "now")]))
+    request(messages=alternate([*found, Said("user", "now")]))
 
 
 def test_neighbours_of_one_role_are_joined() -> None:
-    said = [Say("assistant", "before"), Say("user", "a"), Say("user", "b"), Say("assistant", "c")]
-    assert alternate(said) == (Say("user", "a\n\nb"), Say("assistant", "c"))
+    said = [Said("assistant", "before"), Said("user", "a"), Said("user", "b"), Said("assistant", "c")]
+    assert alternate(said) == (Said("user", "a\n\nb"), Said("assistant", "c"))
 
 
 # The answer.

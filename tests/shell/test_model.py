@@ -19,7 +19,7 @@ from hubs import ROOT, cn_env
 from model_server import KEY, MODEL, ModelServer, Reply, model_server
 from servers import free_port, gone, stalled_server
 
-from cn.core.model import Answer, Block, Failure, Kind, Request, Say, Stop, Usage, request_json
+from cn.core.model import Answer, Block, Failure, Kind, Request, Said, Stop, Usage, request_json
 from cn.core.model_check import Checked
 from cn.shell import model as client
 from cn.shell.model import call, check_model, count_tokens
@@ -29,7 +29,7 @@ ASKED = Request(
     MODEL,
     8192,
     (Block("who you are " * 40, cached=True), Block("the hub ☕ " * 40, cached=True)),
-    (Say("user", "what now?"),),
+    (Said("user", "what now?"),),
 )
 
 
@@ -277,11 +277,11 @@ def test_a_signal_ends_the_wait(server: ModelServer, sent: signal.Signals, code:
     script = (
         "import signal, sys\n"
         "from cn.cli.main import _terminate\n"
-        "from cn.core.model import Request, Say\n"
+        "from cn.core.model import Request, Said\n"
         "from cn.shell.model import call\n"
         "signal.signal(signal.SIGTERM, _terminate)\n"
         "try:\n"
-        f"    call(Request({MODEL!r}, 1, (), (Say('user', 'hi'),)), api_key={KEY!r}, base_url=sys.argv[1])\n"
+        f"    call(Request({MODEL!r}, 1, (), (Said('user', 'hi'),)), api_key={KEY!r}, base_url=sys.argv[1])\n"
         "except KeyboardInterrupt:\n"
         "    sys.exit(130)\n"
     )
@@ -386,9 +386,9 @@ def test_nothing_of_the_environment_reaches_a_call(server: ModelServer, home: Pa
     }
     script = (
         "import os, sys\n"
-        "from cn.core.model import Request, Say\n"
+        "from cn.core.model import Request, Said\n"
         "from cn.shell.model import call\n"
-        f"asked = Request({MODEL!r}, 1, (), (Say('user', 'hi'),))\n"
+        f"asked = Request({MODEL!r}, 1, (), (Said('user', 'hi'),))\n"
         f"found = call(asked, api_key={KEY!r}, base_url=sys.argv[1])\n"
         "print(found.text)\n"
         "print(os.environ['ANTHROPIC_API_KEY'])\n"
@@ -413,7 +413,7 @@ def test_a_deprecated_model_warns_nobody(server: ModelServer) -> None:
     server.models = ("claude-sonnet-4-5",)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        answered(ask(server, Request("claude-sonnet-4-5", 1, (), (Say("user", "hi"),))))
+        answered(ask(server, Request("claude-sonnet-4-5", 1, (), (Said("user", "hi"),))))
 
 
 # The Models API, and counting.
@@ -520,7 +520,7 @@ def test_the_server_runs_as_a_program_and_ends_with_its_owner(tmp_path: Path) ->
         lines = [owner.stdout.readline(), owner.stdout.readline()]
         pid = int(next(line for line in lines if line.strip().isdigit()))
         url = next(line for line in lines if line.startswith("http")).strip()
-        request = Request(MODEL, 1, (), (Say("user", "id: 20260205-143000-3f2a9c"),))
+        request = Request(MODEL, 1, (), (Said("user", "id: 20260205-143000-3f2a9c"),))
         found = answered(call(request, api_key=KEY, base_url=url, seconds=20.0))
         assert found.text == "---\nid: 20260205-143000-3f2a9c\nack: 20260205-143000-3f2a9c\n---\n"
     finally:
