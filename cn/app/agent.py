@@ -69,6 +69,8 @@ def write_output(hub: Hub, make: Callable[[str], Op], *, dry_run: bool = False) 
     op = make(id)
     output = compose(op, id)
     if is_answered(hub):
+        if not (hub.root / OUTPUT).is_file() or (hub.root / OUTPUT).is_symlink():
+            raise Refused(f"{OUTPUT} is not a plain file", "a person has to move it away")
         raise Refused(f"{id} has its answer already", "'cn inbox process' executes it")
     if dry_run:
         report.plan(f"write {OUTPUT}:\n{output}")

@@ -7,11 +7,13 @@ that no item stands for gets one, an item whose thread is not pending any more g
 from __future__ import annotations
 
 from collections.abc import Iterator
+from stat import S_ISREG
 
 from cn.app.agenda import plan_agenda
 from cn.app.book import Book
 from cn.app.run import Run
 from cn.app.snapshot import Snapshot
+from cn.core.cadence import Cadence
 from cn.core.errors import Refused
 from cn.core.ledger import IN, Item
 from cn.core.names import HubPath, InputId, Name, digest
@@ -98,9 +100,9 @@ def peek_turn(snapshot: Snapshot) -> Turn | None:
 
 
 def read_output(run: Run) -> bytes | None:
-    """What the agent wrote, or None while there is nothing."""
+    """What the agent wrote, or None while there is no plain file."""
     found = read_plain(run.hub.root / OUTPUT)
-    return None if found is None else found[1]
+    return None if found is None or not S_ISREG(found[0]) else found[1]
 
 
 def is_wanted(book: Book, asked: Input) -> bool:
@@ -162,9 +164,20 @@ def _drop_unwanted(book: Book) -> None:
     folders = [QUEUE] if not _has_dead(book) else [QUEUE, DEAD]
     for folder in folders:
         for name in names_in(book, folder):
-            place = parse_queue_name(name)
-            if place is not None and place.priority == 0 and place.id not in wanted:
-                book.files[HubPath(f"{folder}/{name}")] = None
+            place, path = parse_queue_name(name), HubPath(f"{folder}/{name}")
+            if place is None:
+                continue
+            inbox = place.priority == Cadence.INBOX.priority
+            if (inbox and place.id not in wanted) or (not inbox and folder == DEAD and _is_over(book, path)):
+                book.files[path] = None
+
+
+def _is_over(book: Book, path: HubPath) -> bool:
+    """Was the thread of our own decided whose item was given up? What waits is looked at in its turn."""
+    try:
+        return not is_wanted(book, read_queued(book, path))
+    except QueueRefused:
+        return False
 
 
 def _priorities(book: Book, turn: Turn | None) -> set[int]:
@@ -181,11 +194,13 @@ def _has_dead(book: Book) -> bool:
 def _enqueue_pending(book: Book, turn: Turn | None) -> None:
     """Every pending thread that no item stands for; one that is put off or assigned waits elsewhere."""
     there = known_ids(book, turn)
+    fresh = 0
     for peer, item in sorted(_pending(book), key=lambda pair: (pair[1].since, pair[1].get("thread"))):
         if item.state in ("deferred", "assigned") or item.get("input") in there:
             continue
-        id = new_input_id(book.now, (peer, item.topic, item.head), there)
+        id = new_input_id(book.now, (peer, item.topic, item.head), there, fresh)
         there.add(id)
+        fresh += 1
         book.perform(plan_inbox_input(peer, item, id, book.now))
 
 

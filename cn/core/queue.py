@@ -31,10 +31,6 @@ _NAME = re.compile(r"([a-z]+)-(\d{8}-\d{6}-[0-9a-f]{6})(?:-(\d{1,6}))?\.md")
 _CADENCES = {c.value: c for c in Cadence}
 
 
-MOST_OUTPUT = 1 << 20
-"""The largest output that is read, in bytes."""
-
-
 class QueueRefused(CnError):
     """A file in the queue that cn did not write this way."""
 
@@ -102,11 +98,14 @@ def is_input_id(text: str) -> bool:
     return _ID.fullmatch(text) is not None
 
 
-def new_input_id(at: datetime, cause: Iterable[str], taken: Collection[str] = ()) -> InputId:
-    """The id of what is queued at this time for this cause; the same cause gives the same id."""
+def new_input_id(at: datetime, cause: Iterable[str], taken: Collection[str] = (), nth: int = 0) -> InputId:
+    """The id of what is queued at this time for this cause; the same cause gives the same id.
+
+    ``nth`` puts what one run queues, all in the same second, in an order: ids sort by it.
+    """
     words = list(cause)
     while True:
-        found = InputId(f"{at:%Y%m%d-%H%M%S}-{digest(*words)[:6]}")
+        found = InputId(f"{at:%Y%m%d-%H%M%S}-{min(nth, 0xFF):02x}{digest(*words)[:4]}")
         if found not in taken:
             return found
         words.append("again")
