@@ -70,6 +70,8 @@ def write_output(hub: Hub, make: Callable[[str], Op], *, dry_run: bool = False) 
     output = compose(op, id)
     answered = Refused(f"{id} has its answer already", "'cn inbox process' executes it")
     if is_answered(hub):
+        if not (hub.root / OUTPUT).is_file() or (hub.root / OUTPUT).is_symlink():
+            raise Refused(f"{OUTPUT} is not a plain file", "a person has to move it away")
         raise answered
     if dry_run:
         report.plan(f"write {OUTPUT}:\n{output}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 
 from cn.app.agent import read_shown
@@ -24,11 +25,11 @@ from cn.core.ops import Commit, Op, format_op
 from cn.core.output import LIMIT, Output, parse_output
 from cn.core.own import parse_own
 from cn.core.own_decide import OwnFacts
-from cn.core.queue import LOGS, OUTPUT, Turn, is_input_id, parse_input
+from cn.core.queue import OUTPUT, Turn, is_input_id, parse_input
 from cn.core.report import Report
 from cn.core.text import one_line
 from cn.core.thread import inbox_path
-from cn.core.turn import out_of_turn, plan_answered, plan_rejected, source_of
+from cn.core.turn import late_path, out_of_turn, plan_answered, plan_rejected, source_of
 from cn.shell.objects import read_info
 
 
@@ -36,8 +37,7 @@ def plan_answer(run: Run, book: Book, notes: Report) -> str | None:
     """Execute what waits in ``state/output.md``; returns the line for the commit message."""
     data = read_output(run)
     if data is None:
-        if os.path.lexists(run.hub.root / OUTPUT):
-            notes.refused(f"{OUTPUT} is no regular file; it is not read", "remove it")
+        _report_blocked(run, notes)
         return None
     if len(data) <= LIMIT:
         book.seen[OUTPUT] = data  # removed only while it holds just this
@@ -45,18 +45,13 @@ def plan_answer(run: Run, book: Book, notes: Report) -> str | None:
     turn = current_turn(book, notes)
     late = _why_late(run, book, turn, output)
     if turn is None or late:
-        path = _late_path(book, output, data)
-        book.perform(out_of_turn(data, path, output.id, book.now, late))
-        notes.refused(f"{OUTPUT}: {late}; kept as {path}", "'cn input' prints what is in flight")
+        id = output.id if is_input_id(output.id) else f"unknown-{digest(data.decode('latin-1'))[:8]}"
+        nth = _nth_late(book, id)
+        book.perform(out_of_turn(data, id, book.now, late, nth))
+        notes.refused(f"{OUTPUT}: {late}; it is kept as {late_path(id, nth)}", "ask 'cn input' what is on")
         return None
-    refused = check_output(output, turn.input.id)
-    plan: Plan | tuple[Refusal, ...] = tuple(refused)
-    if not refused:
-        names = turn.input.names
-        order = Order(
-            run.settings.us, names, output.ops, output.body, turn.input.id, find_artifacts(book, output.ops)
-        )
-        plan = plan_order(facts_of(run, book, turn), order)
+    refused = tuple(check_output(output, turn.input.id))
+    plan = refused if output.id != turn.input.id else _planned(run, book, turn, output, refused)
     source = source_of(turn.input)
     if not isinstance(plan, Plan):
         ACTOR.step(actor_of(run, turn), ActorEvent.REJECTED)
@@ -78,6 +73,34 @@ def plan_answer(run: Run, book: Book, notes: Report) -> str | None:
     return f"{source} {one_line(words, 80)} by {run.settings.us}"
 
 
+def _nth_late(book: Book, id: str) -> int:
+    """The first number under which nothing is kept yet, in main or on this machine."""
+    nth = 1
+    while book.read(late_path(id, nth)) is not None or os.path.lexists(book.hub.root / late_path(id, nth)):
+        nth += 1
+    return nth
+
+
+def _report_blocked(run: Run, notes: Report) -> None:
+    """Something lies where the output belongs that is never read: a link, a pipe, a folder."""
+    with suppress(OSError):
+        info = (run.hub.root / OUTPUT).lstat()
+        known = not run.local.is_new(digest("output", str(info.st_ino), str(info.st_ctime_ns)))
+        notes.refused(f"{OUTPUT} is not a plain file; it is not read", "move it away", known=known)
+
+
+def _planned(
+    run: Run, book: Book, turn: Turn, output: Output, refused: tuple[Refusal, ...]
+) -> Plan | tuple[Refusal, ...]:
+    """The plan; or all that is wrong, in what cannot be read and in what can."""
+    artifacts = find_artifacts(book, output.ops)
+    order = Order(run.settings.us, turn.input.names, output.ops, output.body, turn.input.id, artifacts)
+    plan = plan_order(facts_of(run, book, turn), order)
+    if not refused:
+        return plan
+    return refused if isinstance(plan, Plan) else (*refused, *plan)
+
+
 def _why_late(run: Run, book: Book, turn: Turn | None, output: Output) -> str:
     """Why an output answers nothing in flight here; empty when it may answer the turn."""
     if turn is None:
@@ -89,16 +112,6 @@ def _why_late(run: Run, book: Book, turn: Turn | None, output: Output) -> str:
     if output.id == turn.input.id and not is_wanted(book, turn.input):
         return f"{source_of(turn.input)} was decided another way, or its branch moved"
     return ""
-
-
-def _late_path(book: Book, output: Output, data: bytes) -> HubPath:
-    """A name in the archive that no other output has."""
-    mark = digest(data.decode("latin-1"))[:8]
-    plain = HubPath(f"{LOGS['output']}/{output.id}-late.md")
-    if is_input_id(output.id) and book.read(plain) in (None, data):
-        return plain
-    stem = output.id if is_input_id(output.id) else f"{book.now:%Y%m%d-%H%M%S}-unknown"
-    return HubPath(f"{LOGS['output']}/{stem}-late-{mark}.md")
 
 
 def facts_of(run: Run, book: Book, turn: Turn) -> AnyFacts:

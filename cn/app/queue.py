@@ -173,9 +173,20 @@ def _drop_unwanted(book: Book) -> None:
     folders = [QUEUE] if not _has_dead(book) else [QUEUE, DEAD]
     for folder in folders:
         for name in names_in(book, folder):
-            place = parse_queue_name(name)
-            if place is not None and name.startswith(INBOX) and place.id not in wanted:
-                book.files[HubPath(f"{folder}/{name}")] = None
+            place, path = parse_queue_name(name), HubPath(f"{folder}/{name}")
+            if place is None:
+                continue
+            inbox = name.startswith(INBOX)
+            if (inbox and place.id not in wanted) or (not inbox and folder == DEAD and _is_over(book, path)):
+                book.files[path] = None
+
+
+def _is_over(book: Book, path: HubPath) -> bool:
+    """Was the thread of our own decided whose item was given up? What waits is looked at in its turn."""
+    try:
+        return not is_wanted(book, read_queued(book, path))
+    except QueueRefused:
+        return False
 
 
 def _priorities(book: Book, turn: Turn | None) -> set[int]:
@@ -192,11 +203,13 @@ def _has_dead(book: Book) -> bool:
 def _enqueue_pending(book: Book, turn: Turn | None) -> None:
     """Every pending thread that no item stands for; one that is put off or assigned waits elsewhere."""
     there = known_ids(book, turn)
+    fresh = 0
     for peer, item in sorted(_pending(book), key=lambda pair: (pair[1].since, pair[1].get("thread"))):
         if item.state in ("deferred", "assigned") or item.get("input") in there:
             continue
-        id = new_input_id(book.now, (peer, item.topic, item.head, nonce()), there)
+        id = new_input_id(book.now, (peer, item.topic, item.head, nonce()), there, fresh)
         there.add(id)
+        fresh += 1
         book.perform(plan_inbox_input(peer, item, id, book.now))
 
 

@@ -22,7 +22,7 @@ from cn.core.names import HubPath, InputId, Name, NameRefused, parse_name
 from cn.core.ops import Ack, Commit, Defer, Delegate, Delete, Done, Fail, Noop, Reply, Surface
 from cn.core.own import ASSIGNED, DEFERRED, adhoc_path, format_own, new_own
 from cn.core.peers import Peer
-from cn.core.queue import Input, format_queued, new_input_id, queue_path
+from cn.core.queue import Input, format_queued, queue_path
 from cn.core.say import ACKNOWLEDGED, Say, format_say
 from cn.core.stamp import format_second
 from cn.core.text import one_line, quote, slug
@@ -46,11 +46,10 @@ def format_seen(ids: list[int]) -> str:
     return json.dumps(ids[-_MOST_SEEN:]) + "\n"
 
 
-def plan_incoming(chat: str, update: int, text: str, sent: datetime, seen: list[int], at: datetime) -> Plan:
+def plan_incoming(chat: str, update: int, text: str, id: InputId, seen: list[int], at: datetime) -> Plan:
     """A chat message waits for the agent; the same update again is no second one."""
     if update in seen:
         return Plan(chat)
-    id: InputId = new_input_id(at, (chat, str(update), format_second(sent)))
     asked = Input(id, chat, Cadence.INBOX, at, HubPath(""), content=quote(text))
     row = Row(at, chat, "received", "—", outcome="received", input=id)
     effects = (

@@ -106,14 +106,15 @@ def is_input_id(text: str) -> bool:
     return _ID.fullmatch(text) is not None
 
 
-def new_input_id(at: datetime, cause: Iterable[str], taken: Collection[str] = ()) -> InputId:
+def new_input_id(at: datetime, cause: Iterable[str], taken: Collection[str] = (), nth: int = 0) -> InputId:
     """The id of what is queued at this time; ``cause`` holds something that no peer can guess.
 
     Whoever knew the id could write an answer into the question, for a model to copy.
+    ``nth`` puts what one run queues, all in the same second, in an order: ids sort by it.
     """
     words = list(cause)
     while True:
-        found = InputId(f"{at:%Y%m%d-%H%M%S}-{digest(*words)[:6]}")
+        found = InputId(f"{at:%Y%m%d-%H%M%S}-{min(nth, 0xFF):02x}{digest(*words)[:4]}")
         if found not in taken:
             return found
         words.append("again")

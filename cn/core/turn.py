@@ -22,6 +22,7 @@ from cn.core.names import Branch, HubPath, InputId, Name, Oid, ThreadName, parse
 from cn.core.own import OPEN, Own, format_own
 from cn.core.queue import (
     INPUT,
+    LOGS,
     OUTPUT,
     TURN,
     Input,
@@ -35,7 +36,6 @@ from cn.core.queue import (
 )
 from cn.core.say import Say, format_say, is_chat
 from cn.core.stamp import format_age, format_stamp
-from cn.core.text import one_line
 from cn.core.thread import inbox_path
 
 
@@ -218,12 +218,16 @@ def _told(turn: Turn, asked: Input, facts: Failing, status: str, reason: str) ->
     return [Record(peer, noted), post]
 
 
-def plan_retry(asked: Input, id: InputId, at: datetime) -> Plan:
-    """A dead letter waits again, with all its attempts and a new id, so that no archive is written over."""
+def plan_retry(asked: Input, id: InputId, at: datetime, own: Own | None = None) -> Plan:
+    """A dead letter waits again, with all its attempts and a new id, so that no archive is written over.
+
+    ``own`` is its thread, where that is one of ours: it names the item that stands for it.
+    """
     fresh = replace(asked, id=id, attempts=0, queued=at)
-    effects = [
+    effects: list[Effect] = [
         Drop(dead_path(asked)),
         Put(queue_path(fresh), format_queued(fresh)),
+        *([Put(own.path, format_own(own.with_field("Input", id)))] if own else []),
         *_event(fresh, at, "enqueued"),
         _row(fresh, at, "retry", "queued again", "queued"),
     ]
@@ -243,8 +247,12 @@ def plan_cleared(asked: Input, at: datetime) -> Plan:
     return Plan(source_of(asked), effects)
 
 
-def out_of_turn(output: bytes, path: HubPath, id: str, at: datetime, why: str) -> Plan:
-    """An output that answers nothing in flight: kept at ``path``, nothing of it is done."""
-    source = one_line(id, 60) or "unknown"
-    row = Row(at, source, "output", f"refused: {rules.VALID_OUTPUT}: {why}", outcome="late", input=source)
-    return Plan(source, (Archive(path, output), Log(row), Drop(OUTPUT)))
+def late_path(id: str, nth: int) -> HubPath:
+    """Where the n-th output is kept (from 1) that came too late for this input."""
+    return HubPath(f"{LOGS['output']}/{id}-late{f'-{nth}' if nth > 1 else ''}.md")
+
+
+def out_of_turn(output: bytes, id: str, at: datetime, why: str, nth: int = 1) -> Plan:
+    """An output that answers nothing in flight: kept, nothing of it is done."""
+    row = Row(at, id, "output", f"refused: {rules.VALID_OUTPUT}: {why}", outcome="late", input=id)
+    return Plan(id, (Archive(late_path(id, nth), output), Log(row), Drop(OUTPUT)))

@@ -283,7 +283,7 @@ def _rows(block: Block) -> None:
         plan_rejected(turn, b"x", refusals, facts),
         plan_lapsed(turn, facts),
         plan_rejected(last, b"x", refusals, facts),
-        out_of_turn(b"x", HubPath(f"logs/output/{ID}-late.md"), ID, facts.now, "…"),
+        out_of_turn(b"x", ID, facts.now, "…"),
         plan_cleared(ITEM, facts.now),
         plan_retry(ITEM, InputId(ID), facts.now),
     ]
