@@ -11,6 +11,7 @@ import asyncio
 import json
 import logging
 import re
+import sys
 import warnings
 from typing import TYPE_CHECKING, Any, Self
 
@@ -162,6 +163,7 @@ class Telegram:
 
 def _make_bot(token: str, origin: str) -> tuple[Bot, list[BaseRequest]]:
     """The library's client with our view of what can go wrong on the way."""
+    _import_httpx()
     import httpx
     from telegram import Bot
     from telegram.error import NetworkError, TelegramError
@@ -211,6 +213,20 @@ def _make_bot(token: str, origin: str) -> tuple[Bot, list[BaseRequest]]:
     ]
     bot = Bot(token, base_url=f"{origin}/bot", get_updates_request=requests[0], request=requests[1])
     return bot, requests
+
+
+def _import_httpx() -> None:
+    """httpx without its command line, which would load click, rich and pygments where they are there.
+
+    ``None`` in ``sys.modules`` makes an import fail (Python, "The import system", 5.3.1), and
+    httpx goes on without.
+    """
+    if "httpx" not in sys.modules:
+        sys.modules["httpx._main"] = None  # type: ignore[assignment]
+        try:
+            import httpx  # noqa: F401
+        finally:
+            del sys.modules["httpx._main"]
 
 
 def _retry_after(body: bytes) -> float:
