@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -109,10 +110,13 @@ class Monitor:
         return self.times.pauses.after(tries, random.random(), failure)  # noqa: S311  it hides nothing
 
     async def sleep(self, seconds: float) -> None:
-        """Wait on purpose."""
-        if seconds > 0:
-            self.expect(seconds)
-            await asyncio.sleep(seconds)
+        """Wait on purpose. When the daemon stops meanwhile, the task that waits ends here."""
+        if seconds <= 0:
+            return
+        self.expect(seconds)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self.stop.wait(), seconds)
+            raise asyncio.CancelledError
 
 
 def clock() -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -30,6 +31,7 @@ from telegram_server import (
     telegram_server,
 )
 
+from cn.app.daemon import Times
 from cn.app.letters import read_dead, read_health
 from cn.core.errors import EXIT_CONFIG, EXIT_LOCKED, EXIT_MORE
 from cn.shell.hub import open_hub
@@ -273,10 +275,14 @@ def test_a_dead_letter_is_tried_again_when_the_daemon_starts(server: TelegramSer
 
 def test_a_hub_that_takes_nothing_now_makes_no_dead_letters(server: TelegramServer, daemon: Daemon) -> None:
     server.say("later one")
-    daemon.start()
+    daemon.start(times={"pauses": [0.3, 60]})
     daemon.sees(lambda: server.count("getUpdates") == 1 and "cannot take it now" in daemon.said)
     time.sleep(0.5)
     assert (daemon.dead, daemon.offset) == ([], None)
+    begun = time.monotonic()
+    assert daemon.end() == 0
+    assert time.monotonic() - begun < 5
+    daemon.start()
     (daemon.root.parent / "mended").touch()
     daemon.sees(lambda: daemon.queued() == ["later one"])
 
@@ -524,3 +530,19 @@ def test_it_stays_small_and_loads_neither_model_nor_processor(
     assert "telegram" in loaded
     assert loaded & {"anthropic", "git", "rich", "click", "cn.app.process", "telegram.ext"} == set()
     assert resident < 50 * 1024
+
+
+def test_the_unit_is_one_that_systemd_takes(tmp_path: Path) -> None:
+    text = (ROOT / "cron/cn-agent.service").read_text()
+    settings = dict(line.split("=", 1) for line in text.splitlines() if "=" in line and line[0] != "#")
+    assert (settings["Type"], settings["RestartPreventExitStatus"]) == ("notify", str(EXIT_CONFIG))
+    assert int(settings["TimeoutStopSec"]) > Times().grace + Times().kill + 10
+    program = shutil.which("systemd-analyze")
+    if program is None:
+        pytest.skip("systemd-analyze is missing")
+    unit = tmp_path / "cn-agent.service"
+    unit.write_text(text.replace("/home/me/.local/bin/cn", "/bin/true").replace("User=me", "User=root"))
+    done = subprocess.run([program, "verify", str(unit)], capture_output=True, encoding="utf-8", check=False)
+    if "cn-agent" not in done.stderr and done.returncode:
+        pytest.skip(f"systemd-analyze does not work here: {done.stderr}")
+    assert (done.returncode, done.stderr) == (0, "")
