@@ -48,6 +48,7 @@ _COMMANDS = {
     "commit": ("cn.cli.save:commit_command", "Commit what you edited in threads/ and state/."),
     "push": ("cn.cli.save:push_command", "Bring local main to origin."),
     "save": ("cn.cli.save:save_command", "Commit and push."),
+    "agent": ("cn.cli.runtime:agent_command", "Give the next item to the model: one cycle, or a daemon."),
     "outbox": ("cn.cli.mail:outbox", "What waits to be delivered: list, flush."),
     "status": ("cn.cli.view:status_command", "One screen: what waits, and for whom."),
     "log": ("cn.cli.view:log_command", "What happened, with filters."),

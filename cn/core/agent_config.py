@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from cn.core.budget import Budget, Budgets
 from cn.core.config import AGENT_PATH
 from cn.core.errors import ConfigError
 from cn.core.expand import Missing, Reader, is_loopback
@@ -66,31 +67,6 @@ class Daemon:
 
 
 @dataclass(frozen=True)
-class Budget:
-    """What may be used; None: as much as wanted. Tokens are input and output together."""
-
-    tokens_per_day: int | None = None
-    turns_per_hour: int | None = None
-
-
-@dataclass(frozen=True)
-class Budgets:
-    """The hub's budget in all, and that of every single sender, some by name.
-
-    A sender is what an item says in ``from``: a peer, the hub itself, ``telegram:<chat>``.
-    """
-
-    total: Budget = Budget()
-    each: Budget = Budget()
-    named: tuple[tuple[str, Budget], ...] = ()
-
-    def of(self, sender: str) -> Budget:
-        """The budget of one sender: its own, ``telegram`` for a chat without one, else that of each."""
-        named = dict(self.named)
-        return named.get(sender) or named.get(sender.partition(":")[0]) or self.each
-
-
-@dataclass(frozen=True)
 class AgentConfig:
     """The parsed file. Its repr shows no secret. ``warnings`` are one line each.
 
@@ -103,7 +79,7 @@ class AgentConfig:
     context: ContextConfig = ContextConfig()
     daemon: Daemon = Daemon()
     log_level: str = "info"
-    budgets: Budgets = Budgets()
+    budgets: Budgets = field(default_factory=Budgets)
     warnings: tuple[str, ...] = ()
     missing: tuple[Missing, ...] = ()
 

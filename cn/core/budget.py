@@ -27,10 +27,20 @@ class Budget:
 
 
 @dataclass(frozen=True)
-class Budgets(Budget):
-    """The limits of all together, and of each peer for itself."""
+class Budgets:
+    """The hub's budget in all, and that of every single sender, some by name.
 
-    per_peer: Budget = Budget()
+    A sender is what an item says in ``from``: a peer, the hub itself, ``telegram:<chat>``.
+    """
+
+    total: Budget = Budget()
+    each: Budget = Budget()
+    named: tuple[tuple[str, Budget], ...] = ()
+
+    def of(self, sender: str) -> Budget:
+        """The budget of one sender: its own, ``telegram`` for a chat without one, else that of each."""
+        named = dict(self.named)
+        return named.get(sender) or named.get(sender.partition(":")[0]) or self.each
 
 
 def budget_since(now: datetime) -> datetime:
@@ -41,8 +51,8 @@ def budget_since(now: datetime) -> datetime:
 def check_budgets(calls: Iterable[Call], budgets: Budgets, peer: str, now: datetime) -> str:
     """Which budget stops a call for ``peer`` now, and until when; empty: none does."""
     found = list(calls)
-    return _check(found, budgets, "budgets", "", now) or _check(
-        [call for call in found if call.peer == peer], budgets.per_peer, "budgets.per_peer", peer, now
+    return _check(found, budgets.total, "budgets", "", now) or _check(
+        [call for call in found if call.peer == peer], budgets.of(peer), "budgets.per_peer", peer, now
     )
 
 

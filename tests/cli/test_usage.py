@@ -13,7 +13,7 @@ from hubs import cn, git
 
 from cn.app.book import MACHINE_LOG
 from cn.app.usage import log_call, over_budget, read_calls
-from cn.core.budget import Budgets
+from cn.core.budget import Budget, Budgets
 from cn.core.log import Row, format_event
 from cn.core.model import Usage
 from cn.core.prices import cost
@@ -110,7 +110,7 @@ def test_rotated_logs_are_read_too(hub: Path) -> None:
 
 
 def test_budgets_count_what_is_logged(hub: Path) -> None:
-    budgets = Budgets(tokens_per_day=10_000_000, turns_per_hour=2)
+    budgets = Budgets(Budget(tokens_per_day=10_000_000, turns_per_hour=2))
     assert over_budget(hub, budgets, "pi", NOW) == ""
     log_call(hub, call())
     assert over_budget(hub, budgets, "pi", NOW) == ""

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from cn.core.agent_config import (
     ANTHROPIC_ORIGIN,
-    Budget,
     ContextConfig,
     Daemon,
     Telegram,
     parse_agent_config,
 )
+from cn.core.budget import Budget
 from cn.core.errors import EXIT_CONFIG, ConfigError
 from cn.core.expand import is_loopback, parse_origin
 

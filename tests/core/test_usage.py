@@ -181,7 +181,7 @@ def test_without_budgets_nothing_stops() -> None:
 
 
 def test_the_tokens_of_the_utc_day_count() -> None:
-    budgets = Budgets(tokens_per_day=2000)
+    budgets = Budgets(Budget(tokens_per_day=2000))
     earlier = call(NOW - timedelta(days=1))
     assert check_budgets([earlier, call(tokens=1999)], budgets, "pi", NOW) == ""
     told = check_budgets([earlier, call(), call()], budgets, "omega", NOW)
@@ -192,12 +192,12 @@ def test_the_tokens_of_the_utc_day_count() -> None:
 
 def test_cached_input_and_output_count_too() -> None:
     used = call(usage=Usage(1, 10, 100, 1000))
-    assert check_budgets([used], Budgets(tokens_per_day=1112), "pi", NOW) == ""
-    assert check_budgets([used], Budgets(tokens_per_day=1111), "pi", NOW)
+    assert check_budgets([used], Budgets(Budget(tokens_per_day=1112)), "pi", NOW) == ""
+    assert check_budgets([used], Budgets(Budget(tokens_per_day=1111)), "pi", NOW)
 
 
 def test_the_turns_of_the_last_hour_count_failed_ones_too() -> None:
-    budgets = Budgets(turns_per_hour=2)
+    budgets = Budgets(Budget(turns_per_hour=2))
     old, one, two = (NOW - timedelta(minutes=m) for m in (60, 59, 5))
     failed = call(two, usage=Usage(), stop="overloaded")
     assert check_budgets([call(old), call(one)], budgets, "pi", NOW) == ""
@@ -207,7 +207,7 @@ def test_the_turns_of_the_last_hour_count_failed_ones_too() -> None:
 
 @given(st.lists(st.integers(0, 7200), max_size=12), st.integers(1, 4))
 def test_at_the_time_told_the_call_is_possible(ages: list[int], turns: int) -> None:
-    budgets = Budgets(turns_per_hour=turns)
+    budgets = Budgets(Budget(turns_per_hour=turns))
     calls = [call(NOW - timedelta(seconds=age)) for age in ages]
     told = check_budgets(calls, budgets, "pi", NOW)
     if told:
@@ -217,7 +217,7 @@ def test_at_the_time_told_the_call_is_possible(ages: list[int], turns: int) -> N
 
 
 def test_each_peer_has_its_own_budget() -> None:
-    budgets = Budgets(per_peer=Budget(tokens_per_day=1000, turns_per_hour=10))
+    budgets = Budgets(each=Budget(tokens_per_day=1000, turns_per_hour=10))
     assert check_budgets([call(peer="pi")], budgets, "omega", NOW) == ""
     told = check_budgets([call(peer="pi")], budgets, "pi", NOW)
     assert told.startswith("1000 of 1000 tokens are used today by pi (budgets.per_peer.tokens_per_day)")
@@ -226,9 +226,9 @@ def test_each_peer_has_its_own_budget() -> None:
 @pytest.mark.parametrize(
     ("budgets", "key"),
     [
-        (Budgets(tokens_per_day=0), "budgets.tokens_per_day"),
-        (Budgets(turns_per_hour=0), "budgets.turns_per_hour"),
-        (Budgets(per_peer=Budget(turns_per_hour=0)), "budgets.per_peer.turns_per_hour"),
+        (Budgets(Budget(tokens_per_day=0)), "budgets.tokens_per_day"),
+        (Budgets(Budget(turns_per_hour=0)), "budgets.turns_per_hour"),
+        (Budgets(each=Budget(turns_per_hour=0)), "budgets.per_peer.turns_per_hour"),
     ],
 )
 def test_a_budget_of_nothing_allows_nothing(budgets: Budgets, key: str) -> None:

@@ -1,0 +1,89 @@
+"""``cn agent`` and ``cn agent --process``: turns of the runtime with the real clients (DESIGN 13)."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from pathlib import Path
+
+from cn.app.agent import is_answered
+from cn.app.asked import find_item
+from cn.app.context import pack_item, read_agent_config
+from cn.app.process import process
+from cn.app.runtime import Means, More, in_flight, run_turn
+from cn.app.says import Speak
+from cn.app.view import open_view
+from cn.core.agent_config import AgentConfig
+from cn.core.model import Answer, Failure, Request, request_json
+from cn.core.report import Report
+from cn.core.say import Fate, Spoken
+from cn.core.telegram import RateLimited, Rejected, Sent, describe, is_unsent, split_text
+from cn.shell import model, telegram
+from cn.shell.hub import Hub
+
+_MOST_TURNS = 20
+"""Turns of one cron run at most: the next run goes on."""
+
+
+def cycle(hub: Hub, path: Path | None, *, until_idle: bool) -> tuple[Report, bool]:
+    """One turn, or turns until nothing waits; tells whether more waits.
+
+    Raises :class:`ConfigError` where a key is missing that is needed.
+    """
+    report = Report()
+    config = read_agent_config(open_view(hub).snapshot, os.environ, path)
+    for warning in config.warnings:
+        report.info(warning)
+    with ExitStack() as stack:
+        means = Means(config, lambda request: _ask(config, request), _speaker(config, stack), split_text)
+        more = run_turn(hub, means, report)
+        turns = 1
+        while until_idle and more is More.NEXT and turns < _MOST_TURNS:
+            more = run_turn(hub, means, report)
+            turns += 1
+    under_daemon = "CN_DAEMON" in os.environ
+    return report, under_daemon and more is More.NEXT
+
+
+def _ask(config: AgentConfig, request: Request) -> Answer | Failure:
+    llm = config.require_llm()
+    return model.call(request, api_key=config.require_api_key(), base_url=llm.base_url)
+
+
+def _speaker(config: AgentConfig, stack: ExitStack) -> Speak | None:
+    """The bot, opened when there is something to say."""
+    if not config.telegram.enabled:
+        return None
+    bot: list[telegram.Telegram] = []
+
+    def speak(chat: int, text: str) -> Spoken:
+        if not bot:
+            wanted = config.require_telegram()
+            bot.append(stack.enter_context(telegram.Telegram(wanted.token, wanted.base_url)))
+        answer = bot[0].send_message(chat, text)
+        if isinstance(answer, Sent):
+            return Spoken(Fate.SENT)
+        reason = describe(answer)
+        if isinstance(answer, Rejected):
+            return Spoken(Fate.REFUSED, reason)
+        if is_unsent(answer):
+            wait = answer.retry_after if isinstance(answer, RateLimited) else 0.0
+            return Spoken(Fate.NOT_SENT, reason, wait)
+        return Spoken(Fate.UNKNOWN, reason)
+
+    return speak
+
+
+def show_request(hub: Hub, path: Path | None) -> tuple[str, Report]:
+    """What a turn would do: the plan of an output that waits, else the request that would be sent."""
+    if in_flight(hub) is not None and is_answered(hub):
+        return "", process(hub, dry_run=True)
+    view = open_view(hub)
+    config = read_agent_config(view.snapshot, os.environ, path)
+    report = Report()
+    for warning in config.warnings:
+        report.info(warning)
+    if find_item(view, None) is None:
+        report.info("nothing waits for the agent")
+        return "", report
+    return request_json(pack_item(view, config).request), report

@@ -1,0 +1,168 @@
+"""One turn of the runtime: pack, ask the model once, write, archive, execute, answer (seed 004, DESIGN 13).
+
+Each step can be the last before a crash. What was done is in files: the claim in main, the
+answer in ``state/output.md``, what is to be said in the outbox. So the next turn goes on
+from there, and a model is never asked again for an answer that is there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from cn.app.agent import is_answered, put_output
+from cn.app.book import Book
+from cn.app.context import pack_item
+from cn.app.process import process
+from cn.app.queue import current_turn, failing, peek_turn
+from cn.app.run import Run, open_run
+from cn.app.says import Speak, say_all
+from cn.app.usage import log_call, over_budget
+from cn.app.view import open_view
+from cn.core import rules
+from cn.core.agent_config import AgentConfig
+from cn.core.errors import LockHeld, Refusal
+from cn.core.model import Answer, Failure, Kind, Request, Stop
+from cn.core.queue import Input, Turn
+from cn.core.report import Report
+from cn.core.text import one_line
+from cn.core.turn import plan_lapsed, plan_rejected, plan_released, source_of
+from cn.core.usage import call_of
+from cn.shell.base import Base
+from cn.shell.child import hold as hold_lock
+from cn.shell.clock import now
+from cn.shell.hub import Hub
+from cn.shell.pins import clone_id
+
+Ask = Callable[[Request], Answer | Failure]
+"""Ask the model once."""
+
+
+@dataclass(frozen=True)
+class Means:
+    """What a turn works with. ``speak`` is None where there is no bot."""
+
+    config: AgentConfig
+    ask: Ask
+    speak: Speak | None
+    split: Callable[[str], Sequence[str]]
+
+
+class More(Enum):
+    """What is left after a turn: nothing to do now, or the next item is in flight."""
+
+    IDLE = "idle"
+    NEXT = "next"
+
+
+def run_turn(hub: Hub, means: Means, report: Report) -> More:
+    """Execute what waits, ask the model about the item in flight, execute its answer.
+
+    Raises :class:`LockHeld` where another process is at it.
+    """
+    lock = hold_lock(hub.state / "agent.lock")
+    if lock is None:
+        raise LockHeld("another process asks the model for this hub", "it goes on by itself")
+    try:
+        _process(hub, means, report)
+        turn = in_flight(hub)
+        if turn is None or is_answered(hub):
+            return More.IDLE
+        _ask(hub, means, turn, report)
+        return More.NEXT if in_flight(hub) is not None else More.IDLE
+    finally:
+        os.close(lock)
+
+
+def _process(hub: Hub, means: Means, report: Report) -> None:
+    def held(asked: Input) -> str:
+        return over_budget(hub.root, means.config.budgets, asked.sender, now())
+
+    def say(run: Run) -> None:
+        if means.speak is not None:
+            say_all(run, means.speak, means.split)
+
+    report.notes += process(hub, hold=held, deliver_more=say).notes
+
+
+def in_flight(hub: Hub) -> Turn | None:
+    """The item that this machine's agent has, None when it has none."""
+    view = open_view(hub)
+    turn = peek_turn(view.snapshot)
+    return turn if turn is not None and turn.machine == clone_id(hub, make=False) else None
+
+
+def _ask(hub: Hub, means: Means, turn: Turn, report: Report) -> None:
+    packed = pack_item(open_view(hub), means.config, turn.input.id)
+    outcome = means.ask(packed.request)
+    source = source_of(turn.input)
+    call = call_of(
+        outcome,
+        now(),
+        model=packed.request.model,
+        input=turn.input.id,
+        source=source,
+        peer=turn.input.sender,
+    )
+    log_call(hub.root, call)
+    match outcome:
+        case Answer(stop=Stop.END_TURN | Stop.STOP_SEQUENCE):
+            report.info(f"{source}: {outcome.model} answered in {outcome.seconds:.1f} s", source=source)
+            # From now on the model is not asked again. Where 'cn out' was first, that answer counts.
+            put_output(hub, outcome.text)
+            _process(hub, means, report)
+        case Answer():
+            _end(hub, means, turn, report, outcome)
+        case Failure():
+            _end(hub, means, turn, report, outcome)
+
+
+_NOT_THE_ITEM = (Kind.AUTH, Kind.PERMISSION, Kind.NOT_FOUND)
+"""Failures that no other attempt at the same item can mend."""
+
+
+def _end(hub: Hub, means: Means, turn: Turn, report: Report, outcome: Answer | Failure) -> None:
+    """An attempt without an answer that can be executed."""
+    source = source_of(turn.input)
+    with open_run(hub, report) as run:
+
+        def plan(book: Book, base: Base, notes: Report) -> str | None:
+            there = current_turn(book, notes)
+            if there is None or there.trigger != turn.trigger:
+                return None  # it was decided another way meanwhile
+            facts = failing(run, book, turn.input)
+            if isinstance(outcome, Answer):
+                refusal = Refusal(rules.VALID_OUTPUT, _cut_off(outcome), _REMEDY[outcome.stop])
+                book.perform(plan_rejected(turn, outcome.text.encode("utf-8", "replace"), (refusal,), facts))
+                notes.refused(f"{source}: {refusal.rule}: {refusal.reason}", refusal.remedy, source=source)
+            elif outcome.kind in _NOT_THE_ITEM:
+                book.perform(plan_released(turn, book.now))
+                notes.failed(f"{source}: {outcome.text}", outcome.hint, source=source)
+            else:
+                book.perform(plan_lapsed(turn, facts, one_line(outcome.text, 300)))
+                notes.failed(f"{source}: {outcome.text}", outcome.hint, source=source)
+            return f"cn: {source} has no answer"
+
+        run.commit(plan)
+        if means.speak is not None:
+            say_all(run, means.speak, means.split)
+
+
+_REMEDY = {
+    Stop.MAX_TOKENS: "raise llm.max_tokens in .cn/agent.yaml, or ask for less",
+    Stop.REFUSAL: "look at the item; a person can decide its thread",
+    Stop.OTHER: "it is tried again",
+}
+
+
+def _cut_off(answer: Answer) -> str:
+    more = f": {one_line(answer.note)}" if answer.note else ""
+    match answer.stop:
+        case Stop.MAX_TOKENS:
+            return "the model's answer was cut off at llm.max_tokens"
+        case Stop.REFUSAL:
+            return f"the model refused to answer{more}"
+        case _:
+            return f"the model stopped for another reason{more}"

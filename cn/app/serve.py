@@ -1,0 +1,47 @@
+"""``cn agent --daemon``: the daemon with this hub's configuration and views (DESIGN 13)."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from cn.app.chat import enqueue
+from cn.app.context import read_agent_config
+from cn.app.daemon import DaemonSettings, run_daemon
+from cn.app.overview import read_status
+from cn.app.view import open_view
+from cn.core.telegram import Command
+from cn.core.text import one_line
+from cn.shell.hub import Hub
+
+
+def serve(hub: Hub, path: Path | None) -> int:
+    """Run the daemon until it is ended; the exit code. Raises :class:`ConfigError` without a token."""
+    config = read_agent_config(open_view(hub).snapshot, os.environ, path)
+    bot = config.require_telegram()
+    settings = DaemonSettings(
+        bot.token, bot.allowed_users, bot.base_url, config.daemon.poll_interval, config.daemon.poll_timeout
+    )
+    command = [sys.executable, "-P", "-m", "cn", "--hub", str(hub.root), "agent", "--process"]
+    if path is not None:
+        command += ["--config", str(path.absolute())]
+    return run_daemon(hub, settings, enqueue, lambda wanted: show(hub, wanted), command=command)
+
+
+def show(hub: Hub, wanted: Command) -> str:
+    """The answer to ``/status`` and ``/inbox``, without a model."""
+    status = read_status(open_view(hub))
+    threads = status.inbox.threads
+    if wanted is Command.INBOX:
+        lines = [f"{thread.source}: {thread.state}" for thread in threads[:30]]
+        more = [f"and {len(threads) - 30} more"] if len(threads) > 30 else []
+        return "\n".join([*lines, *more]) or "nothing pending"
+    lines = [f"{status.hub}: {len(threads)} pending, {len(status.outbox)} in the outbox"]
+    if status.stopped:
+        lines.append(f"no run can work: {one_line(status.stopped.reason, 300)}")
+    if status.queue is not None:
+        queue = status.queue
+        lines.append(f"agent: {queue.actor.value}, {len(queue.waiting)} waiting, {len(queue.dead)} given up")
+    lines += [f"unreachable: {gone.name}" for gone in status.unreachable]
+    return "\n".join(lines)

@@ -1,0 +1,72 @@
+"""``cn agent --stdio``: a question to the model with the hub's context; nothing is executed (seed 004)."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from cn.app.context import pack_text, read_agent_config
+from cn.app.view import View, open_view
+from cn.core.agent_config import AgentConfig
+from cn.core.cadence import Cadence
+from cn.core.errors import Refused
+from cn.core.model import Failure
+from cn.core.names import HubPath
+from cn.core.ops import Reply, format_op
+from cn.core.output import parse_output
+from cn.core.queue import Input, format_input, new_input_id
+from cn.core.say import ACKNOWLEDGED
+from cn.core.text import quote
+from cn.shell import model
+from cn.shell.chance import nonce
+from cn.shell.clock import now
+from cn.shell.hub import Hub
+
+
+@dataclass(frozen=True)
+class Spoken:
+    """What came back: the text a chat would get, the ops beside it, and what cannot be read."""
+
+    text: str
+    ops: tuple[str, ...]
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Talk:
+    """A conversation of single questions; each is packed as an item of its own."""
+
+    view: View
+    config: AgentConfig
+
+    @property
+    def model(self) -> str:
+        """The model that answers."""
+        return self.config.llm.model
+
+    def ask(self, question: str) -> Spoken:
+        """One question, one call; raises :class:`Refused` when there is no answer."""
+        at = now()
+        asked = Input(new_input_id(at, (nonce(),)), "stdio", Cadence.ADHOC, at, HubPath(""))
+        packed = pack_text(self.view, self.config, format_input(asked, 1, quote(question.strip())), at)
+        key, url = self.config.require_api_key(), self.config.require_llm().base_url
+        answer = model.call(packed.request, api_key=key, base_url=url)
+        if isinstance(answer, Failure):
+            raise Refused(answer.text, answer.hint)
+        output = parse_output(answer.text.encode("utf-8", "replace"))
+        replies = [op.message for op in output.ops if isinstance(op, Reply)]
+        text = output.body or next(iter(replies), "") or ACKNOWLEDGED
+        problems = list(output.errors)
+        if output.id != asked.id:
+            problems.append(f"the answer's id is {output.id[:60]!r}, the question's {asked.id}")
+        ops = tuple(": ".join(format_op(op)) for op in output.ops)
+        return Spoken(text, ops, tuple(problems))
+
+
+def open_talk(hub: Hub, path: Path | None) -> Talk:
+    """Read the hub's configuration; raises :class:`ConfigError` where a key is missing."""
+    view = open_view(hub)
+    config = read_agent_config(view.snapshot, os.environ, path)
+    config.require_api_key()
+    return Talk(view, config)

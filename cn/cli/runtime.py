@@ -1,0 +1,86 @@
+"""``cn agent``: the runtime (seed 004 "Interface", DESIGN 13)."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from cn.cli.env import DRY_RUN, Env, options
+
+
+@click.command("agent")
+@click.option("--daemon", is_flag=True, help="Poll Telegram, queue, run the processor, until SIGTERM.")
+@click.option("--process", "process_", is_flag=True, help="Work on the next item, or on the one in flight.")
+@click.option("--stdio", is_flag=True, help="Answer what stands on standard input; nothing is executed.")
+@click.option("--config", type=click.Path(), metavar="PATH", help="Instead of .cn/agent.yaml in main.")
+@options(DRY_RUN)
+def agent_command(env: Env, daemon: bool, process_: bool, stdio: bool, config: str | None) -> None:
+    """Give the next item to the model, execute its answer: one cycle, for cron.
+
+    Environment: ANTHROPIC_KEY (or ANTHROPIC_API_KEY), TELEGRAM_TOKEN.
+    """
+    from cn.core.errors import UsageError
+
+    if daemon + process_ + stdio > 1:
+        raise UsageError("--daemon, --process and --stdio exclude each other", "give one of them")
+    path = Path(config) if config else None
+    hub = env.hub()
+    if daemon:
+        from cn.app.serve import serve
+
+        sys.exit(serve(hub, path))
+    if stdio:
+        _stdio(env, path)
+        return
+    from cn.app.cycle import cycle, show_request
+
+    if env.dry_run:
+        text, report = show_request(hub, path)
+        if text:
+            click.echo(text, nl=False)
+        env.show(report)
+        return
+    report, more = cycle(hub, path, until_idle=not process_)
+    env.show(report)
+    if more:
+        from cn.core.errors import EXIT_MORE
+
+        sys.exit(EXIT_MORE)
+
+
+def _stdio(env: Env, path: Path | None) -> None:
+    """Questions from standard input, a line each on a terminal, else all of it as one."""
+    from cn.app.talk import open_talk
+
+    talk = open_talk(env.hub(), path)
+    if not sys.stdin.isatty():
+        _show(talk.ask(sys.stdin.read()), markdown=False)
+        return
+    click.echo(f"talking to {talk.model}; nothing is executed; end with Ctrl-D", err=True)
+    while True:
+        try:
+            line = input("> ")
+        except EOFError:
+            return
+        if line.strip():
+            _show(talk.ask(line), markdown=True)
+
+
+def _show(answer: object, *, markdown: bool) -> None:
+    from cn.app.talk import Spoken
+    from cn.core.text import visible
+
+    assert isinstance(answer, Spoken)
+    if markdown and sys.stdout.isatty():
+        from rich.console import Console
+        from rich.markdown import Markdown
+
+        Console().print(Markdown(visible(answer.text)))
+    else:
+        click.echo(visible(answer.text))
+    for line in answer.ops:
+        click.echo(f"· would {visible(line)}", err=True)
+    for line in answer.problems:
+        click.echo(f"refused: {visible(line)}", err=True)
