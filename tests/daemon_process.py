@@ -79,9 +79,8 @@ def main() -> int:
         config.get("poll_interval", 0.0),
         config.get("poll_timeout", 20.0),
     )
-    times = Times(
-        **{"pauses": Pauses(0.02, 0.1), "period": 3600.0, "health": 0.05, **config.get("times", {})}
-    )
+    given = {"period": 3600.0, "health": 0.05, "pauses": (0.02, 0.1), **config.get("times", {})}
+    times = Times(**{**given, "pauses": Pauses(*given["pauses"])})
     try:
         code = run_daemon(
             open_hub(root), settings, enqueue, view, command=config.get("command", ["true"]), times=times
