@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from cn.app.agent import read_shown
 from cn.app.book import Book
+from cn.app.conversing import remember
 from cn.app.inbound import working_text
 from cn.app.own import read_own
 from cn.app.queue import actor_of, current_turn, failing, is_wanted, read_output
@@ -27,6 +28,7 @@ from cn.core.own import parse_own
 from cn.core.own_decide import OwnFacts
 from cn.core.queue import OUTPUT, Turn, is_input_id, parse_input
 from cn.core.report import Report
+from cn.core.say import is_chat
 from cn.core.text import one_line
 from cn.core.thread import inbox_path
 from cn.core.turn import late_path, out_of_turn, plan_answered, plan_rejected, source_of
@@ -66,6 +68,8 @@ def plan_answer(run: Run, book: Book, notes: Report) -> str | None:
     _note_shown(run, book, turn)
     ACTOR.step(actor_of(run, turn), ActorEvent.ARCHIVED)
     book.perform(plan_answered(turn, data, plan))
+    if is_chat(turn.input.sender):
+        remember(book, turn, output)
     for key in output.unknown:
         notes.info(f"{source}: the output's key {key!r} is unknown; ignored", source=source)
     words = _words(output.ops)

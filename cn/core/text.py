@@ -45,6 +45,11 @@ def quote(text: str) -> str:
     return "\n".join(f"> {line}" if line else ">" for line in lines)
 
 
+def unquote(text: str) -> str:
+    """The inverse of :func:`quote`, but for what it made visible."""
+    return "\n".join(re.sub(r"^> ?", "", line) for line in text.split("\n"))
+
+
 def one_line(text: str, limit: int = 200) -> str:
     """The text on one visible line of at most ``limit`` characters."""
     line = visible(" ".join(text.split()))

@@ -1,0 +1,50 @@
+"""The conversation of a chat, kept for the next turns (seed 004 "Open Questions" 1, DESIGN 13)."""
+
+from __future__ import annotations
+
+from cn.app.book import Book
+from cn.core.chat import payload
+from cn.core.config import is_local
+from cn.core.conversation import (
+    ASSISTANT,
+    PATH,
+    USER,
+    append,
+    format_conversation,
+    new_entry,
+    parse_conversation,
+    rotate,
+)
+from cn.core.effect import Archive, Plan
+from cn.core.names import HubPath
+from cn.core.ops import Reply
+from cn.core.output import Output
+from cn.core.queue import Turn, parse_input
+from cn.core.text import unquote
+from cn.shell.files import read_regular
+
+_MOST_BYTES = 8 << 20
+
+
+def remember(book: Book, turn: Turn, output: Output) -> None:
+    """What was asked and answered, in the commit that answers; earlier days go to files of their own."""
+    asked, chat = turn.input, turn.input.sender
+    reply = next((op for op in output.ops if isinstance(op, Reply)), None)
+    said = append(
+        parse_conversation(_read(book, PATH)),
+        new_entry(asked.queued, chat, USER, unquote(parse_input(turn.text).content), asked.id),
+        new_entry(book.now, chat, ASSISTANT, payload(reply, output.body), asked.id),
+    )
+    stays, moved = rotate(said, book.now)
+    effects = [Archive(PATH, format_conversation(stays))]
+    for path, entries in moved.items():
+        day = append(parse_conversation(_read(book, path)), *entries)
+        effects.append(Archive(path, format_conversation(day)))
+    book.perform(Plan(chat, tuple(effects)))
+
+
+def _read(book: Book, path: HubPath) -> bytes:
+    """From main, or, where the hub keeps it local, from this machine."""
+    if is_local(path, book.settings.config.local):
+        return read_regular(book.hub.root / path, _MOST_BYTES) or b""
+    return book.read(path) or b""
