@@ -68,12 +68,16 @@ def write_output(hub: Hub, make: Callable[[str], Op], *, dry_run: bool = False) 
     id = parse_input(text).id
     op = make(id)
     output = compose(op, id)
+    answered = Refused(f"{id} has its answer already", "'cn inbox process' executes it")
     if is_answered(hub):
-        raise Refused(f"{id} has its answer already", "'cn inbox process' executes it")
+        if not (hub.root / OUTPUT).is_file() or (hub.root / OUTPUT).is_symlink():
+            raise Refused(f"{OUTPUT} is not a plain file", "a person has to move it away")
+        raise answered
     if dry_run:
         report.plan(f"write {OUTPUT}:\n{output}")
         return report
-    _place(hub, output)
+    if not put_output(hub, output):
+        raise answered
     found = read_plain(hub.root / INPUT)
     if found is None or found[1].decode("utf-8", "replace") != text:  # the turn ended while we wrote
         with suppress(FileNotFoundError):
@@ -83,18 +87,19 @@ def write_output(hub: Hub, make: Callable[[str], Op], *, dry_run: bool = False) 
     return report
 
 
-def _place(hub: Hub, output: str) -> None:
-    """Give the complete file its name; whoever comes second does not get it."""
+def put_output(hub: Hub, output: str) -> bool:
+    """Give the complete file its name; False for whoever comes second."""
     target = hub.root / OUTPUT
     beside = target.parent / f".cn-tmp-{os.getpid()}-output"
-    write_file(beside, output.encode(), root=hub.root)
+    write_file(beside, output.encode("utf-8", "replace"), root=hub.root)
     try:
         place(beside, target)
     except FileExistsError:
-        raise Refused("the input has its answer already", "'cn inbox process' executes it") from None
+        return False
     finally:
         with suppress(FileNotFoundError):
             beside.unlink()
+    return True
 
 
 def compose(op: Op, id: str) -> str:

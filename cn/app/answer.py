@@ -2,58 +2,59 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import replace
 
 from cn.app.agent import read_shown
 from cn.app.book import Book
 from cn.app.inbound import working_text
-from cn.app.queue import current_turn, failing, is_wanted, read_output
+from cn.app.own import read_own
+from cn.app.queue import actor_of, current_turn, failing, is_wanted, read_output
 from cn.app.run import Run
-from cn.core.act import Order, artifact_name, check_output, is_object_id, plan_order
+from cn.core.act import AnyFacts, Order, artifact_name, check_output, is_object_id, plan_order
+from cn.core.chat import ChatFacts
 from cn.core.decide import Facts
 from cn.core.effect import Plan, Record
 from cn.core.errors import Refusal, Refused
 from cn.core.ledger import IN, Event, Item
+from cn.core.machines.actor import ACTOR, ActorEvent
 from cn.core.names import HubPath, Name, Oid, ThreadName, digest
 from cn.core.ops import Commit, Op, format_op
-from cn.core.output import Output, parse_output
+from cn.core.output import LIMIT, Output, parse_output
 from cn.core.own import parse_own
 from cn.core.own_decide import OwnFacts
-from cn.core.queue import OUTPUT, Turn, is_input_id
+from cn.core.queue import OUTPUT, Turn, is_input_id, parse_input
 from cn.core.report import Report
 from cn.core.text import one_line
 from cn.core.thread import inbox_path
-from cn.core.turn import out_of_turn, plan_answered, plan_rejected, source_of
+from cn.core.turn import late_path, out_of_turn, plan_answered, plan_rejected, source_of
 from cn.shell.objects import read_info
-from cn.shell.pins import clone_id
 
 
 def plan_answer(run: Run, book: Book, notes: Report) -> str | None:
     """Execute what waits in ``state/output.md``; returns the line for the commit message."""
     data = read_output(run)
     if data is None:
+        _report_blocked(run, notes)
         return None
-    book.seen[OUTPUT] = data
+    if len(data) <= LIMIT:
+        book.seen[OUTPUT] = data  # removed only while it holds just this
     output = parse_output(data)
     turn = current_turn(book, notes)
     late = _why_late(run, book, turn, output)
     if turn is None or late:
         id = output.id if is_input_id(output.id) else f"unknown-{digest(data.decode('latin-1'))[:8]}"
-        book.perform(out_of_turn(data, id, book.now, late))
-        notes.refused(
-            f"{OUTPUT}: {late}; it is kept as logs/output/{id}-late.md", "ask 'cn input' what is on"
-        )
+        nth = _nth_late(book, id)
+        book.perform(out_of_turn(data, id, book.now, late, nth))
+        notes.refused(f"{OUTPUT}: {late}; it is kept as {late_path(id, nth)}", "ask 'cn input' what is on")
         return None
-    refused = check_output(output, turn.input.id)
-    plan: Plan | tuple[Refusal, ...] = tuple(refused)
-    if not refused:
-        names = turn.input.names
-        order = Order(
-            run.settings.us, names, output.ops, output.body, turn.input.id, find_artifacts(book, output.ops)
-        )
-        plan = plan_order(facts_of(run, book, turn), order)
+    refused = tuple(check_output(output, turn.input.id))
+    plan = refused if output.id != turn.input.id else _planned(run, book, turn, output, refused)
     source = source_of(turn.input)
     if not isinstance(plan, Plan):
+        ACTOR.step(actor_of(run, turn), ActorEvent.REJECTED)
         book.perform(plan_rejected(turn, data, plan, failing(run, book, turn.input)))
         for refusal in plan:
             notes.refused(
@@ -63,6 +64,7 @@ def plan_answer(run: Run, book: Book, notes: Report) -> str | None:
             )
         return None
     _note_shown(run, book, turn)
+    ACTOR.step(actor_of(run, turn), ActorEvent.ARCHIVED)
     book.perform(plan_answered(turn, data, plan))
     for key in output.unknown:
         notes.info(f"{source}: the output's key {key!r} is unknown; ignored", source=source)
@@ -71,11 +73,39 @@ def plan_answer(run: Run, book: Book, notes: Report) -> str | None:
     return f"{source} {one_line(words, 80)} by {run.settings.us}"
 
 
+def _nth_late(book: Book, id: str) -> int:
+    """The first number under which nothing is kept yet, in main or on this machine."""
+    nth = 1
+    while book.read(late_path(id, nth)) is not None or os.path.lexists(book.hub.root / late_path(id, nth)):
+        nth += 1
+    return nth
+
+
+def _report_blocked(run: Run, notes: Report) -> None:
+    """Something lies where the output belongs that is never read: a link, a pipe, a folder."""
+    with suppress(OSError):
+        info = (run.hub.root / OUTPUT).lstat()
+        known = not run.local.is_new(digest("output", str(info.st_ino), str(info.st_ctime_ns)))
+        notes.refused(f"{OUTPUT} is not a plain file; it is not read", "move it away", known=known)
+
+
+def _planned(
+    run: Run, book: Book, turn: Turn, output: Output, refused: tuple[Refusal, ...]
+) -> Plan | tuple[Refusal, ...]:
+    """The plan; or all that is wrong, in what cannot be read and in what can."""
+    artifacts = find_artifacts(book, output.ops)
+    order = Order(run.settings.us, turn.input.names, output.ops, output.body, turn.input.id, artifacts)
+    plan = plan_order(facts_of(run, book, turn), order)
+    if not refused:
+        return plan
+    return refused if isinstance(plan, Plan) else (*refused, *plan)
+
+
 def _why_late(run: Run, book: Book, turn: Turn | None, output: Output) -> str:
     """Why an output answers nothing in flight here; empty when it may answer the turn."""
     if turn is None:
         return "nothing is in flight that it could answer"
-    if turn.machine != clone_id(run.hub):
+    if turn.machine != run.machine:
         return "another clone of this hub has the agent's turn"
     if output.id != turn.input.id and run.local.was_given(output.id):
         return f"it answers {output.id}, which is not in flight any more"
@@ -84,13 +114,17 @@ def _why_late(run: Run, book: Book, turn: Turn | None, output: Output) -> str:
     return ""
 
 
-def facts_of(run: Run, book: Book, turn: Turn) -> Facts | OwnFacts:
+def facts_of(run: Run, book: Book, turn: Turn) -> AnyFacts:
     """What the planners may know of the item in flight."""
     asked = turn.input
     if asked.topic:
         item = book.item(Name(asked.sender), IN, asked.topic)
         assert item is not None, "it was not looked at whether the item is wanted"
         return inbox_facts(run, book, Name(asked.sender), item)
+    if not asked.path:
+        content = parse_input(turn.text).content
+        asked = replace(asked, content=content)
+        return ChatFacts(run.settings.config, run.settings.peers, asked, book.now, turn.machine)
     return own_facts(run, book, asked.path)
 
 
@@ -115,8 +149,11 @@ def inbox_facts(run: Run, book: Book, peer: Name, item: Item) -> Facts:
 
 
 def own_facts(run: Run, book: Book, path: HubPath) -> OwnFacts:
-    """The facts of a thread of our own."""
-    own = parse_own(path, (book.read(path) or b"").decode("utf-8", "replace"))
+    """The facts of a thread of our own, with what people wrote into it here as far as that can be read."""
+    try:
+        own = read_own(book, path)
+    except Refused:  # main's text counts; the working copy is kept beside it, and reported
+        own = parse_own(path, (book.read(path) or b"").decode("utf-8", "replace"))
     return OwnFacts(run.settings.config, run.settings.peers, own, book.now)
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cn.app.answer import find_artifacts, inbox_facts, own_facts
+from cn.app.answer import find_artifacts, inbox_facts
 from cn.app.book import Book
 from cn.app.deliver import deliver, push_refs
-from cn.app.own import find_own
+from cn.app.own import find_own, read_own
 from cn.app.queue import plan_queue
 from cn.app.run import Run, open_run
-from cn.app.triage import NoThread, find_pending
+from cn.app.triage import find_pending
 from cn.core import rules
 from cn.core.act import Order, plan_order
 from cn.core.decide import Facts
@@ -73,13 +73,10 @@ def _actor(run: Run, actor: str) -> Name:
 
 
 def _facts(run: Run, book: Book, thread: str) -> Facts | OwnFacts:
-    try:
-        peer, item = find_pending(book.snapshot, thread)
-    except NoThread as no_inbox:
-        path = find_own(book, thread)
-        if path is None:
-            raise no_inbox from None
-        return own_facts(run, book, path)
+    path = find_own(book, thread)
+    if path is not None:
+        return OwnFacts(run.settings.config, run.settings.peers, read_own(book, path), book.now)
+    peer, item = find_pending(book.snapshot, thread)
     now = book.item(peer, IN, item.topic) or item
     facts = inbox_facts(run, book, peer, now)
     shown = seen_head(facts.text)

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from cn.app.book import MACHINE_LOG
 from cn.app.document import show_document
+from cn.app.machine_log import machine_lines
 from cn.app.view import View
 from cn.core.errors import UsageError
 from cn.core.lifecycle import CONTINUED
 from cn.core.log import FOLDER, NOTHING, Row, format_row, parse_rows
 from cn.core.stamp import StampRefused, format_day, parse_stamp, parse_until
+from cn.core.usage import EVENT as MODEL
 
-_MOST_BYTES = 16 << 20
 _DAYS = 32
 _KEYS = {f.name for f in fields(Row)} - {"at"}
 
@@ -63,7 +62,7 @@ def read_log(view: View, query: Query) -> list[Happened]:
     """The rows asked for, in the order they were written; only the days needed are read."""
     wanted = _filter(view, query)
     machine: dict[str, list[Happened]] = {}
-    for happened in _read_machine(view.hub.root / MACHINE_LOG, query.since):
+    for happened in _read_machine(view.hub.root, query.since):
         machine.setdefault(format_day(happened.row.at), []).append(happened)
     names = [e.path.removesuffix(".md") for e in view.snapshot.folder(FOLDER) if e.path.endswith(".md")]
     first = format_day(query.since) if query.since else ""
@@ -138,33 +137,22 @@ def _of_thread(view: View, text: str) -> tuple[str, str, datetime | None, dateti
     return found.source, found.thread, found.received.replace(second=0), after
 
 
-def _read_machine(path: Path, since: datetime | None) -> list[Happened]:
+def _read_machine(root: Path, since: datetime | None) -> list[Happened]:
     """This clone's own events, at most the last 16 MiB; lines that are none are skipped."""
-    data = _tail(path, _MOST_BYTES)
-    if len(data) < _MOST_BYTES:
-        data = _tail(path.with_name(f"{path.name}.1"), _MOST_BYTES - len(data)) + data
     start = since - timedelta(minutes=1) if since else None
     found = []
-    for line in data.split(b"\n"):
+    for line in machine_lines(root):
         happened = _parse_machine(line)
         if happened is not None and (start is None or happened.row.at >= start):
             found.append(happened)
     return found
 
 
-def _tail(path: Path, most: int) -> bytes:
-    try:
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - most))
-            return file.read(most)
-    except OSError:
-        return b""
-
-
 def _parse_machine(line: bytes) -> Happened | None:
     try:
         data = json.loads(line)
+        if data.get("event") == MODEL:
+            return None  # what it led to is logged; 'cn usage' shows what it used
         at = parse_stamp(data["time"])
         texts = {k: str(v) for k, v in data.items() if k in _KEYS}
     except (ValueError, KeyError, TypeError, AttributeError, StampRefused):

@@ -12,6 +12,7 @@ from cn.core import rules
 from cn.core.decide import refusal_digest
 from cn.core.ledger import OUT, Event, Item
 from cn.core.lifecycle import INFORMED, Life, Link, Written, executed_text, read_chain, read_lives
+from cn.core.machines.thread import Thread
 from cn.core.names import Name, ThreadName
 from cn.core.stamp import parse_stamp
 from cn.core.thread import inbox_path, read_decision, read_text
@@ -24,9 +25,10 @@ PENDING, DECIDED, REFUSED, DONE_STATE = "pending", "decided", "refused", "done"
 class ThreadView:
     """One thread as people see it; texts are empty where there is nothing to say.
 
-    ``state`` is pending, decided (waiting for process), refused, deferred, assigned, or
-    done; ``status`` what a done one came to. ``note`` is a problem with what is written in
-    the working copy. ``chain`` is filled only where the history was asked for.
+    ``state`` is pending, decided (waiting for process), refused, deferred, assigned, queued,
+    claimed (the agent has it), dead (given up by the agent), or done; ``status`` what a done one
+    came to. ``note`` is a problem with what is written in the working copy. ``chain`` is filled
+    only where the history was asked for.
     """
 
     thread: ThreadName
@@ -208,7 +210,7 @@ def _state(item: Item, written: Written | None) -> str:
             told = refusal_digest(written.decision, written.actor, rule, why, item.head)
             same = item.get("digest") == told
         return REFUSED if same else DECIDED
-    return item.state if item.state in ("deferred", "assigned") else PENDING
+    return PENDING if item.state == Thread.PENDING else item.state
 
 
 def done_view(peer: Name, life: Life, forwards: Sequence[Event]) -> ThreadView:

@@ -23,6 +23,7 @@ from cn.core.names import Name, Oid
 from cn.core.outbox import Deliver
 from cn.core.peers import Peer
 from cn.core.stamp import StampRefused, parse_stamp
+from cn.core.text import one_line
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Waiting:
 
 @dataclass(frozen=True)
 class Entry:
-    """One file of the outbox. ``effect`` is deliver, delete, or damaged (``reason`` says how)."""
+    """One file of the outbox. ``effect`` is deliver, delete, say, or damaged (``reason`` says how)."""
 
     file: str
     effect: str
@@ -216,6 +217,24 @@ def list_outbox(view: View) -> list[Entry]:
                 source=entry.source,
             )
         )
+    says, damaged = view.snapshot.says()
+    for _, say in says:
+        tried = attempts.get(say.name) or {}
+        found.append(
+            Entry(
+                file=say.name,
+                effect="say",
+                to=say.chat,
+                kind="text",
+                subject=one_line(say.text, 80),
+                queued=say.queued,
+                attempts=int(tried.get("count", 0)),
+                reason=str(tried.get("reason", "")),
+                last=_time(tried.get("last")),
+                source=say.chat,
+            )
+        )
+    broken = [*broken, *damaged]
     found.sort(key=lambda e: (e.queued or view.now, e.file))
     return found + [Entry(path.rpartition("/")[2], "damaged", reason=why) for path, why in broken]
 

@@ -1,12 +1,29 @@
-"""Threads of our own: adhoc threads, reflections, managed concerns (DESIGN 12)."""
+"""Threads of our own: finding, reading, queueing (DESIGN 4, 12)."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable
+
 from cn.app.book import Book
-from cn.core.names import HubPath
-from cn.core.own import Own
+from cn.app.snapshot import Snapshot
+from cn.core.cadence import PERIODIC, REFLECTIONS
+from cn.core.errors import Refused
+from cn.core.message import object_id
+from cn.core.names import HubPath, NameRefused, ThreadName, parse_thread_name
+from cn.core.own import ADHOC, CONCERNS, DONE_CONCERNS, Own, is_named, is_own, parse_own
 from cn.core.queue import QUEUE, new_input_id, parse_queue_name
+from cn.core.saving import MOST
+from cn.core.text import is_text, one_line
+from cn.core.thread import inbox_path
 from cn.core.turn import plan_own_input
+from cn.shell.chance import nonce
+from cn.shell.diverged import read_diverged
+from cn.shell.files import blocked_parent, read_regular
+from cn.shell.hub import Hub
+
+LARGEST = 8 << 20
+_FOLDERS = (ADHOC, *(f"{REFLECTIONS}/{cadence.value}" for cadence in PERIODIC), CONCERNS)
 
 
 def enqueue_own(book: Book, own: Own) -> None:
@@ -14,10 +31,103 @@ def enqueue_own(book: Book, own: Own) -> None:
     names = [e.path for e in book.snapshot.folder(QUEUE)]
     names += [path.rpartition("/")[2] for path in book.files if path.startswith(f"{QUEUE}/")]
     taken = {place.id for name in names if (place := parse_queue_name(name))}
-    id = new_input_id(book.now, (own.path,), taken)
+    id = new_input_id(book.now, (own.path, nonce()), taken)
     book.perform(plan_own_input(own, book.settings.us, id, book.now))
 
 
+def own_paths(snapshot: Snapshot, hub: Hub | None = None) -> list[HubPath]:
+    """The threads of our own in main, and with ``hub`` those that lie only in its work tree."""
+    found = {
+        f"{folder}/{e.path}"
+        for folder in _FOLDERS
+        for e in snapshot.folder(folder)
+        if e.mode.startswith("100")
+    }
+    for folder in _FOLDERS if hub is not None else ():
+        found |= {f"{folder}/{name}" for name in _names_here(hub, folder)}
+    return [HubPath(path) for path in sorted(found) if is_own(path)]
+
+
+def done_concerns(snapshot: Snapshot) -> list[HubPath]:
+    """The concerns that are filed away."""
+    names = [e.path for e in snapshot.folder(DONE_CONCERNS) if e.kind == "blob"]
+    return [HubPath(f"{DONE_CONCERNS}/{name}") for name in sorted(names) if is_own(f"{CONCERNS}/{name}")]
+
+
+def _names_here(hub: Hub | None, folder: str) -> list[str]:
+    if hub is None or blocked_parent(hub.root, hub.root / folder / "x") is not None:
+        return []
+    try:
+        return [e.name for e in os.scandir(hub.root / folder) if e.is_file(follow_symlinks=False)]
+    except OSError:
+        return []
+
+
+def read_here(hub: Hub, path: str) -> bytes | None:
+    """The working copy; None when it is missing, no regular file, or behind a symlink."""
+    return None if blocked_parent(hub.root, hub.root / path) else read_regular(hub.root / path, LARGEST)
+
+
 def find_own(book: Book, text: str) -> HubPath | None:
-    """The thread of our own of that name, None when there is none."""
-    return None
+    """The thread of our own of that name, None when there is none.
+
+    By path, by source (``adhoc/20260205-title``), or by file name with or without ``.md``.
+    Raises :class:`Refused` for a name that means several, a pending inbox thread among them.
+    """
+    return pick_own(book.snapshot, own_paths(book.snapshot, book.hub), text)
+
+
+def pick_own(snapshot: Snapshot, paths: Iterable[HubPath], text: str) -> HubPath | None:
+    """The same among ``paths``."""
+    found = [path for path in paths if is_named(path, text)]
+    if not found:
+        return None
+    every = [str(path) for path in found] + _inbox_named(snapshot, text)
+    if len(every) > 1:
+        raise Refused(
+            f"{one_line(text, 80)!r} means {len(every)} threads: {', '.join(every)}", "name it by its path"
+        )
+    return found[0]
+
+
+def _inbox_named(snapshot: Snapshot, text: str) -> list[str]:
+    """The paths of pending inbox threads of that name; a path names none of them here."""
+    try:
+        name = "" if "/" in text else str(parse_thread_name(text))
+    except NameRefused:
+        name = ""
+    pending = [(f"{peer}/{item.topic}", item.get("thread")) for peer, item in snapshot.pending()]
+    return [
+        str(inbox_path(ThreadName(thread))) for source, thread in pending if text == source or name == thread
+    ]
+
+
+def read_own(book: Book, path: HubPath) -> Own:
+    """A thread of our own as it lies here, edits not yet committed among them: an input of the run.
+
+    Raises :class:`Refused` for what main has not, what is no text or too large, what main
+    overtook, and what has ended.
+    """
+    committed = book.read(path)
+    if committed is None:
+        raise Refused(f"{path} is not committed yet", "'cn commit' does it; then again")
+    here = None if path in book.files else read_here(book.hub, path)
+    data = committed if here is None else here
+    if data != committed:
+        if path in read_diverged(book.hub):
+            raise Refused(
+                f"{path} was changed here and in main", "'cn commit' brings both together; then again"
+            )
+        book.inputs[path] = object_id("blob", data, book.snapshot.algorithm)
+    if len(data) > MOST:
+        raise Refused(f"{path} has more than {MOST} bytes", "keep what is large elsewhere")
+    text = data.decode("utf-8", "surrogateescape")
+    if not is_text(text):
+        raise Refused(f"{path} is not UTF-8 text", "save it as UTF-8")
+    own = parse_own(path, text)
+    if not own.pending:
+        raise Refused(
+            f"{own.source} is {one_line(own.state, 40)} already",
+            "to take it up again, write '**State:** open' in it",
+        )
+    return own

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from cn.app.answer import plan_answer
@@ -23,6 +23,7 @@ from cn.core.effect import Plan
 from cn.core.errors import Refusal
 from cn.core.ledger import IN, Item
 from cn.core.names import Name, Oid, ThreadName
+from cn.core.queue import Input
 from cn.core.report import Report
 from cn.core.text import one_line
 from cn.core.thread import inbox_path, read_decision, read_text, seen_head
@@ -37,10 +38,21 @@ from cn.shell.signing import own_key
 from cn.shell.transaction import local_changes
 
 
-def process(hub: Hub, *, dry_run: bool = False, progress: Progress | None = None) -> Report:
-    """Execute every decided thread; refused ones stay pending and say why."""
+def process(
+    hub: Hub,
+    *,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+    hold: Callable[[Input], str] | None = None,
+    deliver_more: Callable[[Run], None] | None = None,
+) -> Report:
+    """Execute the agent's output and every decided thread; refused ones stay and say why.
+
+    ``hold`` keeps items from the agent, ``deliver_more`` delivers what git does not (the runtime's).
+    """
     report = Report()
     with open_run(hub, report, dry_run=dry_run, progress=progress) as run:
+        run.hold = hold
         snapshot = run.snapshot()
         turn = peek_turn(snapshot) if read_output(run) is not None else None
         decided = {
@@ -58,6 +70,8 @@ def process(hub: Hub, *, dry_run: bool = False, progress: Progress | None = None
         push_refs(run)
         check_inbox(run)
         deliver(run)
+        if deliver_more is not None:
+            deliver_more(run)
     if not dry_run:
         wake(hub, report)
     return report

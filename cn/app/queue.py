@@ -9,12 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cn.app.agenda import plan_agenda
+from cn.app.agent import read_shown
 from cn.app.book import Book
 from cn.app.run import Run
 from cn.app.snapshot import Snapshot
+from cn.core.cadence import Cadence
 from cn.core.errors import Refused
 from cn.core.ledger import IN, Item
+from cn.core.machines.actor import ACTOR, Actor, ActorEvent, actor_state
 from cn.core.names import HubPath, InputId, Name, digest
+from cn.core.output import LIMIT
 from cn.core.own import OPEN, parse_own
 from cn.core.queue import (
     DEAD,
@@ -41,8 +45,10 @@ from cn.core.turn import (
     source_of,
     time_limit,
 )
-from cn.shell.files import read_plain
-from cn.shell.pins import clone_id
+from cn.shell.chance import nonce
+from cn.shell.files import read_plain, read_regular
+
+INBOX = f"{Cadence.INBOX.value}-"
 
 
 def has_queue(run: Run) -> bool:
@@ -55,25 +61,38 @@ def plan_queue(run: Run, book: Book, notes: Report) -> None:
     if not has_queue(run):
         return
     turn = current_turn(book, notes)
+    state = actor_of(run, turn)
     if turn is not None and not is_wanted(book, turn.input):
         book.perform(plan_withdrawn(turn))
         notes.info(f"{source_of(turn.input)} needs no answer of the agent any more")
-        turn = None
-    if turn is not None and _lapsed(run, turn):
+        turn, state = None, ACTOR.step(state, ActorEvent.WITHDRAWN)
+    if turn is not None and state is Actor.TIMED_OUT:
         book.perform(plan_lapsed(turn, failing(run, book, turn.input)))
-        notes.failed(
-            f"{source_of(turn.input)}: the agent gave no answer in time",
-            "is it woken? see 'git config cn.wake' and 'cn queue'",
-            source=source_of(turn.input),
-        )
-        turn = None
+        source = source_of(turn.input)
+        remedy = "is it woken? see 'git config cn.wake' and 'cn queue'"
+        notes.failed(f"{source}: the agent gave no answer in time", remedy, source=source)
+        turn, state = None, ACTOR.step(state, ActorEvent.ARCHIVED)
     if run.settings.config.interface == "queue":
         _drop_unwanted(book)
         _enqueue_pending(book, turn)
         plan_agenda(run, book, _priorities(book, turn))
-        if turn is None:
+        if state is Actor.IDLE:
             turn = _promote(run, book, notes)
+            if turn is not None:
+                ACTOR.step(state, ActorEvent.PROMOTED)
     _give(run, book, turn)
+
+
+def actor_of(run: Run, turn: Turn | None) -> Actor:
+    """What the agent is at, as the files say; what another clone's agent wrote is not seen here."""
+    if turn is None:
+        return Actor.IDLE
+    return actor_state(
+        turn=True,
+        shown=read_shown(run.hub, turn.trigger) is not None,
+        output=turn.machine == run.machine and read_output(run) is not None,
+        expired=turn.expired(run.now, time_limit(run.settings.config)),
+    )
 
 
 def current_turn(book: Book, notes: Report) -> Turn | None:
@@ -98,9 +117,8 @@ def peek_turn(snapshot: Snapshot) -> Turn | None:
 
 
 def read_output(run: Run) -> bytes | None:
-    """What the agent wrote, or None while there is nothing."""
-    found = read_plain(run.hub.root / OUTPUT)
-    return None if found is None else found[1]
+    """What the agent wrote, at most a byte more than is taken; None while there is nothing."""
+    return read_regular(run.hub.root / OUTPUT, LIMIT + 1)
 
 
 def is_wanted(book: Book, asked: Input) -> bool:
@@ -122,13 +140,6 @@ def failing(run: Run, book: Book, asked: Input) -> Failing:
     peer = Name(asked.sender)
     item = book.item(peer, IN, asked.topic) if asked.topic else None
     return Failing(run.settings.config, book.now, item, peer in run.settings.peers)
-
-
-def _lapsed(run: Run, turn: Turn) -> bool:
-    """Over its time, and nothing written; an output that is there counts before the clock."""
-    if turn.machine == clone_id(run.hub) and read_output(run) is not None:
-        return False
-    return turn.expired(run.now, time_limit(run.settings.config))
 
 
 # What waits.
@@ -162,9 +173,20 @@ def _drop_unwanted(book: Book) -> None:
     folders = [QUEUE] if not _has_dead(book) else [QUEUE, DEAD]
     for folder in folders:
         for name in names_in(book, folder):
-            place = parse_queue_name(name)
-            if place is not None and place.priority == 0 and place.id not in wanted:
-                book.files[HubPath(f"{folder}/{name}")] = None
+            place, path = parse_queue_name(name), HubPath(f"{folder}/{name}")
+            if place is None:
+                continue
+            inbox = name.startswith(INBOX)
+            if (inbox and place.id not in wanted) or (not inbox and folder == DEAD and _is_over(book, path)):
+                book.files[path] = None
+
+
+def _is_over(book: Book, path: HubPath) -> bool:
+    """Was the thread of our own decided whose item was given up? What waits is looked at in its turn."""
+    try:
+        return not is_wanted(book, read_queued(book, path))
+    except QueueRefused:
+        return False
 
 
 def _priorities(book: Book, turn: Turn | None) -> set[int]:
@@ -181,11 +203,13 @@ def _has_dead(book: Book) -> bool:
 def _enqueue_pending(book: Book, turn: Turn | None) -> None:
     """Every pending thread that no item stands for; one that is put off or assigned waits elsewhere."""
     there = known_ids(book, turn)
+    fresh = 0
     for peer, item in sorted(_pending(book), key=lambda pair: (pair[1].since, pair[1].get("thread"))):
         if item.state in ("deferred", "assigned") or item.get("input") in there:
             continue
-        id = new_input_id(book.now, (peer, item.topic, item.head), there)
+        id = new_input_id(book.now, (peer, item.topic, item.head, nonce()), there, fresh)
         there.add(id)
+        fresh += 1
         book.perform(plan_inbox_input(peer, item, id, book.now))
 
 
@@ -211,22 +235,23 @@ def _promote(run: Run, book: Book, notes: Report) -> Turn | None:
         if not is_wanted(book, asked):
             book.files[path] = None
             continue
+        held = run.hold(asked) if run.hold else ""
+        if held:
+            known = not run.local.is_new(digest("held", asked.id, held))
+            notes.info(f"{source_of(asked)} waits: {held}", source=source_of(asked), known=known)
+            continue
         content = (book.read(asked.path) or b"").decode("utf-8", "replace") if asked.path else asked.content
-        book.perform(plan_promote(asked, content, _machine(run), book.now))
+        book.perform(plan_promote(asked, content, run.machine, book.now))
         turn = current_turn(book, notes)
         notes.done(f"{source_of(asked)} is the agent's input ({asked.id})", source=source_of(asked))
         return turn
     return None
 
 
-def _machine(run: Run) -> str:
-    return "dry-run" if run.dry_run else clone_id(run.hub)
-
-
 def _give(run: Run, book: Book, turn: Turn | None) -> None:
     """``state/input.md`` is what the turn says, on the machine that took it, and nowhere else."""
     found = read_plain(run.hub.root / INPUT)
-    if turn is None or turn.machine != _machine(run):
+    if turn is None or turn.machine != run.machine:
         if found is not None and INPUT not in book.local:
             book.local[INPUT] = None
         return

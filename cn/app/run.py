@@ -17,18 +17,23 @@ from cn.core.config import PATH as CONFIG
 from cn.core.errors import Refused
 from cn.core.names import Oid, digest
 from cn.core.peers import PATH as PEERS
+from cn.core.queue import Input
 from cn.core.report import Report
 from cn.shell.base import Base, observe_base
 from cn.shell.clock import now
 from cn.shell.hub import Hub
 from cn.shell.lock import hub_lock
 from cn.shell.maintain import rotate_log
+from cn.shell.pins import clone_id
 from cn.shell.transaction import Draft, commit, recover
 
 
 @dataclass
 class Run:
-    """One run on a locked hub (or, in a dry run, on a hub whose objects go to a throw-away folder)."""
+    """One run on a locked hub (or, in a dry run, on a hub whose objects go to a throw-away folder).
+
+    ``hold`` tells of an item why it must not be given to the agent now; empty: it may.
+    """
 
     hub: Hub
     base: Base
@@ -40,7 +45,15 @@ class Run:
     progress: Progress | None = None
     pushable: dict[str, Oid | None] = field(default_factory=dict)
     down: dict[str, str] = field(default_factory=dict)
+    hold: Callable[[Input], str] | None = None
     _snapshot: Snapshot | None = None
+    _machine: str = ""
+
+    @property
+    def machine(self) -> str:
+        """The name of this clone in claims; a dry run makes none."""
+        self._machine = self._machine or clone_id(self.hub, make=not self.dry_run) or "this-clone"
+        return self._machine
 
     def book(self, base: Base) -> Book:
         """An empty book on ``base``."""
@@ -159,10 +172,18 @@ def _observed(hub: Hub, dry_run: bool) -> Base:
 
 @contextmanager
 def open_run(
-    hub: Hub, report: Report, *, dry_run: bool = False, progress: Progress | None = None
+    hub: Hub,
+    report: Report,
+    *,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+    offline: bool = False,
 ) -> Iterator[Run]:
-    """Lock, recover, and observe main. A dry run does neither of the first two."""
-    hub, before = configured(hub)
+    """Lock, recover, and observe main. A dry run does neither of the first two.
+
+    ``offline``: work on local main without asking origin; the next run brings the two together.
+    """
+    hub, before = configured(replace(hub, origin=False) if offline else hub)
     with ExitStack() as stack:
         if dry_run:
             scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="cn-dry-run-"))
@@ -172,7 +193,8 @@ def open_run(
             for line in recover(hub):
                 report.info(line)
             rotate_log(hub.root / MACHINE_LOG)
-        base = _observed(hub, dry_run)
+        # What it says of origin would be no news: nothing is remembered of it.
+        base = observe_base(hub, dry_run=dry_run) if offline else _observed(hub, dry_run)
         for line in base.reports:
             report.info(line)
         run = Run(hub, base, before, Local(hub), report, now(), dry_run, progress)

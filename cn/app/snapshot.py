@@ -9,6 +9,7 @@ from cn.core.errors import Refused
 from cn.core.ledger import Event, Item, LedgerRefused, Open
 from cn.core.names import HubPath, Name, Oid
 from cn.core.outbox import OUTBOX, Entry, OutboxRefused, parse_entry
+from cn.core.say import SUFFIX, Say, SayRefused, parse_say
 from cn.shell.git import Git
 from cn.shell.objects import TreeEntry, algorithm, list_tree, read_objects
 
@@ -27,6 +28,7 @@ class Snapshot:
         self.git = git
         self.commit = commit
         self._files: dict[str, bytes | None] = {}
+        self._folders: dict[str, list[TreeEntry]] = {}
         self.damaged: dict[Name, str] = {}
         self._open: dict[Name, Open] | None = None
         self._history: dict[Name, str] = {}
@@ -56,7 +58,9 @@ class Snapshot:
 
     def folder(self, path: str) -> list[TreeEntry]:
         """The entries of a folder."""
-        return list_tree(self.git, self.commit, path)
+        if path not in self._folders:
+            self._folders[path] = list_tree(self.git, self.commit, path)
+        return self._folders[path]
 
     @property
     def open_items(self) -> dict[Name, Open]:
@@ -116,6 +120,7 @@ class Snapshot:
     def outbox(self) -> tuple[list[tuple[HubPath, Entry]], list[tuple[HubPath, str]]]:
         """The waiting entries, and the files that are none with the reason."""
         names = [e.path for e in self.folder(OUTBOX) if e.kind == "blob" and not e.path.startswith(".")]
+        names = [name for name in names if not name.endswith(SUFFIX)]
         paths = [HubPath(f"{OUTBOX}/{n}") for n in names]
         self.read_many(paths)
         entries: list[tuple[HubPath, Entry]] = []
@@ -126,6 +131,20 @@ class Snapshot:
             except OutboxRefused as refused:
                 broken.append((path, refused.text))
         return entries, broken
+
+    def says(self) -> tuple[list[tuple[HubPath, Say]], list[tuple[HubPath, str]]]:
+        """What waits to be said in chats, oldest first, and the files that are none with the reason."""
+        names = sorted(e.path for e in self.folder(OUTBOX) if e.kind == "blob" and e.path.endswith(SUFFIX))
+        paths = [HubPath(f"{OUTBOX}/{n}") for n in names]
+        self.read_many(paths)
+        says: list[tuple[HubPath, Say]] = []
+        broken: list[tuple[HubPath, str]] = []
+        for path in paths:
+            try:
+                says.append((path, parse_say(self.read(path) or b"")))
+            except SayRefused as refused:
+                broken.append((path, refused.text))
+        return sorted(says, key=lambda pair: (pair[1].queued, pair[1].id)), broken
 
 
 def thread_names(entries: Sequence[TreeEntry]) -> list[str]:

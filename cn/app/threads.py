@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import stat
 from dataclasses import dataclass
-from pathlib import Path
 
 from cn.app.local import Local
 from cn.app.snapshot import Snapshot, thread_names
@@ -17,7 +15,7 @@ from cn.core.text import visible
 from cn.core.thread import DONE, INBOX, inbox_path, read_text
 from cn.core.triage import TriageRefused, find_headings
 from cn.shell.checkout import keep_aside, kept_sentence
-from cn.shell.files import write_file
+from cn.shell.files import read_regular, write_file
 from cn.shell.hub import Hub
 
 _LARGEST = 8 << 20
@@ -35,19 +33,8 @@ class Working:
 def read_working(hub: Hub, name: ThreadName, algorithm: str) -> Working | None:
     """The working copy of a pending thread; None when it is missing or no regular file."""
     path = inbox_path(name)
-    data = _regular(hub.root / path)
+    data = read_regular(hub.root / path, _LARGEST)
     return None if data is None else Working(path, data, object_id("blob", data, algorithm))
-
-
-def _regular(path: Path) -> bytes | None:
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
-        return None
-    with os.fdopen(fd, "rb") as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            return None
-        return file.read(_LARGEST)
 
 
 def restore_missing(

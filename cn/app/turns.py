@@ -9,11 +9,13 @@ from cn.app.run import open_run
 from cn.app.wake import wake
 from cn.core.errors import Refused
 from cn.core.names import HubPath
+from cn.core.own import Own, parse_own
 from cn.core.queue import DEAD, QUEUE, Input, QueueRefused, new_input_id
 from cn.core.report import Report
 from cn.core.text import one_line
 from cn.core.turn import plan_cleared, plan_retry, source_of
 from cn.shell.base import Base
+from cn.shell.chance import nonce
 from cn.shell.hub import Hub
 
 
@@ -75,8 +77,8 @@ def retry(hub: Hub, wanted: str, *, dry_run: bool = False) -> Report:
         def plan(book: Book, base: Base, notes: Report) -> str | None:
             asked = _find_dead(book, wanted)
             turn = current_turn(book, notes)
-            id = new_input_id(book.now, (source_of(asked), asked.head, asked.id), known_ids(book, turn))
-            book.perform(plan_retry(asked, id, book.now))
+            id = new_input_id(book.now, (source_of(asked), asked.head, nonce()), known_ids(book, turn))
+            book.perform(plan_retry(asked, id, book.now, _own_thread(book, asked)))
             if not run.dry_run:
                 notes.done(f"{source_of(asked)} waits again as {id}", source=source_of(asked))
             plan_queue(run, book, notes)
@@ -87,6 +89,11 @@ def retry(hub: Hub, wanted: str, *, dry_run: bool = False) -> Report:
     if not dry_run:
         wake(hub, report)
     return report
+
+
+def _own_thread(book: Book, asked: Input) -> Own | None:
+    data = None if asked.topic or not asked.path else book.read(asked.path)
+    return None if data is None else parse_own(asked.path, data.decode("utf-8", "replace"))
 
 
 def _find_dead(book: Book, wanted: str) -> Input:

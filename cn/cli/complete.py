@@ -26,6 +26,39 @@ def complete_thread(ctx: click.Context, param: click.Parameter, incomplete: str)
     return [CompletionItem(n, help=text) for n, text in names if n.startswith(incomplete)]
 
 
+def complete_any_thread(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Open threads of our own by their source, pending ones of peers by their name."""
+    own = [(one, title) for one, title in _own(ctx) if one.startswith(incomplete)]
+    return [
+        *(CompletionItem(one, help=title) for one, title in own),
+        *complete_thread(ctx, param, incomplete),
+    ]
+
+
+def complete_own(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Open threads of our own."""
+    return [CompletionItem(one, help=title) for one, title in _own(ctx) if one.startswith(incomplete)]
+
+
+def complete_concern(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Open concerns, by their names."""
+    names = [(one.removeprefix("mca/"), title) for one, title in _own(ctx) if one.startswith("mca/")]
+    return [CompletionItem(name, help=title) for name, title in names if name.startswith(incomplete)]
+
+
+def _own(ctx: click.Context) -> list[tuple[str, str]]:
+    from cn.app.own_view import list_own
+    from cn.app.view import open_view
+    from cn.cli.env import Env
+    from cn.cli.layout import clean
+
+    try:
+        found = list_own(open_view((ctx.find_object(Env) or Env()).hub()))
+    except Exception:
+        return []  # whatever is wrong, a person who is typing does not want to read it now
+    return [(one.own.source, clean(one.own.title, 60)) for one in found]
+
+
 def complete_decision(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The six decisions, up to their payload."""
     words = ["delete:", "defer:", "delegate:", "do:merge", "do:reply:", "do:custom:"]

@@ -17,16 +17,22 @@ from cn.core.text import redact, visible
 
 def show_page(document: Document, now: datetime) -> None:
     """Rendered on a terminal, plain text elsewhere."""
-    text = visible(redact(document.text))
-    if not text:
+    if not document.text:
         click.echo(f"{document.path} is not there; its records are:")
-    elif is_terminal():
-        _render(text)
     else:
-        click.echo(text.rstrip("\n"))
+        show_text(document.text)
     click.echo()
     for line in chain_lines(document, now):
         click.echo(line)
+
+
+def show_text(text: str) -> None:
+    """Markdown of whoever, rendered on a terminal; nothing in it reaches the terminal as a command."""
+    text = visible(redact(text))
+    if is_terminal():
+        _render(text)
+    else:
+        click.echo(text.rstrip("\n"))
 
 
 def chain_lines(document: Document, now: datetime) -> list[str]:

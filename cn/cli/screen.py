@@ -7,8 +7,9 @@ from datetime import datetime
 
 from cn.app.listing import ThreadView
 from cn.app.overview import Entry, Main, Status, Unreachable, Waiting
+from cn.app.own_view import OwnDocument
 from cn.app.waiting import QueueView
-from cn.cli.layout import clean, paint, width, wrap
+from cn.cli.layout import clean, grid, paint, width, wrap
 from cn.core.machines.actor import Actor
 from cn.core.queue import Input
 from cn.core.stamp import format_age, format_stamp
@@ -40,6 +41,12 @@ def state_text(thread: ThreadView) -> str:
             text = f"decided: {told}"
         case "refused":
             text = f"refused: {thread.rule}"
+        case "queued":
+            text = "waits for the agent"
+        case "claimed":
+            text = "with the agent"
+        case "dead":
+            text = "given up by the agent"
         case "done":
             text = f"done: {thread.status}"
         case _:
@@ -136,6 +143,28 @@ _AT = {
 
 def _asked(item: Input) -> str:
     return f"{item.id} {item.cadence.value} {clean(source_of(item), 100)}"
+
+
+def thread_lines(threads: Sequence[OwnDocument | ThreadView], now: datetime) -> list[str]:
+    """Threads of our own and of peers, one table."""
+    if not threads:
+        return []
+    rows = [_any_thread(thread, now) for thread in threads]
+    head, *shown = grid([("THREAD", "AGE", "STATE", "TITLE"), *rows], 0, [""] * (len(rows) + 1))
+    return [*(paint(line, dim=True) for line in head), *(line for lines in shown for line in lines)]
+
+
+def _any_thread(thread: OwnDocument | ThreadView, now: datetime) -> tuple[str, str, str, str]:
+    if isinstance(thread, ThreadView):
+        name = thread.thread.removesuffix(".md")
+        return name, age(thread.received, now), state_text(thread), clean(thread.subject or thread.kind, 120)
+    own = thread.own
+    state = clean(own.state, 40)
+    if own.until is not None:
+        state += f" until {format_stamp(own.until)}"
+    if not thread.committed:
+        state += ", not committed"
+    return clean(own.source, 200), age(own.opened, now) if own.opened else "—", state, clean(own.title, 120)
 
 
 def _head(status: Status) -> str:

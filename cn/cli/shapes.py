@@ -9,6 +9,7 @@ from cn.app.document import Document
 from cn.app.history import Happened
 from cn.app.listing import ThreadView
 from cn.app.overview import Entry, PeerView, Status, Unreachable, Waiting
+from cn.app.own_view import OwnDocument
 from cn.app.waiting import QueueView
 from cn.core.lifecycle import Link
 from cn.core.log import NOTHING
@@ -72,6 +73,52 @@ def thread_json(thread: ThreadView) -> dict[str, Any]:
 def document_json(document: Document) -> dict[str, Any]:
     """A thread with its text."""
     return {**thread_json(document.thread), "path": document.path, "text": document.text}
+
+
+def any_json(thread: OwnDocument | ThreadView) -> dict[str, Any]:
+    """A thread among all threads, of our own or a peer's."""
+    if isinstance(thread, OwnDocument):
+        return own_json(thread)
+    return {
+        "thread": thread.thread,
+        "source": thread.source,
+        "kind": "inbox",
+        "cadence": "inbox",
+        "title": thread.subject or None,
+        "state": thread.state,
+        "opened": time_json(thread.received),
+        "by": thread.peer,
+        "until": time_json(thread.until),
+        "reason": thread.reason or None,
+        "input": None,
+        "path": None,
+        "committed": None,
+    }
+
+
+def own_json(document: OwnDocument) -> dict[str, Any]:
+    """A thread of our own, without its text."""
+    own = document.own
+    return {
+        "thread": own.path.rpartition("/")[2],
+        "source": own.source,
+        "kind": own.kind,
+        "cadence": own.cadence.value,
+        "title": own.title,
+        "state": own.state,
+        "opened": time_json(own.opened),
+        "by": own.get("By") or None,
+        "until": time_json(own.until),
+        "reason": own.get("Reason") or None,
+        "input": own.get("Input") or None,
+        "path": own.path,
+        "committed": document.committed,
+    }
+
+
+def own_document_json(document: OwnDocument) -> dict[str, Any]:
+    """A thread of our own with its text."""
+    return {**own_json(document), "text": document.text}
 
 
 def waiting_json(waiting: Waiting) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from cn.core import rules
+from cn.core.chat import ChatFacts, plan_chat_end
 from cn.core.config import HubConfig
 from cn.core.decide import Cause, Facts, open_concern, plan_decision, plan_end
 from cn.core.effect import Effect, Log, Plan, Post
@@ -59,6 +60,7 @@ from cn.core.triage import Delegate as DelegateDecision
 from cn.core.triage import Delete as DeleteDecision
 from cn.core.triage import Reply as ReplyDecision
 
+AnyFacts = Facts | OwnFacts | ChatFacts
 Ending = Ack | Done | Noop | Fail | Reply | Delegate | Defer | Delete
 Beside = Send | Surface | Commit
 _STRONG = (Fail, Reply, Delegate, Defer, Delete)
@@ -97,7 +99,7 @@ def _bad(reason: str, remedy: str = "") -> Refusal:
     return Refusal(rules.VALID_OUTPUT, reason, remedy)
 
 
-def plan_order(facts: Facts | OwnFacts, order: Order) -> Plan | tuple[Refusal, ...]:
+def plan_order(facts: AnyFacts, order: Order) -> Plan | tuple[Refusal, ...]:
     """All that the ops do, or every reason why they do nothing."""
     refused = [r for op in order.ops if (r := _stranger(op, order))]
     ending = _ending(order.ops)
@@ -176,7 +178,7 @@ class _Done:
     line: str
 
 
-def _beside(facts: Facts | OwnFacts, order: Order, op: Beside, index: int, *, quiet: bool) -> _Done | Refusal:
+def _beside(facts: AnyFacts, order: Order, op: Beside, index: int, *, quiet: bool) -> _Done | Refusal:
     """``quiet``: the row that ends the item says it already."""
     match op:
         case Send(to, message, body):
@@ -209,13 +211,19 @@ def _beside(facts: Facts | OwnFacts, order: Order, op: Beside, index: int, *, qu
             assert_never(op)
 
 
-def _thread(facts: Facts | OwnFacts) -> str:
-    return facts.thread if isinstance(facts, Facts) else facts.own.path
+def _thread(facts: AnyFacts) -> str:
+    match facts:
+        case Facts():
+            return facts.thread
+        case OwnFacts():
+            return facts.own.path
+        case ChatFacts():
+            return ""
+        case _:
+            assert_never(facts)
 
 
-def _row(
-    facts: Facts | OwnFacts, order: Order, words: str, executed: str, outcome: str, commit: str = ""
-) -> Log:
+def _row(facts: AnyFacts, order: Order, words: str, executed: str, outcome: str, commit: str = "") -> Log:
     branch, head = (facts.branch, facts.item.head) if isinstance(facts, Facts) else ("", "")
     return Log(
         Row(
@@ -241,7 +249,7 @@ def _addressee(config: HubConfig, peers: Mapping[Name, Peer], to: str) -> Peer |
     return found or Refusal(rules.KNOWN_PEER, f"send: {one_line(to, 60)!r} is no peer", f"peers: {known}")
 
 
-def _concerns(facts: Facts | OwnFacts, description: str, body: str) -> list[Post]:
+def _concerns(facts: AnyFacts, description: str, body: str) -> list[Post]:
     """A surfaced concern goes to the peers of the community, for whoever takes it up."""
     subject = one_line(description)
     return [
@@ -287,10 +295,12 @@ def _artifact(found: Mapping[str, Oid], artifact: str) -> Oid | Refusal:
 
 
 def _end(
-    facts: Facts | OwnFacts, order: Order, ending: Ending | None, first: Surface | Commit | None
+    facts: AnyFacts, order: Order, ending: Ending | None, first: Surface | Commit | None
 ) -> Plan | Refusal:
     if isinstance(facts, OwnFacts):
         return plan_own_end(facts, order.actor, ending, order.body, first)
+    if isinstance(facts, ChatFacts):
+        return plan_chat_end(facts, order.actor, ending, order.body, first)
     decision = _decision(facts, order, ending)
     if isinstance(decision, Refusal):
         return decision
@@ -353,7 +363,7 @@ def _closing(
             return f"surface:{description}", "opened", "✓ opened", description
         case Commit(_, artifact):
             oid = order.artifacts.get(artifact, "")
-            return f"commit:{artifact}", "done", f"✓ recorded {oid[:7]}", f"recorded {artifact} ({oid})"
+            return f"commit:{artifact}", "done", f"✓ recorded {oid}", f"recorded {artifact} ({oid})"
         case None if not order.ops:
             return "ack", "acked", "✓ acked (no op)", ""
         case _:

@@ -30,11 +30,11 @@ PERIODIC = (Cadence.DAILY, Cadence.WEEKLY, Cadence.MONTHLY, Cadence.QUARTERLY, C
 """The cadences that have a reflection per period."""
 REFLECTIONS = HubPath("threads/reflections")
 _NAMES = {
-    Cadence.DAILY: re.compile(r"\d{8}"),
-    Cadence.WEEKLY: re.compile(r"\d{4}-W\d\d"),
-    Cadence.MONTHLY: re.compile(r"\d{4}-\d\d"),
-    Cadence.QUARTERLY: re.compile(r"\d{4}-Q[1-4]"),
-    Cadence.YEARLY: re.compile(r"\d{4}"),
+    Cadence.DAILY: re.compile(r"[0-9]{8}"),
+    Cadence.WEEKLY: re.compile(r"[0-9]{4}-W[0-9]{2}"),
+    Cadence.MONTHLY: re.compile(r"[0-9]{4}-[0-9]{2}"),
+    Cadence.QUARTERLY: re.compile(r"[0-9]{4}-Q[1-4]"),
+    Cadence.YEARLY: re.compile(r"[0-9]{4}"),
 }
 
 
@@ -61,14 +61,18 @@ def period(cadence: Cadence, at: datetime) -> str:
 
 
 def is_period(cadence: Cadence, name: str) -> bool:
-    """Is it the name of a period of this cadence?"""
-    pattern = _NAMES.get(cadence)
-    return pattern is not None and pattern.fullmatch(name) is not None
+    """Is it the name of a period of this cadence, and is there such a period?"""
+    try:
+        first_day(cadence, name)
+    except ValueError:
+        return False
+    return True
 
 
 def first_day(cadence: Cadence, name: str) -> date:
     """The day a period begins; raises ValueError for a name that is none."""
-    if not is_period(cadence, name):
+    pattern = _NAMES.get(cadence)
+    if pattern is None or pattern.fullmatch(name) is None:
         raise ValueError(f"{name!r} is no {cadence.value} period")
     match cadence:
         case Cadence.DAILY:

@@ -23,7 +23,7 @@ from cn.core.names import Branch, HubPath, Name, Oid, ThreadName, digest
 from cn.core.own import concern_path, format_own, new_own
 from cn.core.peers import Peer
 from cn.core.rules import MergeFacts
-from cn.core.stamp import StampRefused, format_second, format_stamp, parse_until
+from cn.core.stamp import format_second, format_stamp
 from cn.core.text import one_line, slug
 from cn.core.thread import append_section, done_path, inbox_path, mark_triage, peer_block
 from cn.core.triage import (
@@ -189,15 +189,10 @@ def _finish(
 
 
 def _defer(facts: Facts, triage: Triage, reason: str) -> Plan | Refusal:
-    until = ""
-    if triage.until:
-        try:
-            at = parse_until(triage.until, triage.at)
-        except StampRefused as refused:
-            return Refusal(rules.VALID_TRIAGE, f"until: {refused.text}", refused.hint)
-        if at <= facts.now:
-            return Refusal(rules.VALID_TRIAGE, f"until: {triage.until} is over", "give a time to come")
-        until = format_second(at)
+    at = rules.comes_back(triage.until, triage.at, facts.now)
+    if isinstance(at, Refusal):
+        return at
+    until = format_second(at) if at else ""
     return _keep(facts, triage, "deferred", "Deferred", {"until": until, "reason": reason})
 
 
@@ -218,15 +213,11 @@ def _keep(facts: Facts, triage: Triage, state: str, heading: str, fields: dict[s
 
 
 def _delegate(facts: Facts, triage: Triage, actor: Name) -> Plan | Refusal:
-    if actor == facts.config.name:
-        return Refusal(
-            rules.VALID_ACTOR, f"{actor} is this hub's own agent", "decide it, or delegate to another"
-        )
+    refused = rules.can_take(actor, facts.config, facts.peers)
+    if refused:
+        return refused
     if facts.config.is_actor(actor):
         return _keep(facts, triage, "assigned", "Assigned", {"actor": actor})
-    if actor not in facts.peers:
-        known = ", ".join([*facts.peers, *(r.name for r in facts.config.reviewers)]) or "nobody yet"
-        return Refusal(rules.KNOWN_PEER, f"{actor} is neither a peer nor a reviewer", f"known: {known}")
     if actor == facts.peer:
         return Refusal(rules.KNOWN_PEER, f"{actor} sent it", "reply or delete instead of sending it back")
     hops = int(facts.item.get("hops") or 0) + 1

@@ -12,6 +12,8 @@ EXIT_DONE = 0
 EXIT_REFUSED = 1
 EXIT_USAGE = 2
 EXIT_CONFIG = 3
+EXIT_MORE = 10
+"""Under the daemon (``CN_DAEMON`` in the environment): all done, and more waits to be done."""
 EXIT_LOCKED = 75
 """``EX_TEMPFAIL`` of sysexits.h: try again later, another run holds the lock."""
 

@@ -12,13 +12,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from cn.core.cadence import REFLECTIONS, Cadence, is_period
-from cn.core.names import HubPath, digest
+from cn.core.names import HubPath, digest, fold
 from cn.core.stamp import StampRefused, format_day, format_stamp, parse_stamp
-from cn.core.text import one_line, slug
+from cn.core.text import one_line, redact, slug, visible
 from cn.core.triage import closing
 
 ADHOC = HubPath("threads/adhoc")
 CONCERNS = HubPath("state/mca")
+DONE_CONCERNS = HubPath("state/mca/done")
 OPEN, DEFERRED, ASSIGNED = "open", "deferred", "assigned"
 _FIELD = re.compile(r"\*\*([A-Z][a-z-]*):\*\*[ \t]*(.*?)[ \t]*")
 
@@ -89,6 +90,13 @@ class Own:
         return self.path.startswith(f"{CONCERNS}/")
 
     @property
+    def kind(self) -> str:
+        """``adhoc``, ``reflection`` or ``concern``."""
+        if self.is_concern:
+            return "concern"
+        return "reflection" if self.path.startswith(f"{REFLECTIONS}/") else "adhoc"
+
+    @property
     def source(self) -> str:
         """What log rows call it: ``adhoc/20260205-title``, ``daily/20260205``, ``mca/…``."""
         return own_source(self.path)
@@ -102,7 +110,11 @@ def _time(text: str) -> datetime | None:
 
 
 def parse_own(path: HubPath, text: str) -> Own:
-    """Read one; total: a file that people wrote freely is an open thread with a body."""
+    """Read one; total: a file that people wrote freely is an open thread with a body.
+
+    The head is the first block of field lines; an empty line ends it, so that no text below
+    becomes a field.
+    """
     lines = text.replace("\r\n", "\n").removeprefix("\ufeff").split("\n")
     title = ""
     index = 0
@@ -113,7 +125,7 @@ def parse_own(path: HubPath, text: str) -> Own:
         match = _FIELD.fullmatch(lines[index])
         if match:
             fields.append((match[1], match[2]))
-        elif lines[index].strip():
+        elif fields or lines[index].strip():
             break
         index += 1
     stem = path.rpartition("/")[2].removesuffix(".md")
@@ -135,9 +147,9 @@ def new_own(path: HubPath, title: str, at: datetime, by: str, body: str = "", **
 
 def adhoc_path(title: str, at: datetime, taken: frozenset[str] = frozenset()) -> HubPath:
     """``threads/adhoc/YYYYMMDD-<slug>.md``; a taken name gets ``-2``, ``-3`` and so on."""
-    stem = f"{format_day(at)}-{slug(title)}"
+    stem, used = f"{format_day(at)}-{slug(redact(title), empty='thread')}", {fold(name) for name in taken}
     path, number = HubPath(f"{ADHOC}/{stem}.md"), 2
-    while path in taken:
+    while fold(path) in used:
         path, number = HubPath(f"{ADHOC}/{stem}-{number}.md"), number + 1
     return path
 
@@ -149,13 +161,18 @@ def concern_path(description: str, at: datetime, salt: str) -> HubPath:
 
 def done_concern_path(path: HubPath) -> HubPath:
     """Where a concern goes that is closed."""
-    return HubPath(f"{CONCERNS}/done/{path.rpartition('/')[2]}")
+    return HubPath(f"{DONE_CONCERNS}/{path.rpartition('/')[2]}")
+
+
+def is_plain_name(name: str) -> bool:
+    """Can a name be printed as it is, on one line?"""
+    return visible(name) == name and not set(name) & {"\n", "\t"}
 
 
 def is_own(path: str) -> bool:
     """Is it the path of an own thread (of one that is not filed away)?"""
     folder, _, name = path.rpartition("/")
-    if not name.endswith(".md") or name.startswith((".", "-")):
+    if not name.endswith(".md") or name.startswith((".", "-")) or not is_plain_name(name):
         return False
     if folder in (ADHOC, CONCERNS):
         return True
@@ -173,6 +190,14 @@ def cadence_of(path: HubPath) -> Cadence:
 
 
 def own_source(path: HubPath) -> str:
-    """See :attr:`Own.source`."""
+    """See :attr:`Own.source`; a concern keeps it when it is filed away."""
     folder, _, name = path.rpartition("/")
+    folder = CONCERNS if folder == DONE_CONCERNS else folder
     return f"{folder.rpartition('/')[2]}/{name.removesuffix('.md')}"
+
+
+def is_named(path: HubPath, text: str) -> bool:
+    """May people call it that: its path, its source, or its file name, each with or without ``.md``?"""
+    plain = text.removesuffix(".md")
+    stem = path.removesuffix(".md")
+    return plain in (stem, own_source(path), stem.rpartition("/")[2])

@@ -20,7 +20,7 @@ from cn.core.names import Name, NameRefused, parse_name
 from cn.core.ops import Ack, Commit, Defer, Delegate, Delete, Done, Fail, Noop, Reply, Surface
 from cn.core.own import ASSIGNED, DEFERRED, Own, done_concern_path, format_own
 from cn.core.peers import Peer
-from cn.core.stamp import StampRefused, format_second, parse_until
+from cn.core.stamp import format_second
 from cn.core.text import one_line, quote, slug
 
 Ending = Ack | Done | Noop | Fail | Reply | Delegate | Defer | Delete
@@ -97,15 +97,10 @@ def _closed(
 
 
 def _defer(facts: OwnFacts, op: Defer, actor: Name) -> Plan | Refusal:
-    own = facts.own.with_field("Until", "")
-    if op.until:
-        try:
-            at = parse_until(op.until, facts.now)
-        except StampRefused as refused:
-            return Refusal(rules.VALID_TRIAGE, f"until: {refused.text}", refused.hint)
-        if at <= facts.now:
-            return Refusal(rules.VALID_TRIAGE, f"until: {op.until} is over", "give a time to come")
-        own = own.with_field("Until", format_second(at))
+    at = rules.comes_back(op.until, facts.now, facts.now)
+    if isinstance(at, Refusal):
+        return at
+    own = facts.own.with_field("Until", format_second(at) if at else "")
     reason = op.reason or f"decided by {actor}"
     own = own.with_field("State", DEFERRED).with_field("Reason", reason).with_field("Input", "")
     return _kept(facts, own, f"defer:{reason}", DEFERRED)
@@ -122,16 +117,12 @@ def _delegate(facts: OwnFacts, actor: Name, to: str) -> Plan | Refusal:
         name = parse_name(to, "peer")
     except NameRefused as refused:
         return Refusal(rules.KNOWN_PEER, f"delegate: {refused.text}", refused.hint)
-    if name == facts.config.name:
-        return Refusal(
-            rules.VALID_ACTOR, f"{name} is this hub's own agent", "decide it, or delegate to another"
-        )
+    stop = rules.can_take(name, facts.config, facts.peers)
+    if stop:
+        return stop
     if facts.config.is_actor(name):
         own = facts.own.with_field("State", ASSIGNED).with_field("Actor", name).with_field("Input", "")
         return _kept(facts, own, f"delegate:{name}", ASSIGNED)
-    if name not in facts.peers:
-        known = ", ".join([*facts.peers, *(r.name for r in facts.config.reviewers)]) or "nobody yet"
-        return Refusal(rules.KNOWN_PEER, f"{name} is neither a peer nor a reviewer", f"known: {known}")
     own = facts.own
     text = quote(f"# {own.title}\n\n{own.body}".strip())
     body = f"{facts.config.name} hands this over; decided by {actor}.\n\n{text}"

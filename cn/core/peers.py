@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING
 
-from cn.core.config import HubConfig, load_yaml
+from cn.core.config import HubConfig
 from cn.core.errors import ConfigError
+from cn.core.keys import load_yaml
 from cn.core.names import HubPath, Name, NameRefused, Url, parse_name, parse_url
 from cn.core.text import one_line, yaml_string, yaml_word
 

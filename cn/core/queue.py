@@ -1,8 +1,9 @@
 """What waits for the agent, and the one item it was given (DESIGN 12, seed 004 "Idempotence").
 
-``state/queue/<cadence>-<id>.md`` waits, ``state/queue/dead/…`` is given up until a person
-looks at it, ``state/turn.md`` is in flight: an item, who took it, and the exact text that
-the agent got as ``state/input.md``. All three are in main, so every clone sees them.
+``state/queue/<cadence>-<id>.md`` waits (``chat-<id>.md`` where it has no thread), what lies in
+``state/queue/dead/`` is given up until a person looks at it, ``state/turn.md`` is in flight: an
+item, who took it, and the exact text that the agent got as ``state/input.md``. All three are
+in main, so every clone sees them.
 """
 
 from __future__ import annotations
@@ -29,10 +30,8 @@ _QUEUED, _TURN = "queue/1", "turn/1"
 _ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
 _NAME = re.compile(r"([a-z]+)-(\d{8}-\d{6}-[0-9a-f]{6})(?:-(\d{1,6}))?\.md")
 _CADENCES = {c.value: c for c in Cadence}
-
-
-MOST_OUTPUT = 1 << 20
-"""The largest output that is read, in bytes."""
+CHAT = "chat"
+_PRIORITIES = {CHAT: 0, **{c.value: c.priority for c in Cadence}}
 
 
 class QueueRefused(CnError):
@@ -63,6 +62,11 @@ class Input:
     def thread(self) -> str:
         """The name of its thread, without folder and ``.md``."""
         return self.path.rpartition("/")[2].removesuffix(".md")
+
+    @property
+    def lane(self) -> str:
+        """The first word of its file name: ``chat`` for what has no thread, else its cadence."""
+        return self.cadence.value if self.path else CHAT
 
     @property
     def names(self) -> frozenset[str]:
@@ -102,11 +106,15 @@ def is_input_id(text: str) -> bool:
     return _ID.fullmatch(text) is not None
 
 
-def new_input_id(at: datetime, cause: Iterable[str], taken: Collection[str] = ()) -> InputId:
-    """The id of what is queued at this time for this cause; the same cause gives the same id."""
+def new_input_id(at: datetime, cause: Iterable[str], taken: Collection[str] = (), nth: int = 0) -> InputId:
+    """The id of what is queued at this time; ``cause`` holds something that no peer can guess.
+
+    Whoever knew the id could write an answer into the question, for a model to copy.
+    ``nth`` puts what one run queues, all in the same second, in an order: ids sort by it.
+    """
     words = list(cause)
     while True:
-        found = InputId(f"{at:%Y%m%d-%H%M%S}-{digest(*words)[:6]}")
+        found = InputId(f"{at:%Y%m%d-%H%M%S}-{min(nth, 0xFF):02x}{digest(*words)[:4]}")
         if found not in taken:
             return found
         words.append("again")
@@ -115,12 +123,12 @@ def new_input_id(at: datetime, cause: Iterable[str], taken: Collection[str] = ()
 def queue_path(item: Input) -> HubPath:
     """Where it waits; the name alone tells its place in the order."""
     again = f"-{item.attempts + 1}" if item.attempts else ""
-    return HubPath(f"{QUEUE}/{item.cadence.value}-{item.id}{again}.md")
+    return HubPath(f"{QUEUE}/{item.lane}-{item.id}{again}.md")
 
 
 def dead_path(item: Input) -> HubPath:
     """Where it lies once it is given up."""
-    return HubPath(f"{DEAD}/{item.cadence.value}-{item.id}.md")
+    return HubPath(f"{DEAD}/{item.lane}-{item.id}.md")
 
 
 @dataclass(frozen=True, order=True)
@@ -135,9 +143,9 @@ class Place:
 def parse_queue_name(name: str) -> Place | None:
     """The place that a file name of the queue tells; None for any other file."""
     match = _NAME.fullmatch(name)
-    if not match or match[1] not in _CADENCES:
+    if not match or match[1] not in _PRIORITIES:
         return None
-    return Place(_CADENCES[match[1]].priority, int(match[3] or 1), InputId(match[2]))
+    return Place(_PRIORITIES[match[1]], int(match[3] or 1), InputId(match[2]))
 
 
 def in_order(names: Iterable[str]) -> list[str]:

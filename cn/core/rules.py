@@ -5,12 +5,14 @@ Each returns a :class:`Refusal` that names the rule, the reason and the remedy, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from cn.core.config import HubConfig
 from cn.core.errors import Refusal
 from cn.core.names import Name, Oid, is_owned, is_protected
+from cn.core.stamp import StampRefused, parse_until
 from cn.core.text import one_line
 from cn.core.triage import Triage
 
@@ -174,6 +176,30 @@ def proven_sender(signature: str, shared_mailbox: bool, trusted: bool) -> Refusa
         "several peers can write this mailbox and no pinned key proves the sender",
         "pin the peer's key in state/peers.md, or set 'mailbox_trusted: true' in .cn/hub.yaml",
     )
+
+
+def can_take(to: Name, config: HubConfig, peers: Collection[Name]) -> Refusal | None:
+    """Who something can be handed to: a peer, or a reviewer of this hub."""
+    if to == config.name:
+        why = f"{to} is this hub's own agent"
+        return Refusal(VALID_ACTOR, why, "decide it, or delegate to another")
+    if config.is_actor(to) or to in peers:
+        return None
+    known = ", ".join([*peers, *(r.name for r in config.reviewers)]) or "nobody yet"
+    return Refusal(KNOWN_PEER, f"{to} is neither a peer nor a reviewer", f"known: {known}")
+
+
+def comes_back(until: str, said: datetime, now: datetime) -> datetime | Refusal | None:
+    """When what is put off comes back: a time to come, or None where nothing says when."""
+    if not until:
+        return None
+    try:
+        at = parse_until(until, said)
+    except StampRefused as refused:
+        return Refusal(VALID_TRIAGE, f"until: {refused.text}", refused.hint)
+    if at <= now:
+        return Refusal(VALID_TRIAGE, f"until: {until} is over", "give a time to come")
+    return at
 
 
 def may_delete(prefix_is_ours: bool, known_tip: Oid | None, tip: Oid) -> Refusal | None:

@@ -107,8 +107,18 @@ def redact(text: str) -> str:
     return _CREDENTIALS.sub("***@", text)
 
 
-def slug(text: str, limit: int = 60) -> str:
-    """A name of ``[a-z0-9._-]`` made from free text; ``"message"`` if nothing is left."""
+def hide(text: str, *secrets: str) -> str:
+    """The text without these secrets, as they are or as part of a URL, and without credentials of URLs."""
+    from urllib.parse import quote as quote_url
+
+    for secret in secrets:
+        for form in {secret, quote_url(secret, safe=""), secret.strip()}:
+            text = text.replace(form, "***") if form else text
+    return redact(text)
+
+
+def slug(text: str, limit: int = 60, empty: str = "message") -> str:
+    """A name of ``[a-z0-9._-]`` made from free text; ``empty`` if nothing is left."""
     ascii_text = unicodedata.normalize("NFKD", text.casefold()).encode("ascii", "ignore").decode()
     words = re.sub(r"[^a-z0-9]+", "-", ascii_text.lower()).strip("-")
-    return words[:limit].rstrip("-") or "message"
+    return words[:limit].rstrip("-") or empty

@@ -22,6 +22,7 @@ from cn.core.names import Branch, HubPath, InputId, Name, Oid, ThreadName, parse
 from cn.core.own import OPEN, Own, format_own
 from cn.core.queue import (
     INPUT,
+    LOGS,
     OUTPUT,
     TURN,
     Input,
@@ -33,6 +34,7 @@ from cn.core.queue import (
     parse_input,
     queue_path,
 )
+from cn.core.say import Say, format_say, is_chat
 from cn.core.stamp import format_age, format_stamp
 from cn.core.thread import inbox_path
 
@@ -150,23 +152,38 @@ def plan_rejected(turn: Turn, output: bytes, refusals: Sequence[Refusal], facts:
     return Plan(source_of(asked), (*effects, *kept))
 
 
-def plan_lapsed(turn: Turn, facts: Failing) -> Plan:
-    """No answer in time: archived as timed out, the creator told, the queue goes on.
+def plan_lapsed(turn: Turn, facts: Failing, failure: str = "") -> Plan:
+    """No answer in time, or none to be had (``failure``): archived, the creator told, the queue goes on.
 
     The item waits again, behind the others of its cadence; after the last attempt it is a dead letter.
     """
     after = format_age(facts.now - turn.since)
-    why = f"no answer in {after} (attempt {turn.attempt} of {facts.config.max_attempts})"
+    why = failure or f"no answer in {after}"
+    why += f" (attempt {turn.attempt} of {facts.config.max_attempts})"
     asked = replace(turn.input, attempts=turn.attempt, reason=why)
     effects = _archive(turn, None)
-    effects.append(_row(asked, facts.now, "timed out", why, "timed-out"))
+    words = "no answer" if failure else "timed out"
+    effects.append(_row(asked, facts.now, words, why, "timed-out"))
     effects += _event(asked, facts.now, "timed-out", attempt=str(turn.attempt))
     if turn.attempt >= facts.config.max_attempts:
         return Plan(source_of(asked), (*effects, *_dead(turn, asked, facts, "timed-out")))
     content = "" if asked.path else parse_input(turn.text).content
     waiting = replace(asked, content=content, queued=facts.now)
     effects += [Drop(TURN), Drop(INPUT), Put(queue_path(waiting), format_queued(waiting))]
-    return Plan(source_of(asked), (*effects, *_told(asked, facts, "timed-out", why)))
+    return Plan(source_of(asked), (*effects, *_told(turn, asked, facts, "timed-out", why)))
+
+
+def plan_released(turn: Turn, at: datetime) -> Plan:
+    """Nobody could be asked, through no fault of the item: it waits again, the attempt does not count."""
+    content = "" if turn.input.path else parse_input(turn.text).content
+    waiting = replace(turn.input, content=content, attempts=turn.attempt - 1)
+    effects = [
+        Drop(TURN),
+        Drop(INPUT),
+        Put(queue_path(waiting), format_queued(waiting)),
+        *_event(waiting, at, "enqueued"),
+    ]
+    return Plan(source_of(waiting), tuple(effects))
 
 
 def _dead(turn: Turn, asked: Input, facts: Failing, status: str) -> list[Effect]:
@@ -178,28 +195,39 @@ def _dead(turn: Turn, asked: Input, facts: Failing, status: str) -> list[Effect]
         Put(dead_path(asked), format_queued(replace(asked, content=content))),
         *_event(asked, facts.now, "dead"),
         _row(asked, facts.now, "dead letter", f"given up after {asked.attempts} attempts", "dead"),
-        *_told(asked, facts, status, asked.reason),
+        *_told(turn, asked, facts, status, asked.reason),
     ]
 
 
-def _told(asked: Input, facts: Failing, status: str, reason: str) -> list[Effect]:
-    """The creator learns once per head that it takes longer."""
+def _told(turn: Turn, asked: Input, facts: Failing, status: str, reason: str) -> list[Effect]:
+    """Who sent it learns that it takes longer: a creator once per head, a chat at first and at last."""
+    if is_chat(asked.sender):
+        if asked.attempts > 1 and asked.attempts < facts.config.max_attempts:
+            return []
+        last = asked.attempts >= facts.config.max_attempts
+        text = f"(no answer: {reason}; {'given up' if last else 'it is tried again'})"
+        say = Say(f"{asked.id}-{asked.attempts}", turn.machine, asked.sender, text, facts.now, status)
+        return [Put(say.path, format_say(say))]
     item = facts.item
-    if item is None or not facts.known_peer or item.get("told") == item.head:
+    if item is None or not facts.known_peer or item.get("waits") == item.head:
         return []
     peer = Name(asked.sender)
     about = About(Branch(item.get("branch")), parse_oid(item.head), status, None, reason)
     post = notice(facts.config.name, peer, item.topic, about, facts.now, item.get("thread"))
-    told = Event(facts.now, IN, "refused", item.topic, item.head, {"told": item.head})
-    return [Record(peer, told), post]
+    noted = Event(facts.now, IN, "refused", item.topic, item.head, {"waits": item.head})
+    return [Record(peer, noted), post]
 
 
-def plan_retry(asked: Input, id: InputId, at: datetime) -> Plan:
-    """A dead letter waits again, with all its attempts and a new id, so that no archive is written over."""
+def plan_retry(asked: Input, id: InputId, at: datetime, own: Own | None = None) -> Plan:
+    """A dead letter waits again, with all its attempts and a new id, so that no archive is written over.
+
+    ``own`` is its thread, where that is one of ours: it names the item that stands for it.
+    """
     fresh = replace(asked, id=id, attempts=0, queued=at)
-    effects = [
+    effects: list[Effect] = [
         Drop(dead_path(asked)),
         Put(queue_path(fresh), format_queued(fresh)),
+        *([Put(own.path, format_own(own.with_field("Input", id)))] if own else []),
         *_event(fresh, at, "enqueued"),
         _row(fresh, at, "retry", "queued again", "queued"),
     ]
@@ -219,8 +247,12 @@ def plan_cleared(asked: Input, at: datetime) -> Plan:
     return Plan(source_of(asked), effects)
 
 
-def out_of_turn(output: bytes, id: str, at: datetime, why: str) -> Plan:
+def late_path(id: str, nth: int) -> HubPath:
+    """Where the n-th output is kept (from 1) that came too late for this input."""
+    return HubPath(f"{LOGS['output']}/{id}-late{f'-{nth}' if nth > 1 else ''}.md")
+
+
+def out_of_turn(output: bytes, id: str, at: datetime, why: str, nth: int = 1) -> Plan:
     """An output that answers nothing in flight: kept, nothing of it is done."""
-    name = HubPath(f"logs/output/{id}-late.md")
     row = Row(at, id, "output", f"refused: {rules.VALID_OUTPUT}: {why}", outcome="late", input=id)
-    return Plan(id, (Archive(name, output), Log(row), Drop(OUTPUT)))
+    return Plan(id, (Archive(late_path(id, nth), output), Log(row), Drop(OUTPUT)))

@@ -18,10 +18,12 @@ from pathlib import Path
 
 from cn.core.names import Oid
 from cn.core.text import visible
+from cn.shell.diverged import forget_diverged, note_diverged, read_diverged
 from cn.shell.entries import (
     OTHER,
     SUBMODULE,
     Change,
+    Entry,
     WorkFile,
     blob_id,
     ignores_mode,
@@ -147,6 +149,10 @@ class _Checkout:
         inputs = self.journal.inputs or {}
         wanted = {c.path: (c.old, c.new) for c in changes}
         files = read_files(self.hub, self.journal.new, wanted)
+        if known := read_diverged(self.hub):
+            forget_diverged(
+                self.hub, [p for p in known if (f := files.get(p)) and self.is_main(wanted[p], f)]
+            )
         todo: list[tuple[Change, WorkFile | None]] = []
         for change in changes:
             file = files[change.path]
@@ -170,6 +176,9 @@ class _Checkout:
         if todo:
             shutil.rmtree(staged, ignore_errors=True)
 
+    def is_main(self, entries: Sequence[Entry | None], file: WorkFile) -> bool:
+        return any(file.holds(entry, any_mode=True) for entry in entries)
+
     def settled(self, change: Change, file: WorkFile | None) -> bool:
         if file is None:
             return change.new is None
@@ -189,10 +198,19 @@ class _Checkout:
             return False
         if file.holds(change.old, any_mode=self.any_mode) or file.raw == used or main_decides(change.path):
             return True
+        self.left_diverged(change, file.raw)
         self.reports.append(
             f"{path} was changed here meanwhile: your text stays in the work tree, main has another"
         )
         return False
+
+    def left_diverged(self, change: Change, raw: Oid) -> None:
+        """Somebody's edit of an older version stays: it must not be committed as it stands."""
+        used = (self.journal.inputs or {}).get(change.path)
+        if change.new is not None and used == change.new.oid:
+            return  # what lay here was committed as it was, and edited further: main is older
+        if never_blocks(change.path) and raw:
+            note_diverged(self.hub, change.path, change.old.oid if change.old else None, raw)
 
     def aside_is_intact(self, change: Change) -> bool:
         """After a crash: was the file that we moved aside written to since? Then it goes back."""
@@ -239,8 +257,9 @@ class _Checkout:
             except OSError as why:
                 self.reports.append(f"{visible(change.path)} cannot be replaced: {why.strerror}")
                 return
-            if _raw(aside, file.raw) != file.raw:
+            if (found := _raw(aside, file.raw)) != file.raw:
                 self.put_back(change.path, aside)
+                self.left_diverged(change, found or file.raw)
                 return
         if new is not None:
             self.link_new(change.path, new, target)

@@ -41,6 +41,25 @@ def write_file(path: Path, data: bytes, *, root: Path | None = None) -> None:
         raise Refused(f"cannot write {path}: {why.strerror}", "is the disk full or read-only?") from why
 
 
+def append_line(path: Path, line: str) -> None:
+    """Append one line in one write; what others left unfinished before it stays a line of its own."""
+    data = line.encode("utf-8", "surrogateescape") + b"\n"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        fd = os.open(path, flags, 0o666)
+        try:
+            size = os.fstat(fd).st_size
+            if size and os.pread(fd, 1, size - 1) != b"\n":
+                data = b"\n" + data
+            while data:
+                data = data[os.write(fd, data) :]
+        finally:
+            os.close(fd)
+    except OSError as why:
+        raise Refused(f"cannot append to {path}: {why.strerror}", "is the disk full or read-only?") from why
+
+
 def sync_folder(folder: Path) -> None:
     """Make the names in ``folder`` durable, where the file system can do that."""
     with suppress(OSError):
@@ -90,6 +109,16 @@ def read_plain(path: Path) -> tuple[int, bytes] | None:
             return os.fstat(file.fileno()).st_mode, file.read()
     except OSError:
         return None
+
+
+def read_regular(path: Path, limit: int) -> bytes | None:
+    """At most ``limit`` bytes of a regular file; None for all else. Follows no link, waits for no pipe."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with os.fdopen(fd, "rb") as file:
+        return file.read(limit) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else None
 
 
 def move(source: Path, target: Path) -> None:

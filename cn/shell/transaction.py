@@ -167,8 +167,9 @@ def _arrived(hub: Hub, base: Base) -> list[Journal]:
     for note in read_pushes(hub):
         if is_ancestor(hub.git, note.new, base.commit):
             arrived.append(note)
-        elif note.expected != base.origin:
-            # Origin went another way: that push can never arrive any more.
+        elif hub.origin and note.expected != base.origin:
+            # Origin went another way: that push can never arrive any more. (A run that did
+            # not ask origin cannot tell, and leaves the note to the next one.)
             drop(push_path(hub, note.new))
     carried = {oid for note in arrived for oid in note.covers if oid != note.new}
     return [

@@ -17,7 +17,8 @@ from hubs import ROOT, git, work
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cn.core import config, ledger, log, message, peers, rules
+from cn.core import config, ledger, log, message, model, peers, rules, usage
+from cn.core.cadence import PERIODIC, period
 from cn.core.decide import Facts, plan_decision
 from cn.core.effect import Log, Post, Put
 from cn.core.errors import CnError, Refusal
@@ -27,6 +28,7 @@ from cn.core.log import Row
 from cn.core.message import About, Message, format_message, own_topic, parse_message, seal
 from cn.core.names import (
     Branch,
+    HubPath,
     Name,
     NameRefused,
     Oid,
@@ -39,8 +41,12 @@ from cn.core.names import (
     thread_name,
 )
 from cn.core.outbox import entry_name, format_entry, parse_entry
+from cn.core.own import adhoc_path, format_own, is_named, is_own, new_own, parse_own
+from cn.core.report import Mark
 from cn.core.rules import MergeFacts
+from cn.core.saving import Edit, Kind, Left, judge
 from cn.core.seen import Step, classify
+from cn.core.stamp import parse_stamp
 from cn.core.text import quote
 from cn.core.thread import (
     Header,
@@ -129,7 +135,8 @@ _LATER = {"state/queue/", "state/turn.md", "state/published", "logs/input/", "lo
 @checks("layout")
 def _layout(block: Block) -> None:
     template = ROOT / "hub-template"
-    made_later = {"state/ledger/", "state/mca/"}
+    made_later = {"state/ledger/", "state/mca/", "state/mca/done/", "threads/reflections/"}
+    made_later |= {"state/queue/", "state/turn.md", "state/published", "logs/input/", "logs/output/"}
     for line in block.text.splitlines():
         path, protected = line.split()[0], line.endswith(" protected")
         assert is_protected(path) == protected, line
@@ -611,6 +618,23 @@ def _machine_log_agent(block: Block) -> None:
     assert log.format_event(row) == block.text.rstrip("\n")
 
 
+@checks("model-log")
+def _model_log(block: Block) -> None:
+    used = model.Usage(1200, 350, 6400, 0)
+    answer = model.Answer("ok", model.Stop.END_TURN, used, "claude-sonnet-5-5", "msg_1", seconds=4.2)
+    item = {"input": "20260205-151400-3f2a9c", "source": "pi/proposal", "peer": "pi"}
+    call = usage.call_of(answer, EXECUTED, model="claude-sonnet-5-5", **item)
+    assert usage.format_call(call) == block.text.rstrip("\n")
+    assert usage.parse_call(block.text) == call
+
+
+@checks("model-failures")
+def _model_failures(block: Block) -> None:
+    assert [plain(row[0]) for row in block.rows] == [kind.value for kind in model.Kind]
+    said = (PROTOCOL / block.page).read_text("utf-8")
+    assert all(f"`{stop.value}`" in said for stop in model.Stop)
+
+
 # outbox.md
 
 
@@ -678,3 +702,54 @@ def test_a_damaged_outbox_entry_is_refused() -> None:
     text = _first("outbox-deliver").text.replace("MIT", "GPL")
     with pytest.raises(CnError, match="bytes do not give its id"):
         parse_entry(text.encode())
+
+
+# threads.md
+
+
+@checks("own-thread")
+def _own_thread(block: Block) -> None:
+    path = HubPath("threads/adhoc/20260205-buy-a-rack.md")
+    own = new_own(path, "Buy a rack", RECEIVED, SIGMA, "The old one is full.")
+    assert format_own(own) == block.text
+    assert parse_own(path, block.text) == own
+    assert adhoc_path("Buy a rack", RECEIVED) == path
+
+
+@checks("own-fields")
+def _own_fields(block: Block) -> None:
+    text = "".join(f"**{plain(field)}:** x\n" for field, _ in block.rows)
+    own = parse_own(HubPath("threads/adhoc/a.md"), text)
+    assert [key for key, _ in own.fields] == [plain(field) for field, _ in block.rows]
+    words = "".join(
+        (ROOT / f"cn/core/{name}.py").read_text() for name in ("own", "own_decide", "turn", "decide")
+    )
+    for field, _ in block.rows:
+        assert f'"{plain(field)}"' in words or f"{plain(field)}=" in words, field
+
+
+@checks("own-paths")
+def _own_paths(block: Block) -> None:
+    for path, source, kind in block.rows:
+        own = parse_own(HubPath(plain(path)), "")
+        assert is_own(own.path)
+        assert (own.source, own.kind) == (plain(source), plain(kind))
+        assert all(is_named(own.path, name) for name in (plain(path), plain(source), own.title))
+
+
+@checks("periods")
+def _periods(block: Block) -> None:
+    for time, *names in block.rows:
+        found = [period(cadence, parse_stamp(plain(time))) for cadence in PERIODIC]
+        assert found == [plain(name) for name in names]
+
+
+@checks("saved")
+def _saved(block: Block) -> None:
+    pending = {"threads/inbox/20260205-pi-proposal.md"}
+    words = {Mark.REFUSED: "reported", Mark.INFO: "named"}
+    for path, what in block.rows:
+        outcome = judge(Edit(plain(path), Kind.FILE), pending)
+        found = words[outcome.mark] if isinstance(outcome, Left) else "committed" if outcome else "left alone"
+        assert what.partition(",")[0] == found, path
+        assert ("git" in what) == (isinstance(outcome, Left) and "git commit" in outcome.why), path

@@ -227,6 +227,12 @@ class World:
         self.nodes[name] = node
         return node
 
+    def second(self, node: Node) -> Node:
+        """Another clone of a hub, as on a second machine."""
+        root = clone(node.url, self.folder / f"cn-{node.name}-2")
+        identify(root, node.name, f"{node.name}@cn.invalid")
+        return Node(node.name, root, node.home, node.url)
+
     def link(self, a: Node, b: Node, deliver: str = "mailbox", *, a_key: str = "", b_key: str = "") -> None:
         """Make two hubs peers of each other; ``a_key`` is the key that ``b`` pins for ``a``."""
         a.add_peer(b, deliver, b_key)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 
@@ -9,6 +10,7 @@ from cn.app.doctor.finding import Finding, from_error, info, problem
 from cn.app.doctor.patient import Patient
 from cn.core import config as hub_config
 from cn.core import peers as hub_peers
+from cn.core.agent_config import parse_agent_config
 from cn.core.config import AGENT_PATH, HubConfig
 from cn.core.errors import ConfigError
 from cn.core.names import is_protected
@@ -83,7 +85,7 @@ def _parse(texts: Mapping[str, str | ConfigError | None], why: str, check: str) 
             elif path == hub_peers.PATH:
                 peers = hub_peers.parse_peers(text)
             elif path == AGENT_PATH:
-                hub_config.load_yaml(text, path)
+                parse_agent_config(text, os.environ)
         except ConfigError as error:
             yield from_error(check, error, why)
     if config is not None:

@@ -1,0 +1,41 @@
+"""A chat message into the queue: once, and for good (seed 004 "Idempotence", DESIGN 13)."""
+
+from __future__ import annotations
+
+from cn.app.book import Book
+from cn.app.deliver import push_refs
+from cn.app.queue import current_turn, known_ids
+from cn.app.run import open_run
+from cn.core.chat import SEEN, parse_seen, plan_incoming
+from cn.core.queue import new_input_id
+from cn.core.report import Report
+from cn.core.telegram import Already, Enqueued, Incoming, Queued
+from cn.shell.base import Base
+from cn.shell.chance import nonce
+from cn.shell.hub import Hub
+
+
+def enqueue(hub: Hub, incoming: Incoming) -> Queued:
+    """Queue a message in one commit; :class:`Already` when this update was queued before.
+
+    Raises :class:`CnError` where the hub can take nothing now: the message is to be offered again.
+    """
+    report = Report()
+    chat = f"telegram:{incoming.chat_id}"
+    queued: list[Queued] = []
+    with open_run(hub, report) as run:
+
+        def plan(book: Book, base: Base, notes: Report) -> str | None:
+            seen = parse_seen(book.snapshot.read(SEEN))
+            if incoming.update_id in seen:
+                queued.append(Already())
+                return None
+            taken = known_ids(book, current_turn(book, notes))
+            id = new_input_id(book.now, (chat, str(incoming.update_id), nonce()), taken)
+            book.perform(plan_incoming(chat, incoming.update_id, incoming.text, id, seen, book.now))
+            queued.append(Enqueued(id))
+            return f"cn: {chat}"
+
+        run.commit(plan)
+        push_refs(run)
+    return queued[-1]

@@ -1,0 +1,173 @@
+"""Gathering what a model is to see, from main (DESIGN 13; "configuration is read from main", DESIGN 16)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from cn.app.asked import find_item
+from cn.app.init import template_dir
+from cn.app.snapshot import Snapshot
+from cn.app.view import View
+from cn.core import conversation as talk
+from cn.core.agent_config import AgentConfig, parse_agent_config
+from cn.core.cadence import REFLECTIONS, Cadence, period, reflection_path
+from cn.core.config import AGENT_PATH, is_local
+from cn.core.context import SOUL, USER_PAGE, Material, Page, pack, reflection_names
+from cn.core.conversation import Conversation, parse_conversation
+from cn.core.errors import CnError, ConfigError, Refused
+from cn.core.model import Request
+from cn.core.names import HubPath
+from cn.core.packed import Packed
+from cn.core.skills import CONTRACT, FILE, FOLDERS, Skill, find_contract, is_skill, parse_skill
+from cn.core.text import decode
+from cn.shell.files import read_regular
+from cn.shell.objects import list_tree, read_info
+
+MOST_SKILLS = 300
+FILE_BYTES = 256 * 1024
+"""A page or skill beyond this is not read at all."""
+_TALK_BYTES = 8 * 1024 * 1024
+
+Counter = Callable[[Request], int]
+"""Counts the tokens of a request, as the API does; raises :class:`CnError` when it cannot."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The tokens of a whole request: ``counted`` by the API, or ``estimated`` (and why)."""
+
+    tokens: int
+    how: str = "estimated"
+    why: str = ""
+
+
+def measure(packed: Packed, count: Counter | None = None) -> Measured:
+    """Count where it can be counted, else estimate."""
+    if count is None:
+        return Measured(packed.tokens)
+    try:
+        return Measured(count(packed.request), "counted")
+    except CnError as error:
+        return Measured(packed.tokens, why=error.text)
+
+
+def read_agent_config(
+    snapshot: Snapshot, env: Mapping[str, str] = os.environ, path: Path | None = None
+) -> AgentConfig:
+    """``agent.yaml`` in main, or the file that ``--config`` names; a hub without one has the defaults."""
+    if path is None:
+        data, name = snapshot.read(AGENT_PATH) or b"", str(AGENT_PATH)
+    else:
+        name = str(path)
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise ConfigError(f"{name} cannot be read: {error.strerror}", "check --config") from None
+    try:
+        return parse_agent_config(data.decode("utf-8"), env, name)
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise ConfigError(f"{name}:{line}: it is not UTF-8", "save it as UTF-8") from None
+
+
+def pack_item(view: View, config: AgentConfig, id: str | None = None) -> Packed:
+    """What would be sent for an item; raises :class:`Refused` when there is none of that name."""
+    asked = find_item(view, id)
+    if asked is None:
+        raise Refused("nothing waits for the agent", "'cn queue' shows what does; an archived ID works too")
+    return pack_text(view, config, asked.text, asked.at)
+
+
+def pack_text(view: View, config: AgentConfig, text: str, at: datetime) -> Packed:
+    """What would be sent for this text of ``state/input.md``; ``at`` is the day that "recent" refers to.
+
+    The same main, text and time give the same bytes.
+    """
+    snapshot, settings = view.snapshot, view.settings
+    skills, notes = _skills(snapshot)
+    weekly = reflection_path(Cadence.WEEKLY, period(Cadence.WEEKLY, at))
+    days = (e.path.removesuffix(".md") for e in snapshot.folder(f"{REFLECTIONS}/daily") if e.kind == "blob")
+    dailies = [
+        reflection_path(Cadence.DAILY, name)
+        for name in reflection_names(days, at, config.context.daily_threads)
+    ]
+    wanted = [SOUL, USER_PAGE, *dailies, *([weekly] if config.context.weekly_thread else [])]
+    pages = {page.path: page for page in _pages(snapshot, wanted, notes)}
+    contract = find_contract(skills) or _shipped_contract(notes)
+    material = Material(
+        settings.us,
+        [r.name for r in settings.config.reviewers],
+        settings.peers.values(),
+        pages.get(SOUL),
+        pages.get(USER_PAGE),
+        contract,
+        skills,
+        [pages[path] for path in dailies if path in pages],
+        pages.get(weekly),
+        read_conversation(view),
+        text,
+    )
+    return pack(material, config, notes)
+
+
+def read_conversation(view: View) -> Conversation:
+    """What was said lately: in main, or, where the hub keeps it local, on this machine."""
+    if is_local(talk.PATH, view.settings.config.local):
+        data = read_regular(view.hub.root / talk.PATH, _TALK_BYTES)
+    else:
+        data = view.snapshot.read(talk.PATH)
+    return parse_conversation(data) if data else Conversation()
+
+
+# Pages and skills.
+
+
+def _pages(snapshot: Snapshot, paths: Iterable[HubPath], notes: list[str]) -> list[Page]:
+    """Those of the files that are there."""
+    there = _readable(snapshot, list(paths), notes)
+    snapshot.read_many(there)
+    return [Page(path, decode(data)) for path in there if (data := snapshot.read(path)) is not None]
+
+
+def _skills(snapshot: Snapshot) -> tuple[list[Skill], list[str]]:
+    """All skills of the hub, by path, and what is to be said about them."""
+    notes: list[str] = []
+    found = [
+        f"{folder}/{entry.path}"
+        for folder in FOLDERS
+        for entry in list_tree(snapshot.git, snapshot.commit, folder, recursive=True)
+        if entry.kind == "blob" and entry.mode != "120000"
+    ]
+    paths = sorted(HubPath(path) for path in found if is_skill(path) and "\n" not in path)
+    if len(paths) > MOST_SKILLS:
+        notes.append(f"{len(paths) - MOST_SKILLS} skills beyond the first {MOST_SKILLS} are left out")
+    paths = _readable(snapshot, paths[:MOST_SKILLS], notes)
+    snapshot.read_many(paths)
+    return [parse_skill(path, decode(snapshot.read(path) or b"")) for path in paths], notes
+
+
+def _readable(snapshot: Snapshot, paths: list[HubPath], notes: list[str]) -> list[HubPath]:
+    """Those that are files of a size that can be shown."""
+    infos = read_info(snapshot.git, [f"{snapshot.commit}:{path}" for path in paths])
+    good = []
+    for path, info in zip(paths, infos, strict=True):
+        if info is not None and info.kind == "blob":
+            if info.size <= FILE_BYTES:
+                good.append(path)
+            else:
+                notes.append(f"{path}: it has {info.size} bytes and is left out")
+    return good
+
+
+def _shipped_contract(notes: list[str]) -> Skill | None:
+    """The agent-ops of this installation, for a hub that has none."""
+    path = template_dir() / "skills" / CONTRACT / FILE
+    data = read_regular(path, FILE_BYTES)
+    if data is None:
+        return None
+    notes.append(f"the hub has no skill {CONTRACT}: the one of this installation is used")
+    return parse_skill(HubPath(f"{FOLDERS[0]}/{CONTRACT}/{FILE}"), decode(data))

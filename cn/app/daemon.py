@@ -1,0 +1,137 @@
+"""``cn agent --daemon``: receive, queue, run the processor, go on (seed 004, DESIGN 13).
+
+The daemon decides nothing. It asks Telegram what is new, puts each allowed message into the
+queue, lets a child process do the work, and stores the offset when a message is safe. It
+imports neither the model's client nor the processor, so that it stays small for months.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+from cn.app.letters import read_offset
+from cn.app.monitor import Monitor, Times
+from cn.app.receiver import DaemonSettings, Enqueue, Receiver, View
+from cn.app.run import configured
+from cn.app.runner import Runner
+from cn.core.errors import LockHeld
+from cn.shell.child import hold
+from cn.shell.hub import Hub
+from cn.shell.service import Level, Lines, notify
+
+_FINISH = 10.0
+"""Seconds that a message being dealt with gets when the daemon stops."""
+
+
+def run_daemon(
+    hub: Hub,
+    settings: DaemonSettings,
+    enqueue: Enqueue,
+    view: View,
+    *,
+    command: Sequence[str] = (),
+    times: Times | None = None,
+    lines: Lines | None = None,
+) -> int:
+    """Receive until SIGTERM or SIGINT; 0 then.
+
+    ``command`` is the processor, by default ``cn agent --process`` of this very Python; see
+    :class:`Runner` for what its exit codes mean. Raises :class:`ConfigError` (exit code 3)
+    when Telegram refuses the token, :class:`LockHeld` when this hub has its daemon already.
+    """
+    times = times or Times()
+    lines = lines or Lines([settings.token, settings.token.partition(":")[2]])
+    hub, configuration = configured(hub)
+    period = times.period if times.period is not None else configuration.config.cron_period_min * 60.0
+    # -P: what lies in the hub's tree is data, not modules that Python could pick up.
+    words = command or [sys.executable, "-P", "-m", "cn", "--hub", str(hub.root), "agent", "--process"]
+    lock = hold(hub.state / "daemon.lock")
+    if lock is None:
+        raise LockHeld(f"a daemon runs on {hub.root} already", "stop it first: .git/cn/daemon.json names it")
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        return asyncio.run(_run(hub, settings, enqueue, view, words, times, period, lines))
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        os.close(lock)
+
+
+def is_running(hub: Hub) -> bool:
+    """Does a daemon run on this hub, on this machine?"""
+    lock = hold(hub.state / "daemon.lock")
+    if lock is not None:
+        os.close(lock)
+    return lock is None
+
+
+async def _run(
+    hub: Hub,
+    settings: DaemonSettings,
+    enqueue: Enqueue,
+    view: View,
+    command: Sequence[str],
+    times: Times,
+    period: float,
+    lines: Lines,
+) -> int:
+    monitor = Monitor(hub, times, lines, read_offset(hub))
+    runner = Runner(monitor, command, period)
+    receiver = Receiver(monitor, settings, enqueue, view, runner.work)
+
+    def stop(number: signal.Signals) -> None:
+        if not monitor.stop.is_set():
+            monitor.say(f"{number.name}: finishes")
+        monitor.stop.set()
+        runner.stir()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop, number)
+    loop.add_signal_handler(signal.SIGCHLD, runner.stir)
+    _greet(monitor, settings)
+    receiver.deliver_dead()
+    poll = asyncio.create_task(receiver.poll())
+    work = asyncio.create_task(runner.run())
+    beat = asyncio.create_task(monitor.beat())
+    stopped = asyncio.create_task(monitor.stop.wait())
+    try:
+        await asyncio.wait({poll, work, beat, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        monitor.health["state"] = "stopping"
+        notify(STOPPING=1, STATUS="finishes")
+        monitor.stop.set()
+        runner.stir()
+        if receiver.receiving:
+            await asyncio.wait({poll}, timeout=_FINISH)
+        poll.cancel()
+        await asyncio.wait({poll, work})
+    finally:
+        for task in (poll, work, beat, stopped):
+            task.cancel()
+        await receiver.close()
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
+            loop.remove_signal_handler(number)
+        monitor.health |= {"state": "stopped", "child": None}
+        monitor.save()
+    for task in (poll, work, beat):
+        if task.done() and not task.cancelled() and (why := task.exception()):
+            monitor.say(f"ends: {why}", Level.ERROR)
+            raise why
+    monitor.say("ended")
+    return 0
+
+
+def _greet(monitor: Monitor, settings: DaemonSettings) -> None:
+    monitor.expect(settings.poll_timeout)
+    monitor.save()
+    users = len(settings.allowed_users)
+    monitor.say(f"daemon of {monitor.hub.root}: asks {settings.base_url}, {users} allowed users")
+    if not users:
+        monitor.say("telegram.allowed_users is empty: every message is dropped", Level.WARNING)
+    notify(READY=1, STATUS="asks Telegram")
+
+
+__all__ = ["DaemonSettings", "Enqueue", "Times", "View", "is_running", "run_daemon"]

@@ -1,0 +1,97 @@
+"""What the daemon keeps on this machine: its place in Telegram's queue, dead letters, its health.
+
+Losing the offset costs a look at messages that were queued already; ``update_id`` tells
+them. A dead letter is the only copy of a message, so it is there before Telegram forgets it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from cn.core.errors import Refused
+from cn.core.names import HubPath
+from cn.core.stamp import format_second
+from cn.core.telegram import Ignored, Incoming, read_update
+from cn.shell.files import read_regular, write_file
+from cn.shell.hub import Hub
+
+OFFSET = HubPath("state/telegram.offset")
+_MOST_BYTES = 1 << 20
+
+
+def read_offset(hub: Hub) -> int | None:
+    """The first update that is not dealt with; None: ask for all that Telegram has."""
+    data = read_regular(hub.root / OFFSET, 64) or b""
+    try:
+        return int(data.decode("ascii"))
+    except ValueError:
+        return None
+
+
+def write_offset(hub: Hub, offset: int) -> None:
+    """Everything before ``offset`` is safely queued, or needs nothing."""
+    write_file(hub.root / OFFSET, f"{offset}\n".encode(), root=hub.root)
+
+
+def dead_folder(hub: Hub) -> Path:
+    """``.git/cn/telegram-dead``: never in the tree, never pushed."""
+    return hub.state / "telegram-dead"
+
+
+def write_dead(hub: Hub, update: Mapping[str, Any], reason: str, at: datetime) -> Path:
+    """Keep an update that could not be queued, as Telegram sent it, with the reason."""
+    path = dead_folder(hub) / f"{update['update_id']}.json"
+    data = {"reason": reason, "at": format_second(at), "update": update}
+    write_file(path, json.dumps(data, ensure_ascii=True, indent=1).encode())
+    return path
+
+
+def read_dead(hub: Hub) -> list[tuple[Path, Incoming, str]]:
+    """The dead letters that can be read, oldest first: file, message, reason."""
+    found = []
+    for path in sorted(dead_folder(hub).glob("*.json")):
+        with suppress(ValueError, KeyError, TypeError):
+            data = json.loads(read_regular(path, _MOST_BYTES) or b"")
+            match read_update(data["update"]):
+                case Incoming() as incoming:
+                    found.append((path, incoming, str(data["reason"])))
+                case Ignored():
+                    pass
+    return sorted(found, key=lambda letter: (letter[1].at, letter[1].update_id))
+
+
+def health_path(hub: Hub) -> Path:
+    """``.git/cn/daemon.json``."""
+    return hub.state / "daemon.json"
+
+
+def write_health(hub: Hub, health: Mapping[str, Any]) -> None:
+    """Say how the daemon is. Not flushed: after a crash of the machine it is wrong anyway."""
+    path = health_path(hub)
+    beside = path.with_name(f".cn-tmp-{os.getpid()}-health")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        beside.write_text(json.dumps(health, ensure_ascii=True, indent=1), "ascii")
+        os.replace(beside, path)
+    except OSError as why:
+        raise Refused(f"cannot write {path}: {why.strerror}", "is the disk full or read-only?") from why
+
+
+def read_health(hub: Hub) -> dict[str, Any] | None:
+    """What the daemon last said of itself; None where none ever ran.
+
+    Keys: pid, state (``running``, ``stopping``, ``stopped``), since, last_poll, last_error
+    (``at``, ``text``) or null, offset, child (``pid``, ``since``) or null, queued, dead.
+    ``is_running`` tells whether the process is still there.
+    """
+    try:
+        data = json.loads(read_regular(health_path(hub), _MOST_BYTES) or b"")
+    except ValueError:
+        return None
+    return data if isinstance(data, dict) else None

@@ -1,0 +1,202 @@
+"""What people do with threads of our own: open, reflect, concern, close (DESIGN 4, 12)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cn.app.book import Book
+from cn.app.decide import decide_now
+from cn.app.deliver import deliver, push_refs
+from cn.app.own import done_concerns, enqueue_own, own_paths, pick_own
+from cn.app.own_view import OwnDocument, read_document
+from cn.app.run import open_run
+from cn.app.triage import NoThread, find_pending
+from cn.app.view import open_view
+from cn.core.agenda import TITLES
+from cn.core.cadence import Cadence, period, reflection_path
+from cn.core.effect import Log, Plan, Put
+from cn.core.errors import Refused, UsageError
+from cn.core.log import Row
+from cn.core.names import HubPath
+from cn.core.ops import Ack, Done, Op
+from cn.core.own import (
+    CONCERNS,
+    Own,
+    adhoc_path,
+    concern_path,
+    done_concern_path,
+    format_own,
+    is_named,
+    new_own,
+)
+from cn.core.report import Report
+from cn.core.text import is_text, one_line
+from cn.shell.base import Base
+from cn.shell.clock import now
+from cn.shell.hub import Hub
+
+
+def open_adhoc(hub: Hub, title: str, body: str = "", *, dry_run: bool = False) -> Report:
+    """Open an adhoc thread; in a hub with a queue it waits for the agent at once."""
+    _check("title", title, body)
+    report = Report()
+    with open_run(hub, report, dry_run=dry_run) as run:
+
+        def plan(book: Book, base: Base, notes: Report) -> str | None:
+            taken = frozenset(map(str, own_paths(book.snapshot, book.hub)))
+            path = adhoc_path(title, book.now, taken)
+            own = new_own(path, title, book.now, run.settings.us, body.replace("\r\n", "\n"))
+            queued = run.settings.config.interface == "queue"
+            _open(book, own, "opened", "queued for the agent" if queued else "✓ written")
+            if queued:
+                enqueue_own(book, own)
+            if not run.dry_run:
+                notes.done(
+                    f"opened {path}" + ("; it waits for the agent" if queued else ""), source=own.source
+                )
+            return f"cn: open {own.source}"
+
+        run.commit(plan)
+        push_refs(run)
+    return report
+
+
+def _check(what: str, text: str, body: str = "") -> None:
+    if not is_text(text + body):
+        raise UsageError(f"the {what} or its text holds bytes that are not UTF-8", "write them as UTF-8")
+    if not one_line(text):
+        raise UsageError(f"the {what} is empty", "say in a few words what it is about")
+
+
+def _open(book: Book, own: Own, words: str, executed: str) -> None:
+    row = Row(book.now, own.source, words, executed, own.path, outcome="opened")
+    book.perform(Plan(own.source, (Put(own.path, format_own(own)), Log(row))))
+
+
+@dataclass(frozen=True)
+class Reflection:
+    """The reflection of the current period (None: a dry run that would open it), and what the run said."""
+
+    document: OwnDocument | None
+    report: Report
+
+
+def reflect(hub: Hub, cadence: Cadence, *, dry_run: bool = False) -> Reflection:
+    """The reflection of the current period, opened if it is not there. Nothing is queued."""
+    report = Report()
+    path = reflection_path(cadence, period(cadence, now()))
+    if (found := read_document(open_view(hub), path)) is not None:
+        return Reflection(found, report)
+    _begin(hub, cadence, path, report, dry_run=dry_run)
+    return Reflection(read_document(open_view(hub), path), report)
+
+
+def _begin(hub: Hub, cadence: Cadence, path: HubPath, report: Report, *, dry_run: bool) -> None:
+    with open_run(hub, report, dry_run=dry_run) as run:
+
+        def plan(book: Book, base: Base, notes: Report) -> str | None:
+            if book.read(path) is not None:
+                return None  # another clone was first
+            name = path.rpartition("/")[2].removesuffix(".md")
+            title = f"{TITLES[cadence]} {_shown(cadence, name)}"
+            own = new_own(path, title, book.now, run.settings.us)
+            _open(book, own, "opened", "✓ written")
+            if not run.dry_run:
+                notes.done(f"opened {path}", source=own.source)
+            return f"cn: open {own.source}"
+
+        run.commit(plan)
+        push_refs(run)
+
+
+def _shown(cadence: Cadence, name: str) -> str:
+    """The period for a title: a day is written with dashes."""
+    return f"{name[:4]}-{name[4:6]}-{name[6:]}" if cadence is Cadence.DAILY else name
+
+
+def add_concern(hub: Hub, description: str, body: str = "", *, dry_run: bool = False) -> Report:
+    """Open a managed concern."""
+    _check("description", description, body)
+    report = Report()
+    with open_run(hub, report, dry_run=dry_run) as run:
+        us = run.settings.us
+
+        def plan(book: Book, base: Base, notes: Report) -> str | None:
+            path = _free_concern(book, one_line(description, 300), us)
+            own = new_own(path, description, book.now, us, body.replace("\r\n", "\n"), Source=us)
+            _open(book, own, f"surface:{one_line(description, 120)}", "✓ opened")
+            if not run.dry_run:
+                notes.done(f"opened {path}", source=own.source)
+            return f"cn: open {own.source}"
+
+        run.commit(plan)
+        push_refs(run)
+    return report
+
+
+def _free_concern(book: Book, description: str, actor: str) -> HubPath:
+    """One that is open already is refused; one that was done today may be opened again."""
+    salt = actor
+    path = concern_path(description, book.now, salt)
+    while book.read(done_concern_path(path)) is not None:
+        salt += "+"
+        path = concern_path(description, book.now, salt)
+    if book.read(path) is not None:
+        raise Refused(f"{path} is open already", "write into that one, or end it with 'cn mca done'")
+    return path
+
+
+def end_concern(hub: Hub, id: str, *, dry_run: bool = False) -> Report:
+    """File a concern away as done, by its name or an unambiguous beginning of it."""
+    report = Report()
+    with open_run(hub, report, dry_run=dry_run) as run:
+        snapshot = run.snapshot()
+        open_ones = [path for path in own_paths(snapshot, run.hub) if path.startswith(f"{CONCERNS}/")]
+        found = [path for path in open_ones if is_named(path, id)]
+        found = found or [path for path in open_ones if id and path.startswith(f"{CONCERNS}/{id}")]
+        if len(found) > 1:
+            names = ", ".join(path.removeprefix(f"{CONCERNS}/") for path in found)
+            raise Refused(
+                f"{one_line(id, 80)!r} begins {len(found)} concerns: {names}", "write more of the name"
+            )
+        if not found:
+            if any(is_named(path, id) for path in done_concerns(snapshot)):
+                raise Refused(f"{one_line(id, 80)} is done already", "'cn mca' lists the open ones")
+            raise Refused(f"no open concern {one_line(id, 80)!r}", "'cn mca' lists them")
+        decide_now(run, found[0], Done)
+        push_refs(run)
+        deliver(run)
+    return report
+
+
+def close_thread(hub: Hub, name: str, reason: str = "", *, dry_run: bool = False) -> Report:
+    """Close a thread of our own; a peer's is refused, for its creator must be told something."""
+    report = Report()
+    with open_run(hub, report, dry_run=dry_run) as run:
+        snapshot = run.snapshot()
+        path = pick_own(snapshot, own_paths(snapshot, run.hub), name)
+        if path is None:
+            try:
+                peer, item = find_pending(snapshot, name)
+            except NoThread:
+                gone = any(is_named(path, name) for path in done_concerns(snapshot))
+                what = (
+                    f"{one_line(name, 80)} is done already"
+                    if gone
+                    else f"no open thread {one_line(name, 80)!r}"
+                )
+                raise Refused(what, "'cn thread list' lists them") from None
+            thread = item.get("thread").removesuffix(".md")
+            raise Refused(
+                f"{peer}/{one_line(item.topic, 80)} is a peer's, who waits for an answer",
+                f"'cn done {thread}'",
+            )
+        is_concern = path.startswith(f"{CONCERNS}/")
+
+        def make(id: str) -> Op:
+            return Done(id) if is_concern else Ack(id, one_line(reason))
+
+        decide_now(run, path, make)
+        push_refs(run)
+        deliver(run)
+    return report

@@ -1,0 +1,268 @@
+"""From Telegram into the queue: one update after the other, none lost, none twice (seed 004).
+
+The offset follows what is dealt with: queued, answered, or dropped with a reason. Asking
+Telegram for a later one makes it forget the message, so nothing is passed over in haste.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Protocol, assert_never
+
+from cn.app.letters import read_dead, write_dead, write_offset
+from cn.app.monitor import Monitor, clock
+from cn.core.errors import CnError, ConfigError
+from cn.core.stamp import format_second
+from cn.core.telegram import (
+    START_REPLY,
+    Already,
+    Command,
+    EditedMessage,
+    Enqueued,
+    Failed,
+    Ignored,
+    Incoming,
+    Queued,
+    Sent,
+    TextMessage,
+    Unauthorized,
+    Unsupported,
+    describe,
+    is_allowed,
+    is_unsent,
+    read_update,
+    reply_to_unsupported,
+    split_text,
+)
+from cn.shell.clock import now
+from cn.shell.hub import Hub
+from cn.shell.service import Level, notify
+from cn.shell.telegram import ORIGIN, Connection
+
+_TRIES = 3
+_LONGEST_ANSWER_PAUSE = 60.0
+
+
+class Enqueue(Protocol):
+    """Put a message into the hub's queue: durable when it returns, one item per ``update_id``.
+
+    ``Failed`` says that this message cannot be queued (after some tries it becomes a dead
+    letter); ``Failed(later=True)``, or any :class:`CnError`, that the hub cannot take
+    anything now (locked, origin away, disk full), so the message waits at Telegram.
+    """
+
+    def __call__(self, hub: Hub, incoming: Incoming) -> Queued:
+        """Queue it."""
+
+
+View = Callable[[Command], str]
+"""The answer to ``/status`` and ``/inbox``, read from disk; may raise :class:`CnError`."""
+
+
+@dataclass(frozen=True)
+class DaemonSettings:
+    """What ``agent.yaml`` says for the daemon; seconds. ``allowed_users`` empty: nobody."""
+
+    token: str = field(repr=False)
+    allowed_users: tuple[int, ...] = ()
+    base_url: str = ORIGIN
+    poll_interval: float = 1.0
+    poll_timeout: float = 30.0
+
+
+class Receiver:
+    """The conversation with Telegram. ``work`` is set when something was queued."""
+
+    def __init__(
+        self,
+        monitor: Monitor,
+        settings: DaemonSettings,
+        enqueue: Enqueue,
+        view: View,
+        work: asyncio.Event,
+    ) -> None:
+        self._monitor, self._settings = monitor, settings
+        self._enqueue, self._view, self._work = enqueue, view, work
+        self._offset: int | None = monitor.health["offset"]
+        self._connection = Connection(settings.token, settings.base_url)
+        self.receiving = False
+
+    async def close(self) -> None:
+        """Leave Telegram."""
+        await self._connection.close()
+
+    async def poll(self) -> None:
+        """Ask what is new until the daemon stops; raises :class:`ConfigError` for a refused token."""
+        failed = 0
+        while not self._monitor.stop.is_set():
+            self._monitor.expect(self._settings.poll_timeout)
+            begun = clock()
+            answer = await self._connection.get_updates(self._offset, self._settings.poll_timeout)
+            pause = self._settings.poll_interval - (clock() - begun)
+            match answer:
+                case list() as updates:
+                    if failed:
+                        self._monitor.say(f"Telegram answers again, after {failed} failed polls")
+                    failed = 0
+                    self._monitor.health["last_poll"] = format_second(now())
+                    if await self._receive_all(updates):
+                        continue  # there may be more, and somebody waits
+                case Unauthorized() as failure:
+                    raise ConfigError(describe(failure), "set TELEGRAM_TOKEN to what @BotFather gave you")
+                case failure:
+                    failed += 1
+                    pause = max(pause, self._monitor.pause(failed, failure))
+                    self._note(describe(failure), pause, new=failed == 1)
+            await self._monitor.sleep(pause)
+
+    def _note(self, text: str, pause: float, *, new: bool) -> None:
+        last = self._monitor.health["last_error"]
+        new = new or not last or not last["text"].startswith(text)
+        self._monitor.trouble(f"{text}; tries again in {pause:.0f} s", say=new)
+
+    async def _receive_all(self, updates: list[Any]) -> bool:
+        """Deal with all of them, in order; did the offset move?"""
+        before = self._offset
+        self.receiving = True
+        try:
+            for update in updates:
+                if self._monitor.stop.is_set():
+                    break
+                await self._receive(update)
+        finally:
+            self.receiving = False
+        return self._offset != before
+
+    async def _receive(self, update: object) -> None:
+        """Deal with one update, whatever it is; then nothing of it is left to do."""
+        incoming = read_update(update)
+        if isinstance(incoming, Ignored):
+            self._monitor.say(f"update {incoming.update_id}: ignored, {incoming.reason}")
+            if incoming.update_id is not None:
+                self._advance(incoming.update_id)
+            return
+        source = f"update {incoming.update_id} of user {incoming.user_id}"
+        if not is_allowed(incoming.user_id, self._settings.allowed_users):
+            self._monitor.say(f"{source}: dropped, not in telegram.allowed_users", Level.WARNING)
+            self._advance(incoming.update_id)
+            return
+        match incoming.kind:
+            case TextMessage():
+                await self._queue(incoming, update, source)
+                return
+            case EditedMessage() | Unsupported() as kind:
+                self._monitor.say(f"{source}: not supported ({kind})")
+                answer = reply_to_unsupported(kind)
+            case Command.START:
+                answer = START_REPLY
+            case Command() as command:
+                self._monitor.say(f"{source}: /{command.value}")
+                answer = self._look(command)
+            case _:
+                assert_never(incoming.kind)
+        await self._answer(incoming.chat_id, answer, source)
+        self._advance(incoming.update_id)
+
+    def _look(self, command: Command) -> str:
+        self._monitor.expect()
+        try:
+            return self._view(command)
+        except CnError as error:
+            return f"/{command.value}: {error.text}"
+
+    def _advance(self, update_id: int) -> None:
+        """This update is dealt with.
+
+        Ids can fall: after a quiet week Telegram begins anew
+        (https://core.telegram.org/bots/api#update), so the offset follows them down too.
+        """
+        self._offset = self._monitor.health["offset"] = update_id + 1
+        try:
+            write_offset(self._monitor.hub, self._offset)
+        except CnError as refused:  # at worst Telegram shows the message once more
+            self._monitor.trouble(refused.text)
+
+    # Queueing.
+
+    async def _queue(self, incoming: Incoming, update: Any, source: str) -> None:
+        tries = failures = 0
+        while True:
+            tries += 1
+            outcome = self._try_queue(incoming)
+            match outcome:
+                case Enqueued(id):
+                    self._monitor.say(f"{source}: queued {id}")
+                    self._monitor.health["queued"] += 1
+                case Already(id):
+                    self._monitor.say(f"{source}: was queued before {id}")
+                case Failed(reason, later):
+                    failures += not later
+                    old = (now() - incoming.at).total_seconds() > self._monitor.times.letter
+                    if (later and not old) or (not later and failures < _TRIES):
+                        pause = self._monitor.pause(tries)
+                        self._note(f"{source}: not queued: {reason}", pause, new=tries == 1)
+                        await self._monitor.sleep(pause)
+                        continue
+                    if not await self._bury(incoming, update, reason, source):
+                        continue
+                case _:
+                    assert_never(outcome)
+            self._work.set()
+            self._advance(incoming.update_id)
+            return
+
+    def _try_queue(self, incoming: Incoming) -> Queued:
+        self._monitor.expect()
+        notify(WATCHDOG=1)
+        try:
+            return self._enqueue(self._monitor.hub, incoming)
+        except CnError as error:
+            return Failed(error.text, later=True)
+        except Exception as error:  # of a bug this one message dies, not the daemon
+            return Failed(f"{type(error).__name__}: {error}")
+
+    async def _bury(self, incoming: Incoming, update: Any, reason: str, source: str) -> bool:
+        try:
+            path = write_dead(self._monitor.hub, update, reason, now())
+        except CnError as error:
+            self._monitor.trouble(f"{source}: {error.text}", Level.ERROR)
+            await self._monitor.sleep(self._monitor.times.pauses.longest)
+            return False
+        self._monitor.trouble(f"{source}: given up, kept in {path}: {reason}", Level.ERROR)
+        self._monitor.health["dead"] += 1
+        text = "I could not take this message; it is kept for a person to look at. Try to put it otherwise."
+        await self._answer(incoming.chat_id, text, source)
+        return True
+
+    def deliver_dead(self) -> None:
+        """Try each dead letter once more: somebody may have mended the reason."""
+        for path, incoming, reason in read_dead(self._monitor.hub):
+            outcome = self._try_queue(incoming)
+            source = f"dead letter {incoming.update_id}"
+            if isinstance(outcome, Failed):
+                self._monitor.health["dead"] += 1
+                self._monitor.say(f"{source}: still not queued: {outcome.reason}", Level.WARNING)
+                continue
+            with suppress(FileNotFoundError):
+                path.unlink()
+            self._monitor.say(f"{source}: queued {outcome.id} (it had failed: {reason})")
+
+    # Answering.
+
+    async def _answer(self, chat_id: int, text: str, source: str) -> None:
+        """Send what needs no agent. What certainly did not arrive is sent again, a few times."""
+        for part in split_text(text):
+            for tries in range(1, _TRIES + 1):
+                self._monitor.expect()
+                outcome = await self._connection.send_message(chat_id, part)
+                if isinstance(outcome, Sent):
+                    break
+                pause = self._monitor.pause(tries, outcome)
+                again = is_unsent(outcome) and tries < _TRIES and pause <= _LONGEST_ANSWER_PAUSE
+                self._monitor.say(f"{source}: answer not sent, {describe(outcome)}", Level.WARNING)
+                if not again:
+                    return
+                await self._monitor.sleep(pause)

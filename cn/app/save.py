@@ -1,0 +1,193 @@
+"""``cn commit``, ``cn push``, ``cn save``: what people edited in cn's folders goes into main (DESIGN 4, 5).
+
+Committed on local main, also without a network; the next ordinary run, or ``push``,
+integrates it with origin's main and pushes it.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from cn.app.book import Book
+from cn.app.deliver import push_refs
+from cn.app.run import open_run
+from cn.core.errors import CnError, Refused, UsageError
+from cn.core.message import object_id
+from cn.core.names import HubPath, ThreadName
+from cn.core.report import Report
+from cn.core.saving import FOLDERS, Kind, Left, judge
+from cn.core.text import is_text, one_line
+from cn.core.thread import inbox_path
+from cn.shell.base import Base
+from cn.shell.diverged import Diverged, forget_diverged, merge_edit, read_diverged
+from cn.shell.edits import Edited, read_edit, read_edits
+from cn.shell.hub import Hub
+
+_SHOWN = 8
+
+
+def save(hub: Hub, message: str | None = None, *, dry_run: bool = False) -> Report:
+    """Commit, then push. What stops the push is told beside what was committed."""
+    report = commit_edits(hub, message, dry_run=dry_run)
+    try:
+        report.notes.extend(push(hub, dry_run=dry_run).notes)
+    except CnError as error:
+        report.failed(f"not pushed: {error.text}", error.hint)
+    return report
+
+
+def commit_edits(hub: Hub, message: str | None = None, *, dry_run: bool = False) -> Report:
+    """Commit the edits of people in cn's folders, byte for byte, on local main."""
+    if message is not None and not (is_text(message) and message.strip()):
+        raise UsageError("the message is empty or not UTF-8", "say in a few words what changed")
+    report = Report()
+    with open_run(hub, report, dry_run=dry_run, offline=True) as run:
+        taken: list[str] = []
+        looked: list[str] = []
+
+        def plan(book: Book, base: Base, notes: Report) -> str | None:
+            # What peers may read is published by a run that asks origin: two clones would differ.
+            book.settings = replace(book.settings, config=replace(book.settings.config, mailbox=""))
+            edits = _unique(read_edits(run.hub, FOLDERS))
+            looked[:] = [one.path for one in edits]
+            taken[:] = _take(book, edits, notes)
+            return message or _subject(taken)
+
+        run.commit(plan)
+        if not taken:
+            report.info("nothing to commit")
+        elif not dry_run:
+            report.done(f"committed {_names(taken)} as {run.base.commit[:7]}")
+        if not dry_run:
+            known = read_diverged(run.hub)
+            forget_diverged(run.hub, [path for path in known if path in taken or path not in looked])
+    return report
+
+
+def push(hub: Hub, *, dry_run: bool = False) -> Report:
+    """Bring local main to origin: an ordinary run that decides nothing."""
+    _need_origin(hub)
+    report = Report()
+    with open_run(hub, report, dry_run=dry_run) as run:
+        bases: list[Base] = []
+
+        def plan(book: Book, base: Base, notes: Report) -> str | None:
+            bases.append(base)
+            return None
+
+        run.commit(plan)
+        push_refs(run)
+        origin, main = bases[-1].origin, run.base.commit
+        if origin == main:
+            report.info(f"nothing to push: origin has {run.hub.main} at {main[:7]}")
+        elif dry_run:
+            report.plan(f"push {run.hub.main} to origin")
+        else:
+            count = run.hub.git.run("rev-list", "--count", main, *([f"^{origin}"] if origin else [])).text
+            report.done(f"pushed {run.hub.main} at {main[:7]} to origin ({count} new)")
+    return report
+
+
+def _subject(paths: Sequence[str]) -> str:
+    if len(paths) == 1:
+        return f"cn: save {paths[0]}"
+    return "\n".join([f"cn: save {len(paths)} files", "", *paths])
+
+
+def _need_origin(hub: Hub) -> None:
+    if not hub.origin:
+        raise Refused("this hub has no origin to push to", "'git remote add origin URL' names one")
+
+
+def _unique(edits: Iterable[Edited]) -> list[Edited]:
+    """One entry a path: what is out of the index, but still there, git lists twice."""
+    found: dict[str, Edited] = {}
+    for one in edits:
+        found.setdefault(one.path, one)
+    return sorted(found.values(), key=lambda one: one.path)
+
+
+def _take(book: Book, edits: Sequence[Edited], notes: Report) -> list[str]:
+    """Put into the book what may be committed, say what is left out and why; the paths taken."""
+    pending = {str(inbox_path(ThreadName(item.get("thread")))) for _, item in book.snapshot.pending()}
+    diverged = read_diverged(book.hub)
+    tracked = [one.path for one in edits if one.edit.tracked]
+    taken = []
+    for one in edits:
+        outcome = judge(one.edit, pending)
+        if isinstance(outcome, str):
+            outcome = _displaced(one, tracked) or _take_one(book, one, HubPath(outcome), diverged, notes)
+        if isinstance(outcome, Left):
+            _tell(outcome, notes)
+        elif outcome is not None:
+            taken.append(str(outcome))
+    return taken
+
+
+def _displaced(one: Edited, tracked: Sequence[str]) -> Left | None:
+    """A folder in the place of a file, or a file in that of a folder, would take the other out of main."""
+    above = [path for path in tracked if one.path.startswith(f"{path}/") or path.startswith(f"{one.path}/")]
+    if not above:
+        return None
+    where = one_line(above[0], 200)
+    return Left(one.path, f"and {where} cannot both be there", "move one of them, and commit that first")
+
+
+def _take_one(
+    book: Book, one: Edited, path: HubPath, diverged: dict[str, Diverged], notes: Report
+) -> HubPath | Left | None:
+    main = book.snapshot.read(path)
+    if one.edit.kind is Kind.MISSING:
+        if one.index not in (None, one.head):
+            return _staged(path)
+        if main is None:
+            return None
+        _enter(book, path, None)
+        return path
+    data = read_edit(book.hub, path)
+    if data is None:
+        return Left(path, "cannot be read", "mend its permissions")
+    if data == main:
+        return None
+    oid = object_id("blob", data, book.snapshot.algorithm)
+    staged = one.index is not None and one.index.oid == oid
+    if one.index != one.head and not staged:
+        return _staged(path)
+    known = diverged.get(path)
+    if known is not None and main is not None and not (staged and known.found != oid):
+        merged = merge_edit(book.hub, known.base, data, main)
+        if merged is None:
+            return Left(
+                path,
+                "was changed here and in main, and git cannot merge the two",
+                f"see 'git diff -- {shlex.quote(path)}', take over what shall stay, 'git add' it, run again",
+            )
+        notes.info(f"{path} was changed here and in main: both are in it now")
+        if merged == main:
+            return None
+        data = merged
+    _enter(book, path, data)
+    book.inputs[path] = oid
+    return path
+
+
+def _enter(book: Book, path: HubPath, data: bytes | None) -> None:
+    book.files[path] = data
+    book.steps.append((str(path), "commit its deletion" if data is None else f"commit its {len(data)} bytes"))
+
+
+def _staged(path: HubPath) -> Left:
+    remedy = f"'git add -- {shlex.quote(path)}' stages what it holds now; then run again"
+    return Left(path, "is staged in another state than it has here", remedy)
+
+
+def _tell(left: Left, notes: Report) -> None:
+    text = f"not committed: {one_line(left.path, 300)} {left.why}"
+    notes.add(left.mark, text, left.remedy, source=left.path)
+
+
+def _names(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
+    return ", ".join(one_line(path, 120) for path in paths[:_SHOWN]) + more

@@ -1,0 +1,138 @@
+"""Saying in a chat what the outbox holds (seed 004, DESIGN 5): each text once, or reported as unknown.
+
+A chat's server does not recognize a text it has had. So before a part is handed over, a
+note of this machine says so; a note that is still there after a crash means that nobody
+knows, and that part is not sent again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cn.app.book import Book
+from cn.app.run import Run
+from cn.core.log import Row
+from cn.core.names import HubPath, digest
+from cn.core.report import Report
+from cn.core.say import Fate, Say, Spoken, chat_id
+from cn.shell.base import Base
+from cn.shell.files import write_file
+
+Speak = Callable[[int, str], Spoken]
+"""Hand a text to a chat."""
+Split = Callable[[str], Sequence[str]]
+"""A text in parts that the chat takes."""
+
+
+@dataclass
+class _Note:
+    """How far a text is: ``done`` parts are through, ``sending`` tells that the next was handed over."""
+
+    path: Path
+    done: int = 0
+    sending: bool = False
+    unknown: int = 0
+
+    @classmethod
+    def read(cls, path: Path) -> _Note:
+        try:
+            data = json.loads(path.read_text("utf-8"))
+            return cls(path, int(data["done"]), bool(data["sending"]), int(data["unknown"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            return cls(path)
+
+    def write(self) -> None:
+        data = {"done": self.done, "sending": self.sending, "unknown": self.unknown}
+        write_file(self.path, json.dumps(data).encode())
+
+    def drop(self) -> None:
+        self.path.unlink(missing_ok=True)
+
+
+def say_all(run: Run, speak: Speak, split: Split) -> None:
+    """Say what waits; what is through, or can never be, moves to ``sent/`` in one commit."""
+    says, broken = run.snapshot().says()
+    for path, reason in broken:
+        known = not run.local.is_new(digest("say", path, reason))
+        run.report.failed(f"{path}: {reason}", "it is not sent", known=known)
+    if run.dry_run:
+        for _, say in says:
+            run.report.plan(f"say to {say.chat}: {say.text}", source=say.chat)
+        return
+    ended: dict[HubPath, tuple[Say, str]] = {}
+    silent: set[str] = set()
+    for path, say in says:
+        if say.machine != run.machine:
+            continue
+        if say.chat in silent:
+            continue  # in order: what comes later does not overtake
+        executed = _say(run, say, speak, split)
+        if executed:
+            ended[path] = (say, executed)
+        else:
+            silent.add(say.chat)
+    if ended:
+        _commit(run, ended)
+    for path in ended:
+        _note(run, path).drop()
+
+
+def _note(run: Run, path: HubPath) -> _Note:
+    return _Note.read(run.hub.state / "say" / path.rpartition("/")[2])
+
+
+def _say(run: Run, say: Say, speak: Speak, split: Split) -> str:
+    """What the log says of it, or nothing where it has to wait."""
+    note = _note(run, say.path)
+    if note.sending:
+        note.done, note.sending, note.unknown = note.done + 1, False, note.unknown + 1
+        text = f"{say.chat}: cn was ended while it sent part {note.done}; nobody knows whether it arrived"
+        run.report.failed(text, "it is not sent again; ask the reader", source=say.chat)
+    parts = split(say.text)
+    for part in parts[note.done :]:
+        note.sending = True
+        note.write()
+        spoken = speak(chat_id(say.chat), part)
+        note.sending = False
+        match spoken.fate:
+            case Fate.SENT:
+                note.done += 1
+                note.write()
+            case Fate.UNKNOWN:
+                note.done, note.unknown = note.done + 1, note.unknown + 1
+                note.write()
+                text = f"{say.chat}: nobody knows whether a text arrived: {spoken.reason}"
+                run.report.failed(text, "it is not sent again; ask the reader", source=say.chat)
+            case Fate.NOT_SENT:
+                note.write()
+                new = run.local.attempt(say.name, spoken.reason, run.now)
+                text = f"{say.chat}: not sent: {spoken.reason}"
+                run.report.failed(text, "it stays in the outbox", source=say.chat, known=not new)
+                return ""
+            case Fate.REFUSED:
+                run.report.failed(f"{say.chat}: refused: {spoken.reason}", "it is given up", source=say.chat)
+                return f"refused: {spoken.reason}"
+    return f"unknown: {note.unknown} of {len(parts)} parts" if note.unknown else "✓ delivered"
+
+
+def _commit(run: Run, ended: dict[HubPath, tuple[Say, str]]) -> None:
+    def plan(book: Book, base: Base, notes: Report) -> str | None:
+        waiting = {path for path, _ in book.snapshot.says()[0]}
+        for path, (say, executed) in ended.items():
+            if path not in waiting:
+                continue
+            book.move(path, say.sent_path)
+            outcome = executed.removeprefix("✓ ").partition(":")[0]
+            book.rows.append(
+                Row(book.now, say.chat, say.decision, executed, outcome=outcome, input=say.id, note=say.name)
+            )
+            if executed.startswith("✓"):
+                notes.done(f"answered {say.chat}", source=say.chat)
+        return "cn: answered"
+
+    run.commit(plan)
+    for say, _ in ended.values():
+        run.local.delivered(say.name)

@@ -1,0 +1,122 @@
+"""``cn context [ID]``: what a model would be sent, part by part, with sizes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cn.cli.complete import complete_thread
+from cn.cli.env import Env, options
+
+if TYPE_CHECKING:
+    from cn.app.context import Measured
+    from cn.core.packed import Packed
+
+
+@click.command("context")
+@click.argument("id", required=False, shell_complete=complete_thread)
+@click.option("--text", is_flag=True, help="Print the request itself, as a model reads it.")
+@options()
+def context_command(env: Env, id: str | None, text: bool) -> None:
+    """Show what a model would be sent for an item; nothing is sent.
+
+    ID is the id of an item or the name of its thread; without one it is the item in flight,
+    else the next. An archived id works too, packed with what main holds now.
+    """
+    from cn.app.context import measure, pack_item, read_agent_config
+    from cn.app.view import open_view
+    from cn.cli.render import show_json
+    from cn.core.text import visible
+
+    view = open_view(env.hub())
+    config = read_agent_config(view.snapshot)
+    packed = pack_item(view, config, id)
+    measured = measure(packed)
+    if env.json:
+        show_json(context_json(packed, measured))
+        return
+    if text:
+        click.echo(visible(request_text(packed)), nl=False)
+        return
+    for line in context_lines(packed, measured):
+        click.echo(line)
+    if not env.quiet:
+        for note in (*config.warnings, *packed.notes):
+            click.echo(f"· {visible(note)}", err=True)
+
+
+_BORDERS = {"stable": "cached: stable", "hub": "cached: hub", "tail": "changes", "item": "changes"}
+
+
+def context_lines(packed: Packed, measured: Measured) -> list[str]:
+    """The table of parts, and the sum."""
+    from cn.cli.layout import align, clean, paint
+
+    rows = [("part", "from", "bytes", "tokens", "")]
+    for part in packed.parts:
+        left = f", {part.left_out} bytes left out" if part.left_out else ""
+        place = _BORDERS.get(part.place, "changes")
+        rows.append(
+            (
+                clean(part.name, 40),
+                clean(part.path, 80) or "—",
+                str(part.size),
+                f"~{part.tokens}",
+                place + left,
+            )
+        )
+    rows.append(("in all", "", str(packed.size), _tokens(measured), ""))
+    lines = [f"{clean(packed.id)} from {clean(packed.sender)}, for {packed.request.model or 'no model yet'}"]
+    lines += ["".join(row).rstrip() for row in align(rows)]
+    lines[1] = paint(lines[1], dim=True)
+    lines += [f"{path} is not there" for path in packed.missing]
+    told = "those of the parts are" if measured.how == "counted" else "all are"
+    why = f" ({clean(measured.why)})" if measured.why else ""
+    return [*lines, f"Tokens with ~ are estimated, one for 3.5 bytes; {told}.{why}"]
+
+
+def _tokens(measured: Measured) -> str:
+    return str(measured.tokens) if measured.how == "counted" else f"~{measured.tokens}"
+
+
+def request_text(packed: Packed) -> str:
+    """The request as one text, each block and message under a line that says what it is."""
+    lines = []
+    for number, block in enumerate(packed.request.system, 1):
+        border = ", cache breakpoint at its end" if block.cached else ""
+        lines += [f"=== system block {number}{border}", block.text.rstrip("\n"), ""]
+    for said in packed.request.messages:
+        lines += [f"=== {said.role}", said.text.rstrip("\n"), ""]
+    return "\n".join(lines)
+
+
+def context_json(packed: Packed, measured: Measured) -> dict[str, Any]:
+    """The JSON shape (docs/protocol/json.md)."""
+    request = packed.request
+    return {
+        "id": packed.id,
+        "from": packed.sender,
+        "bytes": packed.size,
+        "tokens": measured.tokens,
+        "tokens_are": measured.how,
+        "parts": [
+            {
+                "part": part.name,
+                "place": part.place,
+                "path": part.path or None,
+                "bytes": part.size,
+                "tokens": part.tokens,
+                "left_out": part.left_out,
+            }
+            for part in packed.parts
+        ],
+        "missing": list(packed.missing),
+        "notes": list(packed.notes),
+        "request": {
+            "model": request.model or None,
+            "max_tokens": request.max_tokens,
+            "system": [{"text": b.text, "cached": b.cached} for b in request.system],
+            "messages": [{"role": m.role, "text": m.text} for m in request.messages],
+        },
+    }

@@ -1,0 +1,217 @@
+"""``cn thread``, ``cn read``, ``cn adhoc``, ``cn daily`` … ``cn yearly``, ``cn mca``."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cn.cli.complete import complete_any_thread, complete_concern, complete_own
+from cn.cli.env import DRY_RUN, Env, options
+from cn.cli.render import line, show_json
+
+if TYPE_CHECKING:
+    from cn.core.report import Report
+
+_BODY = click.option("--body", default="", help="The text below the head.")
+_BODY_FILE = click.option(
+    "--body-file", type=click.File("r", encoding="utf-8"), help="The same, from a file ('-': stdin)."
+)
+
+
+def _text(body: str, body_file: Any) -> str:
+    from cn.core.errors import UsageError
+
+    if body and body_file is not None:
+        raise UsageError("--body and --body-file exclude each other", "give one of them")
+    try:
+        return str(body_file.read()) if body_file is not None else body
+    except UnicodeDecodeError:
+        raise UsageError("the text is not UTF-8", "write it as UTF-8") from None
+
+
+@click.command("adhoc")
+@click.argument("title")
+@_BODY
+@_BODY_FILE
+@options(DRY_RUN)
+def adhoc_command(env: Env, title: str, body: str, body_file: object) -> None:
+    """Open a thread of our own, threads/adhoc/YYYYMMDD-TITLE.md.
+
+    Where the agent works a queue, it waits for the agent at once.
+    """
+    from cn.app.own_acts import open_adhoc
+
+    env.show(open_adhoc(env.hub(), title, _text(body, body_file), dry_run=env.dry_run))
+
+
+def _reflection(name: str, of: str) -> click.Command:
+    @click.command(name, help=f"Show {of} reflection; it is opened if it is not there. Periods are UTC.")
+    @options(DRY_RUN)
+    def command(env: Env) -> None:
+        _reflect(env, name)
+
+    return command
+
+
+daily_command = _reflection("daily", "today's")
+weekly_command = _reflection("weekly", "this (ISO) week's")
+monthly_command = _reflection("monthly", "this month's")
+quarterly_command = _reflection("quarterly", "this quarter's")
+yearly_command = _reflection("yearly", "this year's")
+
+
+def _reflect(env: Env, name: str) -> None:
+    from cn.app.own_acts import reflect
+    from cn.cli.page import show_text
+    from cn.cli.shapes import own_document_json
+    from cn.core.cadence import Cadence
+
+    found = reflect(env.hub(), Cadence(name), dry_run=env.dry_run)
+    if found.document is None:
+        env.show(found.report)
+        return
+    if env.json:
+        show_json(own_document_json(found.document))
+    else:
+        _beside(env, found.report)
+        if not env.quiet:
+            show_text(found.document.text)
+    if found.report.exit_code and not env.dry_run:
+        sys.exit(found.report.exit_code)
+
+
+def _beside(env: Env, report: Report) -> None:
+    """Notes on standard error: standard output is the text."""
+    from cn.core.report import Mark
+
+    for note in report.notes:
+        wrong = note.mark in (Mark.REFUSED, Mark.FAILED)
+        if (wrong or not env.quiet) and (env.verbose or not note.known):
+            click.echo(line(note), err=True)
+
+
+@click.group("mca", invoke_without_command=True)
+@options()
+def mca(env: Env) -> None:
+    """Managed concerns: what is to be kept in mind until it is done (without a subcommand: list)."""
+    if click.get_current_context().invoked_subcommand is None:
+        _list_concerns(env)
+
+
+@mca.command("list")
+@options()
+def mca_list_command(env: Env) -> None:
+    """List the open concerns, oldest first."""
+    _list_concerns(env)
+
+
+def _list_concerns(env: Env) -> None:
+    from cn.app.own_view import list_own
+    from cn.app.view import open_view
+    from cn.cli.screen import thread_lines
+    from cn.cli.shapes import own_json
+    from cn.core.own import CONCERNS
+
+    view = open_view(env.hub())
+    found = list_own(view, folder=f"{CONCERNS}/")
+    if env.json:
+        show_json([own_json(one) for one in found])
+    elif not env.quiet:
+        _print(thread_lines(found, view.now) or ["no open concern"])
+
+
+@mca.command("add")
+@click.argument("description")
+@_BODY
+@_BODY_FILE
+@options(DRY_RUN)
+def mca_add_command(env: Env, description: str, body: str, body_file: object) -> None:
+    """Open a concern."""
+    from cn.app.own_acts import add_concern
+
+    env.show(add_concern(env.hub(), description, _text(body, body_file), dry_run=env.dry_run))
+
+
+@mca.command("done")
+@click.argument("id", shell_complete=complete_concern)
+@options(DRY_RUN)
+def mca_done_command(env: Env, id: str) -> None:
+    """File the concern ID away as done. ID is its file name, or an unambiguous beginning of it."""
+    from cn.app.own_acts import end_concern
+
+    env.show(end_concern(env.hub(), id, dry_run=env.dry_run))
+
+
+@click.group("thread")
+def thread() -> None:
+    """All threads: our own (adhoc, reflections, concerns) and those of peers."""
+
+
+@thread.command("list")
+@click.option("--all", "everything", is_flag=True, help="Also the threads that have ended.")
+@options()
+def list_command(env: Env, everything: bool) -> None:
+    """List open threads, oldest first."""
+    from cn.app.own_view import list_threads
+    from cn.app.view import open_view
+    from cn.cli.screen import thread_lines
+    from cn.cli.shapes import any_json
+
+    view = open_view(env.hub())
+    found = list_threads(view, everything=everything)
+    if env.json:
+        show_json([any_json(one) for one in found])
+    elif not env.quiet:
+        _print(thread_lines(found, view.now) or ["no threads yet" if everything else "no open thread"])
+
+
+@thread.command("show")
+@click.argument("name", shell_complete=complete_any_thread)
+@options()
+def show_command(env: Env, name: str) -> None:
+    """Show the thread NAME: a file name, a path, or a source such as adhoc/20260205-title."""
+    _show(env, name)
+
+
+@click.command("read")
+@click.argument("name", shell_complete=complete_any_thread)
+@options()
+def read_command(env: Env, name: str) -> None:
+    """Show the thread NAME, as 'cn thread show' does."""
+    _show(env, name)
+
+
+def _show(env: Env, name: str) -> None:
+    from cn.app.own_view import OwnDocument, show_any
+    from cn.app.view import open_view
+    from cn.cli.page import show_page, show_text
+    from cn.cli.shapes import document_json, own_document_json
+
+    view = open_view(env.hub())
+    found = show_any(view, name)
+    if env.json:
+        show_json(own_document_json(found) if isinstance(found, OwnDocument) else document_json(found))
+    elif env.quiet:
+        return
+    elif isinstance(found, OwnDocument):
+        show_text(found.text)
+    else:
+        show_page(found, view.now)
+
+
+@thread.command("close")
+@click.argument("name", shell_complete=complete_own)
+@click.option("--reason", default="", help="Why.")
+@options(DRY_RUN)
+def close_command(env: Env, name: str, reason: str) -> None:
+    """Close the thread NAME of our own; a concern is filed away as done."""
+    from cn.app.own_acts import close_thread
+
+    env.show(close_thread(env.hub(), name, reason, dry_run=env.dry_run))
+
+
+def _print(lines: list[str]) -> None:
+    for text in lines:
+        click.echo(text)

@@ -1,0 +1,112 @@
+"""``cn usage``: what calls to the model used and cost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import click
+
+from cn.cli.env import Env, options
+from cn.cli.layout import align, clean, paint
+from cn.cli.render import show_json
+
+if TYPE_CHECKING:
+    from cn.app.usage import UsageView
+    from cn.core.usage import By, Sum
+
+
+@click.command("usage")
+@click.option("--since", default="", metavar="WHEN", help="A date or time (UTC), or 90m, 12h, 3d back.")
+@click.option(
+    "--by", type=click.Choice(["day", "peer"]), default="day", show_default=True, help="Sums by this."
+)
+@options()
+def usage_command(env: Env, since: str, by: str) -> None:
+    """What calls to the model used and cost, as far back as this clone's log goes.
+
+    Costs are estimates from the price list that cn carries; a model it does not know has none.
+    """
+    from cn.app.history import parse_since
+    from cn.app.usage import read_usage
+    from cn.shell.clock import now
+
+    hub = env.hub()
+    start = parse_since(since, now()) if since else None
+    view = read_usage(hub.root, cast("By", by), start)
+    if env.json:
+        show_json(usage_json(view))
+    elif not env.quiet:
+        for line in _lines(view):
+            click.echo(line)
+
+
+def usage_json(view: UsageView) -> dict[str, Any]:
+    """The shape of docs/protocol/json.md."""
+    from cn.cli.shapes import time_json
+    from cn.core.prices import LOOKED_UP
+
+    return {
+        "since": time_json(view.since),
+        "by": view.by,
+        "rows": [sum_json(row) for row in view.rows],
+        "total": sum_json(view.total),
+        "prices_of": LOOKED_UP,
+    }
+
+
+def sum_json(row: Sum) -> dict[str, Any]:
+    """One sum."""
+    rate = row.cache_hit_rate
+    return {
+        "key": row.key or None,
+        "calls": row.calls,
+        "failed": row.failed,
+        "input_tokens": row.usage.input_tokens,
+        "output_tokens": row.usage.output_tokens,
+        "cache_read_tokens": row.usage.cache_read_tokens,
+        "cache_write_tokens": row.usage.cache_write_tokens,
+        "cache_hit_rate": None if rate is None else round(rate, 4),
+        "cost_usd": row.cost,
+        "unpriced": row.unpriced,
+        "unknown": row.unknown,
+        "seconds": row.seconds,
+    }
+
+
+def _lines(view: UsageView) -> list[str]:
+    if not view.rows:
+        return ["no call to a model is logged"]
+    head = (view.by.upper(), "CALLS", "FAILED", "INPUT", "CACHED", "OUTPUT", "COST")
+    total = [_cells(view.total)] if len(view.rows) > 1 else []
+    table = ["".join(row).rstrip() for row in align([head, *(_cells(row) for row in view.rows), *total])]
+    lines = [paint(table[0], dim=True), *table[1:]]
+    if view.total.unpriced:
+        lines.append(f"{_calls(view.total.unpriced)} used a model whose price cn does not know")
+    if view.total.unknown:
+        lines.append(f"{_calls(view.total.unknown)} broke off on the way and may have been charged more")
+    return lines
+
+
+def _cells(row: Sum) -> tuple[str, ...]:
+    rate = row.cache_hit_rate
+    return (
+        clean(row.key, 60) or "—",
+        str(row.calls),
+        str(row.failed),
+        f"{row.usage.prompt_tokens:,}",
+        "—" if rate is None else f"{rate:.0%}",
+        f"{row.usage.output_tokens:,}",
+        _money(row),
+    )
+
+
+def _money(row: Sum) -> str:
+    """With two more digits where cents would show nothing."""
+    if row.cost is None:
+        return "—"
+    text = f"${row.cost:.2f}" if row.cost >= 1 or not row.cost else f"${row.cost:.4f}"
+    return f"{text} and more" if row.unpriced else text
+
+
+def _calls(count: int) -> str:
+    return "1 call" if count == 1 else f"{count} calls"

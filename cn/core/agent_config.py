@@ -1,0 +1,221 @@
+"""``.cn/agent.yaml``: the runtime's configuration (seed 004 "Configuration", DESIGN 16).
+
+The file is committed and pushed, so secrets stay out of it: ``${VAR}`` takes them from the
+environment. A variable that is missing is told when its value is needed, not before: a hub
+without Telegram needs no token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cn.core.config import AGENT_PATH
+from cn.core.errors import ConfigError
+from cn.core.expand import Missing, Reader, is_loopback
+
+ANTHROPIC_ORIGIN = "https://api.anthropic.com"
+TELEGRAM_ORIGIN = "https://api.telegram.org"
+API_KEY_VARIABLES = ("ANTHROPIC_KEY", "ANTHROPIC_API_KEY")
+"""Either name will do, in the file too."""
+TOKEN_VARIABLE = "TELEGRAM_TOKEN"  # noqa: S105  the name of a variable
+LEVELS = ("debug", "info", "warning", "error")
+UNLIMITED = "unlimited"
+
+
+@dataclass(frozen=True)
+class Telegram:
+    """The bot. ``allowed_users`` are user ids; empty: nobody. ``base_url`` is an origin.
+
+    ``enabled``: the file has the section, or the environment a token.
+    """
+
+    token: str = field(default="", repr=False)
+    allowed_users: tuple[int, ...] = ()
+    base_url: str = TELEGRAM_ORIGIN
+    enabled: bool = False
+
+
+@dataclass(frozen=True)
+class Llm:
+    """The model. ``max_tokens`` of one answer; ``base_url`` is an origin."""
+
+    provider: str = "anthropic"
+    model: str = ""
+    api_key: str = field(default="", repr=False)
+    max_tokens: int = 8192
+    base_url: str = ANTHROPIC_ORIGIN
+
+
+@dataclass(frozen=True)
+class ContextConfig:
+    """How much is packed: the last so many reflections, skills, messages of the conversation."""
+
+    daily_threads: int = 3
+    weekly_thread: bool = True
+    max_skills: int = 3
+    conversation_limit: int = 10
+
+
+@dataclass(frozen=True)
+class Daemon:
+    """Seconds between polls, and seconds that one poll waits at Telegram (0: not at all)."""
+
+    poll_interval: float = 1.0
+    poll_timeout: int = 30
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What may be used; None: as much as wanted. Tokens are input and output together."""
+
+    tokens_per_day: int | None = None
+    turns_per_hour: int | None = None
+
+
+@dataclass(frozen=True)
+class Budgets:
+    """The hub's budget in all, and that of every single sender, some by name.
+
+    A sender is what an item says in ``from``: a peer, the hub itself, ``telegram:<chat>``.
+    """
+
+    total: Budget = Budget()
+    each: Budget = Budget()
+    named: tuple[tuple[str, Budget], ...] = ()
+
+    def of(self, sender: str) -> Budget:
+        """The budget of one sender: its own, ``telegram`` for a chat without one, else that of each."""
+        named = dict(self.named)
+        return named.get(sender) or named.get(sender.partition(":")[0]) or self.each
+
+
+@dataclass(frozen=True)
+class AgentConfig:
+    """The parsed file. Its repr shows no secret. ``warnings`` are one line each.
+
+    ``missing`` are values of ``llm`` and ``telegram`` that nothing gives; the default stands
+    in their place, and ``require_…`` raises :class:`ConfigError` (exit 3) for them.
+    """
+
+    telegram: Telegram = Telegram()
+    llm: Llm = Llm()
+    context: ContextConfig = ContextConfig()
+    daemon: Daemon = Daemon()
+    log_level: str = "info"
+    budgets: Budgets = Budgets()
+    warnings: tuple[str, ...] = ()
+    missing: tuple[Missing, ...] = ()
+
+    def require_api_key(self) -> str:
+        """The key of the model's API."""
+        self._require("llm.api_key")
+        return self.llm.api_key
+
+    def require_llm(self) -> Llm:
+        """All that a call needs."""
+        self._require("llm.")
+        return self.llm
+
+    def require_telegram(self) -> Telegram:
+        """All that the bot needs; raises too where there is no bot."""
+        self._require("telegram.")
+        return self.telegram
+
+    def _require(self, prefix: str) -> None:
+        for missing in self.missing:
+            if missing.key.startswith(prefix):
+                raise ConfigError(missing.text, missing.remedy)
+
+
+_BUDGET = {"tokens_per_day": (int, 0, 10**12), "turns_per_hour": (int, 0, 10**6)}
+_KEYS = {
+    "telegram": ("token", "allowed_users", "base_url"),
+    "llm": ("provider", "model", "api_key", "max_tokens", "base_url"),
+    "context": ("daily_threads", "weekly_thread", "max_skills", "conversation_limit"),
+    "daemon": ("poll_interval", "poll_timeout"),
+    "logging": ("level",),
+    "budgets": (*_BUDGET, "per_peer"),
+}
+_MODEL = r"[A-Za-z0-9][A-Za-z0-9._:@/-]{0,127}"
+
+
+def parse_agent_config(text: str, env: Mapping[str, str], path: str = AGENT_PATH) -> AgentConfig:
+    """Read the file; raises :class:`ConfigError` with file, line, key and remedy.
+
+    An empty text is all defaults.
+    ``env`` fills ``${VAR}`` and gives ``ANTHROPIC_KEY`` (or ``ANTHROPIC_API_KEY``),
+    ``TELEGRAM_TOKEN``, ``ANTHROPIC_BASE_URL`` and ``TELEGRAM_BASE_URL`` where the file says
+    nothing. A variable that is empty counts as missing. ``path`` is what errors name.
+    """
+    top = Reader.load(text, path, env, aliases=API_KEY_VARIABLES)
+    top.known(_KEYS)
+    sections = {name: top.section(name) for name in _KEYS}
+    for name, section in sections.items():
+        if name != "budgets":
+            section.known(_KEYS[name])
+    config = AgentConfig(
+        _telegram(sections["telegram"], present="telegram" in top.data),
+        _llm(sections["llm"]),
+        _context(sections["context"]),
+        Daemon(
+            sections["daemon"].number("poll_interval", (float, 0, 3600), Daemon.poll_interval),
+            # Telegram itself waits no longer than 50 seconds (Bot API, getUpdates).
+            sections["daemon"].number("poll_timeout", (int, 0, 50), Daemon.poll_timeout),
+        ),
+        sections["logging"].choice("level", LEVELS, "info"),
+        _budgets(sections["budgets"]),
+        tuple(top.warnings),
+        tuple(top.missing),
+    )
+    for missing in config.missing:
+        if not missing.key.startswith(("llm.", "telegram.")):  # these are needed whatever runs
+            raise ConfigError(missing.text, missing.remedy)
+    return config
+
+
+def _telegram(section: Reader, *, present: bool) -> Telegram:
+    token = section.secret("token", (TOKEN_VARIABLE,))
+    users = [section.item("allowed_users", n, (int, 1, 1 << 53)) for n in section.items("allowed_users")]
+    url = section.origin("base_url", "TELEGRAM_BASE_URL", TELEGRAM_ORIGIN)
+    if token and url.startswith("http://") and not is_loopback(url):
+        section.warn("base_url", "the token goes over plain http", "use https")
+    return Telegram(token, tuple(dict.fromkeys(u for u in users if u)), url, present or bool(token))
+
+
+def _llm(section: Reader) -> Llm:
+    provider = section.choice("provider", ("anthropic",), "anthropic")
+    model = section.text("model", "", _MODEL)
+    if "model" not in section.data:
+        section.lacks("model", "it is not given", "add 'model: …' under 'llm:'")
+    key = section.secret("api_key", API_KEY_VARIABLES)
+    url = section.origin("base_url", "ANTHROPIC_BASE_URL", ANTHROPIC_ORIGIN)
+    if key and url.startswith("http://") and not is_loopback(url):
+        section.warn("base_url", "the API key goes over plain http", "use https")
+    return Llm(provider, model, key, section.number("max_tokens", (int, 1, 10**6), Llm.max_tokens), url)
+
+
+def _context(section: Reader) -> ContextConfig:
+    return ContextConfig(
+        section.number("daily_threads", (int, 0, 100), ContextConfig.daily_threads),
+        section.flag("weekly_thread", default=True),
+        section.number("max_skills", (int, 0, 50), ContextConfig.max_skills),
+        section.number("conversation_limit", (int, 0, 200), ContextConfig.conversation_limit),
+    )
+
+
+def _budgets(section: Reader) -> Budgets:
+    section.known(_KEYS["budgets"])
+    per_peer = section.section("per_peer")
+    named = []
+    for name in per_peer.data:
+        if name not in _BUDGET:
+            one = per_peer.section(name, where="per_peer holds tokens_per_day, turns_per_hour, and senders")
+            one.known(_BUDGET)
+            named.append((name, _budget(one)))
+    return Budgets(_budget(section), _budget(per_peer), tuple(sorted(named)))
+
+
+def _budget(section: Reader) -> Budget:
+    values = {key: section.number(key, bounds, None, word=UNLIMITED) for key, bounds in _BUDGET.items()}
+    return Budget(**values)

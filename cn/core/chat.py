@@ -1,0 +1,162 @@
+"""What an op does to a chat message: the answer goes back to the chat (seed 004, "Telegram Routing").
+
+A message in a chat has no thread of its own; the conversation is its thread. Whatever the
+op, the chat gets one text: the body, else the message of the reply, else "(acknowledged)".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from cn.core import rules
+from cn.core.cadence import Cadence
+from cn.core.config import HubConfig
+from cn.core.effect import Effect, Log, Plan, Post, Put
+from cn.core.errors import Refusal
+from cn.core.log import Row
+from cn.core.message import MESSAGE, Message
+from cn.core.names import HubPath, InputId, Name, NameRefused, parse_name
+from cn.core.ops import Ack, Commit, Defer, Delegate, Delete, Done, Fail, Noop, Reply, Surface
+from cn.core.own import ASSIGNED, DEFERRED, adhoc_path, format_own, new_own
+from cn.core.peers import Peer
+from cn.core.queue import Input, format_queued, queue_path
+from cn.core.say import ACKNOWLEDGED, Say, format_say
+from cn.core.stamp import format_second
+from cn.core.text import one_line, quote, slug
+
+Ending = Ack | Done | Noop | Fail | Reply | Delegate | Defer | Delete
+SEEN = HubPath("state/telegram.json")
+_MOST_SEEN = 200
+
+
+def parse_seen(data: bytes | None) -> list[int]:
+    """The update ids that were queued of late; a damaged file holds none."""
+    try:
+        found = json.loads(data or b"[]")
+        return [int(number) for number in found]
+    except (ValueError, TypeError):
+        return []
+
+
+def format_seen(ids: list[int]) -> str:
+    """The inverse of :func:`parse_seen`; the oldest go."""
+    return json.dumps(ids[-_MOST_SEEN:]) + "\n"
+
+
+def plan_incoming(chat: str, update: int, text: str, id: InputId, seen: list[int], at: datetime) -> Plan:
+    """A chat message waits for the agent; the same update again is no second one."""
+    if update in seen:
+        return Plan(chat)
+    asked = Input(id, chat, Cadence.INBOX, at, HubPath(""), content=quote(text))
+    row = Row(at, chat, "received", "—", outcome="received", input=id)
+    effects = (
+        Put(queue_path(asked), format_queued(asked)),
+        Put(SEEN, format_seen([*seen, update])),
+        Log(row),
+    )
+    return Plan(chat, effects)
+
+
+@dataclass(frozen=True)
+class ChatFacts:
+    """All a planner may know of a chat message; compare :class:`cn.core.decide.Facts`.
+
+    ``machine`` is the clone that has the turn, and says what comes of it.
+    """
+
+    config: HubConfig
+    peers: Mapping[Name, Peer]
+    asked: Input
+    now: datetime
+    machine: str
+    input: str = ""
+    lines: tuple[str, ...] = ()
+
+    @property
+    def source(self) -> str:
+        """``telegram:<chat>``."""
+        return self.asked.sender
+
+
+def payload(ending: Ending | None, body: str) -> str:
+    """What the chat gets (seed 004, "Body Consumption Rules")."""
+    message = ending.message if isinstance(ending, Reply) else ""
+    return body or message or ACKNOWLEDGED
+
+
+def plan_chat_end(
+    facts: ChatFacts, actor: Name, ending: Ending | None, body: str, first: Surface | Commit | None
+) -> Plan | Refusal:
+    """Answer the chat, and put off or hand over what was said."""
+    refused = rules.valid_actor(actor, facts.config)
+    if refused:
+        return refused
+    before: tuple[Effect, ...] = ()
+    match ending:
+        case Reply(_, message):
+            if not (body or message):
+                remedy = "write it below the frontmatter, or after ID|"
+                return Refusal(rules.VALID_OUTPUT, "the reply has no text", remedy)
+            words = f"reply:{one_line(message, 120)}" if message else "reply"
+        case Defer():
+            kept = _deferred(facts, ending, actor)
+            if isinstance(kept, Refusal):
+                return kept
+            before, words = (kept,), f"defer:{ending.reason or f'decided by {actor}'}"
+        case Delegate(_, to):
+            handed = _delegated(facts, actor, to)
+            if isinstance(handed, Refusal):
+                return handed
+            before, words = (handed,), f"delegate:{to}"
+        case Delete(_, reason):
+            words = f"delete:{reason or f'decided by {actor}'}"
+        case Fail(_, reason):
+            words = f"fail:{reason}"
+        case Ack(_, reason) | Noop(_, reason) if reason:
+            words = f"ack:{reason}"
+        case Done():
+            words = "done"
+        case _:
+            words = "ack" if first is None else "done"
+    say = Say(facts.asked.id, facts.machine, facts.asked.sender, payload(ending, body), facts.now, words)
+    row = Row(facts.now, facts.source, words, "queued", outcome="queued", input=facts.input)
+    return Plan(facts.source, (*before, Put(say.path, format_say(say)), Log(row)))
+
+
+def _title(facts: ChatFacts) -> str:
+    return one_line(facts.asked.content.removeprefix("> "), 80) or "message"
+
+
+def _deferred(facts: ChatFacts, op: Defer, actor: Name) -> Put | Refusal:
+    """It becomes a thread of our own, which comes back when its time has come."""
+    at = rules.comes_back(op.until, facts.now, facts.now)
+    if isinstance(at, Refusal):
+        return at
+    until = format_second(at) if at else ""
+    return _kept(facts, actor, DEFERRED, {"Until": until, "Reason": op.reason})
+
+
+def _kept(facts: ChatFacts, actor: Name, state: str, fields: dict[str, str]) -> Put:
+    path = adhoc_path(f"{_title(facts)} {facts.asked.id[-6:]}", facts.now)
+    own = new_own(path, _title(facts), facts.now, actor, facts.asked.content, Source=facts.source)
+    for name, value in {"State": state, **fields}.items():
+        own = own.with_field(name, value)
+    return Put(path, format_own(own))
+
+
+def _delegated(facts: ChatFacts, actor: Name, to: str) -> Effect | Refusal:
+    try:
+        name = parse_name(to, "peer")
+    except NameRefused as refused:
+        return Refusal(rules.KNOWN_PEER, f"delegate: {refused.text}", refused.hint)
+    stop = rules.can_take(name, facts.config, facts.peers)
+    if stop:
+        return stop
+    if facts.config.is_actor(name):
+        return _kept(facts, actor, ASSIGNED, {"Actor": name})
+    body = f"{facts.config.name} hands this over; decided by {actor}.\n\n{facts.asked.content}"
+    mail = Message(MESSAGE, facts.config.name, name, f"Fwd: {_title(facts)}", facts.now, body)
+    return Post(mail, f"fwd-{slug(_title(facts))}", "", facts.source, f"delegate:{name}")

@@ -1,0 +1,171 @@
+"""``state/conversation.json``: what was said lately, per chat or peer (seed 004, "Conversation Persistence").
+
+A JSON list, oldest first, one entry a line. Once a day (UTC) the entries of earlier days move
+to ``state/conversation/YYYY/YYYYMMDD.json``, but for the last of each chat: a talk goes on
+after midnight. Texts are data: nothing in them decides anything.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import pairwise
+
+from cn.core.names import HubPath
+from cn.core.stamp import StampRefused, format_day, format_second, parse_stamp
+from cn.core.text import decode, one_line
+
+PATH = HubPath("state/conversation.json")
+FOLDER = HubPath("state/conversation")
+USER, ASSISTANT = "user", "assistant"
+TEXT_BYTES = 16 * 1024
+"""UTF-8 bytes of one text that are kept; the whole is in ``logs/``."""
+MOST_ENTRIES = 500
+MOST_BYTES = 512 * 1024
+"""What the live file holds; more moves out before its day is over."""
+CARRIED = 20
+"""Entries of one chat that stay when a day is over, if they are not older than :data:`CARRIED_DAYS`."""
+CARRIED_DAYS = 7
+_READ_BYTES = 8 * 1024 * 1024
+_CHAT = "telegram:"
+CUT = "… (cut: the whole is in logs/)"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One thing said. ``sender`` is the other side, as an item's ``from``: ``telegram:<chat>`` or a peer.
+
+    ``role`` is who spoke: ``user`` (the other side) or ``assistant``. ``input`` is the id of
+    the item it belongs to: a step that is repeated after a crash adds nothing twice.
+    """
+
+    at: datetime
+    sender: str
+    role: str
+    text: str
+    input: str = ""
+
+
+@dataclass(frozen=True)
+class Conversation:
+    """The entries, oldest first, and what could not be read, one line each."""
+
+    entries: tuple[Entry, ...] = ()
+    problems: tuple[str, ...] = ()
+
+    def last(self, sender: str, count: int, *, but: str = "") -> tuple[Entry, ...]:
+        """The last ``count`` entries with one side, without those of the item ``but``."""
+        found = [e for e in self.entries if e.sender == sender and not (but and e.input == but)]
+        return tuple(found[-count:] if count > 0 else ())
+
+
+def new_entry(at: datetime, sender: str, role: str, text: str, input: str = "") -> Entry:
+    """An entry within bounds; ``at`` in whole seconds."""
+    assert role in (USER, ASSISTANT), role
+    text = text.encode("utf-8", "replace").decode().replace("\r\n", "\n").strip("\n")
+    return Entry(at.replace(microsecond=0), sender, role, _short(text), input)
+
+
+def _short(text: str) -> str:
+    data = text.encode()
+    if len(data) <= TEXT_BYTES:
+        return text
+    return f"{data[: TEXT_BYTES - len(CUT.encode()) - 1].decode('utf-8', 'ignore')}\n{CUT}"
+
+
+def append(conversation: Conversation, *entries: Entry) -> Conversation:
+    """The conversation with further entries, in order of time; what it holds already is left out."""
+    known = {_key(e) for e in conversation.entries}
+    fresh: list[Entry] = []
+    for entry in entries:
+        if _key(entry) not in known:
+            known.add(_key(entry))
+            fresh.append(entry)
+    # Stable: what was said in one second stays in the order it was added in.
+    merged = sorted((*conversation.entries, *fresh), key=lambda e: e.at)
+    return replace(conversation, entries=tuple(merged))
+
+
+def _key(entry: Entry) -> tuple[object, ...]:
+    if entry.input:
+        return entry.sender, entry.role, entry.input
+    return entry.sender, entry.role, entry.at, entry.text
+
+
+def rotate(
+    conversation: Conversation, now: datetime
+) -> tuple[Conversation, dict[HubPath, tuple[Entry, ...]]]:
+    """What stays, and what goes to the file of its day (:func:`append` it there)."""
+    today, seen = format_day(now), Counter[str]()
+    stays: list[Entry] = []
+    goes: list[Entry] = []
+    size, full = 0, False
+    for entry in reversed(conversation.entries):
+        seen[entry.sender] += 1
+        carried = seen[entry.sender] <= CARRIED and (now - entry.at).days < CARRIED_DAYS
+        wanted = format_day(entry.at) >= today or carried
+        size += len(_line(entry).encode()) + 2 if wanted else 0
+        full = full or size > MOST_BYTES or len(stays) >= MOST_ENTRIES
+        (stays if wanted and not full else goes).append(entry)
+    moved: dict[HubPath, tuple[Entry, ...]] = {}
+    for entry in reversed(goes):
+        path = day_path(entry.at)
+        moved[path] = (*moved.get(path, ()), entry)
+    return replace(conversation, entries=tuple(reversed(stays))), moved
+
+
+def day_path(at: datetime) -> HubPath:
+    """The file of a day that is over."""
+    day = format_day(at)
+    return HubPath(f"{FOLDER}/{day[:4]}/{day}.json")
+
+
+# The file.
+
+
+def _line(entry: Entry) -> str:
+    side = "chat" if entry.sender.startswith(_CHAT) else "peer"
+    fields = {"at": format_second(entry.at), side: entry.sender, "role": entry.role, "text": entry.text}
+    return json.dumps(fields | ({"input": entry.input} if entry.input else {}), ensure_ascii=False)
+
+
+def format_conversation(conversation: Conversation) -> bytes:
+    """The file; :func:`parse_conversation` reads it back."""
+    lines = ",\n".join(f" {_line(e)}" for e in conversation.entries)
+    return (f"[\n{lines}\n]\n" if lines else "[]\n").encode("utf-8", "replace")
+
+
+def parse_conversation(data: bytes) -> Conversation:
+    """Read the file. Never raises: what is damaged is left out, and said in ``problems``."""
+    if len(data) > _READ_BYTES:
+        return Conversation((), (f"{PATH} has {len(data)} bytes, at most {_READ_BYTES} are read",))
+    try:
+        found = json.loads(decode(data.removeprefix(b"\xef\xbb\xbf")) or "[]")
+    except (ValueError, RecursionError):
+        return Conversation((), (f"{PATH} is no JSON: it counts as empty",))
+    if not isinstance(found, list):
+        return Conversation((), (f"{PATH} is no list: it counts as empty",))
+    entries = [_entry(item) for item in found]
+    bad = entries.count(None)
+    problems = (f"{PATH}: {bad} of {len(entries)} entries cannot be read and are left out",) if bad else ()
+    good = [e for e in entries if e is not None]
+    if any(a.at > b.at for a, b in pairwise(good)):
+        good.sort(key=lambda e: e.at)
+    return Conversation(tuple(good), problems)
+
+
+def _entry(item: object) -> Entry | None:
+    if not isinstance(item, dict):
+        return None
+    words = [item.get("at"), item.get("chat") or item.get("peer"), item.get("role"), item.get("text")]
+    words.append(item.get("input", ""))
+    if not all(isinstance(word, str) for word in words) or words[2] not in (USER, ASSISTANT):
+        return None
+    at, sender, role, text, input = (str(word).encode("utf-8", "replace").decode() for word in words)
+    try:
+        when = parse_stamp(at)
+    except StampRefused:
+        return None
+    return new_entry(when, one_line(sender, 200), role, text, one_line(input, 100)) if sender else None

@@ -1,0 +1,59 @@
+"""The conversation as messages of a request, and a message as an item (DESIGN 13).
+
+Whatever a text holds, it ends neither its quotation nor its role.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from cn.core.conversation import ASSISTANT, USER, Entry
+from cn.core.model import Said
+from cn.core.ops import Reply
+from cn.core.output import format_output
+from cn.core.packed import cut, told
+from cn.core.queue import is_input_id
+from cn.core.stamp import format_second
+from cn.core.text import one_line, quote, visible
+
+SAID_BYTES = 8 * 1024
+"""Bytes of one text of the conversation."""
+
+
+def message_content(text: str) -> str:
+    """The content of an item that is a message and no thread: seed 004's ``## Message``, quoted."""
+    return f"## Message\n\n{quote(text)}"
+
+
+def format_messages(entries: Sequence[Entry]) -> list[Said]:
+    """Earlier messages, alternating, the first the user's and the last the assistant's."""
+    found = [
+        Said(role, "\n\n".join(_said(entry) for entry in group))
+        for role, group in groupby(entries, key=lambda e: e.role)
+    ]
+    if found and found[0].role == ASSISTANT:  # a request starts with the user's words
+        del found[0]
+    if found and found[-1].role == USER:
+        found.append(Said(ASSISTANT, "(no answer was sent)"))
+    return found
+
+
+def _said(entry: Entry) -> str:
+    """An entry in the form in which items come and answers go: a model goes on as it sees itself begin."""
+    text, left = cut(entry.text, SAID_BYTES)
+    known = is_input_id(entry.input)
+    if entry.role == ASSISTANT:
+        text = visible(text).strip() + told(left)
+        return (
+            format_output(entry.input, (Reply(entry.input),), text).rstrip("\n")
+            if known
+            else text or "(nothing)"
+        )
+    fields = {
+        "id": entry.input if known else "",
+        "from": one_line(entry.sender),
+        "queued": format_second(entry.at),
+    }
+    lines = [f"{key}: {value}" for key, value in fields.items() if value]
+    return "\n".join(["---", *lines, "---", "", message_content(text) + told(left)])

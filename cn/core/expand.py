@@ -1,0 +1,232 @@
+"""Values of a configuration file with ``${VAR}`` in them, typed, each with the line of its key.
+
+``${VAR}`` is what the environment says, ``${VAR:-default}`` with a default. Only values are
+expanded, once, after the YAML was read: what a variable holds can add no key.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from cn.core.errors import ConfigError
+from cn.core.keys import At, key_lines, load_yaml
+from cn.core.text import one_line
+
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^{}]*))?\}")
+_NOTHING = object()
+_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
+
+
+@dataclass(frozen=True)
+class Missing:
+    """A value that nothing gives: its key (``llm.api_key``), what is wrong, and the remedy."""
+
+    key: str
+    text: str
+    remedy: str
+
+
+@dataclass
+class Reader:
+    """One mapping of the file; sections share warnings, what is missing, and the environment.
+
+    ``aliases`` are variables of which any stands for any other.
+    """
+
+    at: At
+    data: Mapping[str, object]
+    env: Mapping[str, str]
+    aliases: tuple[str, ...] = ()
+    prefix: str = ""
+    warnings: list[str] = field(default_factory=list)
+    missing: list[Missing] = field(default_factory=list)
+
+    @classmethod
+    def load(cls, text: str, path: str, env: Mapping[str, str], aliases: Iterable[str] = ()) -> Reader:
+        """The whole file; an empty one is an empty mapping."""
+        text = text.removeprefix("\ufeff").replace("\r\n", "\n")
+        data = load_yaml(text, path)
+        at = At(text, path, key_lines(text))
+        if data is not None and not isinstance(data, dict):
+            raise at("", "it must hold keys such as 'llm:'")
+        return cls(at, data or {}, env, tuple(aliases))
+
+    def known(self, keys: Iterable[str]) -> None:
+        """Refuse every other key."""
+        for key in self.data:
+            if key not in keys:
+                shown = one_line(self._full(key), 80)
+                raise self.at(self._full(key), f"unknown key {shown!r}; known: {', '.join(keys)}")
+
+    def section(self, key: str, where: str = "") -> Reader:
+        """The mapping below a key; empty when it is missing."""
+        value = self.data.get(key)
+        if value is not None and not isinstance(value, dict):
+            raise self._bad(key, where or "it holds keys of its own")
+        prefix = f"{self._full(key)}."
+        return Reader(self.at, value or {}, self.env, self.aliases, prefix, self.warnings, self.missing)
+
+    def lacks(self, key: str, problem: str, remedy: str) -> None:
+        """Note a value that nothing gives."""
+        full = self._full(key)
+        self.missing.append(Missing(full, f"{self.at.where(full)}: {full}: {problem}", remedy))
+
+    def warn(self, key: str, problem: str, remedy: str) -> None:
+        """Note what works and should not stay so."""
+        full = self._full(key)
+        self.warnings.append(f"{self.at.where(full)}: {full}: {problem}; {remedy}")
+
+    # Values.
+
+    def text(self, key: str, default: str, pattern: str = "") -> str:
+        """A text, expanded; the default where a variable is missing."""
+        if key not in self.data:
+            return default
+        value = self.data[key]
+        if not isinstance(value, str):
+            raise self._bad(key, "it must be text")
+        found = self._expanded(key, value)
+        if found is None:
+            return default
+        if pattern and not re.fullmatch(pattern, found):
+            raise self._bad(key, "it does not look like one")
+        return found
+
+    def secret(self, key: str, variables: tuple[str, ...]) -> str:
+        """A secret: from the file's ``${VAR}``, or from these variables of the environment."""
+        names = " or ".join(variables)
+        if key not in self.data:
+            value = next((v for name in variables if (v := self._variable(name))), "")
+            if not value:
+                self.lacks(key, f"the environment has no {names}", f"set {names} in the environment")
+        else:
+            value = self.text(key, "")
+            if not value and not any(m.key == self._full(key) for m in self.missing):
+                self.lacks(key, "it is empty", f"write ${{{variables[0]}}} there, and set that")
+            if _VARIABLE.sub(r"\2", str(self.data[key])):
+                problem = "a secret stands in the file, where all who can read the hub read it"
+                self.warn(key, problem, f"write ${{{variables[0]}}} there, and change the secret")
+        value = value.strip()
+        if not re.fullmatch(r"[!-~]*", value):  # a line feed in it would start a header of its own
+            raise self._bad(key, "it holds characters that no key has", f"set {names} anew")
+        return value
+
+    def choice(self, key: str, words: tuple[str, ...], default: str) -> str:
+        """One of some words."""
+        found = self.text(key, default)
+        if found not in words:
+            raise self._bad(key, f"it is one of {', '.join(words)}")
+        return found
+
+    def flag(self, key: str, *, default: bool) -> bool:
+        """``true`` or ``false``."""
+        value = self._parsed(key, self.data[key], default) if key in self.data else default
+        if isinstance(value, str) and value.lower() in ("true", "false"):
+            value = value.lower() == "true"
+        if not isinstance(value, bool):
+            raise self._bad(key, "it is true or false")
+        return value
+
+    def number(self, key: str, bounds: tuple[type, float, float], default: Any, word: str = "") -> Any:
+        """A number within bounds; ``word`` stands for the default None."""
+        if key not in self.data:
+            return default
+        value = self._parsed(key, self.data[key], _NOTHING)
+        if value is _NOTHING or (word and value == word):
+            return default
+        return self.at.checked(value, self._full(key), bounds)
+
+    def items(self, key: str) -> range:
+        """The numbers of the items of a list."""
+        value = self.data.get(key)
+        if value is not None and not isinstance(value, list):
+            raise self._bad(key, "it is a list")
+        return range(len(value or []))
+
+    def item(self, key: str, number: int, bounds: tuple[type, float, float]) -> Any:
+        """A number in a list; None where a variable is missing."""
+        values = self.data[key]
+        assert isinstance(values, list)
+        place = f"{key}.{number}"
+        value = self._parsed(place, values[number], None)
+        if value is None and values[number] is not None:
+            return None
+        return self.at.checked(value, self._full(place), bounds)
+
+    def origin(self, key: str, variable: str, default: str) -> str:
+        """``scheme://host[:port]`` of a server, http or https, and nothing else."""
+        value = self.text(key, default)
+        if key not in self.data and self._variable(variable):
+            value, source = self._variable(variable), f"the environment's {variable}"
+        else:
+            source = f"{self.at.where(self._full(key))}: {self._full(key)}"
+        found = parse_origin(value)
+        if found is None:
+            remedy = "write http:// or https://, a host, and a port if it needs one; no path, user or query"
+            raise ConfigError(f"{source} is no origin such as https://host:8443", remedy)
+        return found
+
+    # How they are read.
+
+    def _parsed(self, key: str, value: object, default: object) -> object:
+        """A value; what a variable gives is a number if it looks like one."""
+        if not isinstance(value, str) or "${" not in value:
+            return value
+        found = self._expanded(key, value)
+        if found is None:
+            return default
+        if re.fullmatch(r"[+-]?[0-9]{1,20}", found.strip()):
+            return int(found)
+        return float(found) if re.fullmatch(r"[+-]?[0-9]{0,20}\.[0-9]{1,20}", found.strip()) else found
+
+    def _expanded(self, key: str, value: str) -> str | None:
+        """The value with its variables; None (and noted) where one is missing."""
+        if "${" in _VARIABLE.sub("", value):
+            raise self._bad(key, "a '${' is not closed", "write ${NAME} or ${NAME:-default}")
+        lost = [m[1] for m in _VARIABLE.finditer(value) if m[2] is None and not self._variable(m[1])]
+        if lost:
+            names = " or ".join(self.aliases) if lost[0] in self.aliases else lost[0]
+            self.lacks(key, f"the environment has no {names}", f"set {names} in the environment")
+            return None
+        return _VARIABLE.sub(lambda m: self._variable(m[1]) or m[2] or "", value)
+
+    def _variable(self, name: str) -> str:
+        names = (name, *self.aliases) if name in self.aliases else (name,)
+        return next((self.env[n] for n in names if self.env.get(n)), "")
+
+    def _full(self, key: str) -> str:
+        return self.prefix + key
+
+    def _bad(self, key: str, problem: str, remedy: str = "") -> ConfigError:
+        full = self._full(key)
+        return ConfigError(
+            f"{self.at.where(full)}: {one_line(full, 80)}: {problem}", remedy or self.at.remedy
+        )
+
+
+def parse_origin(text: str) -> str | None:
+    """A server's origin (RFC 6454) without a slash at its end, None for anything else."""
+    if not text.isascii() or not text.isprintable() or " " in text:
+        return None
+    try:
+        url = urlsplit(text)
+        host, port = url.hostname or "", url.port
+    except ValueError:
+        return None
+    bare = url.netloc.rpartition(":")[0] if port is not None else url.netloc
+    named = f"[{host}]" if ":" in host else host
+    if url.scheme not in ("http", "https") or bare.lower() != named or url.path not in ("", "/"):
+        return None
+    if "?" in text or "#" in text or (":" not in host and not _HOST.fullmatch(host)):
+        return None
+    return f"{url.scheme}://{named}" + (f":{port}" if port is not None else "")
+
+
+def is_loopback(origin: str) -> bool:
+    """Does it name this machine?"""
+    host = urlsplit(origin).hostname or ""
+    return host in ("localhost", "::1") or re.fullmatch(r"127(\.[0-9]{1,3}){3}", host) is not None

@@ -1,0 +1,115 @@
+"""What an error of the model's API means: its kind, the next step, and whether to try again.
+
+Source: the API's page "Errors" for status codes and the shape
+``{"type": "error", "error": {"type": …, "message": …}}``; RFC 9110, 10.2.3 for ``Retry-After``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from datetime import datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from cn.core.model import Failure, Kind
+from cn.core.text import hide, one_line
+
+RETRIED = frozenset({408, 429, 500, 502, 503, 504, *range(520, 526), 529})
+"""Statuses that may pass (520 to 525 are those of the network in front of the API)."""
+_CHARGED = frozenset({408, 502, 504, 520, 524})
+"""Of these the request may have reached the model."""
+MAX_WAIT = 60.0
+"""Seconds a server may make us wait within one call; beyond, the call fails and a later run tries again."""
+
+_KINDS = {
+    401: Kind.AUTH,
+    402: Kind.PERMISSION,
+    403: Kind.PERMISSION,
+    404: Kind.NOT_FOUND,
+    408: Kind.TIMEOUT,
+    413: Kind.TOO_LARGE,
+    429: Kind.RATE_LIMITED,
+    504: Kind.TIMEOUT,
+    529: Kind.OVERLOADED,
+}
+_HINTS = {
+    Kind.AUTH: "check the key in ANTHROPIC_KEY: it must be one of the server in llm.base_url",
+    Kind.PERMISSION: "look in the console of the API: the key may not do this, or its account is not paid",
+    Kind.NOT_FOUND: "correct llm.model or llm.base_url in .cn/agent.yaml",
+    Kind.TOO_LARGE: "load less: lower the limits of context in .cn/agent.yaml",
+    Kind.INVALID: "'cn context' shows what is sent, and how large it is",
+    Kind.RATE_LIMITED: "the next run tries again; lower budgets in .cn/agent.yaml if it happens often",
+    Kind.OVERLOADED: "the next run tries again",
+    Kind.SERVER: "the next run tries again",
+    Kind.NETWORK: "check the network and llm.base_url; the next run tries again",
+    Kind.TIMEOUT: "the next run tries again",
+    Kind.EMPTY: "",
+}
+
+
+def hint_for(kind: Kind) -> str:
+    """The next step after a failure of that kind."""
+    return _HINTS[kind]
+
+
+def read_error(status: int, body: bytes, secrets: Sequence[str] = ()) -> Failure:
+    """The failure that a response other than 200 stands for."""
+    kind = _KINDS.get(status) or (Kind.SERVER if status >= 500 else Kind.INVALID)
+    told = error_message(body)
+    text = f"{_name(status)}: {told}" if told else _name(status)
+    return Failure(
+        kind,
+        one_line(hide(text, *secrets), 400),
+        _HINTS[Kind.NOT_FOUND] if status < 400 else _HINTS[kind],
+        retryable=status in RETRIED,
+        unknown=status in _CHARGED,
+    )
+
+
+def _name(status: int) -> str:
+    if 300 <= status < 400:
+        return f"the API redirects (status {status}), which is not followed"
+    return f"the API answered with status {status}"
+
+
+def error_fields(body: bytes) -> tuple[str, str]:
+    """``error.type`` and ``error.message`` of an error body; empty where it has another shape."""
+    try:
+        error: dict[str, Any] = json.loads(body)["error"]
+        return str(error["type"]), str(error["message"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return "", ""
+
+
+def error_message(body: bytes) -> str:
+    """What the server says, or the beginning of a body of another shape."""
+    kind, message = error_fields(body)
+    if kind:
+        return f"{message} ({kind})"
+    return "" if body.lstrip().startswith(b"<") else body[:400].decode("utf-8", "replace")
+
+
+def parse_retry_after(value: str, now: datetime) -> float | None:
+    """Seconds to wait: ``Retry-After`` is a number or a date. None: not said, or not readable."""
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            seconds = (parsedate_to_datetime(value) - now).total_seconds()
+        except (ValueError, TypeError, OverflowError):
+            return None
+    return None if math.isnan(seconds) else max(0.0, seconds)
+
+
+def pause_before(attempt: int, pauses: Sequence[float], asked: float | None, chance: float) -> float | None:
+    """Seconds until attempt ``attempt`` (the second is 2), or None when there shall be none.
+
+    Exponential back-off from ``pauses`` with jitter: ``chance``, of [0, 1), takes up to half of it
+    away, so that many who were refused together do not come back together. What the server
+    ``asked`` for is waited in full, up to :data:`MAX_WAIT`.
+    """
+    if attempt - 2 >= len(pauses) or (asked is not None and asked > MAX_WAIT):
+        return None
+    return max(pauses[attempt - 2] * (1 - chance / 2), asked or 0.0)

@@ -1,0 +1,84 @@
+"""What is sent to a model for one item, part by part, with sizes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cn.core.model import Request
+
+STABLE, HUB, TAIL, CONVERSATION, ITEM = "stable", "hub", "tail", "conversation", "item"
+PLACES = (STABLE, HUB, TAIL, CONVERSATION, ITEM)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of what is sent: ``place`` is one of :data:`PLACES`, ``path`` where it is from.
+
+    ``left_out`` are the bytes that a limit cut off.
+    """
+
+    name: str
+    place: str
+    text: str
+    path: str = ""
+    left_out: int = 0
+
+    @property
+    def size(self) -> int:
+        """UTF-8 bytes."""
+        return len(self.text.encode())
+
+    @property
+    def tokens(self) -> int:
+        """Estimated."""
+        return estimate_tokens(self.text)
+
+
+@dataclass(frozen=True)
+class Packed:
+    """The request for one item, and what it is made of, in order.
+
+    ``missing`` are files that are not there, ``notes`` what else a person should know.
+    """
+
+    id: str
+    sender: str
+    parts: tuple[Part, ...]
+    request: Request
+    missing: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """UTF-8 bytes of all text in the request."""
+        return sum(len(t.encode()) for t in texts_of(self.request))
+
+    @property
+    def tokens(self) -> int:
+        """Estimated."""
+        return sum(estimate_tokens(t) for t in texts_of(self.request))
+
+
+def texts_of(request: Request) -> list[str]:
+    """Every text of a request, in the order in which a model reads it."""
+    return [b.text for b in request.system] + [m.text for m in request.messages]
+
+
+def estimate_tokens(text: str) -> int:
+    """About how many tokens a text has: one for 3.5 bytes of UTF-8, rounded up."""
+    return -(-len(text.encode("utf-8", "replace")) * 2 // 7)
+
+
+def cut(text: str, limit: int) -> tuple[str, int]:
+    """The text within ``limit`` bytes, whole lines where there are any; and the bytes left out."""
+    data = text.encode()
+    if len(data) <= limit:
+        return text, 0
+    kept = data[:limit].decode("utf-8", "ignore")
+    kept = kept.rpartition("\n")[0] or kept
+    return kept, len(data) - len(kept.encode())
+
+
+def told(left: int) -> str:
+    """What stands below a text that was cut."""
+    return f"\n\n({left} bytes more are left out)" if left else ""

@@ -1,0 +1,116 @@
+"""What ``cn commit`` takes from cn's folders, and why it leaves the rest (DESIGN 4, 16).
+
+People edit threads of their own and notes in pending threads. All else in these folders
+is cn's, and main decides there.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import Enum
+
+from cn.core.cadence import REFLECTIONS
+from cn.core.names import HubPath, is_machine_local, is_protected
+from cn.core.own import ADHOC, CONCERNS, is_own, is_plain_name
+from cn.core.report import Mark
+from cn.core.thread import INBOX
+
+FOLDERS = ("threads", "logs", "state")
+MOST = 1 << 20
+"""The largest file that is committed, in bytes."""
+_CNS = ("logs", "threads/mail", "threads/inbox/done", "state")
+_LEFTOVER = re.compile(r"(\..*|.*~|#.*#|.*\.(swp|swo|orig|rej|tmp))", re.DOTALL)
+
+
+class Kind(Enum):
+    """What lies at a path of the work tree."""
+
+    FILE = "a file"
+    MISSING = "nothing"
+    FOLDER = "a folder"
+    LINK = "a symlink"
+    REPOSITORY = "a git repository of its own"
+    OTHER = "no regular file"
+    BLOCKED = "behind something that is no folder"
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One path where index or work tree differ from HEAD; ``size`` in bytes, of a file."""
+
+    path: str
+    kind: Kind
+    size: int = 0
+    tracked: bool = True
+
+
+@dataclass(frozen=True)
+class Left:
+    """Something that is not committed: why, and the next step. INFO: that is as it should be."""
+
+    path: str
+    why: str
+    remedy: str = ""
+    mark: Mark = Mark.REFUSED
+
+
+def judge(edit: Edit, pending: Collection[str]) -> HubPath | Left | None:
+    """The path, if its working state may be committed; None is left alone without a word.
+
+    ``pending`` are the paths of the pending threads.
+    """
+    path = edit.path
+    if is_protected(path):
+        return Left(path, f"is protected: people commit it with git: {_by_git(edit)}", mark=Mark.INFO)
+    if is_machine_local(path) or any(_LEFTOVER.fullmatch(part) for part in path.split("/")):
+        return None
+    if not (_is_mine(path) or path.startswith(f"{INBOX}/")) or path.startswith(f"{INBOX}/done/"):
+        what = "is cn's, and main decides there" if path.startswith(_under(_CNS)) else "is no thread"
+        return Left(path, what, mark=Mark.INFO)
+    if path.startswith(f"{INBOX}/") and path not in pending:
+        return Left(path, "is no thread cn knows", "move it elsewhere, for example to threads/adhoc/")
+    if not is_plain_name(path):
+        return Left(path, "has a name with characters that do not show", "rename it")
+    return _judge_kind(edit)
+
+
+def _judge_kind(edit: Edit) -> HubPath | Left:
+    path = edit.path
+    match edit.kind:
+        case Kind.MISSING if path.startswith(f"{INBOX}/"):
+            return Left(path, "is missing here and stays pending; 'cn sync' puts it back", mark=Mark.INFO)
+        case Kind.MISSING if path.startswith(f"{CONCERNS}/"):
+            remedy = f"'git checkout -- {shlex.quote(path)}' brings it back, then 'cn mca done' ends it"
+            return Left(path, "is missing here, but the concern is open", remedy)
+        case Kind.FILE if edit.size > MOST:
+            return Left(
+                path, f"has {edit.size} bytes, more than {MOST}", "keep it elsewhere, or commit it with git"
+            )
+        case Kind.FILE | Kind.MISSING:
+            return HubPath(path)
+        case _:
+            return Left(path, f"is {edit.kind.value}", "put a plain file in its place, or move it away")
+
+
+def _is_mine(path: str) -> bool:
+    """Do people edit here: adhoc threads and what lies beside them, reflections, open concerns?"""
+    return path.startswith(_under((ADHOC, REFLECTIONS))) or (
+        path.startswith(f"{CONCERNS}/") and _is_concern(path)
+    )
+
+
+def _is_concern(path: str) -> bool:
+    return path.count("/") == CONCERNS.count("/") + 1 and (is_own(path) or not is_plain_name(path))
+
+
+def _under(folders: Collection[str]) -> tuple[str, ...]:
+    return tuple(f"{folder}/" for folder in folders)
+
+
+def _by_git(edit: Edit) -> str:
+    name = shlex.quote(edit.path)
+    add = "" if edit.tracked else f"git add -- {name} && "
+    return f"'{add}git commit -- {name}'"

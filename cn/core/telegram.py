@@ -1,0 +1,292 @@
+"""What Telegram sends and answers, as values (https://core.telegram.org/bots/api).
+
+Whatever JSON comes, :func:`read_update` makes something of it; text stays data.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import Enum
+from typing import assert_never
+
+from cn.core.split import LIMIT as LIMIT
+from cn.core.split import split_text as split_text
+from cn.core.split import utf16_length as utf16_length
+
+# What comes in.
+
+
+class Command(Enum):
+    """What is answered at once, from what is on disk, without the agent."""
+
+    START = "start"
+    STATUS = "status"
+    INBOX = "inbox"
+
+
+@dataclass(frozen=True)
+class TextMessage:
+    """For the agent."""
+
+
+@dataclass(frozen=True)
+class EditedMessage:
+    """A message that was changed after it was sent; the agent has the first version."""
+
+
+@dataclass(frozen=True)
+class Unsupported:
+    """Something other than text: ``what`` is Telegram's name of it (``photo``, ``voice``)."""
+
+    what: str
+
+
+Kind = TextMessage | EditedMessage | Unsupported | Command
+
+
+@dataclass(frozen=True)
+class Incoming:
+    """A message of a person. ``text`` is empty where there is none; ``at`` is UTC."""
+
+    update_id: int
+    chat_id: int
+    user_id: int
+    message_id: int
+    at: datetime
+    text: str
+    kind: Kind
+
+
+@dataclass(frozen=True)
+class Ignored:
+    """An update that asks for nothing; ``update_id`` is None where not even that can be read."""
+
+    update_id: int | None
+    reason: str
+
+
+_MEDIA = (  # noqa: SIM905  "animation" and "venue" come together with what they replace
+    "animation venue photo voice video video_note audio sticker document story paid_media live_photo "
+    "contact location poll dice game checklist invoice"
+).split()
+_COMMAND = re.compile(r"/(start|status|inbox)(?:@\w{1,64})?(?=\s|\Z)", re.IGNORECASE)
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def read_update(update: object) -> Incoming | Ignored:
+    """One element of ``getUpdates``; total: any JSON is one or the other.
+
+    Characters that UTF-8 cannot hold become U+FFFD.
+    """
+    data = _mapping(update)
+    update_id = _integer(data.get("update_id"))
+    if update_id is None:
+        return Ignored(None, "it has no update_id")
+    message = _mapping(data.get("message"))
+    edited = not message and bool(message := _mapping(data.get("edited_message")))
+    if not message:
+        return Ignored(update_id, "it is no message")
+    user_id = _integer(_mapping(message.get("from")).get("id"))
+    chat_id = _integer(_mapping(message.get("chat")).get("id"))
+    message_id = _integer(message.get("message_id"))
+    if user_id is None or chat_id is None or message_id is None:
+        return Ignored(update_id, "it is nobody's message")
+    found = message.get("text")
+    text = _SURROGATE.sub("\ufffd", found) if isinstance(found, str) else ""
+    kind = _kind(message, text, edited)
+    if kind is None:
+        return Ignored(update_id, "it has no content")
+    at = _time(message.get("edit_date") if edited else message.get("date"))
+    return Incoming(update_id, chat_id, user_id, message_id, at, text, kind)
+
+
+def _kind(message: Mapping[str, object], text: str, edited: bool) -> Kind | None:
+    media = next((name for name in _MEDIA if message.get(name) is not None), "")
+    if not media and not text.strip():
+        return None
+    if edited:
+        return EditedMessage()
+    if media:
+        return Unsupported(media)
+    command = _COMMAND.match(text)
+    return Command(command[1].lower()) if command else TextMessage()
+
+
+def _mapping(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _integer(value: object) -> int | None:
+    """An integer of at most 64 bits; JSON's ``true`` is none."""
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return value if is_number and -(2**63) <= value < 2**63 else None  # type: ignore[operator,return-value]
+
+
+def _time(value: object) -> datetime:
+    try:
+        return _EPOCH + timedelta(seconds=_integer(value) or 0)
+    except OverflowError:
+        return _EPOCH
+
+
+def is_allowed(user_id: int, allowed: Collection[int]) -> bool:
+    """May this person speak to the agent? An empty list allows nobody."""
+    return user_id in allowed
+
+
+def reply_to_unsupported(kind: EditedMessage | Unsupported) -> str:
+    """What a person is told whose message cannot be taken."""
+    match kind:
+        case EditedMessage():
+            return "I do not see changes to a message. Send the correction as a new message."
+        case Unsupported(what):
+            return f"I read text only, so I cannot take this ({what.replace('_', ' ')}). Send it as text."
+        case _:
+            assert_never(kind)
+
+
+START_REPLY = "Write to me as text. /status and /inbox show where things stand, without asking the agent."
+"""The answer to ``/start``, which Telegram sends when a person opens the chat."""
+
+# What becomes of a received message.
+
+
+@dataclass(frozen=True)
+class Enqueued:
+    """It is safely in the queue of the agent, under this id."""
+
+    id: str = ""
+
+
+@dataclass(frozen=True)
+class Already:
+    """It was queued before: the same ``update_id`` again, after a restart."""
+
+    id: str = ""
+
+
+@dataclass(frozen=True)
+class Failed:
+    """It could not be queued. ``later``: the hub is the reason, not this message."""
+
+    reason: str
+    later: bool = False
+
+
+Queued = Enqueued | Already | Failed
+
+# What Telegram answers.
+
+
+@dataclass(frozen=True)
+class Sent:
+    """Telegram has the message."""
+
+    message_id: int
+
+
+@dataclass(frozen=True)
+class Unauthorized:
+    """Telegram does not know the token (401, 404)."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """Another program polls with this token, or a webhook is set (409)."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class RateLimited:
+    """Too many requests (429): not before ``retry_after`` seconds are over."""
+
+    retry_after: float
+    reason: str
+
+
+@dataclass(frozen=True)
+class Server:
+    """Telegram has trouble of its own (5xx); a message may be out all the same."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Network:
+    """Telegram was not reached: certainly nothing was sent."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """The request left, and no answer that can be read came: it may have been done."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """Telegram does not do this (400, 403): no such chat, the bot is blocked, the text is too long."""
+
+    reason: str
+
+
+Failure = Unauthorized | Conflict | RateLimited | Server | Network | Unknown | Rejected
+
+
+def is_unsent(failure: Failure) -> bool:
+    """Was the message certainly not delivered, so that sending it again cannot double it?"""
+    match failure:
+        case Unauthorized() | Conflict() | RateLimited() | Network() | Rejected():
+            return True
+        case Server() | Unknown():
+            return False
+        case _:
+            assert_never(failure)
+
+
+def describe(failure: Failure) -> str:
+    """One line for the log."""
+    match failure:
+        case Unauthorized(reason):
+            return f"Telegram refuses the token: {reason}"
+        case Conflict(reason):
+            return f"another program polls with this token: {reason}"
+        case RateLimited(seconds, reason):
+            return f"Telegram wants a pause of {seconds:g} s: {reason}"
+        case Server(reason):
+            return f"Telegram has trouble: {reason}"
+        case Network(reason):
+            return f"Telegram is not reached: {reason}"
+        case Unknown(reason):
+            return f"no answer of Telegram: {reason}"
+        case Rejected(reason):
+            return f"Telegram does not do it: {reason}"
+        case _:
+            assert_never(failure)
+
+
+@dataclass(frozen=True)
+class Pauses:
+    """Seconds between tries: ``first``, then doubled up to ``longest``."""
+
+    first: float = 1.0
+    longest: float = 60.0
+
+    def after(self, tries: int, chance: float, failure: Failure | None = None) -> float:
+        """How long to wait after this many failed tries (from 1).
+
+        ``chance`` in [0, 1) spreads the bots of the world; what Telegram itself asks for
+        is never undercut.
+        """
+        least = failure.retry_after if isinstance(failure, RateLimited) else 0.0
+        full = min(self.first * 2 ** min(tries - 1, 32), self.longest)
+        return least + chance * self.first if least else full * (0.5 + chance / 2)

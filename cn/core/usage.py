@@ -1,0 +1,167 @@
+"""What calls to the model used: one event a call in ``logs/cn.log``, and their sums (DESIGN 13)."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from cn.core.model import Answer, Failure, Kind, Usage
+from cn.core.prices import cost
+from cn.core.stamp import StampRefused, format_second, parse_stamp
+from cn.core.text import redact
+
+EVENT = "model"
+By = Literal["day", "peer"]
+_KINDS = frozenset(kind.value for kind in Kind)
+_COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call, with or without an answer, all its attempts included.
+
+    ``input`` is the id of the item it was for, ``source`` where that came from, ``peer`` who
+    caused it (what budgets count by). ``stop`` is why the model stopped, or the kind of failure.
+    ``cost`` is in US dollars, None where nobody knows; ``unknown``: an attempt that broke off may
+    have been charged beside it.
+    """
+
+    at: datetime
+    input: str
+    source: str
+    peer: str
+    model: str
+    usage: Usage
+    cost: float | None
+    seconds: float
+    stop: str
+    attempts: int = 1
+    unknown: bool = False
+
+    @property
+    def failed(self) -> bool:
+        """Was there no answer?"""
+        return self.stop in _KINDS
+
+
+def call_of(
+    outcome: Answer | Failure, at: datetime, *, model: str, input: str = "", source: str = "", peer: str = ""
+) -> Call:
+    """The event of a call that ended; ``model`` is the one asked for."""
+    used = outcome.model or model
+    stop = outcome.stop.value if isinstance(outcome, Answer) else outcome.kind.value
+    return Call(
+        at,
+        input,
+        source,
+        peer,
+        used,
+        outcome.usage,
+        cost(outcome.usage, used),
+        outcome.seconds,
+        stop,
+        outcome.attempts,
+        outcome.unknown,
+    )
+
+
+def format_call(call: Call) -> str:
+    """One JSON line of ``logs/cn.log``; what is empty is left out."""
+    texts = {"input": call.input, "source": call.source, "peer": call.peer, "model": call.model}
+    data: dict[str, Any] = {
+        "time": format_second(call.at),
+        "event": EVENT,
+        **{key: text for key, text in texts.items() if text},
+        **{key: getattr(call.usage, key) for key in _COUNTS},
+        **({"cost": call.cost} if call.cost is not None else {}),
+        "seconds": call.seconds,
+        "stop": call.stop,
+        "attempts": call.attempts,
+        **({"unknown": True} if call.unknown else {}),
+    }
+    return redact(json.dumps(data, ensure_ascii=True))
+
+
+def parse_call(line: str | bytes) -> Call | None:
+    """The call of a line of the log; None for every other line, whatever it holds."""
+    try:
+        data = json.loads(line)
+        if data["event"] != EVENT:
+            return None
+        return Call(
+            parse_stamp(data["time"]),
+            str(data.get("input", "")),
+            str(data.get("source", "")),
+            str(data.get("peer", "")),
+            str(data.get("model", "")),
+            Usage(*(max(0, int(data.get(key, 0))) for key in _COUNTS)),
+            _number(data["cost"]) if "cost" in data else None,
+            _number(data.get("seconds", 0)),
+            str(data.get("stop", "")),
+            max(0, int(data.get("attempts", 1))),
+            bool(data.get("unknown", False)),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, StampRefused):
+        return None
+
+
+def _number(value: Any) -> float:
+    number = float(value)
+    if not math.isfinite(number) or number < 0:
+        raise ValueError
+    return number
+
+
+@dataclass(frozen=True)
+class Sum:
+    """What some calls used together. ``cost`` adds up the calls whose price is known, None if none is.
+
+    ``unpriced`` are calls that used tokens of no known price, ``unknown`` those that may have been
+    charged more than is known.
+    """
+
+    key: str
+    calls: int
+    failed: int
+    usage: Usage
+    cost: float | None
+    unpriced: int
+    unknown: int
+    seconds: float
+
+    @property
+    def cache_hit_rate(self) -> float | None:
+        """The part of the whole input that was read from the cache; None without input."""
+        whole = self.usage.prompt_tokens
+        return self.usage.cache_read_tokens / whole if whole else None
+
+
+def sum_usage(calls: Iterable[Call], by: By) -> list[Sum]:
+    """Sums by UTC day, oldest first, or by peer, the one that used most first."""
+    groups: dict[str, list[Call]] = {}
+    for call in calls:
+        key = f"{call.at.astimezone(UTC):%Y-%m-%d}" if by == "day" else call.peer
+        groups.setdefault(key, []).append(call)
+    sums = [sum_calls(group, key) for key, group in groups.items()]
+    return sorted(sums, key=lambda s: s.key if by == "day" else (-s.usage.tokens, s.key))
+
+
+def sum_calls(calls: Iterable[Call], key: str = "") -> Sum:
+    """All of them together."""
+    found = list(calls)
+    usage = Usage(*(sum(getattr(call.usage, count) for call in found) for count in _COUNTS))
+    costs = [call.cost for call in found if call.cost is not None]
+    return Sum(
+        key,
+        len(found),
+        sum(call.failed for call in found),
+        usage,
+        round(sum(costs), 8) if costs else None,
+        sum(call.cost is None and call.usage.tokens > 0 for call in found),
+        sum(call.unknown for call in found),
+        round(sum(call.seconds for call in found), 3),
+    )

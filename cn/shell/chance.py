@@ -1,0 +1,10 @@
+"""What nobody can guess."""
+
+from __future__ import annotations
+
+import secrets
+
+
+def nonce() -> str:
+    """16 random hex digits."""
+    return secrets.token_hex(8)

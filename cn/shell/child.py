@@ -1,0 +1,88 @@
+"""One child at a time, also across a daemon that was killed and started again."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from cn.core.errors import CnError, Refused
+from cn.shell.service import VARIABLES
+
+
+def hold(path: Path) -> int | None:
+    """Take the lock ``path`` until the descriptor is closed; None while somebody else has it.
+
+    ``flock`` belongs to the open file: whoever inherits the descriptor holds it too (flock(2)).
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    except OSError as why:
+        raise Refused(f"cannot open the lock {path}: {why.strerror}", "make the hub writable") from why
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        return None
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+class Child:
+    """A running command. It holds a lock, so it is alone even after its parent was killed."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+
+    @classmethod
+    def start(cls, command: Sequence[str], folder: Path, lock: Path) -> Child | None:
+        """Start ``command`` in ``folder``; None while an earlier child still holds ``lock``.
+
+        It has our output, a session of its own (Ctrl-C reaches only us), none of systemd's
+        variables, and our process id as ``CN_DAEMON``.
+        """
+        fd = hold(lock)
+        if fd is None:
+            return None
+        env = {name: value for name, value in os.environ.items() if name not in VARIABLES}
+        env["CN_DAEMON"] = str(os.getpid())
+        try:
+            process = subprocess.Popen(
+                list(command),
+                cwd=folder,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                pass_fds=(fd,),
+                start_new_session=True,
+            )
+        except OSError as why:
+            raise CnError(
+                f"cannot start {command[0]}: {why.strerror}", "is cn still installed there?"
+            ) from why
+        finally:
+            os.close(fd)
+        return cls(process)
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    def poll(self) -> int | None:
+        """Its exit code, negative for a signal; None while it runs."""
+        return self._process.poll()
+
+    def end(self, number: signal.Signals) -> None:
+        """Send a signal to it and, for SIGKILL, to everything it started."""
+        with suppress(ProcessLookupError, PermissionError):
+            if number is signal.SIGKILL:
+                os.killpg(self._process.pid, number)
+            else:
+                self._process.send_signal(number)

@@ -1,0 +1,238 @@
+"""The Telegram Bot API over HTTP: the one place that imports its client library.
+
+python-telegram-bot carries the requests and knows the API's errors; what comes back is
+Telegram's own JSON (``core.telegram`` reads it) or a :data:`~cn.core.telegram.Failure`.
+The token is a part of every URL, so no text of the library leaves this module unread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+import sys
+import warnings
+from typing import TYPE_CHECKING, Any, Self
+
+from cn.core.errors import ConfigError
+from cn.core.telegram import (
+    Conflict,
+    Failure,
+    Network,
+    RateLimited,
+    Rejected,
+    Sent,
+    Server,
+    Unauthorized,
+    Unknown,
+)
+from cn.core.text import one_line, redact
+
+if TYPE_CHECKING:
+    from telegram import Bot
+    from telegram.request import BaseRequest
+
+ORIGIN = "https://api.telegram.org"
+_TOKEN = re.compile(r"[0-9]{1,20}:[A-Za-z0-9_-]{1,100}")
+_CONNECT, _READ, _WRITE = 10.0, 30.0, 20.0
+"""Seconds until a request counts as failed; a long poll gets its own time on top."""
+_PATIENCE = 5.0
+"""Seconds of a pause that Telegram asks for without saying how long."""
+_UPDATES = ["message", "edited_message"]
+
+
+class Connection:
+    """Telegram for a program with an asyncio loop; connections are kept alive.
+
+    ``base_url`` is an origin (``https://host:port``). Raises :class:`ConfigError` for a
+    token that cannot be one, without showing it.
+    """
+
+    def __init__(self, token: str, base_url: str = ORIGIN) -> None:
+        if not _TOKEN.fullmatch(token):
+            raise ConfigError(
+                "the Telegram token has not the form 123456:ABC…",
+                "set TELEGRAM_TOKEN to what @BotFather gave you",
+            )
+        self._secret = token.partition(":")[2]
+        self._bot, self._requests = _make_bot(token, base_url.rstrip("/"))
+
+    async def get_me(self) -> str | Failure:
+        """The bot's own name: does Telegram know the token?"""
+        answer = await self._call("getMe", {})
+        if isinstance(answer, dict):
+            return str(answer.get("username", ""))
+        return answer if isinstance(answer, Failure) else Unknown("getMe answered something else")
+
+    async def get_updates(self, offset: int | None, seconds: float) -> list[Any] | Failure:
+        """Updates from ``offset`` on, after at most ``seconds`` of waiting.
+
+        Asking for an offset confirms everything before it: Telegram forgets that.
+        """
+        params: dict[str, Any] = {"timeout": max(0, round(seconds)), "allowed_updates": _UPDATES}
+        if offset is not None:
+            params["offset"] = offset
+        answer = await self._call("getUpdates", params, seconds)
+        if isinstance(answer, list):
+            return answer
+        return answer if isinstance(answer, Failure) else Unknown("getUpdates answered something else")
+
+    async def send_message(self, chat_id: int, text: str) -> Sent | Failure:
+        """One message of plain text of at most 4096 UTF-16 units (``split_text``).
+
+        Without a preview of links: a text written by a model must not make Telegram fetch
+        an address. Whether a failed message may be sent again, ``is_unsent`` tells.
+        """
+        clean = text.encode("utf-8", "replace").decode()
+        preview = {"is_disabled": True}
+        params = {"chat_id": chat_id, "text": clean, "link_preview_options": preview}
+        answer = await self._call("sendMessage", params)
+        if isinstance(answer, dict) and isinstance(answer.get("message_id"), int):
+            return Sent(answer["message_id"])
+        return answer if isinstance(answer, Failure) else Unknown("sendMessage answered something else")
+
+    async def close(self) -> None:
+        """Close the connections; whatever was asked is given up."""
+        for request in self._requests:
+            await request.shutdown()
+
+    async def _call(self, method: str, params: dict[str, Any], seconds: float = 0) -> Any:
+        """The ``result`` of Telegram's answer as JSON, or a :data:`Failure`.
+
+        Telegram may take ``seconds`` longer than usual.
+        """
+        from telegram.error import TelegramError
+
+        try:
+            return await self._bot.do_api_request(method, api_kwargs=params, read_timeout=seconds + _READ)
+        except TelegramError as why:
+            found = getattr(why, "failure", None)
+            return found if isinstance(found, Failure) else self._classify(why)
+        except Exception as why:  # an answer that the library does not expect
+            return Unknown(self._clean(f"{type(why).__name__}: {why}"))
+
+    def _classify(self, why: Exception) -> Failure:
+        from telegram import error
+
+        reason = self._clean(str(why))
+        match why:
+            case error.InvalidToken() | error.EndPointNotFound():
+                return Unauthorized(reason)
+            case error.Conflict():
+                return Conflict(reason)
+            case error.Forbidden() | error.BadRequest() | error.ChatMigrated():
+                return Rejected(reason)
+            case _:
+                return Unknown(reason)
+
+    def _clean(self, text: str) -> str:
+        """One line without the secret half of the token."""
+        return one_line(redact(text.replace(self._secret, "***")), 300)
+
+
+class Telegram:
+    """The same for a program without a loop: each call blocks until it is answered.
+
+    A context manager; the connection is kept for the calls within.
+    """
+
+    def __init__(self, token: str, base_url: str = ORIGIN) -> None:
+        self._runner = asyncio.Runner()
+        self._connection = Connection(token, base_url)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._runner.run(self._connection.close())
+        self._runner.close()
+
+    def get_me(self) -> str | Failure:
+        """As :meth:`Connection.get_me`."""
+        return self._runner.run(self._connection.get_me())
+
+    def get_updates(self, offset: int | None = None, timeout: float = 0) -> list[Any] | Failure:
+        """As :meth:`Connection.get_updates`."""
+        return self._runner.run(self._connection.get_updates(offset, timeout))
+
+    def send_message(self, chat_id: int, text: str) -> Sent | Failure:
+        """As :meth:`Connection.send_message`."""
+        return self._runner.run(self._connection.send_message(chat_id, text))
+
+
+def _make_bot(token: str, origin: str) -> tuple[Bot, list[BaseRequest]]:
+    """The library's client with our view of what can go wrong on the way."""
+    _import_httpx()
+    import httpx
+    from telegram import Bot
+    from telegram.error import NetworkError, TelegramError
+    from telegram.request import HTTPXRequest, RequestData
+    from telegram.warnings import PTBUserWarning
+
+    for name in ("httpx", "httpcore", "telegram"):  # they log URLs, and what cannot be parsed
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    # It would rather give us its own objects. Those raise for an update that lacks a field, and
+    # one such update would then stop all that follow.
+    warnings.filterwarnings("ignore", "Please use 'Bot", PTBUserWarning)
+    never_left = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
+    secret = token.partition(":")[2]
+
+    class Failed(TelegramError):
+        def __init__(self, failure: Failure) -> None:
+            super().__init__("")
+            self.failure = failure
+
+    class Request(HTTPXRequest):
+        async def do_request(
+            self, url: str, method: str, request_data: RequestData | None = None, *rest: Any, **timeouts: Any
+        ) -> tuple[int, bytes]:
+            try:
+                status, body = await super().do_request(url, method, request_data, *rest, **timeouts)
+            except NetworkError as why:
+                cause = why.__cause__
+                reason = type(cause).__name__ + (f": {cause}" if str(cause) else "")
+                reason = one_line(redact(reason.replace(secret, "***")), 300)
+                raise Failed(Network(reason) if isinstance(cause, never_left) else Unknown(reason)) from None
+            if status == 429:
+                raise Failed(RateLimited(_retry_after(body), "Too Many Requests"))
+            if status >= 500:
+                raise Failed(Server(f"HTTP status {status}"))
+            return status, body
+
+    verify = httpx.create_ssl_context() if origin.startswith("https:") else False
+    requests: list[BaseRequest] = [
+        Request(
+            connection_pool_size=1,
+            connect_timeout=_CONNECT,
+            read_timeout=_READ,
+            write_timeout=_WRITE,
+            httpx_kwargs={"verify": verify},  # one for both: it weighs megabytes
+        )
+        for _ in range(2)
+    ]
+    bot = Bot(token, base_url=f"{origin}/bot", get_updates_request=requests[0], request=requests[1])
+    return bot, requests
+
+
+def _import_httpx() -> None:
+    """httpx without its command line, which would load click, rich and pygments where they are there.
+
+    ``None`` in ``sys.modules`` makes an import fail (Python, "The import system", 5.3.1), and
+    httpx goes on without.
+    """
+    if "httpx" not in sys.modules:
+        sys.modules["httpx._main"] = None  # type: ignore[assignment]
+        try:
+            import httpx  # noqa: F401
+        finally:
+            del sys.modules["httpx._main"]
+
+
+def _retry_after(body: bytes) -> float:
+    """``parameters.retry_after`` of an error, in seconds."""
+    try:
+        seconds = float(json.loads(body)["parameters"]["retry_after"])
+    except (ValueError, KeyError, TypeError):
+        return _PATIENCE
+    return seconds if 0 < seconds < 1e6 else _PATIENCE

@@ -1,0 +1,98 @@
+"""A daemon as a process of its own, with a queue that is a file (for ``test_daemon``).
+
+``python tests/daemon_process.py HUB CONFIG``: CONFIG is JSON with ``base_url``, ``users`` and,
+as a test wants it, ``command``, ``times``, ``behave``. The queue is ``HUB/../queue``, a line
+per message, written as ``app.chat`` must do it: durable, one per ``update_id``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from telegram_server import TOKEN
+
+from cn.app.daemon import DaemonSettings, Times, run_daemon
+from cn.core.errors import CnError, Refused
+from cn.core.telegram import Already, Command, Enqueued, Failed, Incoming, Pauses, Queued
+from cn.shell.hub import Hub, open_hub
+
+
+def main() -> int:
+    root, config = Path(sys.argv[1]), json.loads(sys.argv[2])
+    queue = root.parent / "queue"
+    behave: dict[str, Any] = config.get("behave", {})
+    visits: dict[str, int] = {}
+
+    def die(where: str) -> None:
+        """``kill -9`` at this instant, when the process comes by for the second time."""
+        visits[where] = visits.get(where, 0) + 1
+        if behave.get("die") == where and visits[where] == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def enqueue(hub: Hub, incoming: Incoming) -> Queued:
+        die("before")
+        word = next((w for w in ("bad", "later", "bug") if incoming.text.startswith(w)), "")
+        mended = (root.parent / "mended").exists()
+        if word == "bad" and not mended:
+            return Failed("it cannot be queued")
+        if word == "later" and not mended:
+            raise Refused("the hub cannot take it now")
+        if word == "bug" and not mended:
+            raise KeyError(TOKEN)
+        with queue.open("a+") as file:
+            file.seek(0)
+            if any(line.split()[0] == str(incoming.update_id) for line in file):
+                return Already()
+            file.write(f"{incoming.update_id} {incoming.text}\n")
+            file.flush()
+            os.fsync(file.fileno())
+        die("after")
+        return Enqueued(f"id-{incoming.update_id}")
+
+    def view(command: Command) -> str:
+        if behave.get("broken_view"):
+            raise CnError("no main")
+        return f"view of {command.value}"
+
+    if behave.get("die"):
+        import cn.app.letters
+        import cn.app.receiver
+
+        store = cn.app.letters.write_offset
+
+        def write_offset(hub: Hub, offset: int) -> None:
+            die("before_offset")
+            store(hub, offset)
+            die("after_offset")
+
+        cn.app.receiver.write_offset = write_offset  # type: ignore[attr-defined]
+
+    settings = DaemonSettings(
+        config.get("token", TOKEN),
+        tuple(config["users"]),
+        config["base_url"],
+        config.get("poll_interval", 0.0),
+        config.get("poll_timeout", 20.0),
+    )
+    times = Times(
+        **{"pauses": Pauses(0.02, 0.1), "period": 3600.0, "health": 0.05, **config.get("times", {})}
+    )
+    try:
+        code = run_daemon(
+            open_hub(root), settings, enqueue, view, command=config.get("command", ["true"]), times=times
+        )
+    except CnError as error:
+        print(f"{type(error).__name__}: {error.text}", file=sys.stderr)
+        code = error.exit_code
+    if where := config.get("modules"):
+        Path(where).write_text("\n".join(sys.modules))
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
