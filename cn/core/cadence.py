@@ -30,11 +30,11 @@ PERIODIC = (Cadence.DAILY, Cadence.WEEKLY, Cadence.MONTHLY, Cadence.QUARTERLY, C
 """The cadences that have a reflection per period."""
 REFLECTIONS = HubPath("threads/reflections")
 _NAMES = {
-    Cadence.DAILY: re.compile(r"\d{8}"),
-    Cadence.WEEKLY: re.compile(r"\d{4}-W\d\d"),
-    Cadence.MONTHLY: re.compile(r"\d{4}-\d\d"),
-    Cadence.QUARTERLY: re.compile(r"\d{4}-Q[1-4]"),
-    Cadence.YEARLY: re.compile(r"\d{4}"),
+    Cadence.DAILY: re.compile(r"[0-9]{8}"),
+    Cadence.WEEKLY: re.compile(r"[0-9]{4}-W[0-9]{2}"),
+    Cadence.MONTHLY: re.compile(r"[0-9]{4}-[0-9]{2}"),
+    Cadence.QUARTERLY: re.compile(r"[0-9]{4}-Q[1-4]"),
+    Cadence.YEARLY: re.compile(r"[0-9]{4}"),
 }
 
 

@@ -26,8 +26,8 @@ INPUT = HubPath("state/input.md")
 OUTPUT = HubPath("state/output.md")
 LOGS = {"input": HubPath("logs/input"), "output": HubPath("logs/output")}
 _QUEUED, _TURN = "queue/1", "turn/1"
-_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
-_NAME = re.compile(r"([a-z]+)-(\d{8}-\d{6}-[0-9a-f]{6})(?:-(\d{1,6}))?\.md")
+_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{6}")
+_NAME = re.compile(r"([a-z]+)-([0-9]{8}-[0-9]{6}-[0-9a-f]{6})(?:-([0-9]{1,6}))?\.md")
 _CADENCES = {c.value: c for c in Cadence}
 
 
