@@ -193,7 +193,7 @@ def _parse(data: dict[str, Any]) -> Journal:
         appends=tuple(LocalAppend(Path(path), text) for path, text in data["appends"]),
         files=tuple(
             LocalFile(Path(path), None if text is None else text.encode("latin-1"), was)
-            for path, text, was in data.get("files", [])  # an earlier version wrote none
+            for path, text, was in data.get("files", ())  # a journal of before there were any
         ),
         sizes=tuple(data["sizes"]),
         index_hash=data["index_hash"],
