@@ -17,7 +17,20 @@ from hubs import ROOT, git, work
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cn.core import config, ledger, log, message, model, peers, rules, usage
+from cn.core import (
+    agent_config,
+    config,
+    context,
+    conversation,
+    dialogue,
+    ledger,
+    log,
+    message,
+    model,
+    peers,
+    rules,
+    usage,
+)
 from cn.core.cadence import PERIODIC, period
 from cn.core.decide import Facts, plan_decision
 from cn.core.effect import Log, Post, Put
@@ -46,6 +59,7 @@ from cn.core.report import Mark
 from cn.core.rules import MergeFacts
 from cn.core.saving import Edit, Kind, Left, judge
 from cn.core.seen import Step, classify
+from cn.core.skills import Skill
 from cn.core.stamp import parse_stamp
 from cn.core.text import quote
 from cn.core.thread import (
@@ -671,6 +685,75 @@ def _proven_sender(block: Block) -> None:
         refusal = rules.proven_sender(plain(signature), _yes(several), _yes(trusted))
         assert (refusal is None) == (allowed == "allowed"), signature
         assert refusal is None or refusal.rule == "signature-policy"
+
+
+# runtime.md
+
+
+@checks("agent-yaml")
+def _agent_yaml(block: Block) -> None:
+    env = {"ANTHROPIC_KEY": "k", "TELEGRAM_TOKEN": "t"}
+    found = agent_config.parse_agent_config(block.text, env)
+    assert (found.llm.max_tokens, found.telegram.allowed_users) == (4096, (498316684,))
+    assert found.budgets.total == agent_config.Budget(tokens_per_day=5000000)
+    assert found.budgets.of("omega") == agent_config.Budget(turns_per_hour=30)
+    assert found.budgets.of("pi") == agent_config.Budget(tokens_per_day=500000)
+    assert not found.warnings + found.missing
+
+
+@checks("agent-keys")
+def _agent_keys(block: Block) -> None:
+    keys = [f"{section}.{key}" for section, keys in agent_config._KEYS.items() for key in keys]
+    assert [plain(row[0]) for row in block.rows] == keys
+    found = agent_config.parse_agent_config("", {})
+    defaults = {"logging.level": found.log_level, "budgets.per_peer": "none"}
+    for section in ("telegram", "llm", "context", "daemon"):
+        part = getattr(found, section)
+        defaults |= {f"{section}.{f.name}": getattr(part, f.name) for f in fields(part)}
+    for key, default, _ in block.rows:
+        if re.fullmatch(r"`[a-z0-9.:/]+`", default) and not key.startswith("`budgets"):
+            value = defaults[plain(key)]
+            assert (str(value).lower() if isinstance(value, bool) else str(value)) == plain(default), key
+    assert found.budgets == agent_config.Budgets()
+
+
+@checks("request-layout")
+def _request_layout(block: Block) -> None:
+    at = datetime(2026, 2, 19, 14, 12, 9, tzinfo=UTC)
+    page = context.Page(HubPath("threads/reflections/x.md"), "x")
+    skill = Skill(HubPath("skills/x/SKILL.md"), "x", "news", "x")
+    parts = context.pack(
+        context.Material(
+            SIGMA, (), (), page, page, skill, [skill], [page], page,
+            conversation.Conversation((conversation.new_entry(at, "pi", "user", "x"),)),
+            "---\nid: x\nfrom: pi\n---\n\nnews\n",
+        ),
+        agent_config.AgentConfig(),
+    ).parts  # fmt: skip
+    assert [(row[0], row[1]) for row in block.rows] == [(p.name.split(" ")[0], p.place) for p in parts]
+    limits = {"32 KiB": context.PAGE_BYTES, "24 KiB": context.SKILL_BYTES, "8 KiB": dialogue.SAID_BYTES}
+    for *_, limit in block.rows:
+        size = re.match(r"\d+ KiB", limit)
+        assert not size or limits[size[0]] == int(size[0].split()[0]) * 1024
+    assert context.MOST_PEERS == 200
+
+
+@checks("conversation")
+def _conversation(block: Block) -> None:
+    found = conversation.parse_conversation(block.text.encode())
+    assert (len(found.entries), found.problems) == (2, ())
+    assert conversation.format_conversation(found).decode() == block.text
+    assert (conversation.TEXT_BYTES, conversation.MOST_BYTES) == (16 * 1024, 512 * 1024)
+    assert (conversation.CARRIED, conversation.CARRIED_DAYS, conversation.MOST_ENTRIES) == (20, 7, 500)
+
+
+# json.md
+
+
+@checks("context-shape")
+def _context_shape(block: Block) -> None:
+    """That it is what is printed, tests/loop/test_context.py shows."""
+    assert json.loads(block.text)["request"]["messages"]
 
 
 # transaction.md

@@ -87,7 +87,10 @@ def _parse(texts: Mapping[str, str | ConfigError | None], why: str, check: str) 
             elif path == AGENT_PATH:
                 parse_agent_config(text, os.environ)
         except ConfigError as error:
-            yield from_error(check, error, why)
+            runtime = path == AGENT_PATH and check == "configuration"
+            yield from_error(
+                check, error, "the runtime does not start before it is mended" if runtime else why
+            )
     if config is not None:
         try:
             hub_peers.check_names(config, peers)
