@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from cn.core import (
     agent_config,
+    budget,
     config,
     context,
     conversation,
@@ -695,9 +696,9 @@ def _agent_yaml(block: Block) -> None:
     env = {"ANTHROPIC_KEY": "k", "TELEGRAM_TOKEN": "t"}
     found = agent_config.parse_agent_config(block.text, env)
     assert (found.llm.max_tokens, found.telegram.allowed_users) == (4096, (498316684,))
-    assert found.budgets.total == agent_config.Budget(tokens_per_day=5000000)
-    assert found.budgets.of("omega") == agent_config.Budget(turns_per_hour=30)
-    assert found.budgets.of("pi") == agent_config.Budget(tokens_per_day=500000)
+    assert found.budgets.total == budget.Budget(tokens_per_day=5000000)
+    assert found.budgets.of("omega") == budget.Budget(turns_per_hour=30)
+    assert found.budgets.of("pi") == budget.Budget(tokens_per_day=500000)
     assert not found.warnings + found.missing
 
 
@@ -714,7 +715,7 @@ def _agent_keys(block: Block) -> None:
         if re.fullmatch(r"`[a-z0-9.:/]+`", default) and not key.startswith("`budgets"):
             value = defaults[plain(key)]
             assert (str(value).lower() if isinstance(value, bool) else str(value)) == plain(default), key
-    assert found.budgets == agent_config.Budgets()
+    assert found.budgets == budget.Budgets()
 
 
 @checks("request-layout")

