@@ -15,12 +15,12 @@ from cn.core.conversation import (
     parse_conversation,
     rotate,
 )
+from cn.core.dialogue import said_in
 from cn.core.effect import Archive, Plan
 from cn.core.names import HubPath
 from cn.core.ops import Reply
 from cn.core.output import Output
 from cn.core.queue import Turn, parse_input
-from cn.core.text import unquote
 from cn.shell.files import read_regular
 
 _MOST_BYTES = 8 << 20
@@ -32,7 +32,7 @@ def remember(book: Book, turn: Turn, output: Output) -> None:
     reply = next((op for op in output.ops if isinstance(op, Reply)), None)
     said = append(
         parse_conversation(_read(book, PATH)),
-        new_entry(asked.queued, chat, USER, unquote(parse_input(turn.text).content), asked.id),
+        new_entry(asked.queued, chat, USER, said_in(parse_input(turn.text).content), asked.id),
         new_entry(book.now, chat, ASSISTANT, payload(reply, output.body), asked.id),
     )
     stays, moved = rotate(said, book.now)

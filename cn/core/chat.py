@@ -14,6 +14,7 @@ from datetime import datetime
 from cn.core import rules
 from cn.core.cadence import Cadence
 from cn.core.config import HubConfig
+from cn.core.dialogue import message_content, said_in
 from cn.core.effect import Effect, Log, Plan, Post, Put
 from cn.core.errors import Refusal
 from cn.core.log import Row
@@ -25,7 +26,7 @@ from cn.core.peers import Peer
 from cn.core.queue import Input, format_queued, queue_path
 from cn.core.say import ACKNOWLEDGED, Say, format_say
 from cn.core.stamp import format_second
-from cn.core.text import one_line, quote, slug
+from cn.core.text import one_line, slug
 
 Ending = Ack | Done | Noop | Fail | Reply | Delegate | Defer | Delete
 SEEN = HubPath("state/telegram.json")
@@ -50,7 +51,7 @@ def plan_incoming(chat: str, update: int, text: str, id: InputId, seen: list[int
     """A chat message waits for the agent; the same update again is no second one."""
     if update in seen:
         return Plan(chat)
-    asked = Input(id, chat, Cadence.INBOX, at, HubPath(""), content=quote(text))
+    asked = Input(id, chat, Cadence.INBOX, at, HubPath(""), content=message_content(text))
     row = Row(at, chat, "received", "—", outcome="received", input=id)
     effects = (
         Put(queue_path(asked), format_queued(asked)),
@@ -127,7 +128,7 @@ def plan_chat_end(
 
 
 def _title(facts: ChatFacts) -> str:
-    return one_line(facts.asked.content.removeprefix("> "), 80) or "message"
+    return one_line(said_in(facts.asked.content), 80) or "message"
 
 
 def _deferred(facts: ChatFacts, op: Defer, actor: Name) -> Put | Refusal:

@@ -36,6 +36,7 @@ PAGE_BYTES = 32 * 1024
 SKILL_BYTES = 24 * 1024
 ITEM_WARNING = 512 * 1024
 MOST_PEERS = 200
+NO_MODEL = "(llm.model is not set)"
 
 _INTRO = """\
 You are {name}, the agent of a hub of cn. You get text and write text. You have no tools: all that is done is
@@ -106,7 +107,7 @@ def pack(material: Material, config: AgentConfig, notes: Iterable[str] = ()) -> 
         if any(p.place == place for p in system)
     )
     request = Request(
-        config.llm.model,
+        config.llm.model or NO_MODEL,
         config.llm.max_tokens,
         tuple(blocks),
         (*messages, Said(USER, material.item)),

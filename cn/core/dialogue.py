@@ -15,7 +15,7 @@ from cn.core.output import format_output
 from cn.core.packed import cut, told
 from cn.core.queue import is_input_id
 from cn.core.stamp import format_second
-from cn.core.text import one_line, quote, visible
+from cn.core.text import one_line, quote, unquote, visible
 
 SAID_BYTES = 8 * 1024
 """Bytes of one text of the conversation."""
@@ -24,6 +24,11 @@ SAID_BYTES = 8 * 1024
 def message_content(text: str) -> str:
     """The content of an item that is a message and no thread: seed 004's ``## Message``, quoted."""
     return f"## Message\n\n{quote(text)}"
+
+
+def said_in(content: str) -> str:
+    """The text in :func:`message_content`, but for what quoting made visible."""
+    return "\n".join(unquote(line) for line in content.split("\n") if line.startswith(">"))
 
 
 def format_messages(entries: Sequence[Entry]) -> list[Said]:

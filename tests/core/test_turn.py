@@ -208,9 +208,9 @@ def test_a_turn_out_of_time_is_archived_without_output_and_lets_others_pass() ->
 def test_the_creator_is_told_once_a_head() -> None:
     turn = turn_of(ASKED, 2)
     assert posts(plan_lapsed(turn, failing())) == ["timed-out"]
-    assert posts(plan_lapsed(turn, failing(told=HEAD))) == []
-    assert posts(plan_lapsed(turn, failing(told="2" * 40))) == ["timed-out"]
-    assert posts(plan_rejected(turn_of(ASKED, 3), b"", WHY, failing(told=HEAD))) == []
+    assert posts(plan_lapsed(turn, failing(waits=HEAD))) == []
+    assert posts(plan_lapsed(turn, failing(waits="2" * 40))) == ["timed-out"]
+    assert posts(plan_rejected(turn_of(ASKED, 3), b"", WHY, failing(waits=HEAD))) == []
 
 
 def test_nobody_is_told_where_there_is_no_creator_or_none_we_know() -> None:
