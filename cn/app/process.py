@@ -36,6 +36,7 @@ from cn.shell.merging import try_merge
 from cn.shell.published import publish
 from cn.shell.signing import own_key
 from cn.shell.transaction import local_changes
+from cn.shell.wake import read_pending
 
 
 def process(
@@ -45,10 +46,12 @@ def process(
     progress: Progress | None = None,
     hold: Callable[[Input], str] | None = None,
     deliver_more: Callable[[Run], None] | None = None,
+    rouse: bool = True,
 ) -> Report:
     """Execute the agent's output and every decided thread; refused ones stay and say why.
 
-    ``hold`` keeps items from the agent, ``deliver_more`` delivers what git does not (the runtime's).
+    ``hold`` keeps items from the agent, ``deliver_more`` delivers what git does not (the runtime's);
+    without ``rouse`` nobody is woken, because the runtime itself is the agent.
     """
     report = Report()
     with open_run(hub, report, dry_run=dry_run, progress=progress) as run:
@@ -72,7 +75,9 @@ def process(
         deliver(run)
         if deliver_more is not None:
             deliver_more(run)
-    if not dry_run:
+    if not rouse:
+        read_pending(hub, clear=True)
+    elif not dry_run:
         wake(hub, report)
     return report
 

@@ -84,7 +84,7 @@ def _process(hub: Hub, means: Means, report: Report) -> None:
         if means.speak is not None:
             say_all(run, means.speak, means.split)
 
-    report.notes += process(hub, hold=held, deliver_more=say).notes
+    report.notes += process(hub, hold=held, deliver_more=say, rouse=False).notes
 
 
 def in_flight(hub: Hub) -> Turn | None:

@@ -1,13 +1,20 @@
-"""Waking the agent: the command in this clone's git config, ``cn.wake`` (DESIGN 4, 6)."""
+"""Waking the agent: a command in this clone's git config (``cn.wake``), or a built-in way (DESIGN 4, 6)."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
+
 from cn.app.local import Local
+from cn.core.errors import CnError
 from cn.core.names import digest
 from cn.core.report import Report
 from cn.core.text import one_line, redact
 from cn.shell.hub import Hub
-from cn.shell.wake import read_pending, run_wake
+from cn.shell.wake import AGENT_SECONDS, read_pending, run_program, run_wake
+
+AGENT, TELEGRAM = "cn:agent", "cn:telegram"
+"""Ways that are built in: run the runtime; write to a chat (``cn:telegram:CHAT``)."""
 
 
 def wake(hub: Hub, report: Report) -> None:
@@ -23,7 +30,7 @@ def wake(hub: Hub, report: Report) -> None:
     if not command:
         read_pending(hub, clear=True)
         return
-    failure = run_wake(hub, command, names)
+    failure = _run(hub, command, names)
     if failure:
         local = Local(hub)
         text = f"the wake command failed: {redact(one_line(failure))}"
@@ -33,3 +40,43 @@ def wake(hub: Hub, report: Report) -> None:
         return
     read_pending(hub, clear=True)
     report.done(f"woke the agent: you have inbox ({', '.join(names)})")
+
+
+def is_builtin(command: str) -> bool:
+    """Does it name a way that is built in?"""
+    return command in (AGENT, TELEGRAM) or command.startswith(f"{TELEGRAM}:")
+
+
+def _run(hub: Hub, command: str, names: Sequence[str]) -> str:
+    if not command.startswith("cn:"):
+        return run_wake(hub, command, names)
+    if not is_builtin(command):
+        return f"there is no way {command!r}; built in are {AGENT} and {TELEGRAM}[:CHAT]"
+    if command == AGENT:
+        # -P: what lies in the hub's tree is data, not modules that Python could pick up.
+        words = [sys.executable, "-P", "-m", "cn", "--hub", str(hub.root), "agent", "--quiet"]
+        return run_program(hub, words, names, AGENT_SECONDS)
+    try:
+        return _write(hub, command.removeprefix(TELEGRAM).removeprefix(":"), names)
+    except CnError as error:
+        return f"{error.text}; {error.hint}" if error.hint else error.text
+
+
+def _write(hub: Hub, chat: str, names: Sequence[str]) -> str:
+    """Tell a person in a chat: the one named, else the first of the allowed users."""
+    from cn.app.context import read_agent_config
+    from cn.app.view import open_view
+    from cn.core.say import chat_id
+    from cn.core.telegram import Sent, describe, is_unsent
+    from cn.shell.telegram import Telegram
+
+    number = chat_id(f"telegram:{chat}") if chat else 0
+    bot = read_agent_config(open_view(hub).snapshot).require_telegram()
+    if not chat and not bot.allowed_users:
+        return f"nobody is named: write {TELEGRAM}:CHAT, or allowed_users in .cn/agent.yaml"
+    number = number or bot.allowed_users[0]
+    text = "\n".join(["you have inbox", *names])
+    with Telegram(bot.token, bot.base_url) as telegram:
+        answer = telegram.send_message(number, text[:4000])
+    # What may have arrived is not sent again: one message too few is better than one at every run.
+    return "" if isinstance(answer, Sent) or not is_unsent(answer) else describe(answer)

@@ -11,6 +11,8 @@ from contextlib import suppress
 from cn.shell.hub import Hub
 
 _SECONDS = 60.0
+AGENT_SECONDS = 900.0
+"""What the runtime may take: some calls to a model."""
 
 
 def read_pending(hub: Hub, *, clear: bool = False) -> list[str]:
@@ -32,12 +34,16 @@ def run_wake(hub: Hub, command: str, threads: Sequence[str]) -> str:
     Standard input is "you have inbox" and the thread names, a line each; the environment
     has ``CN_HUB`` and ``CN_THREADS``. A command that runs longer than a minute is ended.
     """
+    # The user's own command, from this clone's git config, which no push can carry.
+    return run_program(hub, ["/bin/sh", "-c", command], threads, _SECONDS)
+
+
+def run_program(hub: Hub, words: Sequence[str], threads: Sequence[str], seconds: float) -> str:
+    """The same for a program with its arguments, and another time limit."""
     env = {**os.environ, "CN_HUB": str(hub.root), "CN_THREADS": " ".join(threads)}
     text = "\n".join(["you have inbox", *threads, ""])
-    # The user's own command, from this clone's git config, which no push can carry.
-    child = subprocess.Popen(  # noqa: S602
-        command,
-        shell=True,
+    child = subprocess.Popen(
+        words,
         cwd=hub.root,
         env=env,
         stdin=subprocess.PIPE,
@@ -46,12 +52,12 @@ def run_wake(hub: Hub, command: str, threads: Sequence[str]) -> str:
         start_new_session=True,
     )
     try:
-        out, _ = child.communicate(text.encode(), timeout=_SECONDS)
+        out, _ = child.communicate(text.encode(), timeout=seconds)
     except subprocess.TimeoutExpired:
         with suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGKILL)
         child.communicate()
-        return f"it ran longer than {_SECONDS:.0f} s"
+        return f"it ran longer than {seconds:.0f} s"
     if child.returncode == 0:
         return ""
     said = out.decode("utf-8", "replace").strip().split("\n")[-1]

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from cn.app.doctor.finding import Finding, info, problem
 from cn.app.doctor.patient import Patient
+from cn.app.wake import is_builtin
 from cn.core.errors import CnError
 from cn.core.text import one_line, redact
 from cn.shell.build import signs
@@ -90,7 +91,7 @@ def check_identity(patient: Patient) -> Iterator[Finding]:
 def check_wake(patient: Patient) -> Iterator[Finding]:
     """The wake command can be started."""
     command = patient.hub.git.run("config", "--get", "cn.wake", check=False).text
-    if not command:
+    if not command or is_builtin(command):
         return
     remedy = "git config cn.wake COMMAND, with an absolute path"
     why = "the agent is not told when something arrives; sync reports it as failed"
