@@ -86,32 +86,49 @@ class Committed:
 
 
 def commit(hub: Hub, plan: Callable[[Base], Draft | None], *, base: Base | None = None) -> Committed:
-    """Carry ``plan`` out on what main is; planned again when main moves meanwhile."""
+    """Carry ``plan`` out on what main is; planned again when main moves meanwhile.
+
+    What a killed run has published is finished before anything is planned: a plan must not
+    meet files of this machine that main says are used up.
+    """
     reports: list[str] = []
+    moved = False
     for _ in range(_ATTEMPTS):
         base = base or observe_base(hub)
         reports += [r for r in base.reports if r not in reports]
-        journal = _prepare(hub, base, plan(base))
+        arrived = _arrived(hub, base)
+        journal = _prepare(hub, base, None if arrived else plan(base), arrived)
         moves = journal.new != base.local or (hub.origin and journal.new != base.origin)
-        if not moves and not (journal.refs or journal.appends or journal.files):
-            for done in (*(push_path(hub, oid) for oid in journal.covers), restore_path(hub)):
-                drop(done)
-            return Committed(base, journal.new, False, tuple(reports))
-        _refuse_local_changes(hub, journal)
         try:
-            if not hub.origin or journal.new == base.origin or _push(hub, base, journal):
-                if moves:
-                    journal = _with_own_refs(hub, journal)
-                reports += publish(hub, journal)
-                drop(restore_path(hub))
-                return Committed(base, journal.new, moves, tuple(reports))
+            if not moves and not (journal.refs or journal.appends or journal.files):
+                for done in (*(push_path(hub, oid) for oid in journal.covers), restore_path(hub)):
+                    drop(done)
+            elif not _carry_out(hub, base, journal, moves, reports):
+                base = None
+                continue
         except MainMoved:
-            pass
+            base = None
+            continue
+        moved |= moves
+        if not arrived:
+            return Committed(base, journal.new, moved, tuple(reports))
         base = None
     raise Refused(f"{hub.main} moved {_ATTEMPTS} times while cn was at work", "run again later")
 
 
-def _prepare(hub: Hub, base: Base, draft: Draft | None) -> Journal:
+def _carry_out(hub: Hub, base: Base, journal: Journal, moves: bool, reports: list[str]) -> bool:
+    """Push and publish; False when somebody else's push was faster."""
+    _refuse_local_changes(hub, journal)
+    if hub.origin and journal.new != base.origin and not _push(hub, base, journal):
+        return False
+    if moves:
+        journal = _with_own_refs(hub, journal)
+    reports += publish(hub, journal)
+    drop(restore_path(hub))
+    return True
+
+
+def _prepare(hub: Hub, base: Base, draft: Draft | None, arrived: Iterable[Journal]) -> Journal:
     """Build the commit, and gather what belongs to it, also from pushes of a killed run."""
     new, message = base.commit, "cn: fast-forward"
     if base.commit not in (base.local, base.origin):
@@ -121,7 +138,7 @@ def _prepare(hub: Hub, base: Base, draft: Draft | None) -> Journal:
     appends: list[LocalAppend] = []
     files: list[LocalFile] = []
     covers: list[Oid] = []
-    for note in _arrived(hub, base):
+    for note in arrived:
         covers.append(note.new)
         inputs.update(note.inputs or {})
         refs += note.refs

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -22,7 +23,15 @@ from cn.shell.base import Base, observe_base
 from cn.shell.build import FileChange, build_commit
 from cn.shell.entries import read_changes
 from cn.shell.hub import Hub, open_hub
-from cn.shell.journal import Journal, LocalAppend, RefUpdate, journal_path, read_pushes, write_journal
+from cn.shell.journal import (
+    Journal,
+    LocalAppend,
+    LocalFile,
+    RefUpdate,
+    journal_path,
+    read_pushes,
+    write_journal,
+)
 from cn.shell.lock import hub_lock
 from cn.shell.objects import read_object
 from cn.shell.origin import Rejected
@@ -502,17 +511,51 @@ class TestPush:
             raise Refused("origin is unreachable: gone")
 
         monkeypatch.setattr(transaction, "push_main", half)
-        for name in ("a", "b"):
-            plan = once({f"logs/inbox/{name}.md": "1\n"}, appends=(LocalAppend(log, f"{name}\n"),))
-            with pytest.raises(Refused, match="unreachable"):
-                two.run(plan)
+        plan = once({"logs/inbox/a.md": "1\n"}, appends=(LocalAppend(log, "a\n"),))
+        with pytest.raises(Refused, match="unreachable"):
+            two.run(plan)
+        monkeypatch.setattr(transaction, "origin_main", real_ask)
+        git(two.root, "commit", "--quiet", "--allow-empty", "-m", "by a person: to be pushed with that share")
+        with pytest.raises(Refused, match="unreachable"):
+            two.run(once({"logs/inbox/b.md": "1\n"}))
         assert len(read_pushes(two.hub)) == 2
         monkeypatch.setattr(transaction, "push_main", real_push)
         monkeypatch.setattr(transaction, "origin_main", real_ask)
         two.run(lambda _: None)
         two.run(lambda _: None)
-        assert log.read_text() == "a\nb\n"
+        assert log.read_text() == "a\n"
         assert read_pushes(two.hub) == []
+
+    def test_what_a_killed_run_has_pushed_is_finished_before_anything_is_planned(
+        self, two: Place, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        real_push = origin.push_main
+        used_up = two.root / "state/output.md"
+        used_up.parent.mkdir(exist_ok=True)
+        used_up.write_text("answer\n")
+        first = once({"logs/inbox/a.md": "1\n"})
+
+        def planned(base: Base) -> Draft | None:
+            draft = first(base)
+            return None if draft is None else replace(draft, files=(LocalFile(used_up, None),))
+
+        def pushed(hub: Hub, new: Oid) -> object:
+            real_push(hub, new)
+            raise Refused("killed here")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(transaction, "push_main", pushed)
+            with pytest.raises(Refused, match="killed"):
+                two.run(planned)
+        seen = []
+
+        def look(base: Base) -> Draft | None:
+            seen.append(used_up.exists())
+            return None
+
+        two.run(look)
+        assert seen == [False]
+        assert two.status == ""
 
 
 class TestInterrupted:
