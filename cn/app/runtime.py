@@ -95,7 +95,8 @@ def in_flight(hub: Hub) -> Turn | None:
 
 
 def _ask(hub: Hub, means: Means, turn: Turn, report: Report) -> None:
-    packed = pack_item(open_view(hub), means.config, turn.input.id)
+    view = open_view(hub)
+    packed = pack_item(view, means.config, turn.input.id)
     outcome = means.ask(packed.request)
     source = source_of(turn.input)
     call = call_of(
@@ -105,6 +106,9 @@ def _ask(hub: Hub, means: Means, turn: Turn, report: Report) -> None:
         input=turn.input.id,
         source=source,
         peer=turn.input.sender,
+        trigger=turn.trigger if turn.attempt > 1 else "",
+        main=view.snapshot.commit,
+        parts=packed.sizes,
     )
     log_call(hub.root, call)
     match outcome:

@@ -58,6 +58,11 @@ class Packed:
         """Estimated."""
         return sum(estimate_tokens(t) for t in texts_of(self.request))
 
+    @property
+    def sizes(self) -> tuple[tuple[str, int], ...]:
+        """Name and bytes of each part, in order, for the log of calls."""
+        return tuple((part.name[:80], part.size) for part in self.parts)
+
 
 def texts_of(request: Request) -> list[str]:
     """Every text of a request, in the order in which a model reads it."""
