@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from cn.app.asked import find_item
 from cn.app.init import template_dir
@@ -32,6 +33,9 @@ FILE_BYTES = 256 * 1024
 """A page or skill beyond this is not read at all."""
 _TALK_BYTES = 8 * 1024 * 1024
 
+COUNT_SECONDS = 8.0
+"""A person waits for the count."""
+
 Counter = Callable[[Request], int]
 """Counts the tokens of a request, as the API does; raises :class:`CnError` when it cannot."""
 
@@ -48,11 +52,28 @@ class Measured:
 def measure(packed: Packed, count: Counter | None = None) -> Measured:
     """Count where it can be counted, else estimate."""
     if count is None:
-        return Measured(packed.tokens)
+        return Measured(packed.tokens, why="there is no API key in the environment, or no model")
     try:
         return Measured(count(packed.request), "counted")
     except CnError as error:
         return Measured(packed.tokens, why=error.text)
+
+
+def counter(config: AgentConfig) -> Counter | None:
+    """The API's counter (free of charge), where there are a key and a model."""
+    llm = config.llm
+    if not llm.api_key or not llm.model:
+        return None
+
+    def count(request: Request) -> int:
+        from cn.shell import model
+
+        found = model.count_tokens(request, api_key=llm.api_key, base_url=llm.base_url, seconds=COUNT_SECONDS)
+        if found is None:
+            raise Refused(f"{urlsplit(llm.base_url).hostname} does not count")
+        return found
+
+    return count
 
 
 def read_agent_config(
