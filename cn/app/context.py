@@ -103,10 +103,11 @@ def pack_item(view: View, config: AgentConfig, id: str | None = None) -> Packed:
     return pack_text(view, config, asked.text, asked.at)
 
 
-def pack_text(view: View, config: AgentConfig, text: str, at: datetime) -> Packed:
+def pack_text(view: View, config: AgentConfig, text: str, at: datetime, *, before: str = "") -> Packed:
     """What would be sent for this text of ``state/input.md``; ``at`` is the day that "recent" refers to.
 
-    The same main, text and time give the same bytes.
+    With ``before`` (an id) only what was said before that item. The same main, text and time give the
+    same bytes.
     """
     snapshot, settings = view.snapshot, view.settings
     skills, notes = _skills(snapshot)
@@ -119,6 +120,7 @@ def pack_text(view: View, config: AgentConfig, text: str, at: datetime) -> Packe
     wanted = [SOUL, USER_PAGE, *dailies, *([weekly] if config.context.weekly_thread else [])]
     pages = {page.path: page for page in _pages(snapshot, wanted, notes)}
     contract = find_contract(skills) or _shipped_contract(notes)
+    conversation = read_conversation(view)
     material = Material(
         settings.us,
         [r.name for r in settings.config.reviewers],
@@ -129,7 +131,7 @@ def pack_text(view: View, config: AgentConfig, text: str, at: datetime) -> Packe
         skills,
         [pages[path] for path in dailies if path in pages],
         pages.get(weekly),
-        read_conversation(view),
+        conversation.until(before) if before else conversation,
         text,
     )
     return pack(material, config, notes)

@@ -758,6 +758,12 @@ def _context_shape(block: Block) -> None:
     assert json.loads(block.text)["request"]["messages"]
 
 
+@checks("replay-shape")
+def _replay_shape(block: Block) -> None:
+    """That it is what is printed, tests/loop/test_replay.py shows."""
+    assert json.loads(block.text)[0]["changed"] == "decision"
+
+
 # transaction.md
 
 
