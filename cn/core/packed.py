@@ -70,8 +70,13 @@ def texts_of(request: Request) -> list[str]:
 
 
 def estimate_tokens(text: str) -> int:
-    """About how many tokens a text has: one for 3.5 bytes of UTF-8, rounded up."""
-    return -(-len(text.encode("utf-8", "replace")) * 2 // 7)
+    """About how many tokens a text has."""
+    return estimate_bytes(len(text.encode("utf-8", "replace")))
+
+
+def estimate_bytes(size: int) -> int:
+    """The same for its length: one for 3.5 bytes of UTF-8, rounded up."""
+    return -(-size * 2 // 7)
 
 
 def cut(text: str, limit: int) -> tuple[str, int]:
