@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from cn.app.asked import find_item
 from cn.app.init import template_dir
@@ -32,6 +33,9 @@ FILE_BYTES = 256 * 1024
 """A page or skill beyond this is not read at all."""
 _TALK_BYTES = 8 * 1024 * 1024
 
+COUNT_SECONDS = 8.0
+"""A person waits for the count."""
+
 Counter = Callable[[Request], int]
 """Counts the tokens of a request, as the API does; raises :class:`CnError` when it cannot."""
 
@@ -48,11 +52,28 @@ class Measured:
 def measure(packed: Packed, count: Counter | None = None) -> Measured:
     """Count where it can be counted, else estimate."""
     if count is None:
-        return Measured(packed.tokens)
+        return Measured(packed.tokens, why="there is no API key in the environment, or no model")
     try:
         return Measured(count(packed.request), "counted")
     except CnError as error:
         return Measured(packed.tokens, why=error.text)
+
+
+def counter(config: AgentConfig) -> Counter | None:
+    """The API's counter (free of charge), where there are a key and a model."""
+    llm = config.llm
+    if not llm.api_key or not llm.model:
+        return None
+
+    def count(request: Request) -> int:
+        from cn.shell import model
+
+        found = model.count_tokens(request, api_key=llm.api_key, base_url=llm.base_url, seconds=COUNT_SECONDS)
+        if found is None:
+            raise Refused(f"{urlsplit(llm.base_url).hostname} does not count")
+        return found
+
+    return count
 
 
 def read_agent_config(
@@ -82,10 +103,11 @@ def pack_item(view: View, config: AgentConfig, id: str | None = None) -> Packed:
     return pack_text(view, config, asked.text, asked.at)
 
 
-def pack_text(view: View, config: AgentConfig, text: str, at: datetime) -> Packed:
+def pack_text(view: View, config: AgentConfig, text: str, at: datetime, *, before: str = "") -> Packed:
     """What would be sent for this text of ``state/input.md``; ``at`` is the day that "recent" refers to.
 
-    The same main, text and time give the same bytes.
+    With ``before`` (an id) only what was said before that item. The same main, text and time give the
+    same bytes.
     """
     snapshot, settings = view.snapshot, view.settings
     skills, notes = _skills(snapshot)
@@ -98,6 +120,7 @@ def pack_text(view: View, config: AgentConfig, text: str, at: datetime) -> Packe
     wanted = [SOUL, USER_PAGE, *dailies, *([weekly] if config.context.weekly_thread else [])]
     pages = {page.path: page for page in _pages(snapshot, wanted, notes)}
     contract = find_contract(skills) or _shipped_contract(notes)
+    conversation = read_conversation(view)
     material = Material(
         settings.us,
         [r.name for r in settings.config.reviewers],
@@ -108,7 +131,7 @@ def pack_text(view: View, config: AgentConfig, text: str, at: datetime) -> Packe
         skills,
         [pages[path] for path in dailies if path in pages],
         pages.get(weekly),
-        read_conversation(view),
+        conversation.until(before) if before else conversation,
         text,
     )
     return pack(material, config, notes)

@@ -9,6 +9,7 @@ from pathlib import Path
 from cn.app.agent import is_answered
 from cn.app.asked import find_item
 from cn.app.context import pack_item, read_agent_config
+from cn.app.model_start import ModelCheck
 from cn.app.process import process
 from cn.app.runtime import Means, More, in_flight, run_turn
 from cn.app.says import Speak
@@ -25,24 +26,25 @@ _MOST_TURNS = 20
 """Turns of one cron run at most: the next run goes on."""
 
 
-def cycle(hub: Hub, path: Path | None, *, until_idle: bool) -> tuple[Report, bool]:
+def cycle(hub: Hub, path: Path | None, *, until_idle: bool, report: Report) -> bool:
     """One turn, or turns until nothing waits; tells whether more waits.
 
-    Raises :class:`ConfigError` where a key is missing that is needed.
+    Raises :class:`ConfigError` where a key is missing that is needed, or the model is not there; what
+    was done until then stands in ``report``.
     """
-    report = Report()
     config = read_agent_config(open_view(hub).snapshot, os.environ, path)
     for warning in config.warnings:
         report.info(warning)
     with ExitStack() as stack:
-        means = Means(config, lambda request: _ask(config, request), _speaker(config, stack), split_text)
+        ask, speak = (lambda request: _ask(config, request)), _speaker(config, stack)
+        means = Means(config, ask, speak, split_text, ModelCheck(hub, config))
         more = run_turn(hub, means, report)
         turns = 1
         while until_idle and more is More.NEXT and turns < _MOST_TURNS:
             more = run_turn(hub, means, report)
             turns += 1
     under_daemon = "CN_DAEMON" in os.environ
-    return report, under_daemon and more is More.NEXT
+    return under_daemon and more is More.NEXT
 
 
 def _ask(config: AgentConfig, request: Request) -> Answer | Failure:

@@ -10,13 +10,15 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from cn.core.stamp import format_second, parse_stamp
+from cn.core.stamp import StampRefused, format_second, parse_stamp
 from cn.shell.files import write_file
 from cn.shell.hub import Hub
 
 _FIRST = timedelta(minutes=5)
 _LONGEST = timedelta(hours=1)
+_KNOWN = timedelta(days=1)
 _MOST = 5000
+_MODELS = 20
 _GIVEN = 50
 
 
@@ -152,6 +154,23 @@ class Local:
             return False
         periods[name] = period
         return True
+
+    # Models that were looked up.
+
+    def model_checked(self, key: str, now: datetime, *, known: bool) -> None:
+        """Note that the model ``key`` was asked for: it is there, or (not ``known``) nobody can tell."""
+        models = self._part("models")
+        models[key] = format_second(now + (_KNOWN if known else _LONGEST))
+        while len(models) > _MODELS:
+            del models[next(iter(models))]
+
+    def model_is_due(self, key: str, now: datetime) -> bool:
+        """Is it to be asked for again? A clock that went backwards ends the pause."""
+        try:
+            until = parse_stamp(str(self._part("models")[key]))
+        except (KeyError, StampRefused):
+            return True
+        return not now < until <= now + _KNOWN
 
     # What the agent was given here, so that a late answer is known as one.
 

@@ -15,6 +15,7 @@ from enum import Enum
 from cn.app.agent import is_answered, put_output
 from cn.app.book import Book
 from cn.app.context import pack_item
+from cn.app.model_start import ModelCheck
 from cn.app.process import process
 from cn.app.queue import current_turn, failing, peek_turn
 from cn.app.run import Run, open_run
@@ -42,12 +43,13 @@ Ask = Callable[[Request], Answer | Failure]
 
 @dataclass(frozen=True)
 class Means:
-    """What a turn works with. ``speak`` is None where there is no bot."""
+    """What a turn works with. ``speak`` is None where there is no bot, ``check`` looks the model up."""
 
     config: AgentConfig
     ask: Ask
     speak: Speak | None
     split: Callable[[str], Sequence[str]]
+    check: ModelCheck | None = None
 
 
 class More(Enum):
@@ -60,12 +62,13 @@ class More(Enum):
 def run_turn(hub: Hub, means: Means, report: Report) -> More:
     """Execute what waits, ask the model about the item in flight, execute its answer.
 
-    Raises :class:`LockHeld` where another process is at it.
+    Raises :class:`LockHeld` where another process is at it, :class:`ConfigError` where no call can work.
     """
     lock = hold_lock(hub.state / "agent.lock")
     if lock is None:
         raise LockHeld("another process asks the model for this hub", "it goes on by itself")
     try:
+        _check(hub, means, report)
         _process(hub, means, report)
         turn = in_flight(hub)
         if turn is None or is_answered(hub):
@@ -76,7 +79,31 @@ def run_turn(hub: Hub, means: Means, report: Report) -> More:
         os.close(lock)
 
 
-def _process(hub: Hub, means: Means, report: Report) -> None:
+_UNCHECKED = "the model was not looked up yet"
+
+
+def _check(hub: Hub, means: Means, report: Report) -> None:
+    """Look the model up where an item waits for it and nobody did lately.
+
+    What can be done without a model is done first, and nothing is claimed: a wrong name in the
+    configuration costs no item an attempt, and holds up no answer that is there.
+    """
+    if means.check is None or not means.check.due():
+        return
+    wanted: list[Input] = []
+
+    def held(asked: Input) -> str:
+        wanted.append(asked)
+        return _UNCHECKED
+
+    first = Report()
+    _process(hub, means, first, held)
+    report.notes += [note for note in first.notes if not note.text.endswith(f": {_UNCHECKED}")]
+    if wanted or (in_flight(hub) is not None and not is_answered(hub)):
+        means.check.check(report)
+
+
+def _process(hub: Hub, means: Means, report: Report, hold: Callable[[Input], str] | None = None) -> None:
     def held(asked: Input) -> str:
         return over_budget(hub.root, means.config.budgets, asked.sender, now())
 
@@ -84,7 +111,7 @@ def _process(hub: Hub, means: Means, report: Report) -> None:
         if means.speak is not None:
             say_all(run, means.speak, means.split)
 
-    report.notes += process(hub, hold=held, deliver_more=say, rouse=False).notes
+    report.notes += process(hub, hold=hold or held, deliver_more=say, rouse=False).notes
 
 
 def in_flight(hub: Hub) -> Turn | None:
@@ -95,7 +122,8 @@ def in_flight(hub: Hub) -> Turn | None:
 
 
 def _ask(hub: Hub, means: Means, turn: Turn, report: Report) -> None:
-    packed = pack_item(open_view(hub), means.config, turn.input.id)
+    view = open_view(hub)
+    packed = pack_item(view, means.config, turn.input.id)
     outcome = means.ask(packed.request)
     source = source_of(turn.input)
     call = call_of(
@@ -105,6 +133,9 @@ def _ask(hub: Hub, means: Means, turn: Turn, report: Report) -> None:
         input=turn.input.id,
         source=source,
         peer=turn.input.sender,
+        trigger=turn.trigger if turn.attempt > 1 else "",
+        main=view.snapshot.commit,
+        parts=packed.sizes,
     )
     log_call(hub.root, call)
     match outcome:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cn.app.context import pack_text, read_agent_config
+from cn.app.model_start import ModelCheck
 from cn.app.view import View, open_view
 from cn.core.agent_config import AgentConfig
 from cn.core.cadence import Cadence
@@ -16,6 +17,7 @@ from cn.core.names import HubPath
 from cn.core.ops import Reply, format_op
 from cn.core.output import parse_output
 from cn.core.queue import Input, format_input, new_input_id
+from cn.core.report import Report
 from cn.core.say import ACKNOWLEDGED
 from cn.core.text import quote
 from cn.shell import model
@@ -64,9 +66,12 @@ class Talk:
         return Spoken(text, ops, tuple(problems))
 
 
-def open_talk(hub: Hub, path: Path | None) -> Talk:
-    """Read the hub's configuration; raises :class:`ConfigError` where a key is missing."""
+def open_talk(hub: Hub, path: Path | None, report: Report) -> Talk:
+    """Read the hub's configuration, look the model up; raises :class:`ConfigError` where one is missing."""
     view = open_view(hub)
     config = read_agent_config(view.snapshot, os.environ, path)
     config.require_api_key()
+    check = ModelCheck(hub, config)
+    if check.due():
+        check.check(report)
     return Talk(view, config)

@@ -19,12 +19,14 @@ if TYPE_CHECKING:
 @click.option("--text", is_flag=True, help="Print the request itself, as a model reads it.")
 @options()
 def context_command(env: Env, id: str | None, text: bool) -> None:
-    """Show what a model would be sent for an item; nothing is sent.
+    """Show what a model would be sent for an item; no model is asked.
+
+    With a key in the environment the API counts the tokens, free of charge.
 
     ID is the id of an item or the name of its thread; without one it is the item in flight,
     else the next. An archived id works too, packed with what main holds now.
     """
-    from cn.app.context import measure, pack_item, read_agent_config
+    from cn.app.context import counter, measure, pack_item, read_agent_config
     from cn.app.view import open_view
     from cn.cli.render import show_json
     from cn.core.text import visible
@@ -32,12 +34,12 @@ def context_command(env: Env, id: str | None, text: bool) -> None:
     view = open_view(env.hub())
     config = read_agent_config(view.snapshot)
     packed = pack_item(view, config, id)
-    measured = measure(packed)
+    if text and not env.json:
+        click.echo(visible(request_text(packed)), nl=False)
+        return
+    measured = measure(packed, counter(config))
     if env.json:
         show_json(context_json(packed, measured))
-        return
-    if text:
-        click.echo(visible(request_text(packed)), nl=False)
         return
     for line in context_lines(packed, measured):
         click.echo(line)
@@ -100,6 +102,7 @@ def context_json(packed: Packed, measured: Measured) -> dict[str, Any]:
         "bytes": packed.size,
         "tokens": measured.tokens,
         "tokens_are": measured.how,
+        "why": measured.why or None,
         "parts": [
             {
                 "part": part.name,

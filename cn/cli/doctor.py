@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 @click.command("doctor")
 @click.argument("folder", metavar="[HUB]", required=False)
 @click.option("--fix", is_flag=True, help="Repair what can be repaired without loss.")
-@click.option("--full", is_flag=True, help="Also let git check every object (slow).")
+@click.option("--full", is_flag=True, help="Also check every object (slow), and ask the API for the model.")
 @options(DRY_RUN)
 def doctor_command(env: Env, folder: str | None, fix: bool, full: bool) -> None:
     """Look at everything a run relies on, and explain what is wrong.
 
     Changes nothing without --fix; with it, what was there before is kept at
-    refs/cn/rescue/. Contacts origin, no peer. Exit codes: 0 healthy, 1 problems, 3 broken
-    configuration.
+    refs/cn/rescue/. Contacts origin, no peer, with --full the model's API. Exit codes: 0 healthy,
+    1 problems, 3 broken configuration.
     """
     from pathlib import Path
 

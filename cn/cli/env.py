@@ -39,11 +39,15 @@ class Env:
         path = self.hub_path or (Path(argument) if argument else None)
         return open_hub(path)
 
-    def show(self, report: Report) -> None:
-        """Render a report and end the command with its exit code."""
+    def tell(self, report: Report) -> None:
+        """Render a report; the command goes on."""
         from cn.cli.render import show_report
 
         show_report(report, json=self.json, quiet=self.quiet, verbose=self.verbose)
+
+    def show(self, report: Report) -> None:
+        """Render a report and end the command with its exit code."""
+        self.tell(report)
         if report.exit_code != EXIT_DONE and not self.dry_run:
             sys.exit(report.exit_code)
 

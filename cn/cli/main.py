@@ -53,6 +53,8 @@ _COMMANDS = {
     "status": ("cn.cli.view:status_command", "One screen: what waits, and for whom."),
     "log": ("cn.cli.view:log_command", "What happened, with filters."),
     "usage": ("cn.cli.usage:usage_command", "What calls to the model used and cost."),
+    "replay": ("cn.cli.replay:replay_command", "Ask archived inputs again; what would be decided now?"),
+    "why": ("cn.cli.why:why_command", "Explain one action, from what was recorded."),
     "doctor": ("cn.cli.doctor:doctor_command", "Explain every problem and its remedy."),
     "completion": ("cn.cli.completion:completion_command", "Print the shell completion script."),
 }

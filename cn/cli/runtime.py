@@ -21,7 +21,7 @@ def agent_command(env: Env, daemon: bool, process_: bool, stdio: bool, config: s
 
     Environment: ANTHROPIC_KEY (or ANTHROPIC_API_KEY), TELEGRAM_TOKEN.
     """
-    from cn.core.errors import UsageError
+    from cn.core.errors import CnError, UsageError
 
     if daemon + process_ + stdio > 1:
         raise UsageError("--daemon, --process and --stdio exclude each other", "give one of them")
@@ -42,7 +42,14 @@ def agent_command(env: Env, daemon: bool, process_: bool, stdio: bool, config: s
             click.echo(text, nl=False)
         env.show(report)
         return
-    report, more = cycle(hub, path, until_idle=not process_)
+    from cn.core.report import Report
+
+    report = Report()
+    try:
+        more = cycle(hub, path, until_idle=not process_, report=report)
+    except CnError:
+        env.tell(report)
+        raise
     env.show(report)
     if more:
         from cn.core.errors import EXIT_MORE
@@ -53,8 +60,12 @@ def agent_command(env: Env, daemon: bool, process_: bool, stdio: bool, config: s
 def _stdio(env: Env, path: Path | None) -> None:
     """Questions from standard input, a line each on a terminal, else all of it as one."""
     from cn.app.talk import open_talk
+    from cn.core.report import Report
 
-    talk = open_talk(env.hub(), path)
+    report = Report()
+    talk = open_talk(env.hub(), path, report)
+    for note in report.notes:
+        click.echo(f"· {note.text}", err=True)
     if not sys.stdin.isatty():
         _show(talk.ask(sys.stdin.read()), markdown=False)
         return

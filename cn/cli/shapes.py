@@ -13,6 +13,7 @@ from cn.app.own_view import OwnDocument
 from cn.app.waiting import QueueView
 from cn.core.lifecycle import Link
 from cn.core.log import NOTHING
+from cn.core.own import Own
 from cn.core.queue import Input, parse_input
 from cn.core.stamp import format_second
 from cn.core.text import redact
@@ -98,7 +99,11 @@ def any_json(thread: OwnDocument | ThreadView) -> dict[str, Any]:
 
 def own_json(document: OwnDocument) -> dict[str, Any]:
     """A thread of our own, without its text."""
-    own = document.own
+    return {**own_thread_json(document.own), "committed": document.committed}
+
+
+def own_thread_json(own: Own) -> dict[str, Any]:
+    """What its head says."""
     return {
         "thread": own.path.rpartition("/")[2],
         "source": own.source,
@@ -112,7 +117,6 @@ def own_json(document: OwnDocument) -> dict[str, Any]:
         "reason": own.get("Reason") or None,
         "input": own.get("Input") or None,
         "path": own.path,
-        "committed": document.committed,
     }
 
 

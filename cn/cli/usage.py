@@ -70,6 +70,7 @@ def sum_json(row: Sum) -> dict[str, Any]:
         "unpriced": row.unpriced,
         "unknown": row.unknown,
         "seconds": row.seconds,
+        "replays": row.replays,
     }
 
 
@@ -80,6 +81,8 @@ def _lines(view: UsageView) -> list[str]:
     total = [_cells(view.total)] if len(view.rows) > 1 else []
     table = ["".join(row).rstrip() for row in align([head, *(_cells(row) for row in view.rows), *total])]
     lines = [paint(table[0], dim=True), *table[1:]]
+    if view.total.replays:
+        lines.append(f"{_calls(view.total.replays)} of these were made by 'cn replay'")
     if view.total.unpriced:
         lines.append(f"{_calls(view.total.unpriced)} used a model whose price cn does not know")
     if view.total.unknown:

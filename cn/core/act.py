@@ -101,8 +101,8 @@ def _bad(reason: str, remedy: str = "") -> Refusal:
 
 def plan_order(facts: AnyFacts, order: Order) -> Plan | tuple[Refusal, ...]:
     """All that the ops do, or every reason why they do nothing."""
-    refused = [r for op in order.ops if (r := _stranger(op, order))]
-    ending = _ending(order.ops)
+    refused = strangers(order.ops, order.names)
+    ending = find_ending(order.ops)
     if isinstance(ending, Refusal):
         refused.append(ending)
     first = _stands_for_the_end(order.ops)
@@ -130,18 +130,23 @@ def plan_order(facts: AnyFacts, order: Order) -> Plan | tuple[Refusal, ...]:
     return Plan(end.cause, (*effects, *end.effects))
 
 
-def _stranger(op: Op, order: Order) -> Refusal | None:
+def _stranger(op: Op, names: frozenset[str]) -> Refusal | None:
     """An op may speak of the item at hand only: nobody talks an agent into acting on another."""
-    if isinstance(op, Send | Surface) or op.id in order.names:
+    if isinstance(op, Send | Surface) or op.id in names:
         return None
     key = format_op(op)[0]
     return _bad(
         f"{key} names {one_line(op.id, 60)!r}, which is not the input",
-        f"it is {min(order.names, default='')}",
+        f"it is {min(names, default='')}",
     )
 
 
-def _ending(ops: Sequence[Op]) -> Ending | Refusal | None:
+def strangers(ops: Sequence[Op], names: frozenset[str]) -> list[Refusal]:
+    """The ops that speak of another item than the one of these names."""
+    return [refused for op in ops if (refused := _stranger(op, names))]
+
+
+def find_ending(ops: Sequence[Op]) -> Ending | Refusal | None:
     """The one op that ends the item; None when no op says so. Acknowledging adds nothing to another."""
     strong = [op for op in ops if isinstance(op, _STRONG)]
     if strong:

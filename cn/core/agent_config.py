@@ -7,13 +7,15 @@ without Telegram needs no token.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cn.core.budget import Budget, Budgets
 from cn.core.config import AGENT_PATH
 from cn.core.errors import ConfigError
 from cn.core.expand import Missing, Reader, is_loopback
+from cn.core.text import one_line
 
 ANTHROPIC_ORIGIN = "https://api.anthropic.com"
 TELEGRAM_ORIGIN = "https://api.telegram.org"
@@ -82,6 +84,13 @@ class AgentConfig:
     budgets: Budgets = field(default_factory=Budgets)
     warnings: tuple[str, ...] = ()
     missing: tuple[Missing, ...] = ()
+
+    def with_model(self, model: str) -> AgentConfig:
+        """The same with another model; raises :class:`ConfigError` for what cannot be the id of one."""
+        if not re.fullmatch(_MODEL, model):
+            raise ConfigError(f"{one_line(model, 80)!r} cannot be the id of a model", "correct --model")
+        missing = tuple(one for one in self.missing if one.key != "llm.model")
+        return replace(self, llm=replace(self.llm, model=model), missing=missing)
 
     def require_api_key(self) -> str:
         """The key of the model's API."""

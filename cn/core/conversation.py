@@ -60,6 +60,10 @@ class Conversation:
         found = [e for e in self.entries if e.sender == sender and not (but and e.input == but)]
         return tuple(found[-count:] if count > 0 else ())
 
+    def until(self, id: str) -> Conversation:
+        """What was said of the items queued before ``id``: ids sort by time."""
+        return replace(self, entries=tuple(e for e in self.entries if e.input < id))
+
 
 def new_entry(at: datetime, sender: str, role: str, text: str, input: str = "") -> Entry:
     """An entry within bounds; ``at`` in whole seconds."""

@@ -58,6 +58,11 @@ class Packed:
         """Estimated."""
         return sum(estimate_tokens(t) for t in texts_of(self.request))
 
+    @property
+    def sizes(self) -> tuple[tuple[str, int], ...]:
+        """Name and bytes of each part, in order, for the log of calls."""
+        return tuple((part.name[:80], part.size) for part in self.parts)
+
 
 def texts_of(request: Request) -> list[str]:
     """Every text of a request, in the order in which a model reads it."""
@@ -65,8 +70,13 @@ def texts_of(request: Request) -> list[str]:
 
 
 def estimate_tokens(text: str) -> int:
-    """About how many tokens a text has: one for 3.5 bytes of UTF-8, rounded up."""
-    return -(-len(text.encode("utf-8", "replace")) * 2 // 7)
+    """About how many tokens a text has."""
+    return estimate_bytes(len(text.encode("utf-8", "replace")))
+
+
+def estimate_bytes(size: int) -> int:
+    """The same for its length: one for 3.5 bytes of UTF-8, rounded up."""
+    return -(-size * 2 // 7)
 
 
 def cut(text: str, limit: int) -> tuple[str, int]:

@@ -255,6 +255,7 @@ class Shown:
     content: str
     cadence: str
     attempt: str = "1"
+    thread: str = ""
 
     @property
     def trigger(self) -> str:
@@ -267,4 +268,4 @@ def parse_input(text: str) -> Shown:
     head, _, content = text.removeprefix("---\n").partition("\n---\n")
     fields = dict(line.split(": ", 1) for line in head.split("\n") if ": " in line)
     words = (fields.get("id", ""), fields.get("from", ""), content.strip("\n"), fields.get("cadence", ""))
-    return Shown(*words, fields.get("attempt", "1"))
+    return Shown(*words, fields.get("attempt", "1"), fields.get("thread", ""))

@@ -28,6 +28,10 @@ class Call:
     caused it (what budgets count by). ``stop`` is why the model stopped, or the kind of failure.
     ``cost`` is in US dollars, None where nobody knows; ``unknown``: an attempt that broke off may
     have been charged beside it.
+
+    ``trigger`` names the attempt (:attr:`cn.core.queue.Turn.trigger`), empty for the first; ``main`` is the
+    commit whose files were sent, ``parts`` the UTF-8 bytes of each part of the request, in order.
+    ``replay``: asked again by ``cn replay``; nothing came of it.
     """
 
     at: datetime
@@ -41,6 +45,10 @@ class Call:
     stop: str
     attempts: int = 1
     unknown: bool = False
+    trigger: str = ""
+    main: str = ""
+    parts: tuple[tuple[str, int], ...] = ()
+    replay: bool = False
 
     @property
     def failed(self) -> bool:
@@ -49,7 +57,17 @@ class Call:
 
 
 def call_of(
-    outcome: Answer | Failure, at: datetime, *, model: str, input: str = "", source: str = "", peer: str = ""
+    outcome: Answer | Failure,
+    at: datetime,
+    *,
+    model: str,
+    input: str = "",
+    source: str = "",
+    peer: str = "",
+    trigger: str = "",
+    main: str = "",
+    parts: tuple[tuple[str, int], ...] = (),
+    replay: bool = False,
 ) -> Call:
     """The event of a call that ended; ``model`` is the one asked for."""
     used = outcome.model or model
@@ -66,12 +84,17 @@ def call_of(
         stop,
         outcome.attempts,
         outcome.unknown,
+        trigger,
+        main,
+        parts,
+        replay,
     )
 
 
 def format_call(call: Call) -> str:
     """One JSON line of ``logs/cn.log``; what is empty is left out."""
     texts = {"input": call.input, "source": call.source, "peer": call.peer, "model": call.model}
+    more = {"trigger": call.trigger, "main": call.main}
     data: dict[str, Any] = {
         "time": format_second(call.at),
         "event": EVENT,
@@ -82,6 +105,9 @@ def format_call(call: Call) -> str:
         "stop": call.stop,
         "attempts": call.attempts,
         **({"unknown": True} if call.unknown else {}),
+        **{key: text for key, text in more.items() if text},
+        **({"parts": [list(part) for part in call.parts]} if call.parts else {}),
+        **({"replay": True} if call.replay else {}),
     }
     return redact(json.dumps(data, ensure_ascii=True))
 
@@ -104,9 +130,21 @@ def parse_call(line: str | bytes) -> Call | None:
             str(data.get("stop", "")),
             max(0, int(data.get("attempts", 1))),
             bool(data.get("unknown", False)),
+            str(data.get("trigger", "")),
+            str(data.get("main", "")),
+            _parts(data.get("parts")),
+            bool(data.get("replay", False)),
         )
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, StampRefused):
         return None
+
+
+def _parts(value: Any) -> tuple[tuple[str, int], ...]:
+    """What is no list of pairs is left out: what was paid counts, whatever else the line holds."""
+    try:
+        return tuple((str(name), max(0, int(size))) for name, size in value or ())
+    except (ValueError, TypeError, OverflowError):
+        return ()
 
 
 def _number(value: Any) -> float:
@@ -121,7 +159,7 @@ class Sum:
     """What some calls used together. ``cost`` adds up the calls whose price is known, None if none is.
 
     ``unpriced`` are calls that used tokens of no known price, ``unknown`` those that may have been
-    charged more than is known.
+    charged more than is known, ``replays`` those of ``cn replay``.
     """
 
     key: str
@@ -132,6 +170,7 @@ class Sum:
     unpriced: int
     unknown: int
     seconds: float
+    replays: int = 0
 
     @property
     def cache_hit_rate(self) -> float | None:
@@ -164,4 +203,5 @@ def sum_calls(calls: Iterable[Call], key: str = "") -> Sum:
         sum(call.cost is None and call.usage.tokens > 0 for call in found),
         sum(call.unknown for call in found),
         round(sum(call.seconds for call in found), 3),
+        sum(call.replay for call in found),
     )

@@ -240,3 +240,24 @@ def test_what_must_be_read_for_budgets_covers_day_and_hour(minute: int) -> None:
     now = datetime(2026, 2, 5, tzinfo=UTC) + timedelta(minutes=minute)
     assert budget_since(now) <= now - timedelta(hours=1)
     assert budget_since(now) <= datetime(2026, 2, 5, tzinfo=UTC)
+
+
+# What was sent, and replays.
+
+
+def test_a_call_keeps_what_was_sent_and_that_it_was_a_replay() -> None:
+    sent = (("preamble", 1180), ("skill review", 40), ("item", 9))
+    made = call(trigger="20260205-143000-3f2a9c-2", main="a" * 40, parts=sent, replay=True)
+    assert parse_call(format_call(made)) == made
+    assert "parts" not in format_call(call())
+
+
+@pytest.mark.parametrize("parts", ["x", 7, [["a"]], [["a", "b"]], {"a": 1}])
+def test_sizes_that_cannot_be_read_do_not_hide_what_was_paid(parts: object) -> None:
+    line = format_call(call(parts=(("item", 9),))).replace('[["item", 9]]', json.dumps(parts))
+    found = parse_call(line)
+    assert found == call()
+
+
+def test_replays_are_counted_in_the_sums() -> None:
+    assert sum_calls([call(), call(replay=True)]).replays == 1

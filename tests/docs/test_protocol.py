@@ -635,7 +635,8 @@ def _model_log(block: Block) -> None:
     used = model.Usage(1200, 350, 6400, 0)
     answer = model.Answer("ok", model.Stop.END_TURN, used, "claude-sonnet-5-5", "msg_1", seconds=4.2)
     item = {"input": "20260205-151400-3f2a9c", "source": "pi/proposal", "peer": "pi"}
-    call = usage.call_of(answer, EXECUTED, model="claude-sonnet-5-5", **item)
+    parts = (("preamble", 1180), ("identity", 512), ("item", 2210))
+    call = usage.call_of(answer, EXECUTED, model="claude-sonnet-5-5", main=MERGE, parts=parts, **item)
     assert usage.format_call(call) == block.text.rstrip("\n")
     assert usage.parse_call(block.text) == call
 
@@ -755,6 +756,12 @@ def _conversation(block: Block) -> None:
 def _context_shape(block: Block) -> None:
     """That it is what is printed, tests/loop/test_context.py shows."""
     assert json.loads(block.text)["request"]["messages"]
+
+
+@checks("replay-shape")
+def _replay_shape(block: Block) -> None:
+    """That it is what is printed, tests/loop/test_replay.py shows."""
+    assert json.loads(block.text)[0]["changed"] == "decision"
 
 
 # transaction.md

@@ -176,8 +176,8 @@ def test_of_two_clones_one_has_the_turn_and_what_the_other_timed_out_is_late(
     agent.cn("out", "do", "reply", "--message", "after all")
     wrote = (agent.root / "state/output.md").read_bytes()
     done = agent.cn("inbox", "process", check=1)
-    assert f"{first}-late.md" in done.stderr
-    assert archived(agent, "output") == {f"{first}-late": wrote}
+    assert f"{first}-late-2.md" in done.stderr
+    assert archived(agent, "output") == {f"{first}-late": stray, f"{first}-late-2": wrote}
     assert shown(agent) == ""
     assert not (agent.root / "state/output.md").exists()
     second.cn("out", "delete", "--reason", "no")

@@ -10,6 +10,7 @@ import pytest
 from docs.blocks import blocks
 from hubs import ROOT
 from loop.world import Node, World, content, picture
+from model_server import KEY, MODEL, model_server
 
 from cn.app.context import measure, pack_item, read_agent_config
 from cn.app.view import open_view
@@ -159,6 +160,21 @@ def test_files_that_are_not_there_or_too_big_are_named(queued: Node) -> None:
     assert "spec/USER.md: it has 300000 bytes" in screen.stderr
 
 
+def test_the_api_counts_where_there_is_a_key_and_the_server_answers(queued: Node) -> None:
+    text = (queued.root / ".cn/agent.yaml").read_text().replace("claude-sonnet-4-latest", MODEL)
+    queued.write({".cn/agent.yaml": text}, "model")
+    with model_server() as server:
+        env = {"ANTHROPIC_KEY": KEY, "ANTHROPIC_BASE_URL": server.url}
+        shown = json.loads(queued.cn("context", "--json", env=env).stdout)
+        (asked,) = server.requests
+        assert asked.path == "/v1/messages/count_tokens"
+        assert "tokens are estimated" not in queued.cn("context", env=env).stdout
+    assert (shown["tokens_are"], shown["why"]) == ("counted", None)
+    assert shown["tokens"] > 0
+    shown = json.loads(queued.cn("context", "--json", env=env).stdout)
+    assert (shown["tokens_are"], shown["why"]) == ("estimated", "127.0.0.1 does not count")
+
+
 def test_the_screen_has_a_row_for_each_part_and_says_that_tokens_are_estimated(queued: Node) -> None:
     shown = show(queued)
     lines = queued.cn("context").stdout.splitlines()
@@ -181,10 +197,14 @@ def test_a_broken_agent_yaml_ends_with_3_and_its_line(queued: Node) -> None:
 
 def test_a_secret_in_the_file_is_told_and_not_shown(queued: Node) -> None:
     queued.write({".cn/agent.yaml": "llm:\n  model: m\n  api_key: sk-ant-hush\n"}, "secret")
+    nowhere = {"ANTHROPIC_BASE_URL": "http://127.0.0.1:9"}
     for args in ((), ("--json",), ("--text",), ("-v",)):
-        done = queued.cn("context", *args)
+        done = queued.cn("context", *args, env=nowhere)
         assert "hush" not in done.stdout + done.stderr
-    assert ".cn/agent.yaml:3: llm.api_key: a secret stands in the file" in queued.cn("context").stderr
+    assert (
+        ".cn/agent.yaml:3: llm.api_key: a secret stands in the file"
+        in queued.cn("context", env=nowhere).stderr
+    )
 
 
 def test_a_hub_without_agent_yaml_has_the_defaults(queued: Node) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from cn.app.doctor import agent, config, machine, origin, place, records
+from cn.app.doctor import agent, config, machine, origin, place, records, runtime
 from cn.app.doctor.finding import Finding, Level, exit_code, from_error, problem
 from cn.app.doctor.patient import Patient, examine_from, open_damaged
 from cn.core.errors import CnError
@@ -53,6 +53,9 @@ _CHECKS = (
     Check("open", "what is open agrees with the ledger", records.check_open, "main"),
     Check("threads", "pending threads are in their place", records.check_threads, "main"),
     Check("queue", "nothing in the agent's queue needs a person", agent.check_queue, "main"),
+    Check("runtime", "nothing speaks against the runtime's configuration", runtime.check_runtime, "main"),
+    Check("daemon", "no daemon is missing, and it gave up no message", runtime.check_daemon),
+    Check("says", "what is to be said in chats waits on this machine", runtime.check_says, "main"),
     Check("local", "what stays on this machine is ignored by git", agent.check_local, "main"),
     Check("outbox", "the outbox is as cn wrote it", records.check_outbox, "main"),
     Check("pins", "pins agree with the ledger", records.check_pins, "main"),

@@ -1,0 +1,228 @@
+"""The attempts at one item, as main's history tells them (issue 6, ``cn why``).
+
+Main has all of it: ``state/turn.md`` says who took the item and when, the commit that ended the turn
+holds the archived pair, the rows of the log, the outbox and the threads. Nothing is inferred from
+times; what no commit says is left empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from cn.app.archive import Rejected, archived_names, read_archived
+from cn.app.book import entry_source
+from cn.app.history import Happened, merge_logs
+from cn.app.view import View
+from cn.core.log import FOLDER, Row, parse_rows
+from cn.core.names import is_owned
+from cn.core.outbox import OUTBOX, SENT, Deliver, OutboxRefused, parse_entry
+from cn.core.output import Output, parse_output
+from cn.core.own import CONCERNS
+from cn.core.queue import TURN, QueueRefused, Turn, parse_turn
+from cn.core.replay import Trigger, parse_trigger
+from cn.core.say import SUFFIX, Say, SayRefused, parse_say
+from cn.core.turn import source_of
+from cn.shell.objects import read_object, read_objects
+from cn.shell.past import Past, added_by, changes_of, commits_of
+
+_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True)
+class Message:
+    """A file of the outbox: what was to be sent, and what became of it.
+
+    ``kind`` is that of the message, ``delete`` for the deletion of a branch, ``say`` for a text in a chat.
+    ``delivered`` is when it moved to ``sent/``, ``executed`` what the log says of that; None: it waits.
+    """
+
+    file: str
+    kind: str
+    to: str
+    subject: str
+    branch: str
+    queued: datetime
+    delivered: datetime | None = None
+    executed: str = ""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The commit in which an attempt ended: rows of its source, files of cn's folders, messages."""
+
+    past: Past
+    rows: tuple[Happened, ...]
+    files: tuple[tuple[str, str], ...]
+    messages: tuple[Message, ...]
+
+    @property
+    def concerns(self) -> tuple[str, ...]:
+        """Concerns that it opened."""
+        return tuple(path for status, path in self.files if status == "A" and path.startswith(f"{CONCERNS}/"))
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One attempt. ``turn`` is the claim, None where main's history does not hold it (any more).
+
+    ``asked`` and ``answer`` are the archived pair. ``outcome`` is ``in flight``, ``executed``,
+    ``rejected``, ``no answer`` or ``unknown``.
+    """
+
+    trigger: Trigger
+    turn: Turn | None
+    asked: bytes | None
+    answer: bytes | None
+    ended: Ended | None
+    outcome: str
+    rejected: Rejected | None = None
+
+    @property
+    def output(self) -> Output | None:
+        """The answer as it was parsed."""
+        return parse_output(self.answer) if self.answer is not None else None
+
+
+def read_attempts(view: View, id: str, queued: datetime, machine: Sequence[Happened]) -> list[Attempt]:
+    """All attempts at the item ``id``, in order. ``machine`` are this clone's events, for what rows leave out."""
+    turns, ends = _turns(view, id, queued)
+    names = [n for n in archived_names(view, "input") if (t := parse_trigger(n)) and t.id == id]
+    triggers = {t for name in (*names, *turns) if (t := parse_trigger(name))}
+    asked = read_archived(view, "input", map(str, triggers))
+    answers = read_archived(view, "output", map(str, triggers))
+    found = []
+    for trigger in sorted(triggers):
+        name = str(trigger)
+        turn = turns.get(name)
+        past = added_by(view.hub.git, view.snapshot.commit, f"logs/input/{name}.md") or ends.get(name)
+        sources = {source_of(turn.input)} if turn else set()
+        ended = read_ended(view, past, sources, id, machine) if past and name in asked else None
+        outcome, rejected = _outcome(name, ended, answered=name in answers, flying=name not in ends)
+        pair = asked.get(name), answers.get(name)
+        found.append(Attempt(trigger, turn, *pair, ended, outcome, rejected))
+    return found
+
+
+def _turns(view: View, id: str, queued: datetime) -> tuple[dict[str, Turn], dict[str, Past]]:
+    """Trigger → its claim, and the commit after the last one that held it."""
+    git = view.hub.git
+    commits = commits_of(git, view.snapshot.commit, TURN, since=queued - _DAY)
+    texts = read_objects(git, [f"{past.commit}:{TURN}" for past in commits])
+    turns: dict[str, Turn] = {}
+    ends: dict[str, Past] = {}
+    newer: Past | None = None
+    for past, text in zip(commits, texts, strict=True):
+        turn = _parse(text)
+        if turn is not None and turn.input.id == id:
+            if turn.trigger not in turns and newer is not None:
+                ends[turn.trigger] = newer
+            turns[turn.trigger] = turn
+        newer = past
+    return turns, ends
+
+
+def _parse(text: bytes | None) -> Turn | None:
+    try:
+        return parse_turn(text) if text is not None else None
+    except QueueRefused:
+        return None
+
+
+def _outcome(name: str, ended: Ended | None, *, answered: bool, flying: bool) -> tuple[str, Rejected | None]:
+    if ended is None:
+        return ("in flight" if flying else "unknown"), None
+    for happened in ended.rows:
+        row = happened.row
+        if row.decision == f"output:{name}" and row.executed.startswith("refused: "):
+            return "rejected", Rejected(row.executed.removeprefix("refused: "))
+    return ("executed" if answered else "no answer"), None
+
+
+def read_ended(view: View, past: Past, sources: Iterable[str], id: str, machine: Sequence[Happened]) -> Ended:
+    """What one commit did for the sources named, or for the item ``id``."""
+    files = [(status, path) for status, path in changes_of(view.hub.git, past) if is_owned(path)]
+    wanted = frozenset(sources)
+    rows = tuple(
+        h
+        for h in _rows(view, past, files, machine)
+        if h.row.source in wanted or (id and (h.row.input == id or h.row.decision.startswith(f"output:{id}")))
+    )
+    messages = tuple(m for path in _added(files, OUTBOX) if (m := _message(view, past, path, wanted, id)))
+    return Ended(past, rows, tuple(files), messages)
+
+
+def _added(files: Iterable[tuple[str, str]], folder: str) -> list[str]:
+    return [path for status, path in files if status == "A" and path.startswith(f"{folder}/")]
+
+
+def _rows(
+    view: View, past: Past, files: Iterable[tuple[str, str]], machine: Sequence[Happened]
+) -> list[Happened]:
+    """The rows that a commit added to the days' logs, with what the machine log knows of them."""
+    git, found = view.hub.git, []
+    for _, path in files:
+        if not path.startswith(f"{FOLDER}/"):
+            continue
+        day = path.rpartition("/")[2].removesuffix(".md")
+        before = f"{past.parents[0]}:{path}" if past.parents else ""
+        old = _parsed(read_object(git, before) if before else None, day)
+        new = _parsed(read_object(git, f"{past.commit}:{path}"), day)
+        known = [h for h in machine if f"{h.row.at:%Y%m%d}" == day]
+        merged = [h for h in merge_logs(new, known) if h.audited]
+        found += merged[len(old) :]
+    return found
+
+
+def _parsed(data: bytes | None, day: str) -> list[Row]:
+    return parse_rows((data or b"").decode("utf-8", "replace"), day)
+
+
+def _message(view: View, past: Past, path: str, sources: frozenset[str], id: str) -> Message | None:
+    """A file that the commit queued, if it belongs to the sources or the item, and its delivery."""
+    data, name = read_object(view.hub.git, f"{past.commit}:{path}") or b"", path.rpartition("/")[2]
+    made = _say(data, name, id) if path.endswith(SUFFIX) else _entry(view, data, name, sources)
+    if made is None:
+        return None
+    message, source = made
+    sent = added_by(view.hub.git, view.snapshot.commit, f"{SENT}/{name}")
+    if sent is None:
+        return message
+    files = [(s, p) for s, p in changes_of(view.hub.git, sent) if is_owned(p)]
+    told = [h.row for h in _rows(view, sent, files, ()) if h.row.source == source]
+    executed = (
+        told[0].executed if len(told) == 1 else next((r.executed for r in told if "✓" in r.executed), "")
+    )
+    return Message(
+        message.file,
+        message.kind,
+        message.to,
+        message.subject,
+        message.branch,
+        message.queued,
+        sent.at,
+        executed,
+    )
+
+
+def _say(data: bytes, name: str, id: str) -> tuple[Message, str] | None:
+    try:
+        say: Say = parse_say(data)
+    except SayRefused:
+        return None
+    if id and say.id != id and not say.id.startswith(f"{id}-"):
+        return None
+    return Message(name, "say", say.chat, say.text, "", say.queued), say.chat
+
+
+def _entry(view: View, data: bytes, name: str, sources: frozenset[str]) -> tuple[Message, str] | None:
+    try:
+        entry = parse_entry(data, view.snapshot.algorithm)
+    except OutboxRefused:
+        return None
+    source = entry_source(entry)
+    if source not in sources and entry.source not in sources:
+        return None
+    kind, subject = (entry.kind, entry.subject) if isinstance(entry, Deliver) else ("delete", entry.reason)
+    return Message(name, kind, entry.to, subject, entry.branch, entry.queued), source

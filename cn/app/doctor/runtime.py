@@ -1,0 +1,139 @@
+"""Checks of the runtime: its configuration, the model, the daemon, what is to be said in chats (issue 6)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import Any
+
+from cn.app.context import read_agent_config
+from cn.app.doctor.finding import Finding, Level, info, problem
+from cn.app.doctor.patient import Patient
+from cn.app.letters import health_path, read_dead, read_health
+from cn.app.snapshot import Snapshot
+from cn.core.agent_config import AgentConfig
+from cn.core.errors import ConfigError
+from cn.core.model import Failure
+from cn.core.stamp import StampRefused, format_age, format_stamp, parse_stamp
+from cn.core.text import one_line, visible
+from cn.shell.pins import clone_id
+
+_SILENT = timedelta(minutes=5)
+"""A daemon polls every minute at most; beyond this it is stuck, or cannot reach Telegram."""
+
+
+def check_runtime(patient: Patient) -> Iterator[Finding]:
+    """What ``agent.yaml`` warns of, and whether the runtime could work. That it parses is checked before."""
+    if patient.main is None:
+        return
+    try:
+        config = read_agent_config(Snapshot(patient.hub.git, patient.main), os.environ)
+    except ConfigError:
+        return  # the check of the configuration tells file, line and remedy
+    for warning in config.warnings:
+        yield info("runtime", warning, "whoever can read the hub can read its history too")
+    if config.telegram.enabled and not config.telegram.allowed_users:
+        yield info(
+            "runtime", "Telegram is configured, and nobody is allowed to talk to the agent",
+            "every message is dropped and logged", "list ids under telegram.allowed_users in .cn/agent.yaml",
+        )  # fmt: skip
+    if patient.settings is not None and patient.settings.config.interface == "queue":
+        yield from _key(config)
+    if patient.full:
+        yield from _model(config)
+
+
+def _key(config: AgentConfig) -> Iterator[Finding]:
+    lacks = [missing for missing in config.missing if missing.key.startswith("llm.")]
+    for missing in lacks:
+        yield info("runtime", missing.text, "'cn agent' cannot ask a model from here", missing.remedy)
+    if not lacks:
+        yield Finding("runtime", Level.OK, "a model and a key for its API are configured")
+
+
+def _model(config: AgentConfig) -> Iterator[Finding]:
+    """The one check of a service: it needs the network, so only with ``--full``."""
+    from cn.shell.model import check_model
+
+    llm = config.llm
+    if not llm.model or not llm.api_key:
+        yield info("runtime", "the model was not looked up: there is no model or no key to ask with")
+        return
+    found = check_model(llm.model, api_key=llm.api_key, base_url=llm.base_url)
+    if isinstance(found, Failure):
+        yield problem("runtime", found.text, "every call to the model would fail", found.hint)
+    elif found.note:
+        yield info("runtime", found.note)
+    else:
+        yield Finding("runtime", Level.OK, f"the API knows the model {llm.model}")
+
+
+def check_daemon(patient: Patient) -> Iterator[Finding]:
+    """A daemon that ran here runs still, polls, and gave up no message."""
+    health = read_health(patient.hub)
+    if health is None:
+        if health_path(patient.hub).exists():
+            yield info("daemon", "what the daemon said of itself cannot be read", "", "start it again")
+    else:
+        yield from _alive(patient, health)
+    for path, incoming, reason in read_dead(patient.hub):
+        yield info(
+            "daemon",
+            f"a message of telegram:{incoming.chat_id} ({format_stamp(incoming.at)}) could not be queued: "
+            f"{one_line(visible(reason), 300)}",
+            f"it is kept in {path.name} under .git/cn/telegram-dead",
+            "mend the reason and start the daemon again: it tries each once more",
+        )
+
+
+def _alive(patient: Patient, health: dict[str, Any]) -> Iterator[Finding]:
+    from cn.app.daemon import is_running
+
+    polled, error = _time(health.get("last_poll")), health.get("last_error")
+    told = one_line(visible(str(error.get("text", ""))), 300) if isinstance(error, dict) else ""
+    if not is_running(patient.hub):
+        if health.get("state") == "stopped":
+            yield info("daemon", "the daemon was stopped; nobody listens to Telegram here")
+            return
+        yield problem(
+            "daemon", f"the daemon (process {health.get('pid')}) is gone and did not say so",
+            told or "it was killed, or the machine was started again",
+            "start it: 'cn agent --daemon', or 'systemctl --user start cn-agent'",
+        )  # fmt: skip
+        return
+    if polled is None:
+        yield info("daemon", "the daemon runs and has not reached Telegram yet", told)
+    elif patient.now - polled > _SILENT:
+        yield problem(
+            "daemon", f"the daemon runs and reached Telegram last {format_age(patient.now - polled)} ago",
+            told or "it said no reason", "look at its journal; check network, token and telegram.base_url",
+        )  # fmt: skip
+    else:
+        yield Finding("daemon", Level.OK, f"the daemon runs and polled at {format_stamp(polled)}")
+
+
+def _time(value: object) -> datetime | None:
+    with suppress(StampRefused):
+        return parse_stamp(value) if isinstance(value, str) else None
+    return None
+
+
+def check_says(patient: Patient) -> Iterator[Finding]:
+    """What is to be said in chats can be read, and waits on the machine that can say it."""
+    assert patient.main is not None
+    says, broken = Snapshot(patient.hub.git, patient.main).says()
+    for path, why in broken:
+        yield problem(
+            "says", f"{visible(path)}: {why}", "it is not sent as long as it cannot be read",
+            f"'git log -p -- {visible(path)}' shows what it was: restore it and commit, or remove it",
+        )  # fmt: skip
+    here = clone_id(patient.hub, make=False)
+    for path, say in says:
+        if say.machine != here:
+            yield info(
+                "says", f"{visible(path)} waits for another machine ({one_line(say.machine, 40)})",
+                "only the clone that took the turn knows how much of it was sent",
+                f"run 'cn agent' there; if it is gone for good, 'git mv' it to {say.sent_path} and commit",
+            )  # fmt: skip

@@ -1,0 +1,187 @@
+"""``cn replay``: archived inputs asked again, nothing executed, decisions compared (issue 6, "Replay").
+
+Which pairs: by name whatever is archived; else those whose answer held. A rejected output, or one
+that came too late, decided nothing that could change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+
+from cn.app.archive import Rejected, archived_names, read_archived, read_rejected
+from cn.app.context import pack_text
+from cn.app.usage import log_call, over_budget
+from cn.app.view import View
+from cn.core.agent_config import AgentConfig
+from cn.core.errors import Refused
+from cn.core.model import Answer, Failure, Request, Stop
+from cn.core.packed import Packed
+from cn.core.queue import Shown, parse_input
+from cn.core.replay import Change, Trigger, Typed, compare, parse_trigger, read_typed
+from cn.core.stamp import StampRefused, parse_stamp
+from cn.core.text import one_line
+from cn.core.usage import Call, call_of
+from cn.shell import model
+from cn.shell.clock import now
+
+LAST = 10
+"""How many are taken where nobody says which."""
+_LATE = "-late"
+Ask = Callable[[Request], Answer | Failure]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One archived attempt: the ``name`` of its files, the ``text`` asked, the ``answer`` given."""
+
+    name: str
+    trigger: Trigger
+    at: datetime
+    text: str
+    answer: bytes
+    rejected: Rejected | None = None
+
+    @property
+    def shown(self) -> Shown:
+        """Id, sender and thread, as the model saw them."""
+        return parse_input(self.text)
+
+    @property
+    def source(self) -> str:
+        """What it was about: its thread, or the chat."""
+        return self.shown.thread or self.shown.sender
+
+    @property
+    def before(self) -> Typed:
+        """What the archived answer decided."""
+        typed = self._typed(self.answer)
+        if self.rejected is not None and not typed.rejected:  # by a rule that the text alone does not show
+            return Typed("", typed.aims, typed.ops, typed.body, (self.rejected.why,))
+        return typed
+
+    def typed(self, answer: str) -> Typed:
+        """What another answer would decide."""
+        return self._typed(answer.encode("utf-8", "replace"))
+
+    def _typed(self, answer: bytes) -> Typed:
+        thread = self.shown.thread
+        return read_typed(answer, self.trigger.id, (thread, f"{thread}.md") if thread else ())
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What came of one pair. ``error`` says why there is nothing to compare; then ``now`` is None."""
+
+    pair: Pair
+    packed: Packed
+    now: Typed | None = None
+    error: str = ""
+    call: Call | None = None
+
+    @property
+    def change(self) -> Change | None:
+        """How far the answers differ; None where there is no answer."""
+        return compare(self.pair.before, self.now) if self.now is not None else None
+
+
+def find_pairs(view: View, names: Sequence[str] = (), since: datetime | None = None) -> list[Pair]:
+    """The pairs asked for, oldest first; raises :class:`Refused` for a name of which there is no pair."""
+    if names:
+        return [_named(view, name) for name in dict.fromkeys(names)]
+    answered = set(archived_names(view, "output"))
+    triggers = sorted(t for n in archived_names(view, "input") if n in answered and (t := parse_trigger(n)))
+    if since is not None:
+        triggers = [t for t in triggers if (at := _queued(t)) is not None and at >= since]
+    window = len(triggers) if since is not None else 4 * LAST
+    while True:
+        taken = triggers[-window:] if window else []
+        rejected = read_rejected(view, taken[0].id[:8]) if taken else {}
+        held = [t for t in taken if str(t) not in rejected]
+        if since is not None or len(held) >= LAST or len(taken) == len(triggers):
+            return _read(view, held if since is not None else held[-LAST:])
+        window *= 4
+
+
+def _read(view: View, triggers: Sequence[Trigger]) -> list[Pair]:
+    names = [str(t) for t in triggers]
+    asked, answers = read_archived(view, "input", names), read_archived(view, "output", names)
+    found = []
+    for trigger, name in zip(triggers, names, strict=True):
+        at = _queued(trigger)
+        if name in asked and name in answers and at is not None:
+            found.append(Pair(name, trigger, at, asked[name].decode("utf-8", "replace"), answers[name]))
+    return found
+
+
+def _named(view: View, name: str) -> Pair:
+    """A pair by its exact name; that of a late output ends with ``-late``."""
+    base, late, _ = name.partition(_LATE)
+    trigger = parse_trigger(base)
+    at = _queued(trigger) if trigger else None
+    if trigger is not None and at is not None:
+        asked = read_archived(view, "input", [base]).get(base)
+        answer = read_archived(view, "output", [name]).get(name)
+        if asked is not None and answer is not None:
+            why = Rejected("it came too late") if late else read_rejected(view, base[:8]).get(base)
+            return Pair(name, trigger, at, asked.decode("utf-8", "replace"), answer, why)
+    raise Refused(
+        f"there is no archived pair {one_line(name, 80)!r}",
+        "give names that are in both logs/input/ and logs/output/, without .md",
+    )
+
+
+def _queued(trigger: Trigger) -> datetime | None:
+    """An id tells when its item was queued."""
+    try:
+        return parse_stamp(f"{trigger.id[:8]}T{trigger.id[9:15]}Z")
+    except StampRefused:
+        return None
+
+
+def pack_pair(view: View, config: AgentConfig, pair: Pair) -> Packed:
+    """The request with today's main; of the conversation what was said before the item."""
+    return pack_text(view, config, pair.text, pair.at, before=pair.trigger.id)
+
+
+def replay(
+    view: View, config: AgentConfig, pairs: Sequence[Pair], ask: Ask | None = None
+) -> Iterator[Replayed]:
+    """Ask each again, one after the other. Nothing is executed; what it used is logged at once."""
+    if ask is None:
+        key, url = config.require_api_key(), config.require_llm().base_url
+        ask = partial(model.call, api_key=key, base_url=url)
+    for pair in pairs:
+        yield _one(view, config, pair, ask)
+
+
+def _one(view: View, config: AgentConfig, pair: Pair, ask: Ask) -> Replayed:
+    packed = pack_pair(view, config, pair)
+    sender = pair.shown.sender
+    over = over_budget(view.hub.root, config.budgets, sender, now())
+    if over:
+        return Replayed(pair, packed, error=f"not sent: {over}")
+    outcome = ask(packed.request)
+    call = call_of(
+        outcome,
+        now(),
+        model=packed.request.model,
+        input=pair.trigger.id,
+        source=pair.source,
+        peer=sender,
+        trigger=pair.name if pair.name != pair.trigger.id else "",
+        main=view.snapshot.commit,
+        parts=packed.sizes,
+        replay=True,
+    )
+    log_call(view.hub.root, call)
+    match outcome:
+        case Answer(stop=Stop.END_TURN | Stop.STOP_SEQUENCE):
+            return Replayed(pair, packed, pair.typed(outcome.text), call=call)
+        case Answer():
+            more = f": {one_line(outcome.note, 200)}" if outcome.note else ""
+            return Replayed(pair, packed, error=f"no whole answer ({outcome.stop.value}){more}", call=call)
+        case Failure():
+            return Replayed(pair, packed, error=one_line(outcome.text, 300), call=call)

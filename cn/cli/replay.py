@@ -1,0 +1,160 @@
+"""``cn replay``: archived inputs as a test set for a model."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cn.cli.env import DRY_RUN, Env, options
+from cn.cli.layout import align, clean, paint
+from cn.cli.progress import progress
+from cn.cli.render import show_json
+
+if TYPE_CHECKING:
+    from cn.app.replay import Pair, Replayed
+    from cn.core.packed import Packed
+    from cn.core.replay import Typed
+
+_CHANGED = {"none": "no", "wording": "words", "decision": "yes"}
+
+
+@click.command("replay")
+@click.argument("ids", nargs=-1)
+@click.option("--model", default="", metavar="ID", help="Ask this model instead of the configured one.")
+@click.option("--since", default="", metavar="WHEN", help="Those queued since; a date, or 12h, 3d back.")
+@options(DRY_RUN)
+def replay_command(env: Env, ids: tuple[str, ...], model: str, since: str) -> None:
+    """Ask archived inputs again and compare what is decided; nothing is executed.
+
+    IDS are names in logs/input/; without them and --since the last 10. Outputs that were rejected
+    or came late are left out unless they are named. Calls cost, and budgets count them.
+    """
+    from cn.app.context import read_agent_config
+    from cn.app.history import parse_since
+    from cn.app.model_start import ModelCheck
+    from cn.app.replay import find_pairs, pack_pair, replay
+    from cn.app.view import open_view
+    from cn.core.errors import EXIT_REFUSED, UsageError
+    from cn.core.report import Report
+
+    if ids and since:
+        raise UsageError("IDS and --since exclude each other", "give one of them")
+    view = open_view(env.hub())
+    config = read_agent_config(view.snapshot)
+    config = config.with_model(model) if model else config
+    pairs = find_pairs(view, ids, parse_since(since, view.now) if since else None)
+    if env.dry_run:
+        _show_plan(env, [(pair, pack_pair(view, config, pair)) for pair in pairs])
+        return
+    report, check = Report(), ModelCheck(view.hub, config)
+    if pairs and check.due():
+        check.check(report)
+    found = []
+    with progress(env, f"asking {config.llm.model}") as step:
+        for one in replay(view, config, pairs):
+            found.append(one)
+            if step is not None:
+                step(one.pair.name)
+    if env.json:
+        show_json([replayed_json(one) for one in found])
+    else:
+        _show(env, found)
+        for note in report.notes:
+            click.echo(f"· {clean(note.text)}", err=True)
+    if any(one.error for one in found):
+        sys.exit(EXIT_REFUSED)
+
+
+def _show(env: Env, found: list[Replayed]) -> None:
+    for one in found:
+        if one.error:
+            click.echo(f"failed: {one.pair.name}: {clean(one.error)}", err=True)
+    if env.quiet:
+        return
+    if not found:
+        click.echo("no archived pair")
+        return
+    rows = [("ID", "SOURCE", "BEFORE", "NOW", "CHANGED")]
+    for one in found:
+        change = _CHANGED[one.change.value] if one.change else "—"
+        now = decision_text(one.now) if one.now else "no answer"
+        before = decision_text(one.pair.before)
+        rows.append((one.pair.name, clean(one.pair.source, 60), before, now, change))
+    table = ["".join(row).rstrip() for row in align(rows)]
+    click.echo("\n".join([paint(table[0], dim=True), *table[1:], _sum(found)]))
+
+
+def _sum(found: list[Replayed]) -> str:
+    changes = [one.change.value for one in found if one.change]
+    told = f"{len(changes)} compared: {changes.count('decision')} decided otherwise"
+    told += f", {changes.count('wording')} in other words"
+    failed = sum(bool(one.error) for one in found)
+    told += f"; {failed} without an answer" if failed else ""
+    calls = [one.call for one in found if one.call]
+    costs = [call.cost for call in calls if call.cost is not None]
+    told += f"; {sum(call.usage.tokens for call in calls):,} tokens"
+    return told + (f", ${sum(costs):.4f}" if costs else "") + f", {sum(c.seconds for c in calls):.1f} s"
+
+
+def decision_text(typed: Typed) -> str:
+    """``reply + send pi``, or by which rule it is rejected."""
+    if typed.rejected:
+        return f"rejected: {clean(typed.rejected[0].partition(':')[0], 60)}"
+    return clean(" + ".join(typed.aims), 80)
+
+
+def _show_plan(env: Env, planned: list[tuple[Pair, Packed]]) -> None:
+    if env.json:
+        show_json([_planned_json(pair, packed) for pair, packed in planned])
+        return
+    if env.quiet:
+        return
+    rows = [("ID", "SOURCE", "MODEL", "BYTES", "TOKENS")]
+    for pair, packed in planned:
+        source, model = clean(pair.source, 60), packed.request.model
+        rows.append((pair.name, source, model, str(packed.size), f"~{packed.tokens}"))
+    total = sum(packed.tokens for _, packed in planned)
+    lines = ["".join(row).rstrip() for row in align(rows)]
+    click.echo("\n".join([paint(lines[0], dim=True), *lines[1:]]))
+    click.echo(f"would send {len(planned)} requests with about {total:,} tokens; nothing was sent")
+
+
+def _planned_json(pair: Pair, packed: Packed) -> dict[str, Any]:
+    return {
+        "id": pair.name,
+        "source": pair.source,
+        "model": packed.request.model,
+        "bytes": packed.size,
+        "tokens": packed.tokens,
+    }
+
+
+def replayed_json(one: Replayed) -> dict[str, Any]:
+    """One row (docs/protocol/json.md)."""
+    call = one.call
+    return {
+        "id": one.pair.name,
+        "source": one.pair.source,
+        "from": one.pair.shown.sender,
+        "model": call.model if call else one.packed.request.model,
+        "before": typed_json(one.pair.before),
+        "now": typed_json(one.now) if one.now else None,
+        "changed": one.change.value if one.change else None,
+        "error": one.error or None,
+        "tokens": call.usage.tokens if call else None,
+        "cost_usd": call.cost if call else None,
+        "seconds": call.seconds if call else None,
+    }
+
+
+def typed_json(typed: Typed) -> dict[str, Any]:
+    """What one answer decides."""
+    return {
+        "ending": typed.ending or None,
+        "decides": list(typed.aims),
+        "ops": list(typed.ops),
+        "body": typed.body or None,
+        "rejected": list(typed.rejected),
+    }

@@ -1,0 +1,306 @@
+"""``cn why``: one action, explained from what was recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cn.cli.complete import complete_any_thread
+from cn.cli.env import Env, options
+from cn.cli.layout import clean, paint, wrap
+
+if TYPE_CHECKING:
+    from cn.app.attempts import Attempt, Ended, Message
+    from cn.app.history import Happened
+    from cn.app.why import Item, Why
+    from cn.core.usage import Call
+    from cn.shell.past import Past
+
+_FEW = 12
+_SHORT = 300
+
+
+@click.command("why")
+@click.argument("name", shell_complete=complete_any_thread)
+@click.option("--full", is_flag=True, help="Print the answers whole.")
+@options()
+def why_command(env: Env, name: str, full: bool) -> None:
+    """Explain one action: who asked, what was sent and answered, what came of it, what it cost.
+
+    NAME is the id of an item (as in 'cn log --json' and logs/input/), a thread, PEER/TOPIC, or a
+    chat such as telegram:498316684. What this clone does not know is said.
+    """
+    from cn.app.view import open_view
+    from cn.app.why import explain
+    from cn.cli.page import show_text
+    from cn.cli.render import show_json
+
+    why = explain(open_view(env.hub()), name)
+    if env.json:
+        show_json(why_json(why))
+        return
+    if env.quiet:
+        return
+    for line in why_lines(why):
+        click.echo(line)
+    for attempt in why.attempts if full else ():
+        if attempt.answer is not None:
+            click.echo(paint(f"\n-- answer of {attempt.trigger} " + "-" * 20, dim=True))
+            show_text(attempt.answer.decode("utf-8", "replace"))
+
+
+def why_lines(why: Why) -> list[str]:
+    """The story in order: asked, attempts, what became of the thread, what is not known."""
+    lines = (
+        list(_item(why.item)) if why.item else [paint(f"{clean(why.name)}: no agent was asked", bold=True)]
+    )
+    for attempt in why.attempts:
+        lines += ["", *_attempt(attempt, why.calls)]
+    if why.replays:
+        lines += ["", f"replayed {why.replays} times ('cn replay'), which did nothing"]
+    lines += _thread(why)
+    if why.rows:
+        lines += ["", paint("other rows of the log", bold=True), *_rows(why.rows)]
+    if why.others:
+        lines += ["", f"asked before about the same: {', '.join(why.others)}"]
+    return (
+        lines + ([""] if why.notes else []) + [line for note in why.notes for line in wrap("· ", clean(note))]
+    )
+
+
+def _at(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M:%S}"
+
+
+def _item(item: Item) -> Iterator[str]:
+    yield paint(f"{item.id}: {clean(item.source)}", bold=True)
+    about = f", about {clean(item.thread)}" if item.thread else ""
+    yield f"  asked by {clean(item.sender)} ({item.cadence}){about}; queued {_at(item.queued)}"
+    if item.shown is not None:
+        yield f"  shown by 'cn input' {_at(item.shown)}"
+    if item.where != "over":
+        yield from wrap("  ", f"it {_WHERE[item.where]}{f': {clean(item.reason)}' if item.reason else ''}")
+
+
+_WHERE = {"waits": "waits in the queue", "in flight": "is in flight", "given up": "was given up"}
+
+
+def _attempt(attempt: Attempt, calls: Iterable[Call]) -> Iterator[str]:
+    turn, name = attempt.turn, str(attempt.trigger)
+    yield paint(f"attempt {attempt.trigger.attempt}: {attempt.outcome}", bold=True)
+    if turn is not None:
+        yield f"  given {_at(turn.since)} to machine {clean(turn.machine, 40)}"
+    for call in calls:
+        if (call.trigger or call.input) == name:
+            yield from _call(call)
+    output = attempt.output
+    if output is not None:
+        from cn.core.ops import format_op
+
+        ops = ", ".join(": ".join(format_op(op)) for op in output.ops) or "no op, which is an ack"
+        yield from wrap("  decided  ", clean(ops))
+        if output.body:
+            yield from wrap("  answer   ", clean(output.body, _SHORT))
+        for error in output.errors:
+            yield from wrap("  error    ", clean(error))
+    if attempt.rejected is not None:
+        yield from wrap("  refused  ", clean(attempt.rejected.why), colour="yellow")
+    if attempt.ended is not None:
+        yield from _ended(attempt.ended)
+
+
+def _call(call: Call) -> Iterator[str]:
+    from cn.core.packed import estimate_bytes
+
+    used = call.usage
+    cost = "cost not known" if call.cost is None else f"${call.cost:.4f}"
+    told = f"{clean(call.model, 80)}, {call.seconds:.1f} s, {call.stop}, {cost}"
+    yield f"  asked    {_at(call.at)} {told}"
+    cached = f"{used.cache_read_tokens:,} from the cache, {used.cache_write_tokens:,} written to it"
+    yield f"           {used.prompt_tokens:,} tokens in ({cached}), {used.output_tokens:,} out"
+    if call.parts:
+        parts = ", ".join(f"{clean(name, 40)} {size}" for name, size in call.parts)
+        total = sum(size for _, size in call.parts)
+        yield from wrap("  context  ", f"{total} bytes, about {estimate_bytes(total):,} tokens: {parts}")
+    if call.main:
+        yield f"           packed from main at {call.main[:12]}"
+
+
+def _ended(ended: Ended) -> Iterator[str]:
+    yield from _rows(ended.rows)
+    for message in ended.messages:
+        yield from _message(message)
+    for path in ended.concerns:
+        yield f"  concern  {clean(path)}"
+    yield from _commit("commit", ended.past)
+    files = [f"{status} {clean(path, 120)}" for status, path in ended.files]
+    yield from (f"           {file}" for file in files[:_FEW])
+    if len(files) > _FEW:
+        yield f"           and {len(files) - _FEW} more"
+
+
+def _commit(word: str, past: Past) -> Iterator[str]:
+    yield f"  {word:<8} {past.commit[:12]} {_at(past.at)} {clean(past.subject, 120)}"
+    for parent in past.parents[1:]:
+        yield f"           takes in {parent[:12]}"
+
+
+def _rows(rows: Iterable[Happened]) -> Iterator[str]:
+    for happened in rows:
+        row = happened.row
+        commit = f" ({row.commit[:12]})" if row.commit else ""
+        told = f"{clean(row.source, 80)} | {clean(row.decision)} | {clean(row.executed)}{commit}"
+        yield from wrap(f"  {row.at:%H:%M}    ", told)
+
+
+def _message(message: Message) -> Iterator[str]:
+    what = f"{message.kind} to {clean(message.to, 60)}: {clean(message.subject, 120)}"
+    if message.delivered is None:
+        yield from wrap("  message  ", f"{what}; it waits since {_at(message.queued)}")
+    else:
+        how = clean(message.executed, 120) or "left the outbox"
+        yield from wrap("  message  ", f"{what}; {how} {_at(message.delivered)}")
+
+
+def _thread(why: Why) -> Iterator[str]:
+    from cn.app.listing import ThreadView
+    from cn.cli.screen import state_text
+
+    thread = why.thread
+    if thread is None:
+        return
+    yield ""
+    if not isinstance(thread, ThreadView):
+        yield paint(f"thread {clean(thread.source)}: {clean(thread.state, 60)}", bold=True)
+        return
+    yield paint(f"thread {thread.thread}: {state_text(thread)}", bold=True)
+    if thread.decision:
+        yield from wrap("  decided  ", f"{clean(thread.decision)} by {clean(thread.actor, 60)}")
+    yield f"  head     {thread.head} ({clean(thread.signature, 80)})"
+    if thread.rule:
+        yield from wrap("  refused  ", f"{thread.rule}: {clean(thread.reason)}", colour="yellow")
+    for link in thread.chain:
+        if link.at is not None:
+            yield from wrap(
+                f"  {_at(link.at)} ", f"{link.step.replace('_', ' ')} {clean(link.text)}".rstrip()
+            )
+    if why.decided is not None:
+        yield from _ended(why.decided)
+    if why.merge is not None:
+        yield from _commit("merge", why.merge)
+
+
+# JSON.
+
+
+def why_json(why: Why) -> dict[str, Any]:
+    """The shape of docs/protocol/json.md."""
+    from cn.app.listing import ThreadView
+    from cn.cli.shapes import happened_json, own_thread_json, thread_json, time_json
+
+    thread, item = why.thread, why.item
+    peers = isinstance(thread, ThreadView)
+    return {
+        "name": why.name,
+        "item": {
+            "id": item.id,
+            "source": item.source,
+            "from": item.sender,
+            "cadence": item.cadence or None,
+            "thread": item.thread or None,
+            "queued": time_json(item.queued),
+            "shown": time_json(item.shown),
+            "where": item.where,
+            "reason": item.reason or None,
+        }
+        if item
+        else None,
+        "attempts": [_attempt_json(attempt, why.calls) for attempt in why.attempts],
+        "replays": why.replays,
+        "thread": thread_json(thread) if isinstance(thread, ThreadView) else None,
+        "own_thread": own_thread_json(thread) if thread is not None and not peers else None,
+        "decided": _ended_json(why.decided) if why.decided else None,
+        "merge": _past_json(why.merge) if why.merge else None,
+        "rows": [happened_json(row) for row in why.rows],
+        "others": list(why.others),
+        "notes": list(why.notes),
+    }
+
+
+def _attempt_json(attempt: Attempt, calls: Iterable[Call]) -> dict[str, Any]:
+    from cn.cli.shapes import time_json
+    from cn.core.ops import format_whole
+
+    turn, output = attempt.turn, attempt.output
+    return {
+        "trigger": str(attempt.trigger),
+        "attempt": attempt.trigger.attempt,
+        "outcome": attempt.outcome,
+        "machine": turn.machine if turn else None,
+        "given": time_json(turn.since if turn else None),
+        "calls": [_call_json(c) for c in calls if (c.trigger or c.input) == str(attempt.trigger)],
+        "answer": attempt.answer.decode("utf-8", "replace") if attempt.answer is not None else None,
+        "ops": [": ".join(format_whole(op)) for op in output.ops] if output else None,
+        "errors": list(output.errors) if output else [],
+        "rules": list(attempt.rejected.rules) if attempt.rejected else [],
+        "refused": attempt.rejected.why if attempt.rejected else None,
+        "ended": _ended_json(attempt.ended) if attempt.ended else None,
+    }
+
+
+def _call_json(call: Call) -> dict[str, Any]:
+    from cn.cli.shapes import time_json
+
+    return {
+        "at": time_json(call.at),
+        "model": call.model,
+        "main": call.main or None,
+        "parts": [{"part": name, "bytes": size} for name, size in call.parts],
+        "input_tokens": call.usage.input_tokens,
+        "output_tokens": call.usage.output_tokens,
+        "cache_read_tokens": call.usage.cache_read_tokens,
+        "cache_write_tokens": call.usage.cache_write_tokens,
+        "cost_usd": call.cost,
+        "seconds": call.seconds,
+        "stop": call.stop,
+        "attempts": call.attempts,
+        "unknown": call.unknown,
+    }
+
+
+def _ended_json(ended: Ended) -> dict[str, Any]:
+    from cn.cli.shapes import happened_json, time_json
+
+    return {
+        **_past_json(ended.past),
+        "files": [{"change": status, "path": path} for status, path in ended.files],
+        "rows": [happened_json(row) for row in ended.rows],
+        "messages": [
+            {
+                "file": message.file,
+                "kind": message.kind,
+                "to": message.to,
+                "subject": message.subject or None,
+                "branch": message.branch or None,
+                "queued": time_json(message.queued),
+                "delivered": time_json(message.delivered),
+                "executed": message.executed or None,
+            }
+            for message in ended.messages
+        ],
+        "concerns": list(ended.concerns),
+    }
+
+
+def _past_json(past: Past) -> dict[str, Any]:
+    from cn.cli.shapes import time_json
+
+    return {
+        "commit": past.commit,
+        "parents": list(past.parents),
+        "at": time_json(past.at),
+        "subject": past.subject,
+    }

@@ -1,0 +1,61 @@
+"""Which commit of main did it: questions to the history, asked where somebody wants to know (git-log(1))."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from cn.core.names import Oid
+from cn.shell.git import Git
+from cn.shell.objects import empty_tree
+
+_FORM = "--format=%H%x00%P%x00%ct%x00%s"
+
+
+@dataclass(frozen=True)
+class Past:
+    """One commit. Of its parents the first is main before it."""
+
+    commit: Oid
+    parents: tuple[Oid, ...]
+    at: datetime
+    subject: str
+
+
+def commits_of(
+    git: Git, tip: str, path: str, *, most: int = 2000, since: datetime | None = None
+) -> list[Past]:
+    """The commits up to ``tip`` that changed a file, newest first."""
+    limit = [f"--since={since.isoformat()}"] if since else []
+    return _log(git, f"-{most}", *limit, tip, "--", path)
+
+
+def added_by(git: Git, tip: str, path: str) -> Past | None:
+    """The commit that brought a file; the oldest, where a merge brought it again."""
+    found = _log(git, "--diff-merges=first-parent", "--diff-filter=A", tip, "--", path)
+    return found[-1] if found else None
+
+
+def read_past(git: Git, commit: str) -> Past | None:
+    """One commit by its name, None where it is not here."""
+    done = git.run(
+        "rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}^{{commit}}", check=False
+    )
+    return next(iter(_log(git, "-1", done.text)), None) if done.ok else None
+
+
+def _log(git: Git, *words: str) -> list[Past]:
+    done = git.run("log", "--no-color", "--no-show-signature", _FORM, *words, check=False)
+    found = []
+    for line in done.lines if done.ok else []:
+        commit, parents, at, subject = line.split("\0", 3)
+        when = datetime.fromtimestamp(int(at), UTC)
+        found.append(Past(Oid(commit), tuple(Oid(p) for p in parents.split()), when, subject))
+    return found
+
+
+def changes_of(git: Git, past: Past) -> list[tuple[str, str]]:
+    """What a commit changed against main before it: ``A``, ``M``, ``D`` or ``T``, and the path."""
+    before = past.parents[0] if past.parents else empty_tree(git)
+    done = git.run("diff-tree", "-r", "-z", "--no-renames", "--name-status", before, past.commit)
+    return list(zip(done.fields[::2], done.fields[1::2], strict=True))
