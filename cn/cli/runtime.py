@@ -43,11 +43,13 @@ def agent_command(env: Env, daemon: bool, process_: bool, stdio: bool, config: s
         env.show(report)
         return
     report, more = cycle(hub, path, until_idle=not process_)
-    env.show(report)
-    if more:
-        from cn.core.errors import EXIT_MORE
+    from cn.core.errors import EXIT_MORE
 
-        sys.exit(EXIT_MORE)
+    try:
+        env.show(report)
+    finally:
+        if more:  # a run that has to report something has work left all the same
+            sys.exit(EXIT_MORE)
 
 
 def _stdio(env: Env, path: Path | None) -> None:
