@@ -235,9 +235,11 @@ def answer(ops: str, body: str = "", id: str = "{id}") -> str:
 
 
 def lines_of(report: Report) -> list[str]:
-    """A report as lines, its hints too."""
+    """A report as lines, its hints too, without what was told before."""
     return [
-        f"{note.mark.value}: {note.text}{f' ({note.hint})' if note.hint else ''}" for note in report.notes
+        f"{note.mark.value}: {note.text}{f' ({note.hint})' if note.hint else ''}"
+        for note in report.notes
+        if not note.known
     ]
 
 
