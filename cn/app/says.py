@@ -89,6 +89,7 @@ def say_all(run: Run, speak: Speak, split: Split) -> list[Unsaid]:
         for _, say in says:
             run.report.plan(f"say to {say.chat}: {say.text}", source=say.chat)
         return []
+    _drop_old_notes(run, {path.rpartition("/")[2] for path, _ in says})
     ended: dict[HubPath, tuple[Say, str]] = {}
     unsaid: dict[str, Unsaid] = {}
     for path, say in says:
@@ -113,6 +114,14 @@ def report_unsaid(unsaid: Sequence[Unsaid], report: Report) -> None:
     for found in unsaid:
         text = f"{found.say.chat}: not sent: {found.reason}"
         report.failed(text, "it stays in the outbox", source=found.say.chat, known=not found.new)
+
+
+def _drop_old_notes(run: Run, waiting: set[str]) -> None:
+    """Notes of texts that are out of the outbox: a run was killed before it could drop them."""
+    folder = run.hub.state / "say"
+    for path in folder.iterdir() if folder.is_dir() else ():
+        if path.name not in waiting:
+            path.unlink(missing_ok=True)
 
 
 def _note(run: Run, path: HubPath) -> _Note:
