@@ -35,7 +35,7 @@ from cn.shell.hub import open_hub
 
 CHAT = f"telegram:{USER}"
 OTHER = 777
-SECONDS = 40.0
+SECONDS = 120.0
 _CONFIG = """\
 llm:
   model: {model}
