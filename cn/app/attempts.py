@@ -86,7 +86,7 @@ class Attempt:
 
 
 def read_attempts(view: View, id: str, queued: datetime, machine: Sequence[Happened]) -> list[Attempt]:
-    """All attempts at the item ``id``, in order. ``machine`` are this clone's events, for what rows leave out."""
+    """All attempts at the item ``id``, in order; ``machine`` are this clone's events."""
     turns, ends = _turns(view, id, queued)
     names = [n for n in archived_names(view, "input") if (t := parse_trigger(n)) and t.id == id]
     triggers = {t for name in (*names, *turns) if (t := parse_trigger(name))}

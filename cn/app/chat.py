@@ -7,7 +7,7 @@ from cn.app.deliver import push_refs
 from cn.app.queue import current_turn, known_ids
 from cn.app.run import open_run
 from cn.core.chat import SEEN, parse_seen, plan_incoming
-from cn.core.queue import new_input_id
+from cn.core.queue import new_input_id, next_nth
 from cn.core.report import Report
 from cn.core.telegram import Already, Enqueued, Incoming, Queued
 from cn.shell.base import Base
@@ -31,7 +31,8 @@ def enqueue(hub: Hub, incoming: Incoming) -> Queued:
                 queued.append(Already())
                 return None
             taken = known_ids(book, current_turn(book, notes))
-            id = new_input_id(book.now, (chat, str(incoming.update_id), nonce()), taken)
+            nth = next_nth(book.now, taken)  # in the order in which they came
+            id = new_input_id(book.now, (chat, str(incoming.update_id), nonce()), taken, nth)
             book.perform(plan_incoming(chat, incoming.update_id, incoming.text, id, seen, book.now))
             queued.append(Enqueued(id))
             return f"cn: {chat}"

@@ -13,7 +13,7 @@ from cn.app.model_start import ModelCheck
 from cn.app.process import process
 from cn.app.runtime import Means, More, in_flight, run_turn
 from cn.app.says import Speak
-from cn.app.view import open_view
+from cn.app.view import open_view, require_queue
 from cn.core.agent_config import AgentConfig
 from cn.core.model import Answer, Failure, Request, request_json
 from cn.core.report import Report
@@ -32,7 +32,12 @@ def cycle(hub: Hub, path: Path | None, *, until_idle: bool, report: Report) -> b
     Raises :class:`ConfigError` where a key is missing that is needed, or the model is not there; what
     was done until then stands in ``report``.
     """
-    config = read_agent_config(open_view(hub).snapshot, os.environ, path)
+    view = open_view(hub)
+    require_queue(view)
+    config = read_agent_config(view.snapshot, os.environ, path)
+    config.require_llm()  # before anything is claimed
+    if config.telegram.enabled:
+        config.require_telegram()
     for warning in config.warnings:
         report.info(warning)
     with ExitStack() as stack:

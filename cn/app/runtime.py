@@ -8,18 +8,20 @@ from there, and a model is never asked again for an answer that is there.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 
 from cn.app.agent import is_answered, put_output
 from cn.app.book import Book
 from cn.app.context import pack_item
 from cn.app.model_start import ModelCheck
 from cn.app.process import process
-from cn.app.queue import current_turn, failing, peek_turn
+from cn.app.queue import current_turn, failing, peek_turn, plan_queue
 from cn.app.run import Run, open_run
-from cn.app.says import Speak, say_all
+from cn.app.says import Speak, Unsaid, report_unsaid, say_all
 from cn.app.usage import log_call, over_budget
 from cn.app.view import open_view
 from cn.core import rules
@@ -73,7 +75,11 @@ def run_turn(hub: Hub, means: Means, report: Report) -> More:
         turn = in_flight(hub)
         if turn is None or is_answered(hub):
             return More.IDLE
-        _ask(hub, means, turn, report)
+        held = _held(hub, means, turn.input)
+        if held:
+            _release(hub, means, turn, report)
+        else:
+            _ask(hub, means, turn, report)
         return More.NEXT if in_flight(hub) is not None else More.IDLE
     finally:
         os.close(lock)
@@ -103,15 +109,38 @@ def _check(hub: Hub, means: Means, report: Report) -> None:
         means.check.check(report)
 
 
+def _held(hub: Hub, means: Means, asked: Input) -> str:
+    return over_budget(hub.root, means.config.budgets, asked.sender, now())
+
+
 def _process(hub: Hub, means: Means, report: Report, hold: Callable[[Input], str] | None = None) -> None:
-    def held(asked: Input) -> str:
-        return over_budget(hub.root, means.config.budgets, asked.sender, now())
+    unsaid: list[Unsaid] = []
 
     def say(run: Run) -> None:
-        if means.speak is not None:
-            say_all(run, means.speak, means.split)
+        unsaid.extend(_say(run, means))
 
-    report.notes += process(hub, hold=hold or held, deliver_more=say, rouse=False).notes
+    report.notes += process(hub, hold=hold or partial(_held, hub, means), deliver_more=say, rouse=False).notes
+    _say_again(hub, means, unsaid, report)
+
+
+_PAUSES = (1.0, 4.0)
+_LONGEST_PAUSE = 30.0
+
+
+def _say(run: Run, means: Means) -> list[Unsaid]:
+    return say_all(run, means.speak, means.split) if means.speak is not None else []
+
+
+def _say_again(hub: Hub, means: Means, unsaid: list[Unsaid], report: Report) -> None:
+    """What was not sent is tried again soon, while nobody has to wait for the hub."""
+    for pause in _PAUSES:
+        waits = [text.wait for text in unsaid if text.wait <= _LONGEST_PAUSE]
+        if not waits:
+            break
+        time.sleep(max(pause, *waits))
+        with open_run(hub, report) as run:
+            unsaid = _say(run, means)
+    report_unsaid(unsaid, report)
 
 
 def in_flight(hub: Hub) -> Turn | None:
@@ -154,10 +183,28 @@ _NOT_THE_ITEM = (Kind.AUTH, Kind.PERMISSION, Kind.NOT_FOUND)
 """Failures that no other attempt at the same item can mend."""
 
 
+def _release(hub: Hub, means: Means, turn: Turn, report: Report) -> None:
+    """The budget is used up while an item is in flight: it waits again, and another may have the turn."""
+    with open_run(hub, report) as run:
+        run.hold = partial(_held, hub, means)
+
+        def plan(book: Book, base: Base, notes: Report) -> str | None:
+            there = current_turn(book, notes)
+            if there is None or there.trigger != turn.trigger:
+                return None
+            book.perform(plan_released(turn, book.now))
+            plan_queue(run, book, notes)
+            return f"cn: {source_of(turn.input)} waits"
+
+        run.commit(plan)
+
+
 def _end(hub: Hub, means: Means, turn: Turn, report: Report, outcome: Answer | Failure) -> None:
     """An attempt without an answer that can be executed."""
     source = source_of(turn.input)
+    unsaid: list[Unsaid] = []
     with open_run(hub, report) as run:
+        run.hold = partial(_held, hub, means)
 
         def plan(book: Book, base: Base, notes: Report) -> str | None:
             there = current_turn(book, notes)
@@ -174,11 +221,18 @@ def _end(hub: Hub, means: Means, turn: Turn, report: Report, outcome: Answer | F
             else:
                 book.perform(plan_lapsed(turn, facts, one_line(outcome.text, 300)))
                 notes.failed(f"{source}: {outcome.text}", outcome.hint, source=source)
+            if _is_the_items(outcome):
+                plan_queue(run, book, notes)  # the others need not wait for the next run
             return f"cn: {source} has no answer"
 
         run.commit(plan)
-        if means.speak is not None:
-            say_all(run, means.speak, means.split)
+        unsaid = _say(run, means)
+    _say_again(hub, means, unsaid, report)
+
+
+def _is_the_items(outcome: Answer | Failure) -> bool:
+    """Does it lie with this item? Else every other one would now fail the same way."""
+    return isinstance(outcome, Answer) or not (outcome.retryable or outcome.kind in _NOT_THE_ITEM)
 
 
 _REMEDY = {

@@ -10,15 +10,19 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from cn.app.book import Book
 from cn.app.run import Run
+from cn.core.errors import CnError
 from cn.core.log import Row
 from cn.core.names import HubPath, digest
 from cn.core.report import Report
 from cn.core.say import Fate, Say, Spoken, chat_id
+from cn.core.stamp import StampRefused, format_second, parse_stamp
 from cn.shell.base import Base
+from cn.shell.clock import now
 from cn.shell.files import write_file
 
 Speak = Callable[[int, str], Spoken]
@@ -29,31 +33,54 @@ Split = Callable[[str], Sequence[str]]
 
 @dataclass
 class _Note:
-    """How far a text is: ``done`` parts are through, ``sending`` tells that the next was handed over."""
+    """How far a text is: ``done`` parts are through, ``sending`` tells that the next was handed over.
+
+    ``after``: the server wants to be left alone until then.
+    """
 
     path: Path
     done: int = 0
     sending: bool = False
     unknown: int = 0
+    after: datetime | None = None
 
     @classmethod
     def read(cls, path: Path) -> _Note:
         try:
             data = json.loads(path.read_text("utf-8"))
-            return cls(path, int(data["done"]), bool(data["sending"]), int(data["unknown"]))
-        except (OSError, ValueError, KeyError, TypeError):
+            after = parse_stamp(data["after"]) if data.get("after") else None
+            return cls(path, int(data["done"]), bool(data["sending"]), int(data["unknown"]), after)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, StampRefused):
             return cls(path)
 
     def write(self) -> None:
-        data = {"done": self.done, "sending": self.sending, "unknown": self.unknown}
+        data = {
+            "done": self.done,
+            "sending": self.sending,
+            "unknown": self.unknown,
+            "after": format_second(self.after) if self.after else "",
+        }
         write_file(self.path, json.dumps(data).encode())
 
     def drop(self) -> None:
         self.path.unlink(missing_ok=True)
 
 
-def say_all(run: Run, speak: Speak, split: Split) -> None:
-    """Say what waits; what is through, or can never be, moves to ``sent/`` in one commit."""
+@dataclass(frozen=True)
+class Unsaid:
+    """A text that was certainly not sent and stays, and after how many seconds it may be tried again."""
+
+    say: Say
+    reason: str
+    wait: float
+    new: bool
+
+
+def say_all(run: Run, speak: Speak, split: Split) -> list[Unsaid]:
+    """Say what waits; what is through, or can never be, moves to ``sent/`` in one commit.
+
+    Answers with the first text of each chat that could not be sent now.
+    """
     says, broken = run.snapshot().says()
     for path, reason in broken:
         known = not run.local.is_new(digest("say", path, reason))
@@ -61,41 +88,66 @@ def say_all(run: Run, speak: Speak, split: Split) -> None:
     if run.dry_run:
         for _, say in says:
             run.report.plan(f"say to {say.chat}: {say.text}", source=say.chat)
-        return
+        return []
+    _drop_old_notes(run, {path.rpartition("/")[2] for path, _ in says})
     ended: dict[HubPath, tuple[Say, str]] = {}
-    silent: set[str] = set()
+    unsaid: dict[str, Unsaid] = {}
     for path, say in says:
         if say.machine != run.machine:
             continue
-        if say.chat in silent:
+        if say.chat in unsaid:
             continue  # in order: what comes later does not overtake
         executed = _say(run, say, speak, split)
-        if executed:
-            ended[path] = (say, executed)
+        if isinstance(executed, Unsaid):
+            unsaid[say.chat] = executed
         else:
-            silent.add(say.chat)
+            ended[path] = (say, executed)
     if ended:
         _commit(run, ended)
     for path in ended:
         _note(run, path).drop()
+    return list(unsaid.values())
+
+
+def report_unsaid(unsaid: Sequence[Unsaid], report: Report) -> None:
+    """Tell of the texts that stay."""
+    for found in unsaid:
+        text = f"{found.say.chat}: not sent: {found.reason}"
+        report.failed(text, "it stays in the outbox", source=found.say.chat, known=not found.new)
+
+
+def _drop_old_notes(run: Run, waiting: set[str]) -> None:
+    """Notes of texts that are out of the outbox: a run was killed before it could drop them."""
+    folder = run.hub.state / "say"
+    for path in folder.iterdir() if folder.is_dir() else ():
+        if path.name not in waiting:
+            path.unlink(missing_ok=True)
 
 
 def _note(run: Run, path: HubPath) -> _Note:
     return _Note.read(run.hub.state / "say" / path.rpartition("/")[2])
 
 
-def _say(run: Run, say: Say, speak: Speak, split: Split) -> str:
-    """What the log says of it, or nothing where it has to wait."""
+def _say(run: Run, say: Say, speak: Speak, split: Split) -> str | Unsaid:
+    """What the log says of it, or why it has to wait."""
     note = _note(run, say.path)
+    if note.after and note.after > now():
+        reason = str(run.local.attempts.get(say.name, {}).get("reason", "")) or "it has to wait"
+        return Unsaid(say, reason, (note.after - now()).total_seconds(), new=False)
     if note.sending:
         note.done, note.sending, note.unknown = note.done + 1, False, note.unknown + 1
         text = f"{say.chat}: cn was ended while it sent part {note.done}; nobody knows whether it arrived"
         run.report.failed(text, "it is not sent again; ask the reader", source=say.chat)
     parts = split(say.text)
     for part in parts[note.done :]:
-        note.sending = True
+        note.sending, note.after = True, None
         note.write()
-        spoken = speak(chat_id(say.chat), part)
+        try:
+            spoken = speak(chat_id(say.chat), part)
+        except CnError:  # it was not handed over: without a token there is nobody to hand it to
+            note.sending = False
+            note.write()
+            raise
         note.sending = False
         match spoken.fate:
             case Fate.SENT:
@@ -107,12 +159,13 @@ def _say(run: Run, say: Say, speak: Speak, split: Split) -> str:
                 text = f"{say.chat}: nobody knows whether a text arrived: {spoken.reason}"
                 run.report.failed(text, "it is not sent again; ask the reader", source=say.chat)
             case Fate.NOT_SENT:
+                if spoken.wait:
+                    note.after = now() + timedelta(seconds=spoken.wait)
                 note.write()
                 new = run.local.attempt(say.name, spoken.reason, run.now)
-                text = f"{say.chat}: not sent: {spoken.reason}"
-                run.report.failed(text, "it stays in the outbox", source=say.chat, known=not new)
-                return ""
+                return Unsaid(say, spoken.reason, spoken.wait, new)
             case Fate.REFUSED:
+                note.write()
                 run.report.failed(f"{say.chat}: refused: {spoken.reason}", "it is given up", source=say.chat)
                 return f"refused: {spoken.reason}"
     return f"unknown: {note.unknown} of {len(parts)} parts" if note.unknown else "✓ delivered"

@@ -10,7 +10,7 @@ from cn.app.chat import enqueue
 from cn.app.context import read_agent_config
 from cn.app.daemon import DaemonSettings, run_daemon
 from cn.app.overview import read_status
-from cn.app.view import open_view
+from cn.app.view import open_view, require_queue
 from cn.core.telegram import Command
 from cn.core.text import one_line
 from cn.shell.hub import Hub
@@ -18,7 +18,9 @@ from cn.shell.hub import Hub
 
 def serve(hub: Hub, path: Path | None) -> int:
     """Run the daemon until it is ended; the exit code. Raises :class:`ConfigError` without a token."""
-    config = read_agent_config(open_view(hub).snapshot, os.environ, path)
+    view = open_view(hub)
+    require_queue(view)
+    config = read_agent_config(view.snapshot, os.environ, path)
     bot = config.require_telegram()
     settings = DaemonSettings(
         bot.token, bot.allowed_users, bot.base_url, config.daemon.poll_interval, config.daemon.poll_timeout

@@ -43,6 +43,15 @@ class View:
         return Local(self.hub)
 
 
+def require_queue(view: View) -> None:
+    """Raise :class:`ConfigError` where nothing would ever be given to the agent."""
+    if view.settings.config.interface != "queue":
+        raise ConfigError(
+            "this hub has no queue: nothing is given to the agent",
+            "set 'interface: queue' in .cn/hub.yaml and commit it",
+        )
+
+
 def open_view(hub: Hub) -> View:
     """Read main's configuration and tip; raises :class:`Refused` when there is no main."""
     try:

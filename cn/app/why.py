@@ -244,8 +244,8 @@ def _about_calls(view: View, attempts: Sequence[Attempt], calls: Sequence[Call])
             notes.append(f"{name}: machine {machine} took it; what it used is in the log of that clone")
         else:
             notes.append(
-                f"{name}: this clone's log has no call for it: it was answered by hand ('cn out'), or the log was "
-                "rotated"
+                f"{name}: this clone's log has no call for it: it was answered by hand ('cn out'), "
+                "or the log was rotated"
             )
     sizes = [call for call in calls if not call.parts]
     if sizes:

@@ -42,6 +42,7 @@ def agent_command(env: Env, daemon: bool, process_: bool, stdio: bool, config: s
             click.echo(text, nl=False)
         env.show(report)
         return
+    from cn.core.errors import EXIT_MORE
     from cn.core.report import Report
 
     report = Report()
@@ -50,11 +51,12 @@ def agent_command(env: Env, daemon: bool, process_: bool, stdio: bool, config: s
     except CnError:
         env.tell(report)
         raise
-    env.show(report)
-    if more:
-        from cn.core.errors import EXIT_MORE
 
-        sys.exit(EXIT_MORE)
+    try:
+        env.show(report)
+    finally:
+        if more:  # a run that has to report something has work left all the same
+            sys.exit(EXIT_MORE)
 
 
 def _stdio(env: Env, path: Path | None) -> None:

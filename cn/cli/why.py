@@ -200,9 +200,9 @@ def why_json(why: Why) -> dict[str, Any]:
     """The shape of docs/protocol/json.md."""
     from cn.app.listing import ThreadView
     from cn.cli.shapes import happened_json, own_thread_json, thread_json, time_json
+    from cn.core.own import Own
 
     thread, item = why.thread, why.item
-    peers = isinstance(thread, ThreadView)
     return {
         "name": why.name,
         "item": {
@@ -221,7 +221,7 @@ def why_json(why: Why) -> dict[str, Any]:
         "attempts": [_attempt_json(attempt, why.calls) for attempt in why.attempts],
         "replays": why.replays,
         "thread": thread_json(thread) if isinstance(thread, ThreadView) else None,
-        "own_thread": own_thread_json(thread) if thread is not None and not peers else None,
+        "own_thread": own_thread_json(thread) if isinstance(thread, Own) else None,
         "decided": _ended_json(why.decided) if why.decided else None,
         "merge": _past_json(why.merge) if why.merge else None,
         "rows": [happened_json(row) for row in why.rows],

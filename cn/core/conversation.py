@@ -56,8 +56,13 @@ class Conversation:
     problems: tuple[str, ...] = ()
 
     def last(self, sender: str, count: int, *, but: str = "") -> tuple[Entry, ...]:
-        """The last ``count`` entries with one side, without those of the item ``but``."""
+        """The last ``count`` entries with one side, without those of the item ``but``.
+
+        What was asked stands beside its answer, also where more was asked meanwhile.
+        """
         found = [e for e in self.entries if e.sender == sender and not (but and e.input == but)]
+        ends = {e.input: place for place, e in enumerate(found) if e.input}
+        found = [e for _, e in sorted(enumerate(found), key=lambda p: (ends.get(p[1].input, p[0]), p[0]))]
         return tuple(found[-count:] if count > 0 else ())
 
     def until(self, id: str) -> Conversation:

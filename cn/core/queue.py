@@ -120,6 +120,12 @@ def new_input_id(at: datetime, cause: Iterable[str], taken: Collection[str] = ()
         words.append("again")
 
 
+def next_nth(at: datetime, taken: Iterable[str]) -> int:
+    """The ``nth`` of :func:`new_input_id` that sorts behind those of the same second."""
+    second = f"{at:%Y%m%d-%H%M%S}-"
+    return max((int(id[len(second) :][:2], 16) + 1 for id in taken if id.startswith(second)), default=0)
+
+
 def queue_path(item: Input) -> HubPath:
     """Where it waits; the name alone tells its place in the order."""
     again = f"-{item.attempts + 1}" if item.attempts else ""

@@ -634,9 +634,17 @@ def _machine_log_agent(block: Block) -> None:
 def _model_log(block: Block) -> None:
     used = model.Usage(1200, 350, 6400, 0)
     answer = model.Answer("ok", model.Stop.END_TURN, used, "claude-sonnet-5-5", "msg_1", seconds=4.2)
-    item = {"input": "20260205-151400-3f2a9c", "source": "pi/proposal", "peer": "pi"}
     parts = (("preamble", 1180), ("identity", 512), ("item", 2210))
-    call = usage.call_of(answer, EXECUTED, model="claude-sonnet-5-5", main=MERGE, parts=parts, **item)
+    call = usage.call_of(
+        answer,
+        EXECUTED,
+        model="claude-sonnet-5-5",
+        input="20260205-151400-3f2a9c",
+        source="pi/proposal",
+        peer="pi",
+        main=MERGE,
+        parts=parts,
+    )
     assert usage.format_call(call) == block.text.rstrip("\n")
     assert usage.parse_call(block.text) == call
 

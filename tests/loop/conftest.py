@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hubs import cn
+from loop.studio import Studio
 from loop.world import Node, World
+from model_server import model_server
+from telegram_server import telegram_server
 
 NAMES = ("sigma", "pi", "omega")
 
@@ -38,3 +42,10 @@ def pi(world: World, sigma: Node) -> Node:
     node = world.hub("pi")
     world.link(sigma, node)
     return node
+
+
+@pytest.fixture
+def studio(sigma: Node) -> Iterator[Studio]:
+    """The hub that receives, with a model and a Telegram on loopback."""
+    with model_server() as model, telegram_server() as telegram:
+        yield Studio(sigma, model, telegram)
