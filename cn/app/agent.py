@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import fields
 from datetime import datetime
 
+from cn.core.act import flat
 from cn.core.errors import Refused, UsageError
 from cn.core.ops import Ack, Defer, Noop, Op, Reply, Send, format_op
 from cn.core.output import format_output
@@ -32,7 +33,7 @@ def read_input(hub: Hub) -> str | None:
         return None
     text = found[1].decode("utf-8", "replace")
     with suppress(Refused):  # a note for the log, never in the way of the agent
-        _note_shown(hub, parse_input(text))
+        _note_shown(hub, parse_input(text).trigger)
     return text
 
 
@@ -41,19 +42,39 @@ def is_answered(hub: Hub) -> bool:
     return os.path.lexists(hub.root / OUTPUT)
 
 
-def _note_shown(hub: Hub, item: Shown) -> None:
-    if read_shown(hub, item.trigger) is None:
-        data = {"trigger": item.trigger, "at": format_second(now())}
+def _note_shown(hub: Hub, trigger: str, *, answered: bool = False) -> None:
+    at = read_shown(hub, trigger)
+    if at is None or answered:
+        data = {"trigger": trigger, "at": format_second(at or now()), "answered": answered}
         write_file(hub.state / "shown", json.dumps(data).encode())
 
 
 def read_shown(hub: Hub, trigger: str) -> datetime | None:
     """When this attempt's input was first printed on this machine, as far as that was noted."""
+    data = _last_shown(hub)
+    try:
+        return parse_stamp(str(data["at"])) if data.get("trigger") == trigger else None
+    except (KeyError, StampRefused):
+        return None
+
+
+def _last_shown(hub: Hub) -> dict[str, object]:
     try:
         data = json.loads((hub.state / "shown").read_text("utf-8"))
-        return parse_stamp(str(data["at"])) if data["trigger"] == trigger else None
-    except (OSError, ValueError, KeyError, TypeError, StampRefused):
-        return None
+    except (OSError, ValueError):
+        return {}
+    return data if isinstance(data, dict) else {}
+
+
+def _check_read(hub: Hub, item: Shown) -> None:
+    """The answer belongs to what was read: another item may have taken its place since."""
+    last = _last_shown(hub)
+    read, answered = str(last.get("trigger", "")), bool(last.get("answered"))
+    if read and read != item.trigger and not answered:
+        raise Refused(
+            f"what was read is {read}, and what is in flight now is {item.trigger}",
+            "read it with 'cn input', then answer it",
+        )
 
 
 def write_output(hub: Hub, make: Callable[[str], Op], *, dry_run: bool = False) -> Report:
@@ -62,10 +83,13 @@ def write_output(hub: Hub, make: Callable[[str], Op], *, dry_run: bool = False) 
     ``make`` gives the op for the input's id. Nothing is executed here.
     """
     report = Report()
-    text = read_input(hub)
-    if text is None:
+    found = read_plain(hub.root / INPUT)
+    if found is None:
         raise Refused("nothing waits for an answer", "'cn input' prints what does")
-    id = parse_input(text).id
+    text = found[1].decode("utf-8", "replace")
+    item = parse_input(text)
+    id = item.id
+    _check_read(hub, item)
     op = make(id)
     output = compose(op, id)
     answered = Refused(f"{id} has its answer already", "'cn inbox process' executes it")
@@ -83,6 +107,8 @@ def write_output(hub: Hub, make: Callable[[str], Op], *, dry_run: bool = False) 
         with suppress(FileNotFoundError):
             (hub.root / OUTPUT).unlink()
         raise Refused(f"{id} is not in flight any more", "'cn input' prints what is")
+    with suppress(Refused):
+        _note_shown(hub, item.trigger, answered=True)
     report.done(f"{id}: {format_op(op)[0]}; 'cn inbox process' executes it")
     return report
 
@@ -114,6 +140,7 @@ def compose(op: Op, id: str) -> str:
             raise UsageError("the words hold bytes that are not UTF-8", "write them as UTF-8")
         if not value.strip() and name not in ("body", "until"):
             raise UsageError(f"--{_OPTIONS.get(name, name)} is empty", "say something")
+    op = flat(op)
     match op:
         case Noop(_, reason) | Ack(_, reason):
             if problem := check_reason(reason):

@@ -103,6 +103,21 @@ class Local:
         """Key → count, since, reason, next."""
         return dict(self._part("unreachable"))
 
+    # What stands until it is gone, and is shown by `cn status`.
+
+    def stands(self, name: str, text: str, now: datetime) -> None:
+        """Note what stands under this name, or with an empty text that nothing does any more."""
+        part = self._part("standing")
+        if not text:
+            part.pop(name, None)
+        elif (part.get(name) or {}).get("text") != text:
+            part[name] = {"text": text, "since": format_second(now)}
+
+    @property
+    def standing(self) -> list[tuple[str, str]]:
+        """What stands: text and since when."""
+        return [(str(e["text"]), str(e["since"])) for _, e in sorted(self._part("standing").items())]
+
     # What stopped a whole run.
 
     def stopped(self, text: str, hint: str, now: datetime) -> bool:

@@ -8,6 +8,7 @@ from cn.app.deliver import deliver, push_refs
 from cn.app.run import Run, open_run
 from cn.app.snapshot import Snapshot
 from cn.app.triage import NoThread
+from cn.core import rules
 from cn.core.act import reply_topic
 from cn.core.effect import Plan, Post
 from cn.core.errors import Refused, UsageError
@@ -38,6 +39,9 @@ def send(hub: Hub, to: str, message: str, *, body: str = "", dry_run: bool = Fal
 def _subject(message: str, body: str) -> str:
     if not is_text(message + body):
         raise UsageError("the message holds bytes that are not UTF-8", "write it as UTF-8")
+    refused = rules.fits(f"{message}\n\n{body}", "the message")
+    if refused:
+        raise Refused(refused.reason, refused.remedy)
     subject = one_line(message.strip().split("\n", 1)[0])
     if not subject:
         raise UsageError("the message is empty", "say something")

@@ -110,7 +110,8 @@ class Stopped:
 class Status:
     """All that ``cn status`` shows.
 
-    ``not_in_effect`` are configuration files with a change that is not committed. ``queue`` is
+    ``standing`` is what failed and was told once: text and since when. ``not_in_effect`` are
+    configuration files with a change that is not committed. ``queue`` is
     None where no agent works a queue.
     """
 
@@ -121,6 +122,7 @@ class Status:
     outbox: tuple[Entry, ...]
     unreachable: tuple[Unreachable, ...]
     stopped: Stopped | None
+    standing: tuple[tuple[str, datetime], ...]
     not_in_effect: tuple[str, ...]
     last_run: datetime | None
     queue: QueueView | None
@@ -138,6 +140,7 @@ def read_status(view: View) -> Status:
         outbox=tuple(list_outbox(view)),
         unreachable=tuple(_unreachable(view).values()),
         stopped=_stopped(view),
+        standing=tuple((text, parse_stamp(since)) for text, since in view.local.standing),
         not_in_effect=tuple(not_in_effect(view.hub, view.snapshot)) if view.on_main else (),
         last_run=_last_run(view),
         queue=read_queue(view) if view.settings.config.interface == "queue" else None,

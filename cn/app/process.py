@@ -36,7 +36,7 @@ from cn.shell.merging import try_merge
 from cn.shell.published import publish
 from cn.shell.signing import own_key
 from cn.shell.transaction import local_changes
-from cn.shell.wake import read_pending
+from cn.shell.wake import drop_pending
 
 
 def process(
@@ -76,7 +76,7 @@ def process(
         if deliver_more is not None:
             deliver_more(run)
     if not rouse:
-        read_pending(hub, clear=True)
+        drop_pending(hub)
     elif not dry_run:
         wake(hub, report)
     return report

@@ -177,12 +177,12 @@ def _drop_unwanted(book: Book) -> None:
             if place is None:
                 continue
             inbox = name.startswith(INBOX)
-            if (inbox and place.id not in wanted) or (not inbox and folder == DEAD and _is_over(book, path)):
+            if (inbox and place.id not in wanted) or (not inbox and _is_over(book, path)):
                 book.files[path] = None
 
 
 def _is_over(book: Book, path: HubPath) -> bool:
-    """Was the thread of our own decided whose item was given up? What waits is looked at in its turn."""
+    """Was the thread of our own decided, put off or assigned, whose item waits or was given up?"""
     try:
         return not is_wanted(book, read_queued(book, path))
     except QueueRefused:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -10,8 +11,19 @@ from cn.core.errors import CnError
 from cn.core.names import digest
 from cn.core.report import Report
 from cn.core.text import one_line, redact
+from cn.shell.child import hold
+from cn.shell.clock import now
 from cn.shell.hub import Hub
-from cn.shell.wake import AGENT_SECONDS, read_pending, run_program, run_wake
+from cn.shell.wake import (
+    AGENT_SECONDS,
+    WOKEN,
+    drop_pending,
+    drop_taken,
+    has_pending,
+    run_program,
+    run_wake,
+    take_pending,
+)
 
 AGENT, TELEGRAM = "cn:agent", "cn:telegram"
 """Ways that are built in: run the runtime; write to a chat (``cn:telegram:CHAT``)."""
@@ -20,26 +32,35 @@ AGENT, TELEGRAM = "cn:agent", "cn:telegram"
 def wake(hub: Hub, report: Report) -> None:
     """Tell the agent which threads are new, after the lock is free.
 
-    The names stay in ``.git/cn/wake`` until a wake command has succeeded, so that neither a
-    crash nor a failing command leaves the agent asleep.
+    The names stay in ``.git/cn`` until a wake command has succeeded, so that neither a crash
+    nor a failing command leaves the agent asleep. A run that the wake command itself starts
+    wakes nobody; what it brings is told by the next run.
     """
-    names = read_pending(hub)
-    if not names:
+    if os.environ.get(WOKEN):
         return
-    command = hub.git.run("config", "--get", "cn.wake", check=False).text
+    command = hub.git.run("config", "--get", "cn.wake", check=False).text if has_pending(hub) else ""
     if not command:
-        read_pending(hub, clear=True)
+        drop_pending(hub)
         return
-    failure = _run(hub, command, names)
-    if failure:
+    lock = hold(hub.state / "wake.lock")
+    if lock is None:
+        return  # another run is at it
+    try:
+        names = take_pending(hub)
+        failure = _run(hub, command, names) if names else ""
         local = Local(hub)
         text = f"the wake command failed: {redact(one_line(failure))}"
-        known = not local.is_new(digest("wake", text))
+        if failure:
+            known = not local.is_new(digest("wake", text))
+            report.failed(text, "see 'git config cn.wake'; it is tried again at each run", known=known)
+        else:
+            drop_taken(hub)
+            if names:
+                report.done(f"woke the agent: you have inbox ({', '.join(names)})")
+        local.stands("wake", text if failure else "", now())
         local.save()
-        report.failed(text, "see 'git config cn.wake'; it is tried again at each run", known=known)
-        return
-    read_pending(hub, clear=True)
-    report.done(f"woke the agent: you have inbox ({', '.join(names)})")
+    finally:
+        os.close(lock)
 
 
 def is_builtin(command: str) -> bool:

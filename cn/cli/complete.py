@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 from click.shell_completion import CompletionItem
 
@@ -74,4 +76,9 @@ def complete_peer(ctx: click.Context, param: click.Parameter, incomplete: str) -
         peers = listed((ctx.find_object(Env) or Env()).hub())
     except Exception:
         return []  # whatever is wrong, a person who is typing does not want to read it now
-    return [CompletionItem(p.name, help=redact(p.hub)) for p in peers if p.name.startswith(incomplete)]
+    agent = os.environ.get("CN_ROLE") == "agent"  # names are all that it needs
+    return [
+        CompletionItem(p.name, help="" if agent else redact(p.hub))
+        for p in peers
+        if p.name.startswith(incomplete)
+    ]

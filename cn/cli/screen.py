@@ -65,6 +65,8 @@ def status_lines(status: Status) -> list[str]:
     elif not status.main.checked_out:
         text = f"HEAD is not {status.main.branch}: runs are refused until 'git switch {status.main.branch}'"
         lines += wrap("! ", text, colour="yellow")
+    for text, at in status.standing:
+        lines += wrap("! ", f"{clean(text, 300)} ({since(at, now)})", colour="yellow")
     for path in status.not_in_effect:
         lines += wrap(
             "! ", f"{path} has a change that is not committed: it is not in effect", colour="yellow"
@@ -96,7 +98,7 @@ def status_lines(status: Status) -> list[str]:
         "yellow",
     )
     if status.queue is not None:
-        lines += _section("the agent", [[f"  {line}" for line in queue_lines(status.queue)[: _MOST * 2]]])
+        lines += _section("the agent", [[f"  {line}" for line in queue_lines(status.queue, _MOST)]])
     lines += _section("waiting on others", [_waiting(w, now) for w in status.waiting])
     if status.outbox:
         lines += _section("outbox", [_outbox(entry, now) for entry in status.outbox])
@@ -109,8 +111,8 @@ def outbox_lines(entries: Sequence[Entry], now: datetime) -> list[str]:
     return [line for entry in entries for line in _outbox(entry, now, "")]
 
 
-def queue_lines(view: QueueView) -> list[str]:
-    """What the agent is at, what waits behind it, and what was given up."""
+def queue_lines(view: QueueView, most: int = 50) -> list[str]:
+    """What the agent is at, what was given up, and of what waits the first ``most``."""
     now, turn = view.now, view.turn
     lines = []
     if turn is not None:
@@ -118,20 +120,19 @@ def queue_lines(view: QueueView) -> list[str]:
         lines.append(f"{_asked(turn.input)}: {_AT[view.actor]} for {age(turn.since, now)}{where}")
         if turn.attempt > 1:
             lines += wrap("    ", f"attempt {turn.attempt}, since {clean(turn.input.reason, 300)}")
-    for item in view.waiting[:_WAITING]:
-        again = f", tried {item.attempts} times" if item.attempts else ""
-        lines.append(f"{_asked(item)}: waits {age(item.queued, now)}{again}")
-    if len(view.waiting) > _WAITING:
-        lines.append(f"and {len(view.waiting) - _WAITING} more")
-    for item in view.dead:
+    for item in view.dead[:most]:
         lines.append(paint(f"{_asked(item)}: given up", "red"))
         lines += wrap("    ", clean(item.reason, 300))
         lines += wrap("    → ", f"decide the thread, or 'cn queue retry {item.id}'")
+    lines += _more(view.dead, most, "given up")
+    for item in view.waiting[:most]:
+        again = f", tried {item.attempts} times" if item.attempts else ""
+        lines.append(f"{_asked(item)}: waits {age(item.queued, now)}{again}")
+    lines += _more(view.waiting, most, "waiting")
     lines += [paint(f"{clean(path)}: cannot be read, left out", "red") for path in view.damaged]
     return lines or ["nothing waits for the agent"]
 
 
-_WAITING = 50
 _AT = {
     Actor.IDLE: "idle",
     Actor.INPUT_READY: "the agent's input",
@@ -139,6 +140,10 @@ _AT = {
     Actor.OUTPUT_READY: "answered, waits for 'cn inbox process',",
     Actor.TIMED_OUT: "out of time,",
 }
+
+
+def _more(items: Sequence[Input], most: int, what: str) -> list[str]:
+    return [f"and {len(items) - most} more {what}; 'cn queue' lists them"] if len(items) > most else []
 
 
 def _asked(item: Input) -> str:

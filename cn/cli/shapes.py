@@ -216,6 +216,7 @@ def status_json(status: Status) -> dict[str, Any]:
         }
         if status.stopped
         else None,
+        "standing": [{"text": redact(text), "since": time_json(at)} for text, at in status.standing],
         "queue": queue_json(status.queue) if status.queue else None,
         "last_run": time_json(status.last_run),
         "now": time_json(status.now),

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import assert_never
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, assert_never
 
 from cn.core import rules
 from cn.core.chat import ChatFacts, plan_chat_end
@@ -65,6 +65,8 @@ Ending = Ack | Done | Noop | Fail | Reply | Delegate | Defer | Delete
 Beside = Send | Surface | Commit
 _STRONG = (Fail, Reply, Delegate, Defer, Delete)
 _OID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+MOST_OPS = 50
+"""Ops of one output: what a model says in a loop must not fill a peer's inbox."""
 _ARTIFACT = "name a file of main, or the full id of an object"
 
 
@@ -88,6 +90,10 @@ class Order:
 def check_output(output: Output, id: str) -> list[Refusal]:
     """What is wrong with an output before anything of it is looked at."""
     found = [Refusal(rules.VALID_OUTPUT, error) for error in output.errors]
+    if len(output.ops) > MOST_OPS:
+        found.append(
+            _bad(f"it has {len(output.ops)} ops, at most {MOST_OPS} are taken", "ask for less at once")
+        )
     if not output.id:
         found.append(_bad("it has no id", f"start the frontmatter with 'id: {id}'"))
     elif output.id != id:
@@ -101,6 +107,7 @@ def _bad(reason: str, remedy: str = "") -> Refusal:
 
 def plan_order(facts: AnyFacts, order: Order) -> Plan | tuple[Refusal, ...]:
     """All that the ops do, or every reason why they do nothing."""
+    order = replace(order, ops=tuple(flat(op) for op in order.ops))
     refused = strangers(order.ops, order.names)
     ending = find_ending(order.ops)
     if isinstance(ending, Refusal):
@@ -128,6 +135,19 @@ def plan_order(facts: AnyFacts, order: Order) -> Plan | tuple[Refusal, ...]:
     if refused or isinstance(end, Refusal):
         return tuple(refused)
     return Plan(end.cause, (*effects, *end.effects))
+
+
+_TEXTS = ("message", "body")
+"""What of an op may have several lines; all else stands on one line of threads, logs and records."""
+
+
+def flat(op: Op) -> Op:
+    """The op with its reasons, names and descriptions each on one visible line."""
+    words = {f.name: str(getattr(op, f.name)) for f in fields(op)}
+    lines = {key: text if key in _TEXTS else one_line(text, 2000) for key, text in words.items()}
+    make: Any = type(op)
+    flattened: Op = make(**lines)
+    return flattened
 
 
 def _stranger(op: Op, names: frozenset[str]) -> Refusal | None:
@@ -190,10 +210,11 @@ def _beside(facts: AnyFacts, order: Order, op: Beside, index: int, *, quiet: boo
             peer = _addressee(facts.config, facts.peers, to)
             if isinstance(peer, Refusal):
                 return peer
-            subject = one_line(message)
-            mail = Message(
-                MESSAGE, facts.config.name, peer.name, subject, facts.now, body or order.body or message
-            )
+            subject, text = one_line(message), body or order.body or message
+            refused = rules.fits(text, "the message")
+            if refused:
+                return refused
+            mail = Message(MESSAGE, facts.config.name, peer.name, subject, facts.now, text)
             return _Done(
                 (Post(mail, slug(subject), source=facts.source),), f"queued a message to {peer.name}"
             )

@@ -269,6 +269,9 @@ def _reply(facts: Facts, triage: Triage, topic: str) -> Plan | Refusal:
         return Refusal(
             rules.VALID_TRIAGE, "the reply has no text", "write it below the fields of the Triage section"
         )
+    refused = rules.fits(triage.body, "the reply")
+    if refused:
+        return refused
     about = About(facts.branch, facts.item.head, "replied")
     subject = facts.subject or f"Re: {facts.item.get('subject') or facts.source}"
     message = Message(

@@ -20,6 +20,8 @@ FILE = "message.md"
 ATTACHMENTS = "attachments"
 FORMAT = "message/1"
 MESSAGE, NOTICE, CONCERN = "message", "notice", "concern"
+MOST_TEXT = 200 * 1024
+"""Bytes of a text that a message may carry: what a receiver shows by default, with room for the head."""
 FINAL = ("merged", "replied", "opened", "delegated", "acked", "done", "discarded")
 NOT_FINAL = ("refused", "timed-out", "failed")
 _FRONTMATTER = re.compile(r"---\n(.*?\n)---(?:\n|\Z)", re.S)

@@ -11,6 +11,7 @@ from datetime import datetime
 
 from cn.core.config import HubConfig
 from cn.core.errors import Refusal
+from cn.core.message import MOST_TEXT
 from cn.core.names import Name, Oid, is_owned, is_protected
 from cn.core.stamp import StampRefused, parse_until
 from cn.core.text import one_line
@@ -200,6 +201,15 @@ def comes_back(until: str, said: datetime, now: datetime) -> datetime | Refusal 
     if at <= now:
         return Refusal(VALID_TRIAGE, f"until: {until} is over", "give a time to come")
     return at
+
+
+def fits(text: str, what: str) -> Refusal | None:
+    """A message holds what its receiver can show."""
+    size = len(text.encode("utf-8", "replace"))
+    if size <= MOST_TEXT:
+        return None
+    why = f"{what} has {size} bytes, a message holds at most {MOST_TEXT}"
+    return Refusal(VALID_TRIAGE, why, "shorten it, or propose a branch with the text as a file")
 
 
 def may_delete(prefix_is_ours: bool, known_tip: Oid | None, tip: Oid) -> Refusal | None:

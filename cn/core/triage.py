@@ -141,7 +141,8 @@ def format_decision(decision: Decision) -> str:
 def format_triage(triage: Triage) -> str:
     """The section as it stands in a thread, from its heading to the end of the file."""
     fields = {
-        "decision": format_decision(triage.decision),
+        # On one line, whoever wrote it: a line feed in a reason could begin another section.
+        "decision": one_line(format_decision(triage.decision), 2000),
         "actor": triage.actor,
         "timestamp": format_stamp(triage.at),
         "until": one_line(triage.until),

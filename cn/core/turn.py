@@ -212,7 +212,9 @@ def _told(turn: Turn, asked: Input, facts: Failing, status: str, reason: str) ->
     if item is None or not facts.known_peer or item.get("waits") == item.head:
         return []
     peer = Name(asked.sender)
-    about = About(Branch(item.get("branch")), parse_oid(item.head), status, None, reason)
+    # Why it failed is the hub's own affair: it may quote what the agent wrote.
+    said = "the agent gave no answer in time" if status == "timed-out" else "the agent could not answer it"
+    about = About(Branch(item.get("branch")), parse_oid(item.head), status, None, said)
     post = notice(facts.config.name, peer, item.topic, about, facts.now, item.get("thread"))
     noted = Event(facts.now, IN, "refused", item.topic, item.head, {"waits": item.head})
     return [Record(peer, noted), post]

@@ -117,8 +117,11 @@ def read_regular(path: Path, limit: int) -> bytes | None:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
+    if not stat.S_ISREG(os.fstat(fd).st_mode):  # before fdopen, which takes no folder
+        os.close(fd)
+        return None
     with os.fdopen(fd, "rb") as file:
-        return file.read(limit) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else None
+        return file.read(limit)
 
 
 def move(source: Path, target: Path) -> None:

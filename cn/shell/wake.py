@@ -7,7 +7,9 @@ import signal
 import subprocess
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 
+from cn.shell.files import write_file
 from cn.shell.hub import Hub
 
 _SECONDS = 60.0
@@ -15,17 +17,47 @@ AGENT_SECONDS = 900.0
 """What the runtime may take: some calls to a model."""
 
 
-def read_pending(hub: Hub, *, clear: bool = False) -> list[str]:
-    """The threads that nobody was woken for yet; ``clear`` forgets them."""
-    path = hub.state / "wake"
+WOKEN = "CN_WOKEN"
+"""Set for what a wake command starts, so that it wakes nobody again."""
+
+
+def has_pending(hub: Hub) -> bool:
+    """Is there a thread that nobody was woken for?"""
+    return any((hub.state / name).exists() for name in ("wake", "waking"))
+
+
+def take_pending(hub: Hub) -> list[str]:
+    """The threads that nobody was woken for yet, taken out of the way of what arrives meanwhile."""
+    fresh, taken = hub.state / "wake", hub.state / "waking"
+    names = _names(taken)
+    with suppress(FileNotFoundError):
+        if names:
+            names = list(dict.fromkeys([*names, *_names(fresh)]))
+            write_file(taken, "".join(f"{name}\n" for name in names).encode())
+            fresh.unlink()
+        else:
+            fresh.rename(taken)
+            names = _names(taken)
+    return names
+
+
+def _names(path: Path) -> list[str]:
     try:
-        names = path.read_text("utf-8").split("\n")
+        lines = path.read_text("utf-8").split("\n")
     except OSError:
         return []
-    if clear:
-        with suppress(FileNotFoundError):
-            path.unlink()
-    return [name for name in dict.fromkeys(names) if name]
+    return [name for name in dict.fromkeys(lines) if name]
+
+
+def drop_taken(hub: Hub) -> None:
+    """They were told."""
+    (hub.state / "waking").unlink(missing_ok=True)
+
+
+def drop_pending(hub: Hub) -> None:
+    """Nobody is to be told."""
+    for name in ("wake", "waking"):
+        (hub.state / name).unlink(missing_ok=True)
 
 
 def run_wake(hub: Hub, command: str, threads: Sequence[str]) -> str:
@@ -40,7 +72,7 @@ def run_wake(hub: Hub, command: str, threads: Sequence[str]) -> str:
 
 def run_program(hub: Hub, words: Sequence[str], threads: Sequence[str], seconds: float) -> str:
     """The same for a program with its arguments, and another time limit."""
-    env = {**os.environ, "CN_HUB": str(hub.root), "CN_THREADS": " ".join(threads)}
+    env = {**os.environ, "CN_HUB": str(hub.root), "CN_THREADS": " ".join(threads), WOKEN: "1"}
     text = "\n".join(["you have inbox", *threads, ""])
     child = subprocess.Popen(
         words,
