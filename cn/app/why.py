@@ -243,10 +243,8 @@ def _about_calls(view: View, attempts: Sequence[Attempt], calls: Sequence[Call])
             machine = one_line(attempt.turn.machine, 40)
             notes.append(f"{name}: machine {machine} took it; what it used is in the log of that clone")
         else:
-            notes.append(
-                f"{name}: this clone's log has no call for it: it was answered by hand ('cn out'), or the log was "
-                "rotated"
-            )
+            why = "it was answered by hand ('cn out'), or the log was rotated"
+            notes.append(f"{name}: this clone's log has no call for it: {why}")
     sizes = [call for call in calls if not call.parts]
     if sizes:
         notes.append(f"of {len(sizes)} of the calls the sizes of what was sent were not recorded")

@@ -202,7 +202,6 @@ def why_json(why: Why) -> dict[str, Any]:
     from cn.cli.shapes import happened_json, own_thread_json, thread_json, time_json
 
     thread, item = why.thread, why.item
-    peers = isinstance(thread, ThreadView)
     return {
         "name": why.name,
         "item": {
@@ -221,7 +220,7 @@ def why_json(why: Why) -> dict[str, Any]:
         "attempts": [_attempt_json(attempt, why.calls) for attempt in why.attempts],
         "replays": why.replays,
         "thread": thread_json(thread) if isinstance(thread, ThreadView) else None,
-        "own_thread": own_thread_json(thread) if thread is not None and not peers else None,
+        "own_thread": None if thread is None or isinstance(thread, ThreadView) else own_thread_json(thread),
         "decided": _ended_json(why.decided) if why.decided else None,
         "merge": _past_json(why.merge) if why.merge else None,
         "rows": [happened_json(row) for row in why.rows],
