@@ -54,7 +54,7 @@ def test_an_answer_is_explained_from_the_input_to_the_delivery(world: World, ask
     archived = git(asked.root, "log", "--format=%H", "--", f"logs/output/{second['trigger']}.md")
     assert second["ended"]["commit"] == archived
     kinds = sorted(m["kind"] for m in second["ended"]["messages"])
-    assert kinds == ["message", "message", "notice"]
+    assert kinds == ["message", "message"]
     assert all(m["executed"] == "✓ delivered" and m["delivered"] for m in second["ended"]["messages"])
     assert len(second["ended"]["concerns"]) == 1
     assert {"change": "A", "path": f"threads/inbox/done/{thread}"} in second["ended"]["files"]
