@@ -68,7 +68,7 @@ class Attempt:
     """One attempt. ``turn`` is the claim, None where main's history does not hold it (any more).
 
     ``asked`` and ``answer`` are the archived pair. ``outcome`` is ``in flight``, ``executed``,
-    ``rejected``, ``no answer`` or ``unknown``.
+    ``rejected``, ``no answer``, ``taken back`` (decided otherwise, or nobody could be asked) or ``unknown``.
     """
 
     trigger: Trigger
@@ -86,7 +86,7 @@ class Attempt:
 
 
 def read_attempts(view: View, id: str, queued: datetime, machine: Sequence[Happened]) -> list[Attempt]:
-    """All attempts at the item ``id``, in order; ``machine`` are this clone's events."""
+    """All attempts at the item ``id``, in order; ``machine`` are this clone's events, which say more."""
     turns, ends = _turns(view, id, queued)
     names = [n for n in archived_names(view, "input") if (t := parse_trigger(n)) and t.id == id]
     triggers = {t for name in (*names, *turns) if (t := parse_trigger(name))}
@@ -99,7 +99,9 @@ def read_attempts(view: View, id: str, queued: datetime, machine: Sequence[Happe
         past = added_by(view.hub.git, view.snapshot.commit, f"logs/input/{name}.md") or ends.get(name)
         sources = {source_of(turn.input)} if turn else set()
         ended = read_ended(view, past, sources, id, machine) if past and name in asked else None
-        outcome, rejected = _outcome(name, ended, answered=name in answers, flying=name not in ends)
+        outcome, rejected = _outcome(name, ended, answered=name in answers)
+        if ended is None and turn is not None:
+            outcome = "taken back" if name in ends else "in flight"
         pair = asked.get(name), answers.get(name)
         found.append(Attempt(trigger, turn, *pair, ended, outcome, rejected))
     return found
@@ -130,9 +132,9 @@ def _parse(text: bytes | None) -> Turn | None:
         return None
 
 
-def _outcome(name: str, ended: Ended | None, *, answered: bool, flying: bool) -> tuple[str, Rejected | None]:
+def _outcome(name: str, ended: Ended | None, *, answered: bool) -> tuple[str, Rejected | None]:
     if ended is None:
-        return ("in flight" if flying else "unknown"), None
+        return "unknown", None
     for happened in ended.rows:
         row = happened.row
         if row.decision == f"output:{name}" and row.executed.startswith("refused: "):

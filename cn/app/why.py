@@ -6,7 +6,7 @@ What neither has is said in ``notes``, and never guessed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -25,7 +25,7 @@ from cn.core.ledger import IN, Event
 from cn.core.lifecycle import read_lives
 from cn.core.names import Name
 from cn.core.own import Own
-from cn.core.queue import Input, parse_input
+from cn.core.queue import Input, Shown, parse_input
 from cn.core.replay import parse_trigger
 from cn.core.say import is_chat
 from cn.core.stamp import StampRefused, parse_stamp
@@ -35,7 +35,7 @@ from cn.core.usage import Call
 from cn.shell.past import Past, added_by, read_past
 from cn.shell.pins import clone_id
 
-_CHUNK = 50
+_CHUNK = 500
 
 
 @dataclass(frozen=True)
@@ -126,26 +126,45 @@ def _ids_of_chat(view: View, chat: str) -> list[str]:
     found = [item.id for item in there if item.sender == chat]
     if found:
         return [max(found)]
+    archived = _archived_id(view, lambda shown: shown.sender == chat)
+    if not archived:
+        raise Refused(f"nothing was asked in {one_line(chat, 80)}", "'cn log' shows what happened")
+    return [archived]
+
+
+def _archived_id(view: View, wanted: Callable[[Shown], bool]) -> str:
+    """The latest archived item of which that is true; empty: there is none."""
     names = [n for n in archived_names(view, "input") if parse_trigger(n)]
     for start in range(len(names), 0, -_CHUNK):
         batch = names[max(0, start - _CHUNK) : start]
         texts = read_archived(view, "input", batch)
         for name in reversed(batch):
-            if parse_input(texts.get(name, b"").decode("utf-8", "replace")).sender == chat:
-                trigger = parse_trigger(name)
-                return [trigger.id] if trigger else []
-    raise Refused(f"nothing was asked in {one_line(chat, 80)}", "'cn log' shows what happened")
+            shown = parse_input(texts.get(name, b"").decode("utf-8", "replace"))
+            trigger = parse_trigger(name)
+            if trigger is not None and wanted(shown):
+                return trigger.id
+    return ""
 
 
 def _ids_of_thread(view: View, name: str) -> tuple[ThreadView | Own, list[str]]:
     """A thread, and the items that stood for it, oldest first."""
     document = show_any(view, name)
     if not isinstance(document, Document):
-        id = document.own.get("Input")
-        return document.own, [id] if id else []
+        own = document.own
+        id = own.get("Input") or _archived_id(
+            view, lambda shown: _is_of(own, shown)
+        )  # gone once it is closed
+        return own, [id] if id else []
     thread = document.thread
     events = _events(view, thread)
     return thread, list(dict.fromkeys(e.fields["input"] for e in events if e.fields.get("input")))
+
+
+def _is_of(own: Own, shown: Shown) -> bool:
+    return (shown.thread, shown.cadence) == (
+        own.path.rpartition("/")[2].removesuffix(".md"),
+        own.cadence.value,
+    )
 
 
 def _events(view: View, thread: ThreadView) -> list[Event]:
@@ -243,10 +262,8 @@ def _about_calls(view: View, attempts: Sequence[Attempt], calls: Sequence[Call])
             machine = one_line(attempt.turn.machine, 40)
             notes.append(f"{name}: machine {machine} took it; what it used is in the log of that clone")
         else:
-            notes.append(
-                f"{name}: this clone's log has no call for it: it was answered by hand ('cn out'), "
-                "or the log was rotated"
-            )
+            why = "it was answered by hand ('cn out'), or the log was rotated"
+            notes.append(f"{name}: this clone's log has no call for it: {why}")
     sizes = [call for call in calls if not call.parts]
     if sizes:
         notes.append(f"of {len(sizes)} of the calls the sizes of what was sent were not recorded")

@@ -200,7 +200,6 @@ def why_json(why: Why) -> dict[str, Any]:
     """The shape of docs/protocol/json.md."""
     from cn.app.listing import ThreadView
     from cn.cli.shapes import happened_json, own_thread_json, thread_json, time_json
-    from cn.core.own import Own
 
     thread, item = why.thread, why.item
     return {
@@ -221,7 +220,7 @@ def why_json(why: Why) -> dict[str, Any]:
         "attempts": [_attempt_json(attempt, why.calls) for attempt in why.attempts],
         "replays": why.replays,
         "thread": thread_json(thread) if isinstance(thread, ThreadView) else None,
-        "own_thread": own_thread_json(thread) if isinstance(thread, Own) else None,
+        "own_thread": None if thread is None or isinstance(thread, ThreadView) else own_thread_json(thread),
         "decided": _ended_json(why.decided) if why.decided else None,
         "merge": _past_json(why.merge) if why.merge else None,
         "rows": [happened_json(row) for row in why.rows],

@@ -32,7 +32,7 @@ def commits_of(
 
 def added_by(git: Git, tip: str, path: str) -> Past | None:
     """The commit that brought a file; the oldest, where a merge brought it again."""
-    found = _log(git, "--diff-merges=first-parent", "--diff-filter=A", tip, "--", path)
+    found = _log(git, "--diff-merges=first-parent", "--diff-filter=A", "--name-only", tip, "--", path)
     return found[-1] if found else None
 
 
@@ -48,6 +48,8 @@ def _log(git: Git, *words: str) -> list[Past]:
     done = git.run("log", "--no-color", "--no-show-signature", _FORM, *words, check=False)
     found = []
     for line in done.lines if done.ok else []:
+        if line.count("\0") != 3:
+            continue  # the name of a file
         commit, parents, at, subject = line.split("\0", 3)
         when = datetime.fromtimestamp(int(at), UTC)
         found.append(Past(Oid(commit), tuple(Oid(p) for p in parents.split()), when, subject))

@@ -772,6 +772,12 @@ def _replay_shape(block: Block) -> None:
     assert json.loads(block.text)[0]["changed"] == "decision"
 
 
+@checks("why-shape")
+def _why_shape(block: Block) -> None:
+    """That it is what is printed, tests/loop/test_why.py shows."""
+    assert json.loads(block.text)["attempts"][0]["outcome"] == "executed"
+
+
 # transaction.md
 
 
