@@ -10,7 +10,7 @@ from loop.studio import CHAT, OTHER, Studio, answer, id_of
 from loop.world import Node, World, content
 from telegram_server import USER
 
-LONG = "\n\n".join(f"## {n}\n*bold* _x_ [a](b) `c` <i> & \\* {'word ' * 200}" for n in range(9))
+LONG = "\n\n".join(f"## {n}\n*bold* _x_ [a](b) `c` <i> & \\* {'word ' * 200}end" for n in range(9))
 OPS = {
     "ack": "ack: ID|seen it in the log",
     "done": "done: ID",
