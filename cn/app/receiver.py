@@ -6,7 +6,6 @@ Telegram for a later one makes it forget the message, so nothing is passed over 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -74,7 +73,7 @@ class DaemonSettings:
 
 
 class Receiver:
-    """The conversation with Telegram. ``work`` is set when something was queued."""
+    """The conversation with Telegram. ``work`` is called when something was queued."""
 
     def __init__(
         self,
@@ -82,7 +81,7 @@ class Receiver:
         settings: DaemonSettings,
         enqueue: Enqueue,
         view: View,
-        work: asyncio.Event,
+        work: Callable[[], None],
     ) -> None:
         self._monitor, self._settings = monitor, settings
         self._enqueue, self._view, self._work = enqueue, view, work
@@ -210,7 +209,7 @@ class Receiver:
                         continue
                 case _:
                     assert_never(outcome)
-            self._work.set()
+            self._work()
             self._advance(incoming.update_id)
             return
 

@@ -26,7 +26,10 @@ def serve(hub: Hub, path: Path | None) -> int:
     command = [sys.executable, "-P", "-m", "cn", "--hub", str(hub.root), "agent", "--process"]
     if path is not None:
         command += ["--config", str(path.absolute())]
-    return run_daemon(hub, settings, enqueue, lambda wanted: show(hub, wanted), command=command)
+    standby = [*command, "--standby"]
+    return run_daemon(
+        hub, settings, enqueue, lambda wanted: show(hub, wanted), command=command, standby=standby
+    )
 
 
 def show(hub: Hub, wanted: Command) -> str:
