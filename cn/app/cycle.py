@@ -76,7 +76,7 @@ def _speaker(config: AgentConfig, stack: ExitStack) -> Speak | None:
 
 def show_request(hub: Hub, path: Path | None) -> tuple[str, Report]:
     """What a turn would do: the plan of an output that waits, else the request that would be sent."""
-    if in_flight(hub) is not None and is_answered(hub):
+    if in_flight(open_view(hub)) is not None and is_answered(hub):
         return "", process(hub, dry_run=True)
     view = open_view(hub)
     config = read_agent_config(view.snapshot, os.environ, path)
