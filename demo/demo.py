@@ -24,8 +24,8 @@ from typing import Any, NoReturn
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
 
-from model_server import KEY, MODEL, ModelServer, fill, model_server  # noqa: E402
-from telegram_server import TOKEN, USER, TelegramServer, telegram_server  # noqa: E402
+from model_server import KEY, MODEL, ModelServer, fill, model_server
+from telegram_server import TOKEN, USER, TelegramServer, telegram_server
 
 WIDTH = 80
 _SECONDS = 60.0
