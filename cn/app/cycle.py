@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -23,14 +24,19 @@ from cn.shell.hub import Hub
 
 _MOST_TURNS = 20
 """Turns of one cron run at most: the next run goes on."""
+_ENOUGH = 30.0
+"""Seconds after which no further turn is begun under the daemon, so that it can be ended without haste."""
 
 
 def cycle(hub: Hub, path: Path | None, *, until_idle: bool) -> tuple[Report, bool]:
     """One turn, or turns until nothing waits; tells whether more waits.
 
+    Under the daemon it is always the latter, for a while: a start costs more than a turn.
+
     Raises :class:`ConfigError` where a key is missing that is needed.
     """
-    report = Report()
+    report, begun = Report(), time.monotonic()
+    under_daemon = "CN_DAEMON" in os.environ
     config = read_agent_config(open_view(hub).snapshot, os.environ, path)
     for warning in config.warnings:
         report.info(warning)
@@ -38,10 +44,11 @@ def cycle(hub: Hub, path: Path | None, *, until_idle: bool) -> tuple[Report, boo
         means = Means(config, lambda request: _ask(config, request), _speaker(config, stack), split_text)
         more = run_turn(hub, means, report)
         turns = 1
-        while until_idle and more is More.NEXT and turns < _MOST_TURNS:
+        while (until_idle or under_daemon) and more is More.NEXT and turns < _MOST_TURNS:
+            if under_daemon and time.monotonic() - begun > _ENOUGH:
+                break
             more = run_turn(hub, means, report)
             turns += 1
-    under_daemon = "CN_DAEMON" in os.environ
     return report, under_daemon and more is More.NEXT
 
 

@@ -6,6 +6,7 @@ Telegram for a later one makes it forget the message, so nothing is passed over 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -131,6 +132,9 @@ class Receiver:
                 if self._monitor.stop.is_set():
                     break
                 await self._receive(update)
+                # Queueing blocks. Between two messages the processor gets its turn, and signals are
+                # taken: each child of git sends one, and only some hundred fit in the loop's buffer.
+                await asyncio.sleep(0)
         finally:
             self.receiving = False
         return self._offset != before

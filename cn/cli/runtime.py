@@ -51,7 +51,7 @@ def agent_command(
             click.echo(text, nl=False)
         env.show(report)
         return
-    report, more = cycle(hub, path, until_idle=standby or not process_)
+    report, more = cycle(hub, path, until_idle=not process_)
     env.show(report)
     if more:
         from cn.core.errors import EXIT_MORE
