@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: test lint types unit full tables demo clean
+.PHONY: test lint types unit full tables demo bench-runtime clean
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -14,8 +14,8 @@ $(STAMP): pyproject.toml
 test: lint types unit
 
 lint: $(STAMP)
-	$(BIN)/ruff check cn tests demo docs
-	$(BIN)/ruff format --check cn tests demo docs
+	$(BIN)/ruff check cn tests demo docs benchmarks
+	$(BIN)/ruff format --check cn tests demo docs benchmarks
 	$(BIN)/lint-imports --no-cache
 
 types: $(STAMP)
@@ -34,6 +34,10 @@ tables: $(STAMP)
 
 demo: $(STAMP)
 	$(BIN)/python demo/demo.py
+
+# Seed 004's table: latency, memory, losses. Some minutes; a quiet machine tells more.
+bench-runtime: $(STAMP)
+	$(BIN)/python benchmarks/runtime.py
 
 clean:
 	rm -rf $(VENV) build dist

@@ -1,7 +1,7 @@
 """A daemon as a process of its own, with a queue that is a file (for ``test_daemon``).
 
 ``python tests/daemon_process.py HUB CONFIG``: CONFIG is JSON with ``base_url``, ``users`` and,
-as a test wants it, ``command``, ``times``, ``behave``. The queue is ``HUB/../queue``, a line
+as a test wants it, ``command``, ``standby``, ``times``, ``behave``. The queue is ``HUB/../queue``, a line
 per message, written as ``app.chat`` must do it: durable, one per ``update_id``.
 """
 
@@ -83,7 +83,13 @@ def main() -> int:
     times = Times(**{**given, "pauses": Pauses(*given["pauses"])})
     try:
         code = run_daemon(
-            open_hub(root), settings, enqueue, view, command=config.get("command", ["true"]), times=times
+            open_hub(root),
+            settings,
+            enqueue,
+            view,
+            command=config.get("command", ["true"]),
+            standby=config.get("standby", []),
+            times=times,
         )
     except CnError as error:
         print(f"{type(error).__name__}: {error.text}", file=sys.stderr)

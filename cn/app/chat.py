@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from cn.app.book import Book
 from cn.app.deliver import push_refs
-from cn.app.queue import current_turn, known_ids
-from cn.app.run import open_run
+from cn.app.queue import current_turn, known_ids, plan_queue
+from cn.app.run import Run, open_run
 from cn.core.chat import SEEN, parse_seen, plan_incoming
-from cn.core.queue import new_input_id, next_nth
+from cn.core.queue import Input, new_input_id, next_nth
 from cn.core.report import Report
 from cn.core.telegram import Already, Enqueued, Incoming, Queued
 from cn.shell.base import Base
 from cn.shell.chance import nonce
 from cn.shell.hub import Hub
 
+Hold = Callable[[Run, Input], str]
+"""Why an item must not be given to the agent now; empty: it may."""
 
-def enqueue(hub: Hub, incoming: Incoming) -> Queued:
+
+def enqueue(hub: Hub, incoming: Incoming, hold: Hold | None = None) -> Queued:
     """Queue a message in one commit; :class:`Already` when this update was queued before.
 
+    Where the agent is idle, the same commit gives it its next item, unless ``hold`` says why not.
     Raises :class:`CnError` where the hub can take nothing now: the message is to be offered again.
     """
     report = Report()
     chat = f"telegram:{incoming.chat_id}"
     queued: list[Queued] = []
     with open_run(hub, report) as run:
+        run.hold = partial(hold, run) if hold else None
 
         def plan(book: Book, base: Base, notes: Report) -> str | None:
             seen = parse_seen(book.snapshot.read(SEEN))
@@ -34,6 +42,7 @@ def enqueue(hub: Hub, incoming: Incoming) -> Queued:
             nth = next_nth(book.now, taken)  # in the order in which they came
             id = new_input_id(book.now, (chat, str(incoming.update_id), nonce()), taken, nth)
             book.perform(plan_incoming(chat, incoming.update_id, incoming.text, id, seen, book.now))
+            plan_queue(run, book, notes)
             queued.append(Enqueued(id))
             return f"cn: {chat}"
 

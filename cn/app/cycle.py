@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -24,14 +25,20 @@ from cn.shell.hub import Hub
 
 _MOST_TURNS = 20
 """Turns of one cron run at most: the next run goes on."""
+_ENOUGH = 30.0
+"""Seconds after which no further turn is begun under the daemon, so that it can be ended without haste."""
 
 
 def cycle(hub: Hub, path: Path | None, *, until_idle: bool, report: Report) -> bool:
     """One turn, or turns until nothing waits; tells whether more waits.
 
+    Under the daemon it is always the latter, for a while: a start costs more than a turn.
+
     Raises :class:`ConfigError` where a key is missing that is needed, or the model is not there; what
     was done until then stands in ``report``.
     """
+    begun = time.monotonic()
+    under_daemon = "CN_DAEMON" in os.environ
     view = open_view(hub)
     require_queue(view)
     config = read_agent_config(view.snapshot, os.environ, path)
@@ -45,10 +52,11 @@ def cycle(hub: Hub, path: Path | None, *, until_idle: bool, report: Report) -> b
         means = Means(config, ask, speak, split_text, ModelCheck(hub, config))
         more = run_turn(hub, means, report)
         turns = 1
-        while until_idle and more is More.NEXT and turns < _MOST_TURNS:
+        while (until_idle or under_daemon) and more is More.NEXT and turns < _MOST_TURNS:
+            if under_daemon and time.monotonic() - begun > _ENOUGH:
+                break
             more = run_turn(hub, means, report)
             turns += 1
-    under_daemon = "CN_DAEMON" in os.environ
     return under_daemon and more is More.NEXT
 
 
@@ -83,7 +91,7 @@ def _speaker(config: AgentConfig, stack: ExitStack) -> Speak | None:
 
 def show_request(hub: Hub, path: Path | None) -> tuple[str, Report]:
     """What a turn would do: the plan of an output that waits, else the request that would be sent."""
-    if in_flight(hub) is not None and is_answered(hub):
+    if in_flight(open_view(hub)) is not None and is_answered(hub):
         return "", process(hub, dry_run=True)
     view = open_view(hub)
     config = read_agent_config(view.snapshot, os.environ, path)

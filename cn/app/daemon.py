@@ -34,13 +34,15 @@ def run_daemon(
     view: View,
     *,
     command: Sequence[str] = (),
+    standby: Sequence[str] = (),
     times: Times | None = None,
     lines: Lines | None = None,
 ) -> int:
     """Receive until SIGTERM or SIGINT; 0 then.
 
     ``command`` is the processor, by default ``cn agent --process`` of this very Python; see
-    :class:`Runner` for what its exit codes mean. Raises :class:`ConfigError` (exit code 3)
+    :class:`Runner` for what its exit codes mean. ``standby`` is one that waits for its word, none by
+    default. Raises :class:`ConfigError` (exit code 3)
     when Telegram refuses the token, :class:`LockHeld` when this hub has its daemon already.
     """
     times = times or Times()
@@ -54,7 +56,7 @@ def run_daemon(
         raise LockHeld(f"a daemon runs on {hub.root} already", "stop it first: .git/cn/daemon.json names it")
     before = signal.getsignal(signal.SIGTERM)
     try:
-        return asyncio.run(_run(hub, settings, enqueue, view, words, times, period, lines))
+        return asyncio.run(_run(hub, settings, enqueue, view, words, standby, times, period, lines))
     finally:
         signal.signal(signal.SIGTERM, before)
         os.close(lock)
@@ -74,13 +76,14 @@ async def _run(
     enqueue: Enqueue,
     view: View,
     command: Sequence[str],
+    standby: Sequence[str],
     times: Times,
     period: float,
     lines: Lines,
 ) -> int:
     monitor = Monitor(hub, times, lines, read_offset(hub))
-    runner = Runner(monitor, command, period)
-    receiver = Receiver(monitor, settings, enqueue, view, runner.work)
+    runner = Runner(monitor, command, period, standby)
+    receiver = Receiver(monitor, settings, enqueue, view, runner.call)
 
     def stop(number: signal.Signals) -> None:
         if not monitor.stop.is_set():

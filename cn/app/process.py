@@ -70,11 +70,11 @@ def process(
             return plan_process(run, book, base, seen, keys, notes)
 
         run.commit(plan)
+        if deliver_more is not None:
+            deliver_more(run)  # first: a person waits for it
         push_refs(run)
         check_inbox(run)
         deliver(run)
-        if deliver_more is not None:
-            deliver_more(run)
     if not rouse:
         drop_pending(hub)
     elif not dry_run:
@@ -125,11 +125,12 @@ def plan_process(
     plan_times(book, notes)
     plan_restore(book, notes)
     answer = plan_answer(run, book, notes)
-    batch = _batch(run)
+    subjects = [answer] if answer else []
+    pending = list(book.snapshot.pending())
+    batch = _batch(run) if pending else Batch(frozenset(), {}, {})
     if seen is not None:
         batch.tips = {key: tip for key, (_, tip) in seen.inbound.items()}
-    subjects = [answer] if answer else []
-    for peer, item in book.snapshot.pending():
+    for peer, item in pending:
         now = book.item(peer, IN, item.topic)
         if now is None or now.head != item.head or inbox_path(ThreadName(item.get("thread"))) in book.files:
             continue  # moved in this very run: its Triage is void, and says so

@@ -74,7 +74,7 @@ class DaemonSettings:
 
 
 class Receiver:
-    """The conversation with Telegram. ``work`` is set when something was queued."""
+    """The conversation with Telegram. ``work`` is called when something was queued."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Receiver:
         settings: DaemonSettings,
         enqueue: Enqueue,
         view: View,
-        work: asyncio.Event,
+        work: Callable[[], None],
     ) -> None:
         self._monitor, self._settings = monitor, settings
         self._enqueue, self._view, self._work = enqueue, view, work
@@ -132,6 +132,9 @@ class Receiver:
                 if self._monitor.stop.is_set():
                     break
                 await self._receive(update)
+                # Queueing blocks. Between two messages the processor gets its turn, and signals are
+                # taken: each child of git sends one, and only some hundred fit in the loop's buffer.
+                await asyncio.sleep(0)
         finally:
             self.receiving = False
         return self._offset != before
@@ -210,7 +213,7 @@ class Receiver:
                         continue
                 case _:
                     assert_never(outcome)
-            self._work.set()
+            self._work()
             self._advance(incoming.update_id)
             return
 

@@ -11,7 +11,7 @@ from datetime import datetime
 from cn.app.book import MACHINE_LOG, Book
 from cn.app.local import Local
 from cn.app.observe import Progress
-from cn.app.settings import Settings, read_settings
+from cn.app.settings import Settings, decode_texts, parse_settings, read_settings
 from cn.app.snapshot import Snapshot
 from cn.core.config import PATH as CONFIG
 from cn.core.errors import Refused
@@ -68,8 +68,10 @@ class Run:
 
     def _read_settings(self, base: Base) -> None:
         """The configuration of ``base``; peers whose records are damaged stay out of the run."""
-        settings = read_settings(self.hub, base.commit)
         snapshot = self.snapshot(base)
+        snapshot.read_many((CONFIG, PEERS))
+        texts = decode_texts(snapshot.read(CONFIG), snapshot.read(PEERS))
+        settings = parse_settings(self.hub, *texts)
         damaged = snapshot.damaged if snapshot.open_items else {}
         for peer, reason in damaged.items():
             known = not self.local.is_new(digest("damaged", peer, reason))

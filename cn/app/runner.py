@@ -1,4 +1,4 @@
-"""The processor as a child of the daemon: one at a time, as often as there is work."""
+"""The processor as a child of the daemon: one at a time, as often as there is work; the next one waits."""
 
 from __future__ import annotations
 
@@ -16,46 +16,66 @@ from cn.shell.service import Level
 
 
 class Runner:
-    """Starts the processor and waits for it. Set ``work`` to have it run soon.
+    """Starts the processor and waits for it; :meth:`call` has it run soon.
 
     It ends with :data:`EXIT_MORE` when more waits, with :data:`EXIT_LOCKED` when another
     run was in its way; after anything else it comes again with the next message, or when
-    ``period`` seconds are over.
+    ``period`` seconds are over. ``standby`` is the processor that loads all it needs and waits
+    for a word (see :class:`Standby`).
     """
 
-    def __init__(self, monitor: Monitor, command: Sequence[str], period: float) -> None:
+    def __init__(
+        self, monitor: Monitor, command: Sequence[str], period: float, standby: Sequence[str] = ()
+    ) -> None:
         self._monitor, self._command, self._period = monitor, command, period
-        self.work = asyncio.Event()
+        self._standby = Standby(monitor, standby)
+        self._called = False
         self._stir = asyncio.Event()
+
+    def call(self) -> None:
+        """Something was queued."""
+        self._called = True
+        self._standby.want()
+        self._stir.set()
 
     def stir(self) -> None:
         """Look again: a child ended, or the daemon stops."""
         self._stir.set()
-        if self._monitor.stop.is_set():
-            self.work.set()
 
     async def run(self) -> None:
         """Run the child at the start, for each message, and once per period."""
         wait = 0.0
-        while True:
-            if wait:
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self.work.wait(), wait)
-            if self._monitor.stop.is_set():
-                return
-            self.work.clear()
-            code = await self._run_child()
-            waits = {EXIT_MORE: 0.0, EXIT_LOCKED: min(self._monitor.times.busy, self._period)}
-            wait = waits.get(code, self._period)
+        try:
+            while True:
+                await self._rest(wait)
+                if self._monitor.stop.is_set():
+                    return
+                self._called = False
+                code = await self._run_child()
+                waits = {EXIT_MORE: 0.0, EXIT_LOCKED: min(self._monitor.times.busy, self._period)}
+                wait = waits.get(code, self._period)
+        finally:
+            self._standby.dismiss()
+
+    async def _rest(self, seconds: float) -> None:
+        """Until there is work, or the time is over; meanwhile the next processor gets ready."""
+        deadline = clock() + seconds
+        while not (self._called or self._monitor.stop.is_set()) and (left := deadline - clock()) > 0:
+            self._stir.clear()
+            look = self._standby.keep()
+            with suppress(TimeoutError):  # SIGCHLD ends the pause at once
+                await asyncio.wait_for(self._stir.wait(), min(left, look))
 
     async def _run_child(self) -> int:
-        try:
-            child = Child.start(
-                self._command, self._monitor.hub.root, self._monitor.hub.state / "processor.lock"
-            )
-        except CnError as error:
-            self._monitor.say(f"{error.text}; {error.hint}", Level.ERROR)
-            return 1
+        child = self._standby.take()
+        if child is None:
+            try:
+                child = Child.start(
+                    self._command, self._monitor.hub.root, self._monitor.hub.state / "processor.lock"
+                )
+            except CnError as error:
+                self._monitor.say(f"{error.text}; {error.hint}", Level.ERROR)
+                return 1
         if child is None:
             self._monitor.say("an earlier processor still works")
             return EXIT_LOCKED
@@ -63,9 +83,8 @@ class Runner:
         code = await self._finish(child)
         self._monitor.health["child"] = None
         if code not in (0, EXIT_MORE):
-            reason = f"exit code {code}" if code >= 0 else f"ended by {signal.Signals(-code).name}"
             level = Level.INFO if code == EXIT_LOCKED else Level.WARNING
-            self._monitor.say(f"the processor: {reason}", level)
+            self._monitor.say(f"the processor: {_ended(code)}", level)
         return code
 
     async def _finish(self, child: Child) -> int:
@@ -84,6 +103,67 @@ class Runner:
                 deadline = clock() + self._monitor.times.kill
             self._stir.clear()
             if child.poll() is None:
-                with suppress(TimeoutError):  # SIGCHLD ends the pause at once
+                with suppress(TimeoutError):
                     await asyncio.wait_for(self._stir.wait(), min(1.0, max(0.01, deadline - clock())))
         return code
+
+
+class Standby:
+    """The next processor, ready: what takes a second or more to import is imported before a message comes.
+
+    It is kept for ``times.standby`` seconds after the daemon's start and after each message, then
+    its memory is given back. One that ends by itself is replaced, more and more slowly.
+    """
+
+    def __init__(self, monitor: Monitor, command: Sequence[str]) -> None:
+        self._monitor, self._command = monitor, command
+        self._child: Child | None = None
+        self._failed = 0
+        self._from = 0.0
+        self._until = 0.0
+        self.want()
+
+    def want(self) -> None:
+        """From now on a message may come soon."""
+        self._until = clock() + self._monitor.times.standby
+
+    def keep(self) -> float:
+        """Start it, replace it, or let it go; tells in how many seconds to look again."""
+        if self._child is not None and (code := self._child.poll()) is not None:
+            self._child = None
+            self._later(f"the waiting processor: {_ended(code)}")
+        time = clock()
+        if not self._command or time >= self._until:
+            self.dismiss()
+            return 3600.0
+        if self._child is None and time >= self._from:
+            try:
+                self._child = Child.stand_by(self._command, self._monitor.hub.root)
+            except CnError as error:
+                self._later(error.text)
+        return max(0.01, min(self._until, self._from if self._child is None else self._until) - time)
+
+    def _later(self, reason: str) -> None:
+        """Not at once again: what fails each time must not keep the machine busy."""
+        pause = self._monitor.times.busy * 2 ** min(self._failed, 9)
+        self._monitor.say(f"{reason}; another in {pause:.0f} s", Level.WARNING)
+        self._failed += 1
+        self._from = clock() + pause
+
+    def take(self) -> Child | None:
+        """Let it begin; None when there is none."""
+        child, self._child = self._child, None
+        if child is None or not child.go():
+            return None
+        self._failed = 0
+        return child
+
+    def dismiss(self) -> None:
+        """End it."""
+        if self._child is not None:
+            self._child.dismiss()
+            self._child = None
+
+
+def _ended(code: int) -> str:
+    return f"exit code {code}" if code >= 0 else f"ended by {signal.Signals(-code).name}"

@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import Enum
 from functools import partial
 
@@ -23,12 +24,12 @@ from cn.app.queue import current_turn, failing, peek_turn, plan_queue
 from cn.app.run import Run, open_run
 from cn.app.says import Speak, Unsaid, report_unsaid, say_all
 from cn.app.usage import log_call, over_budget
-from cn.app.view import open_view
+from cn.app.view import View, open_view
 from cn.core import rules
 from cn.core.agent_config import AgentConfig
 from cn.core.errors import LockHeld, Refusal
 from cn.core.model import Answer, Failure, Kind, Request, Stop
-from cn.core.queue import Input, Turn
+from cn.core.queue import CHAT, Input, Turn
 from cn.core.report import Report
 from cn.core.text import one_line
 from cn.core.turn import plan_lapsed, plan_rejected, plan_released, source_of
@@ -71,16 +72,19 @@ def run_turn(hub: Hub, means: Means, report: Report) -> More:
         raise LockHeld("another process asks the model for this hub", "it goes on by itself")
     try:
         _check(hub, means, report)
-        _process(hub, means, report)
-        turn = in_flight(hub)
-        if turn is None or is_answered(hub):
-            return More.IDLE
-        held = _held(hub, means, turn.input)
-        if held:
+        view = open_view(hub)
+        turn = in_flight(view)
+        if turn is None or is_answered(hub) or not _just_given(turn, view):
+            _process(hub, means, report)
+            view = open_view(hub)
+            turn = in_flight(view)
+            if turn is None or is_answered(hub):
+                return More.IDLE
+        if _held(hub, means, turn.input):
             _release(hub, means, turn, report)
         else:
-            _ask(hub, means, turn, report)
-        return More.NEXT if in_flight(hub) is not None else More.IDLE
+            _ask(view, means, turn, report)
+        return More.NEXT if in_flight(open_view(hub)) is not None else More.IDLE
     finally:
         os.close(lock)
 
@@ -105,7 +109,7 @@ def _check(hub: Hub, means: Means, report: Report) -> None:
     first = Report()
     _process(hub, means, first, held)
     report.notes += [note for note in first.notes if not note.text.endswith(f": {_UNCHECKED}")]
-    if wanted or (in_flight(hub) is not None and not is_answered(hub)):
+    if wanted or (in_flight(open_view(hub)) is not None and not is_answered(hub)):
         means.check.check(report)
 
 
@@ -143,15 +147,23 @@ def _say_again(hub: Hub, means: Means, unsaid: list[Unsaid], report: Report) -> 
     report_unsaid(unsaid, report)
 
 
-def in_flight(hub: Hub) -> Turn | None:
+def in_flight(view: View) -> Turn | None:
     """The item that this machine's agent has, None when it has none."""
-    view = open_view(hub)
     turn = peek_turn(view.snapshot)
-    return turn if turn is not None and turn.machine == clone_id(hub, make=False) else None
+    return turn if turn is not None and turn.machine == clone_id(view.hub, make=False) else None
 
 
-def _ask(hub: Hub, means: Means, turn: Turn, report: Report) -> None:
-    view = open_view(hub)
+_JUST = timedelta(seconds=30)
+
+
+def _just_given(turn: Turn, view: View) -> bool:
+    """A chat message that the daemon gave to the agent as it came: all else can be done after its answer."""
+    fresh = timedelta() <= view.now - turn.since < _JUST
+    return fresh and view.on_main and turn.attempt == 1 and turn.input.lane == CHAT
+
+
+def _ask(view: View, means: Means, turn: Turn, report: Report) -> None:
+    hub = view.hub
     packed = pack_item(view, means.config, turn.input.id)
     outcome = means.ask(packed.request)
     source = source_of(turn.input)

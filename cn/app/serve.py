@@ -10,7 +10,11 @@ from cn.app.chat import enqueue
 from cn.app.context import read_agent_config
 from cn.app.daemon import DaemonSettings, run_daemon
 from cn.app.overview import read_status
+from cn.app.run import Run
+from cn.app.usage import over_budget
 from cn.app.view import open_view, require_queue
+from cn.core.errors import ConfigError
+from cn.core.queue import Input
 from cn.core.telegram import Command
 from cn.core.text import one_line
 from cn.shell.hub import Hub
@@ -28,7 +32,23 @@ def serve(hub: Hub, path: Path | None) -> int:
     command = [sys.executable, "-P", "-m", "cn", "--hub", str(hub.root), "agent", "--process"]
     if path is not None:
         command += ["--config", str(path.absolute())]
-    return run_daemon(hub, settings, enqueue, lambda wanted: show(hub, wanted), command=command)
+
+    def hold(run: Run, asked: Input) -> str:
+        """As the processor decides it, with the configuration of now."""
+        try:
+            config = read_agent_config(run.snapshot(), os.environ, path)
+        except ConfigError as broken:
+            return broken.text
+        return over_budget(run.hub.root, config.budgets, asked.sender, run.now)
+
+    return run_daemon(
+        hub,
+        settings,
+        lambda hub, incoming: enqueue(hub, incoming, hold),
+        lambda wanted: show(hub, wanted),
+        command=command,
+        standby=[*command, "--standby"],
+    )
 
 
 def show(hub: Hub, wanted: Command) -> str:

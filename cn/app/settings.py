@@ -84,7 +84,11 @@ def read_settings(hub: Hub, commit: Oid | str) -> Settings:
 def read_texts(git: Git, commit: Oid | str) -> tuple[str, str]:
     """``hub.yaml`` and ``peers.md`` as text."""
     names = [f"{commit}:{hub_config.PATH}", f"{commit}:{hub_peers.PATH}"]
-    config, peers = read_objects(git, names)
+    return decode_texts(*read_objects(git, names))
+
+
+def decode_texts(config: bytes | None, peers: bytes | None) -> tuple[str, str]:
+    """The bytes of both files as text; raises :class:`ConfigError`."""
     if config is None:
         raise ConfigError(
             f"{hub_config.PATH} is not committed", f"run 'git add {hub_config.PATH}' and commit"

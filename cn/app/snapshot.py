@@ -11,7 +11,7 @@ from cn.core.names import HubPath, Name, Oid
 from cn.core.outbox import OUTBOX, Entry, OutboxRefused, parse_entry
 from cn.core.say import SUFFIX, Say, SayRefused, parse_say
 from cn.shell.git import Git
-from cn.shell.objects import TreeEntry, algorithm, list_tree, read_objects
+from cn.shell.objects import TreeEntry, list_tree, read_objects
 
 
 class Snapshot:
@@ -32,13 +32,11 @@ class Snapshot:
         self.damaged: dict[Name, str] = {}
         self._open: dict[Name, Open] | None = None
         self._history: dict[Name, str] = {}
-        self._algorithm = ""
 
     @property
     def algorithm(self) -> str:
-        """The repository's hash."""
-        self._algorithm = self._algorithm or algorithm(self.git)
-        return self._algorithm
+        """The repository's hash, by the length of its ids (gitformat-pack(5), "SHA-1 AND SHA-256")."""
+        return "sha256" if len(self.commit) == 64 else "sha1"
 
     def read_many(self, paths: Iterable[str]) -> None:
         """Load files into the cache with one process."""

@@ -15,8 +15,11 @@ from cn.cli.env import DRY_RUN, Env, options
 @click.option("--process", "process_", is_flag=True, help="Work on the next item, or on the one in flight.")
 @click.option("--stdio", is_flag=True, help="Answer what stands on standard input; nothing is executed.")
 @click.option("--config", type=click.Path(), metavar="PATH", help="Instead of .cn/agent.yaml in main.")
+@click.option("--standby", is_flag=True, hidden=True)
 @options(DRY_RUN)
-def agent_command(env: Env, daemon: bool, process_: bool, stdio: bool, config: str | None) -> None:
+def agent_command(
+    env: Env, daemon: bool, process_: bool, stdio: bool, config: str | None, standby: bool
+) -> None:
     """Give the next item to the model, execute its answer: one cycle, for cron.
 
     Environment: ANTHROPIC_KEY (or ANTHROPIC_API_KEY), TELEGRAM_TOKEN.
@@ -25,6 +28,12 @@ def agent_command(env: Env, daemon: bool, process_: bool, stdio: bool, config: s
 
     if daemon + process_ + stdio > 1:
         raise UsageError("--daemon, --process and --stdio exclude each other", "give one of them")
+    if standby:
+        from cn.app.standby import stand_by
+        from cn.cli import render  # noqa: F401  what ends the turn is loaded before, too
+
+        if not stand_by():
+            return
     path = Path(config) if config else None
     hub = env.hub()
     if daemon:

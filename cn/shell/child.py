@@ -1,4 +1,4 @@
-"""One child at a time, also across a daemon that was killed and started again."""
+"""One child at a time, also across a daemon that was killed and started again; and one that stands by."""
 
 from __future__ import annotations
 
@@ -35,6 +35,10 @@ def hold(path: Path) -> int | None:
     return fd
 
 
+GO = b"go\n"
+"""The word that one that stands by waits for."""
+
+
 class Child:
     """A running command. It holds a lock, so it is alone even after its parent was killed."""
 
@@ -51,24 +55,36 @@ class Child:
         fd = hold(lock)
         if fd is None:
             return None
-        env = {name: value for name, value in os.environ.items() if name not in VARIABLES}
-        env["CN_DAEMON"] = str(os.getpid())
         try:
-            process = subprocess.Popen(
-                list(command),
-                cwd=folder,
-                env=env,
-                stdin=subprocess.DEVNULL,
-                pass_fds=(fd,),
-                start_new_session=True,
-            )
-        except OSError as why:
-            raise CnError(
-                f"cannot start {command[0]}: {why.strerror}", "is cn still installed there?"
-            ) from why
+            return cls(_popen(command, folder, subprocess.DEVNULL, (fd,)))
         finally:
             os.close(fd)
-        return cls(process)
+
+    @classmethod
+    def stand_by(cls, command: Sequence[str], folder: Path) -> Child:
+        """Start ``command``, which is to wait for :meth:`go`. Until then it holds no lock, and does nothing.
+
+        Its standard input is a pipe that only we hold: when we are gone, it reads the end.
+        """
+        return cls(_popen(command, folder, subprocess.PIPE, ()))
+
+    def go(self) -> bool:
+        """Let one that stands by begin; False when it is gone."""
+        if self.poll() is not None or self._process.stdin is None:
+            return False
+        try:
+            with self._process.stdin as pipe:
+                pipe.write(GO)
+        except OSError:
+            return False
+        return True
+
+    def dismiss(self) -> None:
+        """End one that stands by. It has begun nothing, so it need not finish anything."""
+        self.end(signal.SIGKILL)
+        self._process.wait()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
 
     @property
     def pid(self) -> int:
@@ -86,3 +102,17 @@ class Child:
                 os.killpg(self._process.pid, number)
             else:
                 self._process.send_signal(number)
+
+
+def _popen(
+    command: Sequence[str], folder: Path, stdin: int, descriptors: tuple[int, ...]
+) -> subprocess.Popen[bytes]:
+    """With our output, a session of its own, none of systemd's variables, and our process id."""
+    env = {name: value for name, value in os.environ.items() if name not in VARIABLES}
+    env["CN_DAEMON"] = str(os.getpid())
+    try:
+        return subprocess.Popen(
+            list(command), cwd=folder, env=env, stdin=stdin, pass_fds=descriptors, start_new_session=True
+        )
+    except OSError as why:
+        raise CnError(f"cannot start {command[0]}: {why.strerror}", "is cn still installed there?") from why

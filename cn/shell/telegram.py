@@ -215,6 +215,15 @@ def _make_bot(token: str, origin: str) -> tuple[Bot, list[BaseRequest]]:
     return bot, requests
 
 
+def load() -> None:
+    """Import all that a message takes, which else happens on the way: a process that waits can do it then."""
+    import anyio
+    import h11  # noqa: F401
+
+    Connection("1:x")
+    anyio.run(anyio.sleep, 0)
+
+
 def _import_httpx() -> None:
     """httpx without its command line, which would load click, rich and pygments where they are there.
 

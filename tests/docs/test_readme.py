@@ -45,7 +45,8 @@ COMMANDS = _all_commands()
 
 
 def _options(command: click.Command) -> set[str]:
-    names = {n for p in command.params if isinstance(p, click.Option) for n in (*p.opts, *p.secondary_opts)}
+    shown = [p for p in command.params if isinstance(p, click.Option) and not p.hidden]
+    names = {n for p in shown for n in (*p.opts, *p.secondary_opts)}
     return names | {"-h", "--help"}
 
 

@@ -1,0 +1,30 @@
+"""A processor that waits for its word: all it needs is loaded before a message comes (DESIGN 13).
+
+Importing takes longer than a turn does. The daemon keeps one such child; it holds no lock
+and has read nothing of the hub, so ending it at any time is harmless.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+
+from cn.shell import model, telegram
+from cn.shell.child import GO
+
+
+def stand_by() -> bool:
+    """Load, then wait: True for the word to begin, False when the daemon is gone."""
+    import yaml  # noqa: F401
+
+    from cn.app import cycle  # noqa: F401
+
+    model.load_all()
+    telegram.load()
+    gc.freeze()  # what is loaded stays: no collection needs to look at it
+    word = sys.stdin.buffer.readline()
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, sys.stdin.fileno())
+    os.close(nothing)
+    return word == GO
