@@ -13,9 +13,9 @@ from datetime import datetime, timedelta
 
 from cn.app.archive import Rejected, archived_names, read_archived
 from cn.app.book import entry_source
-from cn.app.history import Happened, merge_logs
+from cn.app.history import Happened
 from cn.app.view import View
-from cn.core.log import FOLDER, Row, parse_rows
+from cn.core.log import FOLDER, Row, format_row, parse_rows
 from cn.core.names import is_owned
 from cn.core.outbox import OUTBOX, SENT, Deliver, OutboxRefused, parse_entry
 from cn.core.output import Output, parse_output
@@ -23,6 +23,7 @@ from cn.core.own import CONCERNS
 from cn.core.queue import TURN, QueueRefused, Turn, parse_turn
 from cn.core.replay import Trigger, parse_trigger
 from cn.core.say import SUFFIX, Say, SayRefused, parse_say
+from cn.core.stamp import format_day
 from cn.core.turn import source_of
 from cn.shell.objects import read_object, read_objects
 from cn.shell.past import Past, added_by, changes_of, commits_of
@@ -163,7 +164,8 @@ def _rows(
     view: View, past: Past, files: Iterable[tuple[str, str]], machine: Sequence[Happened]
 ) -> list[Happened]:
     """The rows that a commit added to the days' logs, with what the machine log knows of them."""
-    git, found = view.hub.git, []
+    git = view.hub.git
+    found: list[Happened] = []
     for _, path in files:
         if not path.startswith(f"{FOLDER}/"):
             continue
@@ -171,9 +173,15 @@ def _rows(
         before = f"{past.parents[0]}:{path}" if past.parents else ""
         old = _parsed(read_object(git, before) if before else None, day)
         new = _parsed(read_object(git, f"{past.commit}:{path}"), day)
-        known = [h for h in machine if f"{h.row.at:%Y%m%d}" == day]
-        merged = [h for h in merge_logs(new, known) if h.audited]
-        found += merged[len(old) :]
+        known: dict[str, list[Happened]] = {}
+        for happened in machine:
+            if format_day(happened.row.at) == day:
+                known.setdefault(format_row(happened.row), []).append(happened)
+        for nth, row in enumerate(new):
+            same = known.get(format_row(row), [])
+            match = same.pop(0) if same else Happened(row)  # a row found twice takes two events
+            if nth >= len(old):
+                found.append(match)
     return found
 
 
