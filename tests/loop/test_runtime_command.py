@@ -6,11 +6,11 @@ import subprocess
 import sys
 import threading
 
-from hubs import branches, cn_env, git
+from hubs import branches, cn_env, git, read
 from loop.desk import answer as write_output
 from loop.desk import archived, current
 from loop.studio import CHAT, Studio, answer, id_of, write
-from loop.world import Node, World, content, picture
+from loop.world import Node, World, picture
 
 from cn.core.errors import EXIT_LOCKED
 
@@ -30,7 +30,7 @@ def test_a_peers_message_is_answered_through_the_model_by_a_cycle_for_cron(
     assert done.stderr == ""
     assert sorted(n for n in branches(pi.home) if n.startswith("sigma/")) == ["sigma/re-one", "sigma/re-two"]
     reply = git(pi.home, "ls-tree", "-r", "--name-only", "sigma/re-one").splitlines()
-    assert any(b"In full." in (content(pi, path, "sigma/re-one") or b"") for path in reply), reply
+    assert any(b"In full." in read(pi.home, f"sigma/re-one:{path}") for path in reply), reply
     assert len([n for n in branches(omega.home) if n.startswith("sigma/look")]) == 2
     assert len(node.listing("state/mca")) == 2
     assert node.threads() == []

@@ -18,7 +18,7 @@ OPS = {
     "reply": "reply: ID|short\nsend: pi|look|the whole text\nsurface: Watch it\ncommit: ID|docs/start.md",
     "delegate pi": "delegate: ID|pi",
     "delegate alice": "delegate: ID|alice",
-    "defer": "defer: ID|2026-01-01|not today",
+    "defer": "defer: ID|12h|not today",
     "delete": "delete: ID|spam",
     "noop": "noop: ID|nothing follows of it",
 }
@@ -82,7 +82,12 @@ def test_every_op_and_every_kind_of_message_goes_through_the_daemon(
     assert sorted(b"alice" in text for text in adhoc) == [False, True]
     concerns = node.listing("state/mca")
     assert len([name for name in concerns if name != ".gitkeep"]) == 1
-    studio.turn(until_idle=True)  # what was put off until a day that is over comes back
+    (path,) = (p for p in (node.root / "threads/adhoc").glob("*.md") if "12h" in p.name or "defer" in p.name)
+    over, count = re.subn(r"(?m)^(.*Until.*)20\d\d-\d\d-\d\dT", r"\g<1>2026-01-01T", path.read_text())
+    assert count == 1, path.read_text()
+    node.write({str(path.relative_to(node.root)): over}, "time passes")
+    (node.root / ".git/cn/local.json").unlink()  # the agenda is looked at once an hour
+    studio.turn(until_idle=True)
     assert any("defer" in item for item in studio.items[len(OPS) :]), queue(node)
     assert len(studio.requests) == len(OPS) + 1
     studio.sound()
