@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,8 @@ def main() -> int:
 
     def enqueue(hub: Hub, incoming: Incoming) -> Queued:
         die("before")
+        for _ in range(behave.get("children", 0)):  # as git does the work
+            subprocess.run(["true"], check=True)
         word = next((w for w in ("bad", "later", "bug") if incoming.text.startswith(w)), "")
         mended = (root.parent / "mended").exists()
         if word == "bad" and not mended:

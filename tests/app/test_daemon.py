@@ -81,6 +81,19 @@ def test_a_message_goes_to_the_processor_at_once(
     daemon.sees(lambda: runs(tmp_path) == 3)
 
 
+def test_a_batch_of_messages_loses_no_signal_and_lets_the_processor_begin(
+    server: TelegramServer, daemon: Daemon, tmp_path: Path
+) -> None:
+    for n in range(40):
+        server.say(str(n))
+    begun = f"[ -e {tmp_path}/queued ] || cp {tmp_path}/queue {tmp_path}/queued 2>/dev/null"
+    daemon.start(command=processor(tmp_path, begun), behave={"children": 10})
+    daemon.sees(lambda: len(daemon.queued()) == 40)
+    daemon.sees(lambda: (tmp_path / "queued").exists())
+    assert len((tmp_path / "queued").read_text().splitlines()) < 40
+    assert "wakeup fd" not in daemon.said
+
+
 def test_strangers_are_dropped_and_never_answered(server: TelegramServer, daemon: Daemon) -> None:
     daemon.start()
     for text in ("hi", "/start", "/status"):

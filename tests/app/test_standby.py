@@ -7,14 +7,16 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from daemon_runs import Daemon, processor, runs
-from hubs import cn, cn_env
+from hubs import cn, cn_env, git
+from model_server import KEY, MODEL, fill, model_server
 from servers import alive
-from telegram_server import TelegramServer, telegram_server
+from telegram_server import TOKEN, USER, TelegramServer, telegram_server
 
 from cn.core.errors import EXIT_MORE
 
@@ -151,6 +153,68 @@ def test_more_that_waits_is_done_at_once(server: TelegramServer, daemon: Daemon,
 
 
 # The real one.
+
+
+def test_a_message_is_answered_by_the_one_that_waits(
+    server: TelegramServer, tmp_path: Path, hub_template: Path
+) -> None:
+    root = tmp_path / "hub"
+    subprocess.run(["cp", "-a", str(hub_template), str(root)], check=True)
+    settings = root / ".cn/hub.yaml"
+    settings.write_text(settings.read_text().replace("interface: triage", "interface: queue"))
+
+    def answer(body: dict[str, Any]) -> str:
+        return fill("---\nid: {id}\nreply: {id}|short\n---\n\nthe answer", body)
+
+    with model_server(answer) as api:
+        text = f"llm:\n  model: {MODEL}\n  base_url: {api.url}\n"
+        text += f"telegram:\n  base_url: {server.url}\n  allowed_users: [{USER}]\n"
+        (root / ".cn/agent.yaml").write_text(text)
+        git(root, "commit", "-qam", "Set up")
+        with (tmp_path / "log").open("wb") as log:
+            daemon = subprocess.Popen(
+                [sys.executable, "-P", "-m", "cn", "--hub", str(root), "agent", "--daemon"],
+                stdout=log,
+                stderr=log,
+                env=cn_env({"TELEGRAM_TOKEN": TOKEN, "ANTHROPIC_KEY": KEY}),
+                cwd=root,
+            )
+        try:
+            for count in (1, 2):
+                wait_for(lambda: stands_by(daemon.pid))
+                server.say("hi")
+                wait_for(lambda count=count: len(server.sent) == count)  # type: ignore[misc]
+        finally:
+            daemon.terminate()
+            assert daemon.wait(60) == 0
+    said = (tmp_path / "log").read_text()
+    assert (server.texts(), len(api.calls)) == (["the answer"] * 2, 2), said
+    assert (
+        git(root, "log", "-6", "--reverse", "--format=%s").split("\n")
+        == [
+            f"cn: telegram:{USER}",
+            f"cn: telegram:{USER} reply by sigma",
+            "cn: answered",
+        ]
+        * 2
+    )
+
+
+def stands_by(daemon: int) -> bool:
+    """Has the daemon a child that waits? (Linux; elsewhere a second has to do.)"""
+    children = Path(f"/proc/{daemon}/task/{daemon}/children")
+    if not children.exists():
+        time.sleep(1)
+        return True
+    words = [Path(f"/proc/{pid}/cmdline") for pid in children.read_text().split()]
+    return any(b"--standby" in path.read_bytes() for path in words if path.exists())
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def stand_by(root: Path) -> subprocess.Popen[bytes]:
