@@ -12,7 +12,7 @@ from cn.app.book import Book
 from cn.app.conversing import remember
 from cn.app.inbound import working_text
 from cn.app.own import read_own
-from cn.app.queue import actor_of, current_turn, failing, is_wanted, read_output
+from cn.app.queue import MOST_READ, actor_of, current_turn, failing, is_wanted, read_output
 from cn.app.run import Run
 from cn.core.act import AnyFacts, Order, artifact_name, check_output, is_object_id, plan_order
 from cn.core.chat import ChatFacts
@@ -23,7 +23,7 @@ from cn.core.ledger import IN, Event, Item
 from cn.core.machines.actor import ACTOR, ActorEvent
 from cn.core.names import HubPath, Name, Oid, ThreadName, digest
 from cn.core.ops import Commit, Op, format_op
-from cn.core.output import LIMIT, Output, parse_output
+from cn.core.output import Output, parse_output
 from cn.core.own import parse_own
 from cn.core.own_decide import OwnFacts
 from cn.core.queue import OUTPUT, Turn, is_input_id, parse_input
@@ -41,7 +41,7 @@ def plan_answer(run: Run, book: Book, notes: Report) -> str | None:
     if data is None:
         _report_blocked(run, notes)
         return None
-    if len(data) <= LIMIT:
+    if len(data) < MOST_READ:
         book.seen[OUTPUT] = data  # removed only while it holds just this
     output = parse_output(data)
     turn = current_turn(book, notes)

@@ -18,7 +18,6 @@ from cn.core.errors import Refused
 from cn.core.ledger import IN, Item
 from cn.core.machines.actor import ACTOR, Actor, ActorEvent, actor_state
 from cn.core.names import HubPath, InputId, Name, digest
-from cn.core.output import LIMIT
 from cn.core.own import OPEN, parse_own
 from cn.core.queue import (
     DEAD,
@@ -49,6 +48,10 @@ from cn.shell.chance import nonce
 from cn.shell.files import read_plain, read_regular
 
 INBOX = f"{Cadence.INBOX.value}-"
+
+
+MOST_READ = 8 << 20
+"""Bytes of an output that are read and kept; beyond, it is cut."""
 
 
 def has_queue(run: Run) -> bool:
@@ -118,7 +121,7 @@ def peek_turn(snapshot: Snapshot) -> Turn | None:
 
 def read_output(run: Run) -> bytes | None:
     """What the agent wrote, at most a byte more than is taken; None while there is nothing."""
-    return read_regular(run.hub.root / OUTPUT, LIMIT + 1)
+    return read_regular(run.hub.root / OUTPUT, MOST_READ)
 
 
 def is_wanted(book: Book, asked: Input) -> bool:

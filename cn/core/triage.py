@@ -15,7 +15,7 @@ from typing import assert_never
 from cn.core.errors import CnError
 from cn.core.names import Name, NameRefused, Topic, parse_name, parse_topic
 from cn.core.stamp import StampRefused, format_stamp, parse_stamp
-from cn.core.text import one_line, visible
+from cn.core.text import one_line, split_lines, visible
 
 VOCABULARY = (
     "delete:<reason>, defer:<reason>, delegate:<actor>, do:merge, do:reply:<branch> "
@@ -142,7 +142,7 @@ def format_triage(triage: Triage) -> str:
     """The section as it stands in a thread, from its heading to the end of the file."""
     fields = {
         # On one line, whoever wrote it: a line feed in a reason could begin another section.
-        "decision": one_line(format_decision(triage.decision), 2000),
+        "decision": visible(" ".join(split_lines(format_decision(triage.decision)))),
         "actor": triage.actor,
         "timestamp": format_stamp(triage.at),
         "until": one_line(triage.until),

@@ -223,7 +223,7 @@ def test_every_attempt_has_an_archive_of_its_own(attempt: int, trigger: str) -> 
 @given(items, texts)
 def test_what_cn_input_tells_is_what_the_input_says(item: Input, content: str) -> None:
     shown = parse_input(format_input(item, 1, content))
-    assert shown == Shown(item.id, item.sender, content.strip("\n"), item.cadence.value)
+    assert shown == Shown(item.id, item.sender, content.strip("\n"), item.cadence.value, thread=item.thread)
 
 
 def test_a_further_attempt_says_why_the_last_did_not_hold_on_one_line() -> None:

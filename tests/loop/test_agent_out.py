@@ -176,7 +176,7 @@ def test_each_verb_comes_to_its_end_and_the_creator_gets_exactly_one_message(
         kinds = events(sigma, "pi", topic=topic)
         assert kinds == ["received", "enqueued", "claimed", "shown", verb.state], topic
         masked = [
-            (d.replace(start, "OBJECT"), e.replace(start[:7], "OID")) for _, d, e in sigma.rows(f"pi/{topic}")
+            (d.replace(start, "OBJECT"), e.replace(start, "OID")) for _, d, e in sigma.rows(f"pi/{topic}")
         ]
         assert sorted(masked[1:]) == sorted(verb.rows), topic
         # the creator

@@ -43,7 +43,7 @@ def test_all_ops_of_an_output_are_executed_in_the_order_listed(agent: Node, pi: 
     ]
     reply = read(pi.home, "sigma/re-one:message.md").decode()
     assert reply.endswith("\n\nThe text | of the reply\nin two lines.\n")
-    assert "subject: thanks\n" in reply
+    assert 'subject: "thanks"\n' in reply
     assert read(pi.home, "sigma/first:message.md").decode().endswith("\n\nwith a bar\n")
     assert read(pi.home, "sigma/second:message.md").decode().count("The text | of the reply") == 1
     assert len(list((agent.root / "state/mca").glob("*.md"))) == 1
