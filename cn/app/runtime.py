@@ -22,7 +22,7 @@ from cn.app.model_start import ModelCheck
 from cn.app.process import process
 from cn.app.queue import current_turn, failing, peek_turn, plan_queue
 from cn.app.run import Run, open_run
-from cn.app.says import Speak, Unsaid, report_unsaid, say_all
+from cn.app.says import Speak, Unsaid, again, report_unsaid, say_all
 from cn.app.usage import log_call, over_budget
 from cn.app.view import View, open_view
 from cn.core import rules
@@ -143,7 +143,7 @@ def _say_again(hub: Hub, means: Means, unsaid: list[Unsaid], report: Report) -> 
             break
         time.sleep(max(pause, *waits))
         with open_run(hub, report) as run:
-            unsaid = _say(run, means)
+            unsaid = again(_say(run, means), unsaid)
     report_unsaid(unsaid, report)
 
 
@@ -248,7 +248,7 @@ def _is_the_items(outcome: Answer | Failure) -> bool:
 
 
 _REMEDY = {
-    Stop.MAX_TOKENS: "raise llm.max_tokens in .cn/agent.yaml, or ask for less",
+    Stop.MAX_TOKENS: "raise llm.max_tokens in agent.yaml, or ask for less",
     Stop.REFUSAL: "look at the item; a person can decide its thread",
     Stop.OTHER: "it is tried again",
 }
