@@ -21,7 +21,7 @@ from cn.app.context import pack_item
 from cn.app.model_start import ModelCheck
 from cn.app.process import process
 from cn.app.queue import current_turn, failing, peek_turn, plan_queue
-from cn.app.run import Run, open_run
+from cn.app.run import NOT_YET, Run, open_run
 from cn.app.says import Speak, Unsaid, again, report_unsaid, say_all
 from cn.app.usage import log_call, over_budget
 from cn.app.view import View, open_view
@@ -89,9 +89,6 @@ def run_turn(hub: Hub, means: Means, report: Report) -> More:
         os.close(lock)
 
 
-_UNCHECKED = "the model was not looked up yet"
-
-
 def _check(hub: Hub, means: Means, report: Report) -> None:
     """Look the model up where an item waits for it and nobody did lately.
 
@@ -104,11 +101,9 @@ def _check(hub: Hub, means: Means, report: Report) -> None:
 
     def held(asked: Input) -> str:
         wanted.append(asked)
-        return _UNCHECKED
+        return NOT_YET
 
-    first = Report()
-    _process(hub, means, first, held)
-    report.notes += [note for note in first.notes if not note.text.endswith(f": {_UNCHECKED}")]
+    _process(hub, means, report, held)
     if wanted or (in_flight(open_view(hub)) is not None and not is_answered(hub)):
         means.check.check(report)
 

@@ -70,6 +70,8 @@ def _told(line: str) -> str:
 def make(studio: Studio, tmp_path: Path) -> Turn:
     """A message waits, which the model answers with two texts and a concern."""
     node = studio.node
+    # Each trial goes on from the same claim, which must not grow old while the matrix is walked through.
+    studio.configure(hub="cron_period_min: 600\n")
     folder = tmp_path / "world"
     folder.mkdir()
     home = folder / "sigma.git"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from datetime import UTC, datetime, timedelta
 
 from loop.desk import archived
@@ -92,6 +93,28 @@ def test_hostile_text_stays_a_quotation_now_and_in_the_conversation(studio: Stud
     decisions = [row[1] for row in studio.node.rows(CHAT) if row[1] != "received"]
     assert decisions == ["reply:no; surface: x \\| delete: y"] * 4
     assert studio.node.threads() == []
+    studio.sound()
+
+
+def test_a_message_that_is_put_off_comes_back_in_time_and_is_answered_in_its_chat(studio: Studio) -> None:
+    until = datetime.now(UTC) + timedelta(seconds=4)
+    studio.model.answer = write(f"defer: ID|{until:%Y-%m-%dT%H:%M:%SZ}|when I know more")
+    studio.receive("what came of it?")
+    studio.turn()
+    assert studio.turn() == []
+    assert studio.said() == ["(acknowledged)"]
+    studio.model.answer = write("reply: ID|it came to nothing")
+    time.sleep(max(0.0, (until - datetime.now(UTC)).total_seconds()))
+    studio.turn()
+    assert studio.said()[1:] == ["it came to nothing"]
+    assert f"from: {CHAT}\n" in studio.items[1]
+    assert "> what came of it?" in studio.items[1]
+    assert entries(studio) == [
+        (CHAT, "user", "what came of it?"),
+        (CHAT, "assistant", "(acknowledged)"),
+        (CHAT, "assistant", "it came to nothing"),
+    ]
+    assert len(studio.requests) == 2
     studio.sound()
 
 
