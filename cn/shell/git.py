@@ -275,21 +275,24 @@ class Git:
         env.update(self.env)
         return env
 
-    def _communicate(self, args: tuple[str, ...], stdin: bytes, seconds: float | None) -> Done:
-        fds = (self.lock_fd,) if self.lock_fd is not None else ()
+    def start(self, *args: str) -> subprocess.Popen[bytes]:
+        """Start ``git ARGS`` on pipes, for a conversation; the caller ends it."""
         try:
-            child = subprocess.Popen(
+            return subprocess.Popen(
                 self.command(args),
                 cwd=self.root,
                 env=self.environment(),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                pass_fds=fds,
+                pass_fds=(self.lock_fd,) if self.lock_fd is not None else (),
                 start_new_session=True,
             )
         except FileNotFoundError as missing:
             raise _not_started(missing) from None
+
+    def _communicate(self, args: tuple[str, ...], stdin: bytes, seconds: float | None) -> Done:
+        child = self.start(*args)
         try:
             out, err = child.communicate(stdin, timeout=seconds)
         except subprocess.TimeoutExpired:

@@ -10,20 +10,18 @@ much, is left to the careful reader; both give the same (a property test compare
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 from cn.core.config import Limits
 from cn.core.content import Commit, FileText, Proposal, Touched
 from cn.core.names import Oid
 from cn.core.text import decode
-from cn.shell.git import Git, GitError
-from cn.shell.inspect import COMMITS, DIFF_SECONDS, LOG, OUTPUT_BYTES, PATH_BYTES, hunks_of, shown
+from cn.shell.batch import by_head, diff_trees, halving
+from cn.shell.git import Git
+from cn.shell.inspect import COMMITS, LOG, OUTPUT_BYTES, PATH_BYTES, hunks_of, shown
 from cn.shell.objects import read_info, read_objects
 
-_T = TypeVar("_T")
-_R = TypeVar("_R")
 _PLAIN = {"000000", "100644", "100755"}
 _HEADS = 250
 """How many branches are read together: bounds memory, and what one bad branch makes slow."""
@@ -49,19 +47,10 @@ def read_simple_proposals(
     """The proposals of the simple branches among ``heads``; the others are not answered."""
     unique = list(dict.fromkeys(heads))
     for start in range(0, len(unique), _HEADS):
-        drafts = _halving(unique[start : start + _HEADS], lambda some: _chains(git, main, some))
-        drafts = _halving(drafts, lambda some: _with_changes(git, some))
+        drafts = halving(unique[start : start + _HEADS], lambda some: _chains(git, main, some))
+        drafts = halving(drafts, lambda some: _with_changes(git, some))
         for group in _grouped(_within(git, drafts, limits)):
-            yield from _halving(group, lambda some: _proposals(git, some))
-
-
-def _halving(items: Sequence[_T], read: Callable[[Sequence[_T]], list[_R]]) -> list[_R]:
-    """All at once; where git fails or says too much, in halves, so that only the bad one is left out."""
-    try:
-        return read(items) if items else []
-    except GitError:
-        half = len(items) // 2
-        return _halving(items[:half], read) + _halving(items[half:], read) if half else []
+            yield from halving(group, lambda some: _proposals(git, some))
 
 
 def _chains(git: Git, main: Oid, heads: Sequence[Oid]) -> list[_Draft]:
@@ -95,31 +84,16 @@ def _chains(git: Git, main: Oid, heads: Sequence[Oid]) -> list[_Draft]:
     return found
 
 
-def _diff_trees(git: Git, drafts: Sequence[_Draft], *flags: str) -> bytes:
-    """``diff-tree`` of many branches against their bases; each answer follows the id of its head."""
-    pairs = "".join(f"{d.head} {d.base}\n" for d in drafts)
-    args = ("diff-tree", "--stdin", "-r", "--no-renames", *flags)
-    return git.run(*args, stdin=pairs.encode(), max_out=OUTPUT_BYTES, seconds=DIFF_SECONDS).out
+def _diff(git: Git, drafts: Sequence[_Draft], *flags: str) -> bytes:
+    return diff_trees(git, [(d.head, d.base) for d in drafts], *flags)
 
 
-def _by_head(out: bytes, drafts: Sequence[_Draft], size: int) -> dict[str, list[str]]:
-    """The fields of ``diff-tree -z`` per head; an entry has ``size`` fields."""
-    heads = {str(d.head) for d in drafts}
-    found: dict[str, list[str]] = {}
-    fields = out.decode("utf-8", "surrogateescape").rstrip("\0").split("\0") if out else []
-    at, entries = 0, list[str]()
-    while at < len(fields):
-        if fields[at] in heads:
-            entries = found.setdefault(fields[at], [])
-            at += 1
-        else:
-            entries += fields[at : at + size]
-            at += size
-    return found
+def _fields(out: bytes, drafts: Sequence[_Draft], size: int) -> dict[str, list[str]]:
+    return by_head(out, {str(d.head) for d in drafts}, size)
 
 
 def _with_changes(git: Git, drafts: Sequence[_Draft]) -> list[_Draft]:
-    raw = _by_head(_diff_trees(git, drafts, "-z", "--raw", "--no-abbrev"), drafts, 2)
+    raw = _fields(_diff(git, drafts, "-z", "--raw", "--no-abbrev"), drafts, 2)
     full = []
     for draft in drafts:
         fields = raw.get(draft.head, [])
@@ -163,7 +137,7 @@ def _grouped(drafts: Sequence[_Draft]) -> Iterator[list[_Draft]]:
 
 
 def _proposals(git: Git, drafts: Sequence[_Draft]) -> list[tuple[Oid, Proposal]]:
-    counts = _by_head(_diff_trees(git, drafts, "-z", "--numstat"), drafts, 1)
+    counts = _fields(_diff(git, drafts, "-z", "--numstat"), drafts, 1)
     plain = [(d, t) for d in drafts for t in d.touched if t.mode != "000000"]
     contents = iter(read_objects(git, [oid for _, t in plain for oid in (t.new, t.old)]))
     texts: dict[Oid, list[FileText]] = {}
@@ -215,7 +189,7 @@ def _patches(
         return {}
     flags = ("-p", "-U3", "--diff-filter=M", "--no-ext-diff", "--no-textconv", "--no-color")
     # Every line of a hunk starts with a mark of its own, so a bare id starts the next branch.
-    parts = _COMMIT_LINE.split(_diff_trees(git, wanted, *flags))
+    parts = _COMMIT_LINE.split(_diff(git, wanted, *flags))
     modified = {d.head: [t.path for t in d.touched if t.status == "M"] for d in wanted}
     pairs = zip((Oid(head.decode()) for head in parts[1::2]), parts[2::2], strict=True)
     return {head: hunks_of(part, modified[head]) for head, part in pairs}
