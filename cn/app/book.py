@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import assert_never
 
 from cn.app.settings import Settings
@@ -32,8 +33,10 @@ from cn.core.effect import (
 from cn.core.ledger import OUT, Event
 from cn.core.log import Row
 from cn.core.message import own_topic, parse_message
-from cn.core.names import HubPath, Name, Oid, is_machine_local, join_branch, parse_oid, topic_of
+from cn.core.names import HubPath, Name, Oid, fold, is_machine_local, join_branch, parse_oid, topic_of
 from cn.core.outbox import Deliver, Entry, Remove, sent_path
+from cn.core.stamp import format_day
+from cn.core.thread import DONE, INBOX
 from cn.shell import published
 from cn.shell.build import FileChange, identity
 from cn.shell.hub import Hub
@@ -71,6 +74,13 @@ class Book:
     _topics: dict[Name, set[str]] = field(default_factory=dict)
 
     published: Oid | None = None
+
+    @cached_property
+    def threads(self) -> set[str]:
+        """Folded names of today's threads, pending or done; whoever makes one adds it."""
+        day = format_day(self.now)
+        names = (e.path for folder in (INBOX, DONE) for e in self.snapshot.folder(folder))
+        return {fold(name) for name in names if name.startswith(day)}
 
     def __post_init__(self) -> None:
         if self.settings.separate_mailbox:
@@ -181,12 +191,12 @@ class Book:
         )
         self.rows.append(row)
 
-    def _taken(self, peer: Name) -> frozenset[str]:
+    def _taken(self, peer: Name) -> set[str]:
         """Topics of ours in use, or used before, at a peer."""
         if peer not in self._topics:
-            history = ledger.parse_events(self.snapshot.history(peer))
-            self._topics[peer] = {e.topic for e in history if e.side == OUT}
-        return frozenset(self._topics[peer] | {item.topic for item in self.open(peer, OUT)})
+            self._topics[peer] = ledger.topics(self.snapshot.history(peer), OUT)
+            self._topics[peer].update(item.topic for item in self.open(peer, OUT))
+        return self._topics[peer]
 
     def confirm(self, path: HubPath, entry: Entry, kind: str, executed: str) -> None:
         """An outbox entry is through: it moves to ``sent/``, logged and recorded in the same commit."""

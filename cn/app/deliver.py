@@ -25,7 +25,6 @@ from cn.shell.base import Base
 from cn.shell.git import transport_options
 from cn.shell.objects import list_refs, read_info, update_refs, write_objects
 from cn.shell.remote import (
-    BATCH,
     HEADS,
     Listing,
     Push,
@@ -33,6 +32,7 @@ from cn.shell.remote import (
     Result,
     list_remotes,
     push_many,
+    push_own_refs,
     push_url,
     remote_url,
 )
@@ -273,25 +273,9 @@ def push_refs(run: Run) -> None:
     """Push pins and kept heads that changed in this run to ``origin``, so that they outlive this clone."""
     if not run.hub.origin or run.dry_run or not run.pushable:
         return
-    specs = [f"{new or ''}:{ref}" for ref, new in run.pushable.items()]
+    refs = dict(run.pushable)
     run.pushable.clear()
-    command = (
-        "push",
-        "--quiet",
-        "--force",
-        "--no-verify",
-        *transport_options(push_url(run.hub.git, "origin")),
-    )
-    for start in range(0, len(specs), BATCH):
-        done = run.hub.git.run(
-            *command,
-            "--",
-            "origin",
-            *specs[start : start + BATCH],
-            check=False,
-            network=True,
-            seconds=run.settings.config.limits.peer_seconds,
-        )
-        if not done.ok:
-            known = not run.local.is_new(digest("pins", done.reason))
-            run.report.info(f"origin did not take cn's pins: {done.reason}", known=known)
+    reason = push_own_refs(run.hub.git, "origin", refs, run.settings.config.limits.peer_seconds)
+    if reason:
+        known = not run.local.is_new(digest("pins", reason))
+        run.report.info(f"origin did not take cn's pins: {reason}", known=known)

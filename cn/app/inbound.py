@@ -29,16 +29,19 @@ from cn.core.report import Report
 from cn.core.seen import Step, classify, is_news_that_it_vanished
 from cn.core.stamp import format_day
 from cn.core.text import decode as decode_text
-from cn.core.thread import DONE, INBOX, inbox_path, read_text
+from cn.core.thread import inbox_path, read_text
 from cn.core.triage import TriageRefused
 from cn.shell.git import GitError
 from cn.shell.inspect import merge_bases, read_attachments, read_messages, read_proposal
 from cn.shell.objects import read_object
 from cn.shell.pins import decode, encode
+from cn.shell.proposals import read_simple_proposals
 from cn.shell.signing import Signature, read_signatures
 
 _UNREADABLE = 3
 """After so many branches of a peer that cannot be read in one run, the others are not tried."""
+_TOGETHER = 500
+"""How many branches are read before their threads are planned: what one run holds in memory."""
 _NOTICES = 10
 """How many refused branches a peer is told of in one run."""
 
@@ -57,58 +60,87 @@ class Found:
 
 def plan_arrivals(book: Book, seen: Observation, keys: Sequence[ThreadKey], report: Report) -> None:
     """Perform the plan of every arrived branch on the book."""
+    _read_past(book, seen, keys)
     found = [_classified(book, seen, key) for key in keys]
     for item in found:
         if item.step is Step.KNOWN:
             book.pin(item.key[0], IN, item.key[1], item.head)
     fresh = [f for f in found if f.step is not Step.KNOWN]
-    for arrival, item, refusal in _read(book, seen, fresh):
-        _plan_one(book, seen, arrival, item, refusal, report)
+    unreadable: dict[Name, int] = {}
+    for start in range(0, len(fresh), _TOGETHER):
+        for arrival, item, refusal in _read(book, seen, fresh[start : start + _TOGETHER], unreadable):
+            _plan_one(book, seen, arrival, item, refusal, report)
+
+
+def _read_past(book: Book, seen: Observation, keys: Sequence[ThreadKey]) -> None:
+    """One look into each peer's history for all of its branches that need it."""
+    topics: dict[Name, list[str]] = {}
+    for peer, topic in keys:
+        item = book.item(peer, IN, topic)
+        if not _is_calm(item, seen.inbound[(peer, topic)][1]):
+            topics.setdefault(peer, []).append(topic)
+    for peer, wanted in topics.items():
+        book.snapshot.read_past(peer, IN, wanted)
+
+
+def _is_calm(item: Item | None, head: Oid) -> bool:
+    """A pending branch that did not move needs no history."""
+    return item is not None and bool(item.get("thread")) and item.head == head
 
 
 def _classified(book: Book, seen: Observation, key: ThreadKey) -> Found:
     branch, head = seen.inbound[key]
     item = book.item(key[0], IN, key[1])
-    # A pending branch that did not move needs no history.
-    calm = item is not None and item.get("thread") and item.head == head
-    past = () if calm else tuple(book.snapshot.past(key[0], IN, key[1]))
+    past = () if _is_calm(item, head) else tuple(book.snapshot.past(key[0], IN, key[1]))
     return Found(key, branch, head, classify(head, item, past), item, past)
 
 
 def _read(
-    book: Book, seen: Observation, found: Sequence[Found]
+    book: Book, seen: Observation, found: Sequence[Found], unreadable: dict[Name, int]
 ) -> list[tuple[Arrival, Found, Refusal | None]]:
-    """Signatures and messages in batches, proposals one by one."""
+    """Everything that cn knows of these branches; ``unreadable`` counts per peer over the whole run."""
     heads = [f.head for f in found]
-    if not heads:
-        return []
-    limits = book.settings.config.limits
-    git = book.hub.git
     signatures = _signatures(book, found)
-    messages = read_messages(git, heads, limits.thread_bytes)
+    messages = read_messages(book.hub.git, heads, book.settings.config.limits.thread_bytes)
+    checked = [
+        (*_checked(book, f, signatures.get((f.key[0], f.head)), messages.get(f.head)), f) for f in found
+    ]
+    shown = [a.head for a, refusal, f in checked if _needs_text(a, refusal, f)]
+    limits = book.settings.config.limits
+    proposals = dict(read_simple_proposals(book.hub.git, book.snapshot.commit, shown, limits))
     arrivals = []
-    unreadable: dict[Name, int] = {}
-    for f in found:
-        peer = book.settings.peers[f.key[0]]
-        arrival = Arrival(peer.name, f.branch, f.head, book.now, "unverified", "")
-        refusal: Refusal | None = None
-        sign = signatures.get((peer.name, f.head))
-        if sign is not None:
-            arrival = replace(arrival, signature=sign.word)
-        if peer.key:
-            refusal = _signature_refusal(peer, sign)
-        data = messages.get(f.head)
-        if data is not None:
-            arrival, wrong = _message_arrival(book, arrival, data)
-            refusal = refusal or wrong
-        if arrival.message is None and refusal is None and f.step is not Step.REPEATED:
-            text = _shown_text(book, seen, arrival) if unreadable.get(peer.name, 0) < _UNREADABLE else None
+    for arrival, refusal, f in checked:
+        if _needs_text(arrival, refusal, f):
+            simple = proposals.get(arrival.head)
+            text = format_proposal(simple, limits.thread_bytes) if simple is not None else None
+            if text is None and unreadable.get(arrival.peer, 0) < _UNREADABLE:
+                text = _shown_text(book, seen, arrival)
             if text is None:
-                unreadable[peer.name] = unreadable.get(peer.name, 0) + 1
+                unreadable[arrival.peer] = unreadable.get(arrival.peer, 0) + 1
                 text = f"(this branch cannot be shown within cn's limits; look at {arrival.head} with git)"
             arrival = replace(arrival, content=arrival.content + text)
         arrivals.append((arrival, f, refusal))
     return arrivals
+
+
+def _checked(
+    book: Book, found: Found, sign: Signature | None, message: bytes | None
+) -> tuple[Arrival, Refusal | None]:
+    """A branch with its signature and, where it is one, its message; refused where these forbid it."""
+    peer = book.settings.peers[found.key[0]]
+    arrival = Arrival(peer.name, found.branch, found.head, book.now, "unverified", "")
+    if sign is not None:
+        arrival = replace(arrival, signature=sign.word)
+    refusal = _signature_refusal(peer, sign) if peer.key else None
+    if message is not None:
+        arrival, wrong = _message_arrival(book, arrival, message)
+        refusal = refusal or wrong
+    return arrival, refusal
+
+
+def _needs_text(arrival: Arrival, refusal: Refusal | None, found: Found) -> bool:
+    """Is its thread to show what the branch changes?"""
+    return arrival.message is None and refusal is None and found.step is not Step.REPEATED
 
 
 def _signatures(book: Book, found: Sequence[Found]) -> dict[tuple[Name, Oid], Signature]:
@@ -229,7 +261,8 @@ def _thread(book: Book, arrival: Arrival, found: Found, report: Report) -> None:
         )
         return
     earlier = next((e.fields["thread"] for e in reversed(found.past) if e.fields.get("thread")), "")
-    name = thread_name(format_day(book.now), peer, topic, arrival.head, _taken(book))
+    name = thread_name(format_day(book.now), peer, topic, arrival.head, book.threads)
+    book.threads.add(fold(name))
     book.perform(plan_new(arrival, name, earlier))
     report.done(f"received {arrival.source} as {inbox_path(name)}", source=arrival.source)
 
@@ -246,14 +279,6 @@ def working_text(book: Book, name: ThreadName) -> str | None:
         return read_text(data)
     except TriageRefused:
         return decode_text(data)
-
-
-def _taken(book: Book) -> frozenset[str]:
-    """Folded names of today's threads, pending or done, those of this run too."""
-    day = format_day(book.now)
-    names = [e.path for folder in (INBOX, DONE) for e in book.snapshot.folder(folder)]
-    names += [path.rpartition("/")[2] for path, data in book.files.items() if data is not None]
-    return frozenset(fold(n) for n in names if n.startswith(day))
 
 
 def _take_notice(

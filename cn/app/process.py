@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from cn.app.answer import plan_answer
 from cn.app.book import Book
 from cn.app.deliver import deliver, push_refs
-from cn.app.inbound import plan_arrivals, plan_vanished, working_text
+from cn.app.inbound import plan_arrivals, plan_vanished
 from cn.app.observe import Observation, Progress, ThreadKey, bring, observe
 from cn.app.ours import plan_times
 from cn.app.queue import peek_turn, plan_queue, read_output
 from cn.app.restore import plan_restore
 from cn.app.run import Run, open_run
 from cn.app.sync import check_inbox
-from cn.app.threads import has_triage, read_working
+from cn.app.threads import Working, has_triage, read_working, shows_triage
 from cn.app.wake import wake
 from cn.core import rules
 from cn.core.decide import Facts, plan_decision, plan_refused
@@ -32,10 +32,9 @@ from cn.shell.base import Base
 from cn.shell.build import identity
 from cn.shell.git import GitError
 from cn.shell.hub import Hub
-from cn.shell.merging import try_merge
+from cn.shell.merging import Merges
 from cn.shell.published import publish
 from cn.shell.signing import own_key
-from cn.shell.transaction import local_changes
 from cn.shell.wake import drop_pending
 
 
@@ -102,17 +101,18 @@ def _look(run: Run, decided: set[tuple[Name, str]]) -> tuple[Observation | None,
     return seen, keys
 
 
-@dataclass
-class Batch:
-    """What the decisions of one run share: earlier merges and who is known by which key.
+@dataclass(frozen=True)
+class Decided:
+    """A thread that somebody decided, as it was read: facts, Triage, and what a row says of it."""
 
-    ``tips`` are the branches decided on as they were just seen.
-    """
+    facts: Facts
+    triage: Triage
+    working: Working
 
-    touched: frozenset[str]
-    keys: dict[str, str]
-    identities: dict[str, tuple[str, ...]]
-    tips: Mapping[ThreadKey, Oid] = field(default_factory=dict)
+    @property
+    def is_merge(self) -> bool:
+        """Does it ask for a merge?"""
+        return isinstance(self.triage.decision, Merge)
 
 
 def plan_process(
@@ -126,47 +126,40 @@ def plan_process(
     plan_restore(book, notes)
     answer = plan_answer(run, book, notes)
     subjects = [answer] if answer else []
-    pending = list(book.snapshot.pending())
-    batch = _batch(run) if pending else Batch(frozenset(), {}, {})
-    if seen is not None:
-        batch.tips = {key: tip for key, (_, tip) in seen.inbound.items()}
-    for peer, item in pending:
-        now = book.item(peer, IN, item.topic)
-        if now is None or now.head != item.head or inbox_path(ThreadName(item.get("thread"))) in book.files:
-            continue  # moved in this very run: its Triage is void, and says so
-        subject = _one(run, book, base, peer, now, batch, notes)
-        if subject:
-            subjects.append(subject)
+    tips = {key: tip for key, (_, tip) in seen.inbound.items()} if seen is not None else {}
+    decided = _read_decided(run, book, notes)
+    if decided:
+        subjects += _execute(run, book, base, decided, tips, notes)
     plan_queue(run, book, notes)
     if len(subjects) == 1:
         return f"cn: {subjects[0]}"
     return f"cn: {len(subjects)} decisions\n\n" + "\n".join(subjects) if subjects else "cn: process"
 
 
-def _batch(run: Run) -> Batch:
-    config = run.settings.config
-    keys = {str(p.name): p.key for p in run.settings.peers.values() if p.key}
-    ours = own_key(run.hub.git)
-    if ours:
-        keys[str(config.name)] = ours
-    people: dict[str, tuple[str, ...]] = {str(r.name): (str(r.name), r.email) for r in config.reviewers}
-    people[str(config.name)] = (str(config.name), *identity(run.hub))
-    return Batch(frozenset(), keys, people)
+def _read_decided(run: Run, book: Book, notes: Report) -> list[Decided]:
+    """The pending threads with a Triage; one that must not decide is refused."""
+    found: list[tuple[Name, Item, Working]] = []
+    for peer, item in book.snapshot.pending():
+        now = book.item(peer, IN, item.topic)
+        name = ThreadName(item.get("thread"))
+        if now is None or now.head != item.head or inbox_path(name) in book.files:
+            continue  # moved in this very run: its Triage is void, and says so
+        working = read_working(run.hub, name, book.snapshot.algorithm)
+        # Missing: main's copy is pending, and is put back.
+        if working is not None and shows_triage(working):
+            found.append((peer, now, working))
+    book.snapshot.read_many(working.path for _, _, working in found)
+    decided = (_decided(run, book, peer, item, working, notes) for peer, item, working in found)
+    return [one for one in decided if one is not None]
 
 
-def _one(run: Run, book: Book, base: Base, peer: Name, item: Item, batch: Batch, notes: Report) -> str | None:
-    """Decide one thread; returns the line for the commit message when something was executed."""
-    name = ThreadName(item.get("thread"))
-    source = f"{peer}/{item.topic}"
+def _decided(run: Run, book: Book, peer: Name, item: Item, working: Working, notes: Report) -> Decided | None:
     facts = Facts(
         run.settings.config, run.settings.peers, peer, item, "", book.now, run.settings.shared_mailbox
     )
-    working = read_working(run.hub, name, book.snapshot.algorithm)
-    if working is None:
-        return None  # missing: main's copy is pending, and is put back
     try:
         text = read_text(working.data)
-        committed = read_text(book.snapshot.read(inbox_path(name)) or b"")
+        committed = read_text(book.snapshot.read(working.path) or b"")
         triage = read_decision(text, committed)
     except TriageRefused as refused:
         refusal = Refusal(rules.VALID_TRIAGE, refused.text, refused.hint)
@@ -174,22 +167,57 @@ def _one(run: Run, book: Book, base: Base, peer: Name, item: Item, batch: Batch,
         return None
     if triage is None:
         return None
-    text = working_text(book, name) or text
-    decision = format_decision(triage.decision)
-    try:
-        outcome = _outcome(run, book, base, replace(facts, text=text, committed=committed), triage, batch)
-    except GitError as error:  # a branch that git cannot handle is refused, the others go on
-        outcome = Refusal(rules.CLEAN_MERGE, error.text, "look at the branch with git, or delete the thread")
-    if isinstance(outcome, Refusal):
-        book.inputs.pop(working.path, None)
-        _refuse(book, facts, decision, triage.actor, outcome, notes)
-        return None
-    book.perform(outcome)
-    notes.done(f"{source}: {decision} by {triage.actor}", source=source)
-    return f"{source} {one_line(decision, 80)} by {triage.actor}"
+    return Decided(replace(facts, text=text, committed=committed), triage, working)
 
 
-def _outcome(run: Run, book: Book, base: Base, facts: Facts, triage: Triage, batch: Batch) -> Plan | Refusal:
+def _execute(
+    run: Run,
+    book: Book,
+    base: Base,
+    decided: Sequence[Decided],
+    tips: Mapping[ThreadKey, Oid],
+    notes: Report,
+) -> list[str]:
+    """Decide thread by thread; returns the lines for the commit message."""
+    keys, people = _keys_and_people(run)
+    subjects = []
+    with Merges(run.hub, base.commit, base.local, book.now, keys) as merges:
+        merges.read([d.facts.item.head for d in decided if d.is_merge])
+        for one in decided:
+            actor = one.triage.actor
+            facts = replace(one.facts, identities=people.get(actor, (str(actor),)))
+            decision = format_decision(one.triage.decision)
+            try:
+                outcome = _outcome(run, book, facts, one.triage, tips, merges)
+            except GitError as error:  # a branch that git cannot handle is refused, the others go on
+                outcome = Refusal(
+                    rules.CLEAN_MERGE, error.text, "look at the branch with git, or delete the thread"
+                )
+            if isinstance(outcome, Refusal):
+                _refuse(book, facts, decision, actor, outcome, notes)
+                continue
+            book.inputs[one.working.path] = one.working.oid
+            book.perform(outcome)
+            notes.done(f"{facts.source}: {decision} by {actor}", source=facts.source)
+            subjects.append(f"{facts.source} {one_line(decision, 80)} by {actor}")
+    return subjects
+
+
+def _keys_and_people(run: Run) -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
+    """Who is known by which key, and the names and emails of those who may decide."""
+    config = run.settings.config
+    keys = {str(p.name): p.key for p in run.settings.peers.values() if p.key}
+    ours = own_key(run.hub.git)
+    if ours:
+        keys[str(config.name)] = ours
+    people: dict[str, tuple[str, ...]] = {str(r.name): (str(r.name), r.email) for r in config.reviewers}
+    people[str(config.name)] = (str(config.name), *identity(run.hub))
+    return keys, people
+
+
+def _outcome(
+    run: Run, book: Book, facts: Facts, triage: Triage, tips: Mapping[ThreadKey, Oid], merges: Merges
+) -> Plan | Refusal:
     shown = seen_head(facts.text)
     if shown != facts.item.head:
         what = f"shows the head {shown[:8]}" if shown else "has lost its Head line"
@@ -198,35 +226,25 @@ def _outcome(run: Run, book: Book, base: Base, facts: Facts, triage: Triage, bat
             f"void: the thread {what}, the branch is at {facts.item.head[:8]}",
             "decide again",
         )
-    tip = batch.tips.get((facts.peer, facts.item.topic), facts.item.head)
+    tip = tips.get((facts.peer, facts.item.topic), facts.item.head)
     if tip != facts.item.head:  # it moved to what was refused, or could not be fetched
         return Refusal(
             rules.VALID_TRIAGE,
             f"void: the branch moved from {facts.item.head[:8]} to {tip[:8]}, which did not come in",
             "wait until its creator has pushed it well",
         )
-    facts = replace(facts, identities=batch.identities.get(triage.actor, (str(triage.actor),)))
     if isinstance(triage.decision, Merge) and facts.peer in run.settings.peers:
-        merge = try_merge(
-            run.hub,
-            base=base.commit,
-            tip=book.tip,
-            head=facts.item.head,
-            touched=batch.touched,
-            message=f"Merge {facts.branch}\n\nApproved by {triage.actor} in {facts.thread}",
-            at=book.now,
-            keys=batch.keys,
-        )
+        message = f"Merge {facts.branch}\n\nApproved by {triage.actor} in {facts.thread}"
+        merge = merges.try_merge(book.tip, facts.item.head, message)
         if merge.commit is not None and run.settings.separate_mailbox:
+            merges.flush()
             subject = f"Merge {facts.branch}"
             twin = publish(run.hub, book.published, merge.commit, merge.head, subject, book.now)
             merge = replace(merge, published=twin)
-        paths = [c.path for c in merge.changes]
-        dirty = local_changes(run.hub, base.local, paths) if paths else []
-        facts = replace(facts, merge=replace(merge, dirty=tuple(dirty)))
+        facts = replace(facts, merge=merge)
     plan = plan_decision(facts, triage)
     if isinstance(plan, Plan) and facts.merge is not None:
-        batch.touched |= {c.path for c in facts.merge.changes}
+        merges.accept(facts.merge)
     return plan
 
 

@@ -32,6 +32,7 @@ class Snapshot:
         self.damaged: dict[Name, str] = {}
         self._open: dict[Name, Open] | None = None
         self._history: dict[Name, str] = {}
+        self._past: dict[tuple[Name, str, str], list[Event]] = {}
 
     @property
     def algorithm(self) -> str:
@@ -110,10 +111,17 @@ class Snapshot:
 
     def past(self, peer: Name, side: str, topic: str) -> list[Event]:
         """What the ledger says of one topic, oldest first."""
+        if (peer, side, topic) not in self._past:
+            self.read_past(peer, side, [topic])
+        return self._past[(peer, side, topic)]
+
+    def read_past(self, peer: Name, side: str, topics: Iterable[str]) -> None:
+        """Load what :meth:`past` says of many topics, with one look at the history."""
         try:
-            return ledger.mentions(self.history(peer), side, topic)
+            found = ledger.mentions(self.history(peer), side, topics)
         except LedgerRefused as refused:
             raise Refused(f"the ledger of {peer} is damaged: {refused.text}", "see 'cn doctor'") from None
+        self._past.update({(peer, side, topic): events for topic, events in found.items()})
 
     def outbox(self) -> tuple[list[tuple[HubPath, Entry]], list[tuple[HubPath, str]]]:
         """The waiting entries, and the files that are none with the reason."""

@@ -105,8 +105,11 @@ def unknown_files(hub: Hub, snapshot: Snapshot, pending: list[tuple[Name, Item]]
 def has_triage(hub: Hub, name: ThreadName, algorithm: str) -> bool:
     """Does the working copy hold a ``## Triage`` section, or something that must be looked at as one?"""
     working = read_working(hub, name, algorithm)
-    if working is None:
-        return False
+    return working is not None and shows_triage(working)
+
+
+def shows_triage(working: Working) -> bool:
+    """Does it hold a ``## Triage`` section, or something that must be looked at as one?"""
     try:
         return bool(find_headings(read_text(working.data).split("\n")))
     except TriageRefused:

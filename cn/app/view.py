@@ -102,7 +102,7 @@ def read_events(view: View, peer: Name, *, since: str = "", about: str = "") -> 
 
 
 def _lines_about(text: str, topic: str) -> list[str]:
-    heads = {event.head for event in ledger_mentions(text, IN, topic)}
+    heads = {event.head for event in ledger_mentions(text, IN, [topic])[topic]}
     lines = text.split("\n")
     answers = {line.split(" ", 5)[4] for line in lines if any(f"about_head={head}" in line for head in heads)}
     wanted = [*heads, *answers]

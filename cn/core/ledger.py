@@ -251,11 +251,18 @@ def _check_names(fields: Mapping[str, str]) -> None:
         parse_branch(branch)
 
 
-def mentions(history: str, side: str, topic: str) -> list[Event]:
-    """The events of one topic, found by text before any line is parsed."""
-    needle = f" {quote(topic, safe=_SAFE)} "
-    return [
-        parse_event(line)
-        for line in history.split("\n")
-        if needle in line and f"Z {side} " in line and line.split(" ", 5)[1:4:2] == [side, needle.strip()]
-    ]
+def mentions(history: str, side: str, topics: Iterable[str]) -> dict[str, list[Event]]:
+    """The events of some topics, each oldest first; other lines are not parsed."""
+    wanted = {quote(topic, safe=_SAFE): topic for topic in topics}
+    found: dict[str, list[Event]] = {topic: [] for topic in wanted.values()}
+    for line in history.split("\n"):
+        words = line.split(" ", 4)
+        if len(words) > 3 and words[1] == side and words[3] in wanted:
+            found[wanted[words[3]]].append(parse_event(line))
+    return found
+
+
+def topics(history: str, side: str) -> set[str]:
+    """All topics of one side."""
+    rows = (line.split(" ", 4) for line in history.split("\n"))
+    return {unquote(row[3]) for row in rows if len(row) > 3 and row[1] == side}

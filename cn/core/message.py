@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Container
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -234,7 +235,7 @@ def notice_topic(topic: str) -> str:
     return f"notice-{topic}"
 
 
-def own_topic(wish: str, taken: frozenset[str], message_id: Oid) -> Topic:
+def own_topic(wish: str, taken: Container[str], message_id: Oid) -> Topic:
     """A free topic of ours near ``wish``: altered, taken or used before gets ``-`` and 8 hex of the id."""
     plain = re.sub(r"[^a-z0-9._-]+", "-", wish.lower()).strip("-.") or "message"
     plain = re.sub(r"\.{2,}", ".", plain)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
+from collections.abc import Container
 from typing import NewType
 
 from cn.core.errors import CnError
@@ -155,7 +156,7 @@ def parse_thread_name(text: str) -> ThreadName:
     return ThreadName(base)
 
 
-def thread_name(date: str, peer: Name, topic: str, head: Oid, taken: frozenset[str]) -> ThreadName:
+def thread_name(date: str, peer: Name, topic: str, head: Oid, taken: Container[str]) -> ThreadName:
     """The file name of a thread: ``YYYYMMDD-peer-topic.md`` (seed 003).
 
     ``date`` is ``YYYYMMDD``; ``taken`` holds the folded names (:func:`fold`) in use. An

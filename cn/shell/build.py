@@ -7,16 +7,19 @@ end: fast-import then writes no ref (``reset`` without ``from``).
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from cn.core.errors import Refused
-from cn.core.names import HubPath, Oid, parse_hub_path, parse_oid
+from cn.core.errors import CnError, Refused
+from cn.core.names import HubPath, NameRefused, Oid, parse_hub_path, parse_oid
+from cn.core.text import one_line
 from cn.shell.git import GitError
 from cn.shell.hub import Hub
 
 _BRANCH = "refs/cn/build"
+_IMPORT = ("fast-import", "--quiet", "--done", "--force", "--date-format=raw")
 _SIGN_SECONDS = 60.0
 
 
@@ -67,7 +70,7 @@ def build_commit(
     tree = hub.git.run("rev-parse", "--verify", f"{base}^{{tree}}").text
     text = _clean_message(message)
     stream = b"".join(_stream(settings, tree, parents, changes, text, at))
-    done = hub.git.run("fast-import", "--quiet", "--done", "--force", "--date-format=raw", stdin=stream)
+    done = hub.git.run(*_IMPORT, stdin=stream)
     oid = parse_oid(done.lines[-1])
     built = hub.git.run("rev-parse", "--verify", f"{oid}^{{tree}}").text
     if built == tree and parents == (base,):
@@ -86,6 +89,69 @@ def signs(hub: Hub) -> bool:
     return _settings(hub).sign
 
 
+class CommitStream:
+    """Commits built upon each other in one ``fast-import``; each id is answered at once.
+
+    Their objects are there for other processes only after :meth:`close`. 1,000 merges took
+    30 s with three processes each, and 0.6 s so (GIT-FACTS). They are not signed.
+    """
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._settings = _settings(hub)
+        self._child: subprocess.Popen[bytes] | None = None
+        self._marks: dict[Oid, int] = {}
+
+    def commit(
+        self,
+        parents: tuple[Oid, ...],
+        changes: Sequence[FileChange | EntryChange],
+        message: str,
+        at: datetime,
+        tree: Oid | None = None,
+    ) -> Oid:
+        """The commit of ``tree``, else of the first parent's, with ``changes``."""
+        number = len(self._marks) + 1
+        names = tuple(f":{self._marks[p]}" if p in self._marks else str(p) for p in parents)
+        parts = _commit_parts(self._settings, number, tree, names, changes, _clean_message(message), at)
+        if self._child is None:
+            self._child = self._hub.git.start(*_IMPORT)
+        stdin, stdout = self._child.stdin, self._child.stdout
+        assert stdin is not None
+        assert stdout is not None
+        try:
+            stdin.write(b"".join([*parts, f"\nget-mark :{number}\n".encode()]))
+            stdin.flush()
+            oid = parse_oid(stdout.readline().decode().strip())
+        except (OSError, NameRefused) as broken:
+            raise self._broken() from broken
+        self._marks[oid] = number
+        return oid
+
+    def close(self) -> None:
+        """Make the objects readable for all. The stream may be used again."""
+        if self._child is None:
+            return
+        _, err = self._child.communicate(f"reset {_BRANCH}\n\ndone\n".encode())
+        if self._child.returncode:
+            raise CnError(f"git fast-import failed: {one_line(err.decode('utf-8', 'replace'))}")
+        self._child = None
+        self._marks = {}
+
+    def _broken(self) -> CnError:
+        """What was built in this stream is lost, and with it the run."""
+        child, self._child = self._child, None
+        assert child is not None
+        child.kill()
+        _, err = child.communicate()
+        return CnError(f"git fast-import failed: {one_line(err.decode('utf-8', 'replace'))}")
+
+    def abandon(self) -> None:
+        """End the child, whatever it holds."""
+        if self._child is not None:
+            self._broken()
+
+
 def _stream(
     settings: _Settings,
     tree: str,
@@ -94,12 +160,27 @@ def _stream(
     text: bytes,
     at: datetime,
 ) -> list[bytes]:
+    parts = _commit_parts(settings, 1, tree, tuple(map(str, parents)), changes, text, at)
+    return [*parts, f"\nget-mark :1\nreset {_BRANCH}\n\ndone\n".encode()]
+
+
+def _commit_parts(
+    settings: _Settings,
+    mark: int,
+    tree: str | None,
+    parents: tuple[str, ...],
+    changes: Sequence[FileChange | EntryChange],
+    text: bytes,
+    at: datetime,
+) -> list[bytes]:
+    """One commit for fast-import; ``parents`` are ids or marks, ``tree`` None keeps the first one's."""
     who = f"{settings.name} <{settings.email}> {int(at.timestamp())} +0000"
-    head = [f"commit {_BRANCH}", "mark :1", f"author {who}", f"committer {who}", f"data {len(text)}"]
+    head = [f"commit {_BRANCH}", f"mark :{mark}", f"author {who}", f"committer {who}", f"data {len(text)}"]
     parts = ["\n".join(head).encode(), b"\n", text, b"\n"]
     for word, parent in zip(["from", *["merge"] * len(parents)], parents, strict=False):
         parts.append(f"{word} {parent}\n".encode())
-    parts.append(f'M 040000 {tree} ""\n'.encode())
+    if tree is not None:
+        parts.append(f'M 040000 {tree} ""\n'.encode())
     # Deletions first: a file may give way to a folder of the same name.
     for change in sorted(changes, key=lambda c: not (isinstance(c, FileChange) and c.content is None)):
         if isinstance(change, FileChange):
@@ -117,7 +198,6 @@ def _stream(
                 ]
             case EntryChange(mode=mode, oid=oid):
                 parts.append(f"M {mode} {oid} ".encode() + path + b"\n")
-    parts.append(f"\nget-mark :1\nreset {_BRANCH}\n\ndone\n".encode())
     return parts
 
 

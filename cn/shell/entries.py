@@ -92,11 +92,13 @@ def read_changes(git: Git, old: str, new: str) -> list[Change]:
     fields = git.run(
         "diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", "--end-of-options", old, new
     ).fields
-    changes = []
-    for meta, path in zip(fields[::2], fields[1::2], strict=True):
-        old_mode, new_mode, old_oid, new_oid, _ = meta.lstrip(":").split()
-        changes.append(Change(path, _entry(old_mode, old_oid), _entry(new_mode, new_oid)))
-    return changes
+    return [parse_change(meta, path) for meta, path in zip(fields[::2], fields[1::2], strict=True)]
+
+
+def parse_change(meta: str, path: str) -> Change:
+    """One entry of ``diff-tree -z --raw``: the fields before the path, and the path."""
+    old_mode, new_mode, old_oid, new_oid, _ = meta.lstrip(":").split()
+    return Change(path, _entry(old_mode, old_oid), _entry(new_mode, new_oid))
 
 
 def _entry(mode: str, oid: str) -> Entry | None:

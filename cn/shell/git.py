@@ -178,7 +178,8 @@ class Job:
 class Git:
     """git on one repository. Immutable; :meth:`with_env` makes a variant.
 
-    ``root`` is the work tree (or, with ``bare``, the repository itself). ``lock_fd`` is
+    ``root`` is the work tree (or, with ``bare``, the repository itself). ``git_dir`` is set
+    where git is to work in ``root`` on a repository that lies elsewhere. ``lock_fd`` is
     inherited by children that change refs or files, so that the hub's lock lives as
     long as they do; children that talk to a network die with cn instead.
     """
@@ -189,6 +190,11 @@ class Git:
     lock_fd: int | None = None
     max_bytes: int | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
+    git_dir: Path | None = None
+
+    def at(self, git_dir: Path) -> Git:
+        """The same git, with the same working folder, on another repository."""
+        return replace(self, git_dir=git_dir)
 
     def with_env(self, **env: str | Path) -> Git:
         """The same git with more environment variables (``GIT_INDEX_FILE`` …)."""
@@ -254,8 +260,8 @@ class Git:
         """The full argument vector: settings, repository, then ``args``."""
         settings = {**_SETTINGS, **self.settings}
         head = ["git", *(w for k, v in settings.items() for w in ("-c", f"{k}={v}"))]
-        if self.bare:
-            return [*head, f"--git-dir={self.root}", *args]
+        if self.bare or self.git_dir:
+            return [*head, f"--git-dir={self.git_dir or self.root}", *args]
         return [*head, f"--git-dir={self.root / '.git'}", f"--work-tree={self.root}", *args]
 
     def environment(self) -> dict[str, str]:
@@ -269,21 +275,24 @@ class Git:
         env.update(self.env)
         return env
 
-    def _communicate(self, args: tuple[str, ...], stdin: bytes, seconds: float | None) -> Done:
-        fds = (self.lock_fd,) if self.lock_fd is not None else ()
+    def start(self, *args: str) -> subprocess.Popen[bytes]:
+        """Start ``git ARGS`` on pipes, for a conversation; the caller ends it."""
         try:
-            child = subprocess.Popen(
+            return subprocess.Popen(
                 self.command(args),
                 cwd=self.root,
                 env=self.environment(),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                pass_fds=fds,
+                pass_fds=(self.lock_fd,) if self.lock_fd is not None else (),
                 start_new_session=True,
             )
         except FileNotFoundError as missing:
             raise _not_started(missing) from None
+
+    def _communicate(self, args: tuple[str, ...], stdin: bytes, seconds: float | None) -> Done:
+        child = self.start(*args)
         try:
             out, err = child.communicate(stdin, timeout=seconds)
         except subprocess.TimeoutExpired:

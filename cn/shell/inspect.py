@@ -17,12 +17,12 @@ from cn.core.text import decode
 from cn.shell.git import Git
 from cn.shell.objects import Info, empty_tree, read_info, read_objects
 
-_LOG = "--format=%H%x00%an%x00%ae%x00%ad%x00%B"
-_COMMITS = 100
+LOG = "--format=%H%x00%an%x00%ae%x00%ad%x00%B"
+COMMITS = 100
 _COMMIT_BYTES = 1 << 20
-_OUTPUT_BYTES = 8 << 20
-_PATH_BYTES = 1000
-_DIFF_SECONDS = 20.0
+OUTPUT_BYTES = 8 << 20
+PATH_BYTES = 1000
+DIFF_SECONDS = 20.0
 
 
 def is_message_commit(commit: bytes) -> bool:
@@ -46,7 +46,7 @@ def read_messages(git: Git, heads: Sequence[Oid], limit: int) -> dict[Oid, bytes
 def read_attachments(git: Git, head: Oid) -> list[str]:
     """The names of what came with a message."""
     done = git.run(
-        "ls-tree", "-r", "-z", "--name-only", "--end-of-options", head, check=False, max_out=_OUTPUT_BYTES
+        "ls-tree", "-r", "-z", "--name-only", "--end-of-options", head, check=False, max_out=OUTPUT_BYTES
     )
     return [name for name in done.fields if name != FILE] if done.ok else ["(too many to list)"]
 
@@ -72,17 +72,17 @@ def read_proposal(git: Git, head: Oid, base: Oid | None, limits: Limits) -> Prop
     log = git.run(
         "log",
         "-z",
-        f"-{_COMMITS + 1}",
+        f"-{COMMITS + 1}",
         "--date=iso-strict",
-        _LOG,
+        LOG,
         "--no-color",
         "--end-of-options",
         *span,
-        max_out=_OUTPUT_BYTES,
+        max_out=OUTPUT_BYTES,
     )
     rows = log.out.decode("utf-8", "surrogateescape").split("\0") if log.out else []
     commits = [
-        Commit(Oid(rows[i]), *(_shown(x) for x in rows[i + 1 : i + 5])) for i in range(0, len(rows) - 4, 5)
+        Commit(Oid(rows[i]), *(shown(x) for x in rows[i + 1 : i + 5])) for i in range(0, len(rows) - 4, 5)
     ]
     old = base or empty_tree(git)
     touched = _touched(git, old, head)
@@ -90,8 +90,8 @@ def read_proposal(git: Git, head: Oid, base: Oid | None, limits: Limits) -> Prop
     touched = _counted(git, old, head, touched, shown)
     texts = _texts(git, old, head, shown, left_out)
     return Proposal(
-        commits=tuple(commits[:_COMMITS]),
-        more_commits=len(commits) > _COMMITS,
+        commits=tuple(commits[:COMMITS]),
+        more_commits=len(commits) > COMMITS,
         touched=tuple(touched),
         texts=tuple(texts),
         left_out=tuple(left_out),
@@ -99,14 +99,15 @@ def read_proposal(git: Git, head: Oid, base: Oid | None, limits: Limits) -> Prop
     )
 
 
-def _shown(text: str) -> str:
+def shown(text: str) -> str:
+    """Text of git's, split at NUL, with undecodable bytes made visible."""
     return decode(text.encode("utf-8", "surrogateescape"))
 
 
 def _raw_changes(git: Git, old: str, new: str) -> list[str]:
     """``diff-tree --raw -z`` as fields; a tree that unfolds to millions of paths is not read to its end."""
     args = ("diff-tree", "-r", "-z", "--raw", "--no-renames", "--end-of-options", old, new)
-    return git.run(*args, max_out=_OUTPUT_BYTES, seconds=_DIFF_SECONDS).fields
+    return git.run(*args, max_out=OUTPUT_BYTES, seconds=DIFF_SECONDS).fields
 
 
 def _touched(git: Git, old: str, head: Oid) -> list[Touched]:
@@ -122,11 +123,11 @@ def _counted(
     git: Git, old: str, head: Oid, touched: Sequence[Touched], shown: Sequence[Touched]
 ) -> list[Touched]:
     """Lines added and removed, for the files that are small enough to be looked at."""
-    paths = [t.path for t in shown if len(t.path) <= _PATH_BYTES]
+    paths = [t.path for t in shown if len(t.path) <= PATH_BYTES]
     if not paths:
         return list(touched)
     args = ("diff-tree", "-r", "-z", "--numstat", "--no-renames", old, head, "--", *paths)
-    done = git.run(*args, check=False, max_out=_OUTPUT_BYTES, seconds=_DIFF_SECONDS)
+    done = git.run(*args, check=False, max_out=OUTPUT_BYTES, seconds=DIFF_SECONDS)
     counts: dict[str, tuple[str, str]] = {}
     for field in done.fields if done.ok else []:
         added, removed, path = field.split("\t", 2)
@@ -139,7 +140,7 @@ def _counted(
 
 def _patches(git: Git, old: str, head: Oid, changed: Sequence[str]) -> dict[str, str]:
     """The hunks of changed text files, by git's own diff, within a time limit; path → text."""
-    paths = [path for path in changed if len(path) <= _PATH_BYTES]
+    paths = [path for path in changed if len(path) <= PATH_BYTES]
     if not paths:
         return {}
     args = (
@@ -154,9 +155,14 @@ def _patches(git: Git, old: str, head: Oid, changed: Sequence[str]) -> dict[str,
         old,
         head,
     )
-    done = git.run(*args, "--", *paths, check=False, max_out=_OUTPUT_BYTES, seconds=_DIFF_SECONDS)
+    done = git.run(*args, "--", *paths, check=False, max_out=OUTPUT_BYTES, seconds=DIFF_SECONDS)
+    return hunks_of(done.out, paths) if done.ok else {}
+
+
+def hunks_of(diff: bytes, paths: Sequence[str]) -> dict[str, str]:
+    """The hunks in ``diff``, which holds exactly the files ``paths``; path → text. Nothing if it does not."""
     # Every line of a hunk starts with a mark of its own, so "diff --git" starts a file.
-    parts = ("\n" + decode(done.out)).split("\ndiff --git ")[1:] if done.ok else []
+    parts = ("\n" + decode(diff)).split("\ndiff --git ")[1:]
     hunks = [part.partition("\n@@ ") for part in parts]
     ordered = sorted(paths, key=lambda path: path.encode("utf-8", "surrogateescape"))
     if len(hunks) != len(ordered):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from cn.core.names import Oid, Url, is_local
 from cn.shell.git import Done, Git, Job, transport_options
+from cn.shell.outgoing import PREFIX, outgoing
 
 HEADS = "refs/heads/"
-BATCH = 200
+OWN = "refs/cn/"
+BATCH = 1000
+"""Refs a push: two arguments each fit any command line (execve(2), E2BIG)."""
 Listing = dict[str, Oid]
 """Branch names without ``refs/heads/``, with their tips. No UTF-8: surrogates."""
 _FETCH = (
@@ -105,29 +108,59 @@ def push_many(
     Every ref has its own lease, so one stale ref does not fail the rest. A ref that the
     remote did not answer for is UNKNOWN: ask, never repeat blindly.
     """
-    jobs = []
-    batches: list[Sequence[Push]] = []
-    for key, url, refs in _batches(pushes):
-        batches.append(refs)
-        leases = [f"--force-with-lease={HEADS}{p.branch}:{p.expected or ''}" for p in refs]
-        specs = [f"{p.new or ''}:{HEADS}{p.branch}" for p in refs]
-        transport = transport_options(push_url(git, url))
-        options = ("--porcelain", "--no-verify", "--no-signed", *transport, *leases)
-        jobs.append(Job(key, ("push", *options, "--", url, *specs), seconds=seconds))
-    answers = git.run_many(jobs, width=12)
+    batches = [
+        (key, url, refs[start : start + BATCH])
+        for key, (url, refs) in pushes.items()
+        for start in range(0, len(refs), BATCH)
+    ]
+    new = {
+        f"{PREFIX}{number}/{p.branch}": p.new
+        for number, (_, _, refs) in enumerate(batches)
+        for p in refs
+        if p.new is not None and p.expected is None
+    }
+    with outgoing(git, new) as pusher:
+        jobs = [
+            Job(key, _push(git, url, number, refs), seconds=seconds)
+            for number, (key, url, refs) in enumerate(batches)
+        ]
+        answers = pusher.run_many(jobs, width=12)
     outcome: dict[str, dict[str, RefResult]] = {}
-    for job, done, refs in zip(jobs, answers, batches, strict=True):
+    for (key, _, refs), done in zip(batches, answers, strict=True):
         told = _porcelain(done)
         missing = RefResult(Result.UNKNOWN, done.reason)
-        outcome.setdefault(job.key, {}).update({p.branch: told.get(p.branch, missing) for p in refs})
+        outcome.setdefault(key, {}).update({p.branch: told.get(p.branch, missing) for p in refs})
     return outcome
 
 
-def _batches(pushes: Mapping[str, tuple[str, Sequence[Push]]]) -> Iterator[tuple[str, str, Sequence[Push]]]:
-    """At most so many refs a process: a command line has an end (execve(2), E2BIG)."""
-    for key, (url, refs) in pushes.items():
-        for start in range(0, len(refs), BATCH):
-            yield key, url, refs[start : start + BATCH]
+def _push(git: Git, url: str, number: int, refs: Sequence[Push]) -> tuple[str, ...]:
+    """New branches by one pattern, the rest one by one with its lease.
+
+    The lease without a name is for those: where git tracks nothing, it expects nothing.
+    """
+    leased = [p for p in refs if p.new is None or p.expected is not None]
+    leases = [f"--force-with-lease={HEADS}{p.branch}:{p.expected or ''}" for p in leased]
+    specs = [f"{p.new or ''}:{HEADS}{p.branch}" for p in leased]
+    if len(leased) < len(refs):
+        leases.append("--force-with-lease")
+        specs.append(f"{PREFIX}{number}/*:{HEADS}*")
+    transport = transport_options(push_url(git, url))
+    return ("push", "--porcelain", "--no-verify", "--no-signed", *transport, *leases, "--", url, *specs)
+
+
+def push_own_refs(git: Git, remote: str, refs: Mapping[str, Oid | None], seconds: float) -> str:
+    """Set refs under ``refs/cn/`` at a remote, or delete them (None); the reason of a failure."""
+    gone = [f":{ref}" for ref, new in refs.items() if new is None]
+    new = {PREFIX + ref.removeprefix(OWN): oid for ref, oid in refs.items() if oid is not None}
+    specs = [*([f"+{PREFIX}*:{OWN}*"] if new else []), *gone]
+    options = ("push", "--quiet", "--no-verify", "--no-signed", *transport_options(push_url(git, remote)))
+    with outgoing(git, new) as pusher:
+        for start in range(0, len(specs), BATCH):
+            args = (*options, "--", remote, *specs[start : start + BATCH])
+            done = pusher.run(*args, check=False, network=True, seconds=seconds)
+            if not done.ok:
+                return done.reason
+    return ""
 
 
 def _porcelain(done: Done) -> dict[str, RefResult]:

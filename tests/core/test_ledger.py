@@ -331,7 +331,9 @@ def test_the_events_of_one_topic_and_no_other(pairs: list[tuple[str, str]], topi
     ]
     history = "".join(format_event(one) + "\n" for one in events)
     for side in (IN, OUT):
-        assert mentions(history, side, topic) == [e for e in events if e.side == side and e.topic == topic]
+        assert mentions(history, side, [topic])[topic] == [
+            e for e in events if e.side == side and e.topic == topic
+        ]
 
 
 @given(st.lists(EVENTS, max_size=10), TOPICS)
@@ -339,7 +341,7 @@ def test_the_events_of_any_topic(events: list[Event], topic: str) -> None:
     history = "".join(format_event(one) + "\n" for one in events)
     for side in (IN, OUT):
         wanted = [said(e) for e in events if (e.side, e.topic) == (side, topic)]
-        assert [said(e) for e in mentions(history, side, topic)] == wanted
+        assert [said(e) for e in mentions(history, side, [topic])[topic]] == wanted
 
 
 def test_where_the_ledger_lies() -> None:

@@ -24,6 +24,26 @@ def test_a_stale_ref_fails_alone_whatever_its_batch(tmp_path: Path, monkeypatch:
     assert branches(host) == {f"pi/b{i}": new if i == 3 else old for i in range(10)}
 
 
+def test_a_new_branch_moves_none_that_is_there_not_even_forwards(tmp_path: Path) -> None:
+    host, repo = bare(tmp_path / "host.git"), work(tmp_path / "repo", "pi")
+    old, new = (Oid(commit(repo, {"f": text}, text)) for text in ("old", "new"))
+    git(repo, "push", "--quiet", str(host), f"{old}:refs/heads/pi/a", f"{old}:refs/heads/pi/c")
+    pushes = [Push("pi/a", new, None), Push("pi/b", new, None), Push("pi/c", new, old)]
+    told = push_many(Git(repo), {"pi": (str(host), pushes)}, 30.0)["pi"]
+    assert [told[f"pi/{b}"].result for b in "abc"] == [Result.REJECTED, Result.DONE, Result.DONE]
+    assert branches(host) == {"pi/a": old, "pi/b": new, "pi/c": new}
+
+
+def test_a_push_uses_the_settings_of_the_hub(tmp_path: Path) -> None:
+    host, repo = bare(tmp_path / "host.git"), work(tmp_path / "repo", "pi")
+    head = Oid(commit(repo, {"f": "x"}, "x"))
+    git(repo, "config", f"url.{host}.insteadOf", "https://git.example.org/pi.git")
+    url = "https://git.example.org/pi.git"
+    told = push_many(Git(repo), {"pi": (url, [Push("pi/a", head, None)])}, 30.0)["pi"]
+    assert told["pi/a"].result is Result.DONE
+    assert branches(host) == {"pi/a": head}
+
+
 def test_deletions_need_the_tip_that_is_there(tmp_path: Path) -> None:
     host, repo = bare(tmp_path / "host.git"), work(tmp_path / "repo", "pi")
     old, new = (Oid(commit(repo, {"f": text}, text)) for text in ("old", "new"))

@@ -1,0 +1,64 @@
+"""A throw-away repository that shows git nothing but the refs to be pushed.
+
+``git push`` compares every refspec with every ref of both sides: 1,000 refspecs beside
+1,000 pins and branches took 4.3 s. From a repository that has no other refs, one pattern
+does the same in 0.4 s. The objects and the configuration are the hub's.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from cn.core.names import Oid
+from cn.shell.git import Git
+
+PREFIX = "refs/push/"
+_HEADER = b"# pack-refs with: peeled fully-peeled sorted \n"
+
+
+@contextmanager
+def outgoing(git: Git, refs: Mapping[str, Oid]) -> Iterator[Git]:
+    """git on a repository with these ``refs`` (full names), gone afterwards.
+
+    It lies inside the hub's: settings that the user made for a folder hold there too
+    (git-config(1), "Conditional includes").
+    """
+    common = _common_dir(git)
+    folder = common / "cn" / "txn" / "push"
+    shutil.rmtree(folder, ignore_errors=True)
+    for name in ("refs", "objects"):
+        (folder / name).mkdir(parents=True)
+    (folder / "HEAD").write_text("ref: refs/heads/none\n")
+    (folder / "config").write_bytes(_config(common, any(len(oid) == 64 for oid in refs.values())))
+    (folder / "packed-refs").write_bytes(_packed(refs))
+    if (common / "shallow").exists():
+        shutil.copy(common / "shallow", folder / "shallow")
+    objects = git.env.get("GIT_OBJECT_DIRECTORY", str(common / "objects"))
+    try:
+        yield git.with_env(GIT_OBJECT_DIRECTORY=objects).at(folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _common_dir(git: Git) -> Path:
+    if git.bare:
+        return git.root
+    if (git.root / ".git").is_dir():
+        return git.root / ".git"
+    return Path(os.path.realpath(git.root / git.run("rev-parse", "--git-common-dir").text))
+
+
+def _config(common: Path, sha256: bool) -> bytes:
+    path = os.fsencode(common / "config").replace(b"\\", b"\\\\").replace(b'"', b'\\"')
+    lines = [b'[include]\npath = "' + path + b'"', b"[core]\nbare = true"]
+    lines += [b"repositoryformatversion = 1\n[extensions]\nobjectFormat = sha256"] if sha256 else []
+    return b"\n".join(lines) + b"\n"
+
+
+def _packed(refs: Mapping[str, Oid]) -> bytes:
+    names = {ref.encode("utf-8", "surrogateescape"): oid.encode() for ref, oid in refs.items()}
+    return _HEADER + b"".join(names[name] + b" " + name + b"\n" for name in sorted(names))
