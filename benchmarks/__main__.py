@@ -28,18 +28,19 @@ def main() -> None:
     )
     parser.add_argument("--full", action="store_true", help="the large sizes too; may take an hour")
     parser.add_argument("--runs", type=int, default=5, help="how often each side is run (5)")
+    parser.add_argument("--size", type=int, action="append", help="this size instead of the usual ones")
     parser.add_argument("--scratch", type=Path, help="where to build; a temporary folder if not given")
     asked = parser.parse_args()
     if wrong := [row for row in asked.rows if row not in rows]:
         parser.error(f"no such row: {', '.join(wrong)}")
     results: list[Result] = []
     with tempfile.TemporaryDirectory(prefix="cn-bench-", dir=asked.scratch) as scratch:
-        plan = Plan(asked.full, Path(scratch).resolve(), asked.runs)
+        plan = Plan(asked.full, Path(scratch).resolve(), asked.runs, sizes=tuple(asked.size or ()))
         for workload in ALL:
             if not asked.rows or workload.row in asked.rows:
                 results += workload.results(plan)
     print("\n".join(table(results)))
-    if not asked.rows:
+    if not asked.rows and not asked.size:
         chart = "cost.svg" if draw(results, HERE / "cost.svg") else ""
         remarks = (HERE / "REMARKS.md").read_text("utf-8") if (HERE / "REMARKS.md").is_file() else ""
         text = markdown(results, full=asked.full, chart=chart, remarks=remarks)

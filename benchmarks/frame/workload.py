@@ -55,12 +55,16 @@ class Result:
 
 @dataclass(frozen=True)
 class Plan:
-    """How thorough a benchmark is. ``scratch`` is where places are built."""
+    """How thorough a benchmark is.
+
+    ``scratch`` is where places are built; ``sizes`` are taken instead of the usual ones.
+    """
 
     full: bool
     scratch: Path
     runs: int = 5
     few: int = 3
+    sizes: tuple[int, ...] = ()
 
     def say(self, text: str) -> None:
         """Progress, for the person who waits."""
@@ -132,7 +136,8 @@ class Timed(Workload):
 
     def results(self, plan: Plan) -> Iterator[Result]:
         """Build, check, and measure each size."""
-        for size in self.full_sizes if plan.full and self.full_sizes else self.sizes:
+        sizes = self.full_sizes if plan.full and self.full_sizes else self.sizes
+        for size in plan.sizes or sizes:
             folder = plan.scratch / "case"
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
