@@ -37,6 +37,7 @@ from cn.shell.hub import Hub
 from cn.shell.merging import try_merge
 from cn.shell.published import publish
 from cn.shell.signing import own_key
+from cn.shell.spellings import Spellings
 from cn.shell.transaction import local_changes
 from cn.shell.wake import drop_pending
 
@@ -115,6 +116,7 @@ class Batch:
     keys: dict[str, str]
     identities: dict[str, tuple[str, ...]]
     tips: Mapping[ThreadKey, Oid] = field(default_factory=dict)
+    spellings: Spellings | None = None
 
 
 def plan_process(
@@ -131,6 +133,7 @@ def plan_process(
     subjects = [answer] if answer else []
     pending = list(book.snapshot.pending())
     batch = _batch(run) if pending else Batch(frozenset(), {}, {})
+    batch.spellings = Spellings(run.hub.git, base.commit)
     if seen is not None:
         batch.tips = {key: tip for key, (_, tip) in seen.inbound.items()}
     for peer, item in pending:
@@ -228,10 +231,13 @@ def _outcome(run: Run, book: Book, base: Base, facts: Facts, triage: Triage, bat
             merge = replace(merge, published=twin)
         paths = [c.path for c in merge.changes]
         dirty = local_changes(run.hub, base.local, paths) if paths else []
-        facts = replace(facts, merge=replace(merge, dirty=tuple(dirty)))
+        clashes = batch.spellings.clashes(merge.changes) if batch.spellings else ()
+        facts = replace(facts, merge=replace(merge, dirty=tuple(dirty), clashes=clashes))
     plan = plan_decision(facts, triage)
     if isinstance(plan, Plan) and facts.merge is not None:
         batch.touched |= {c.path for c in facts.merge.changes}
+        if batch.spellings:
+            batch.spellings.add(facts.merge.changes)
     return plan
 
 

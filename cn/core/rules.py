@@ -56,7 +56,8 @@ class MergeFacts:
 
     ``stale`` are paths main changed since the merge base (outside cn's folders), ``overlap``
     paths that an earlier merge of this run touched too, ``conflicts`` paths that git could
-    not merge, ``dirty`` touched paths with local changes. ``changes`` is main..result.
+    not merge, ``dirty`` touched paths with local changes, ``clashes`` pairs of names that are one
+    on a file system without case. ``changes`` is main..result.
     ``people`` are authors and signers of the commits merged. ``commit`` is the prepared merge,
     ``published`` its twin for peers where the mailbox is a remote of its own.
     """
@@ -72,6 +73,7 @@ class MergeFacts:
     merged_already: bool = False
     commit: Oid | None = None
     published: Oid | None = None
+    clashes: tuple[str, ...] = ()
 
 
 def valid_actor(actor: Name, config: HubConfig) -> Refusal | None:
@@ -159,6 +161,9 @@ def clean(facts: MergeFacts) -> Refusal | None:
         return Refusal(
             CLEAN_MERGE, f"conflict in {_some(facts.conflicts)}", "rebase, resolve, push again", notify=True
         )
+    if facts.clashes:
+        why = f"{_some(facts.clashes)} are one name on a file system without case"
+        return Refusal(CLEAN_MERGE, why, "rename it in the branch and push it again", notify=True)
     if facts.dirty:
         plural = "have" if len(facts.dirty) > 1 else "has"
         return Refusal(
