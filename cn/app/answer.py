@@ -10,6 +10,7 @@ from dataclasses import replace
 from cn.app.agent import read_shown
 from cn.app.book import Book
 from cn.app.conversing import remember
+from cn.app.guard import check_plan
 from cn.app.inbound import working_text
 from cn.app.own import read_own
 from cn.app.queue import MOST_READ, actor_of, current_turn, failing, is_wanted, read_output
@@ -100,6 +101,8 @@ def _planned(
     artifacts = find_artifacts(book, output.ops)
     order = Order(run.settings.us, turn.input.names, output.ops, output.body, turn.input.id, artifacts)
     plan = plan_order(facts_of(run, book, turn), order)
+    if isinstance(plan, Plan) and (secret := check_plan(plan, run.settings)):
+        plan = (secret,)
     if not refused:
         return plan
     return refused if isinstance(plan, Plan) else (*refused, *plan)

@@ -14,6 +14,7 @@ from typing import assert_never
 
 from cn.app.settings import Settings
 from cn.app.snapshot import Snapshot
+from cn.app.standing import RefusedArrival
 from cn.core import ledger, log, outbox
 from cn.core.config import is_local
 from cn.core.effect import (
@@ -68,7 +69,7 @@ class Book:
     pins: dict[Key, tuple[str, Oid | None]] = field(default_factory=dict)
     dropped: list[Oid] = field(default_factory=list)
     steps: list[tuple[str, str]] = field(default_factory=list)
-    refused: list[tuple[Name, str, Oid]] = field(default_factory=list)
+    refused: list[RefusedArrival] = field(default_factory=list)
     _events: dict[Name, list[Event]] = field(default_factory=dict)
     _items: dict[Name, ledger.Open] = field(default_factory=dict)
     _topics: dict[Name, set[str]] = field(default_factory=dict)
@@ -87,6 +88,8 @@ class Book:
             text = self.snapshot.text(published.PATH).strip()
             self.published = parse_oid(text) if text else None
         self._sealer = Sealer(self.hub, self.snapshot.algorithm)
+        for peer in self.snapshot.mended:
+            self.files[ledger.open_path(peer)] = ledger.format_open(self._open(peer)).encode()
 
     def perform(self, plan: Plan) -> None:
         """Perform every effect of a plan, in order."""

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from cn.app.answer import find_artifacts, inbox_facts
 from cn.app.book import Book
 from cn.app.deliver import deliver, push_refs
+from cn.app.guard import check_plan
 from cn.app.own import find_own, read_own
 from cn.app.queue import plan_queue
 from cn.app.run import Run, open_run
@@ -53,6 +54,8 @@ def decide_now(run: Run, thread: str, make: Make, *, actor: str = "", body: str 
         facts = _facts(run, book, thread)
         order = Order(who, frozenset({thread}), (op,), body, "", find_artifacts(book, (op,)))
         outcome = plan_order(facts, order)
+        if isinstance(outcome, Plan) and (secret := check_plan(outcome, run.settings)):
+            outcome = (secret,)
         if not isinstance(outcome, Plan):
             first = outcome[0]
             raise Refused(f"{facts.source}: {first.rule}: {first.reason}", first.remedy)

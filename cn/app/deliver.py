@@ -15,6 +15,7 @@ from cn.core import rules
 from cn.core.config import PATH as CONFIG
 from cn.core.errors import ConfigError
 from cn.core.ledger import OUT
+from cn.core.machines.sender import Sender
 from cn.core.message import tree_bytes
 from cn.core.names import HubPath, Name, digest, parse_oid, topic_of
 from cn.core.outbox import Deliver, Entry, Remove
@@ -81,6 +82,8 @@ def _ready(run: Run, entries: Sequence[Pair], force: bool) -> list[Pair]:
         if entry.to not in run.settings.peers:
             reason = f"{entry.to} is no peer any more"
             _failed(run, path, entry, reason, f"add it again with 'cn peer add {entry.to} URL'")
+        elif refusal := rules.may_send(entry, run.settings.us):
+            _failed(run, path, entry, f"{refusal.rule}: {refusal.reason}", refusal.remedy)
         elif not run.settings.is_outbound(run.settings.peers[entry.to], entry.branch):
             _failed(
                 run,
@@ -160,7 +163,9 @@ def _before(run: Run, entry: Entry, listing: Listing | str) -> Outcome | None:
             if tip is None:
                 return Outcome("deleted", "✓ deleted (it was gone already)")
             ours = run.settings.is_outbound(run.settings.peers[entry.to], entry.branch)
-            refusal = rules.may_delete(ours, entry.tip, tip)
+            item = run.snapshot().item(entry.to, OUT, topic_of(entry.branch))
+            recorded = item is not None and item.head == entry.tip and item.state == Sender.DELETING
+            refusal = rules.may_delete(ours, entry.tip, tip, recorded=recorded)
             if refusal:
                 return Outcome("failed", "", f"{refusal.rule}: {refusal.reason}")
     return None
@@ -262,11 +267,12 @@ def publish_main(run: Run) -> None:
     if done.ok:
         update_refs(run.hub.git, [(mark, parse_oid(text))])
         run.report.done(f"published main at {name}")
+        run.local.stands("publish", "", run.now)
     else:
         known = not run.local.is_new(digest("publish", text, done.reason))
-        run.report.failed(
-            f"main is not published at {name}: {done.reason}", "it is tried again", source=name, known=known
-        )
+        told, remedy = f"main is not published at {name}: {done.reason}", "it is tried again at each run"
+        run.report.failed(told, remedy, source=name, known=known)
+        run.local.stands("publish", told, run.now, remedy)
 
 
 def push_refs(run: Run) -> None:

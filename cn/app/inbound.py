@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from cn.app.book import Book
 from cn.app.observe import Observation, ThreadKey, fetch_mains
+from cn.app.standing import RefusedArrival
 from cn.app.threads import read_working
 from cn.core import rules
 from cn.core.content import format_message_content, format_proposal
@@ -226,11 +227,11 @@ def _plan_one(
     peer, topic = found.key
     if refusal is not None:
         already = any(e.kind == "refused" and e.head == found.head for e in found.past)
-        if sum(name == peer for name, _, _ in book.refused) >= _NOTICES:
+        if sum(one.key[0] == peer for one in book.refused) >= _NOTICES:
             refusal = replace(refusal, notify=False)  # a flood is not answered one by one
-        book.refused.append((peer, topic, found.head))
-        book.perform(plan_refused_arrival(arrival, refusal, book.settings.us, already))
         text = f"{arrival.source} is refused: {refusal.rule}: {refusal.reason}"
+        book.refused.append(RefusedArrival(found.key, found.head, text, refusal.remedy))
+        book.perform(plan_refused_arrival(arrival, refusal, book.settings.us, already))
         report.refused(text, refusal.remedy, source=arrival.source, known=already)
         return  # not pinned: the condition is looked at again, a corrected key lets it in
     book.pin(peer, IN, topic, arrival.head)

@@ -6,11 +6,12 @@ Losing any of it costs a repeated message or an early retry, never an effect.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from cn.core.names import Oid
 from cn.core.stamp import StampRefused, format_second, parse_stamp
 from cn.shell.files import write_file
 from cn.shell.hub import Hub
@@ -21,6 +22,7 @@ _KNOWN = timedelta(days=1)
 _MOST = 5000
 _MODELS = 20
 _GIVEN = 50
+_STANDING = 300
 
 
 class Local:
@@ -106,18 +108,53 @@ class Local:
 
     # What stands until it is gone, and is shown by `cn status`.
 
-    def stands(self, name: str, text: str, now: datetime) -> None:
+    def stands(self, name: str, text: str, now: datetime, remedy: str = "") -> None:
         """Note what stands under this name, or with an empty text that nothing does any more."""
         part = self._part("standing")
         if not text:
             part.pop(name, None)
         elif (part.get(name) or {}).get("text") != text:
-            part[name] = {"text": text, "since": format_second(now)}
+            part[name] = {"text": text, "remedy": remedy, "since": format_second(now)}
+            while len(part) > _STANDING:
+                del part[next(iter(part))]
+
+    def stand_only(self, prefix: str, found: Mapping[str, tuple[str, str]], now: datetime) -> None:
+        """Of what has this prefix in its name, exactly this stands: name → text and remedy."""
+        for name in self.standing_names(prefix):
+            if name not in found:
+                self.stands(name, "", now)
+        for name, (text, remedy) in found.items():
+            self.stands(name, text, now, remedy)
+
+    def standing_names(self, prefix: str) -> list[str]:
+        """The names under which something stands."""
+        return [name for name in self._part("standing") if name.startswith(prefix)]
 
     @property
-    def standing(self) -> list[tuple[str, str]]:
-        """What stands: text and since when."""
-        return [(str(e["text"]), str(e["since"])) for _, e in sorted(self._part("standing").items())]
+    def standing(self) -> list[tuple[str, str, str]]:
+        """What stands: text, remedy, and since when."""
+        entries = [entry for _, entry in sorted(self._part("standing").items())]
+        return [(str(e["text"]), str(e.get("remedy", "")), str(e["since"])) for e in entries]
+
+    # Ledgers that were checked, or written here.
+
+    def ledger(self, peer: str) -> Oid | None:
+        """The tree of a peer's ledger that is known to be whole."""
+        tree = self._part("ledgers").get(peer)
+        return Oid(tree) if isinstance(tree, str) else None
+
+    def ledger_is(self, peer: str, tree: Oid) -> None:
+        """Note that it is whole."""
+        self._part("ledgers")[peer] = tree
+
+    @property
+    def ledgers_key(self) -> str:
+        """What names the state of all ledgers, as long as all are whole."""
+        return str(self._part("checked").get("ledgers", "?"))
+
+    def ledgers_are(self, key: str) -> None:
+        """Note that all are whole."""
+        self._part("checked")["ledgers"] = key
 
     # What stopped a whole run.
 

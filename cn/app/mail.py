@@ -5,6 +5,7 @@ from __future__ import annotations
 from cn.app.book import Book
 from cn.app.decide import decide_now
 from cn.app.deliver import deliver, push_refs
+from cn.app.guard import check_plan
 from cn.app.run import Run, open_run
 from cn.app.snapshot import Snapshot
 from cn.app.triage import NoThread
@@ -50,7 +51,10 @@ def _subject(message: str, body: str) -> str:
 
 def _queue(run: Run, post: Post, what: str) -> None:
     def plan(book: Book, base: Base, notes: Report) -> str | None:
-        book.perform(Plan(post.source or f"{post.message.to}/{post.topic}", (post,)))
+        sending = Plan(post.source or f"{post.message.to}/{post.topic}", (post,))
+        if refusal := check_plan(sending, run.settings):
+            raise Refused(f"{refusal.rule}: {refusal.reason}", refusal.remedy)
+        book.perform(sending)
         if not run.dry_run:
             notes.info(f"queued: {what}")
         return f"cn: {one_line(what, 60)}"

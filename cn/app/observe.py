@@ -242,11 +242,21 @@ def bring(
             head = next(tip for _, (b, tip), k in branches if (b, k) == (branch, key))
             new = local.failed(_attempt(key, head), why, now(), "fetch")
             text = f"{visible(branch)} cannot be fetched: {why}"
-            report.failed(text, "its creator must push it again", source=key[0], known=not new)
+            remedy = "its creator must push it again"
+            report.failed(text, remedy, source=key[0], known=not new)
+            local.stands(standing_name(FETCH, key, head), text, now(), remedy)
     # What moved between listing and fetching is left for the next run.
     seen.missing |= set(_missing(hub.git, [(seen.inbound[key][1], key) for key in chosen]))
     seen.missing_ours |= set(_missing(hub.git, [(seen.ours[key][1], key) for key in ours]))
     return [key for key in chosen if key not in seen.missing]
+
+
+FETCH = "fetch "
+
+
+def standing_name(prefix: str, key: ThreadKey, head: Oid) -> str:
+    """Under which name it stands that a head was not let in."""
+    return f"{prefix}{key[0]}/{key[1]} {head}"
 
 
 def refused_before(peer: Name, topic: str, head: Oid) -> str:

@@ -107,10 +107,19 @@ class Stopped:
 
 
 @dataclass(frozen=True)
+class Standing:
+    """Something that was refused or failed, was told once, and is not gone; the next step (may be empty)."""
+
+    text: str
+    remedy: str
+    since: datetime
+
+
+@dataclass(frozen=True)
 class Status:
     """All that ``cn status`` shows.
 
-    ``standing`` is what failed and was told once: text and since when. ``not_in_effect`` are
+    ``standing`` is what was refused or failed and was told once. ``not_in_effect`` are
     configuration files with a change that is not committed. ``queue`` is
     None where no agent works a queue.
     """
@@ -122,7 +131,7 @@ class Status:
     outbox: tuple[Entry, ...]
     unreachable: tuple[Unreachable, ...]
     stopped: Stopped | None
-    standing: tuple[tuple[str, datetime], ...]
+    standing: tuple[Standing, ...]
     not_in_effect: tuple[str, ...]
     last_run: datetime | None
     queue: QueueView | None
@@ -140,7 +149,7 @@ def read_status(view: View) -> Status:
         outbox=tuple(list_outbox(view)),
         unreachable=tuple(_unreachable(view).values()),
         stopped=_stopped(view),
-        standing=tuple((text, parse_stamp(since)) for text, since in view.local.standing),
+        standing=tuple(Standing(text, hint, parse_stamp(at)) for text, hint, at in view.local.standing),
         not_in_effect=tuple(not_in_effect(view.hub, view.snapshot)) if view.on_main else (),
         last_run=_last_run(view),
         queue=read_queue(view) if view.settings.config.interface == "queue" else None,

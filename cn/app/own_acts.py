@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from cn.app.book import Book
 from cn.app.decide import decide_now
 from cn.app.deliver import deliver, push_refs
+from cn.app.guard import check_plan
 from cn.app.own import done_concerns, enqueue_own, own_paths, pick_own
 from cn.app.own_view import OwnDocument, read_document
 from cn.app.run import open_run
@@ -70,7 +71,10 @@ def _check(what: str, text: str, body: str = "") -> None:
 
 def _open(book: Book, own: Own, words: str, executed: str) -> None:
     row = Row(book.now, own.source, words, executed, own.path, outcome="opened")
-    book.perform(Plan(own.source, (Put(own.path, format_own(own)), Log(row))))
+    plan = Plan(own.source, (Put(own.path, format_own(own)), Log(row)))
+    if refusal := check_plan(plan, book.settings):
+        raise Refused(f"{own.source}: {refusal.rule}: {refusal.reason}", refusal.remedy)
+    book.perform(plan)
 
 
 @dataclass(frozen=True)

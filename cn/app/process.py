@@ -8,12 +8,14 @@ from dataclasses import dataclass, replace
 from cn.app.answer import plan_answer
 from cn.app.book import Book
 from cn.app.deliver import deliver, push_refs
+from cn.app.guard import check_plan
 from cn.app.inbound import plan_arrivals, plan_vanished
 from cn.app.observe import Observation, Progress, ThreadKey, bring, observe
 from cn.app.ours import plan_times
 from cn.app.queue import peek_turn, plan_queue, read_output
 from cn.app.restore import plan_restore
 from cn.app.run import Run, open_run
+from cn.app.standing import note_arrivals
 from cn.app.sync import check_inbox
 from cn.app.threads import Working, has_triage, read_working, shows_triage
 from cn.app.wake import wake
@@ -122,8 +124,9 @@ def plan_process(
     if seen is not None:
         plan_vanished(book, seen, notes)
         plan_arrivals(book, seen, keys, notes)
+        note_arrivals(run.local, run.settings, seen, keys, book.refused, run.now)
     plan_times(book, notes)
-    plan_restore(book, notes)
+    plan_restore(book, notes, run.local)
     answer = plan_answer(run, book, notes)
     subjects = [answer] if answer else []
     tips = {key: tip for key, (_, tip) in seen.inbound.items()} if seen is not None else {}
@@ -193,6 +196,8 @@ def _execute(
                 outcome = Refusal(
                     rules.CLEAN_MERGE, error.text, "look at the branch with git, or delete the thread"
                 )
+            if isinstance(outcome, Plan):
+                outcome = check_plan(outcome, run.settings) or outcome
             if isinstance(outcome, Refusal):
                 _refuse(book, facts, decision, actor, outcome, notes)
                 continue

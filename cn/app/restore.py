@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from cn.app.book import Book
+from cn.app.local import Local
 from cn.core.inbox import plan_restored
-from cn.core.names import HubPath, ThreadName
+from cn.core.names import HubPath, ThreadName, digest
 from cn.core.report import Report
 from cn.core.thread import INBOX, done_path, inbox_path
 
 
-def plan_restore(book: Book, report: Report) -> None:
+def plan_restore(book: Book, report: Report, local: Local) -> None:
     """Every open thread of the ledger is in the inbox of main, or is put there again.
 
     Its text is taken from ``done/`` if somebody moved it there by hand, else from the last
     commit of main that had it.
     """
-    pending = [(peer, item) for peer, item in book.snapshot.pending()]
-    if not pending:
-        return
-    there = {e.path for e in book.snapshot.folder(INBOX)}
+    pending = list(book.snapshot.pending())
+    lost: dict[str, tuple[str, str]] = {}
+    there = {e.path for e in book.snapshot.folder(INBOX)} if pending else set()
     for peer, item in pending:
         name = ThreadName(item.get("thread"))
         if name in there or inbox_path(name) in book.files or book.item(peer, "in", item.topic) is None:
@@ -26,13 +26,16 @@ def plan_restore(book: Book, report: Report) -> None:
         moved = book.snapshot.read(done_path(name))
         data = moved if moved is not None else _last(book, inbox_path(name))
         if data is None:
-            report.failed(f"{inbox_path(name)} is lost from main and its history", "'cn doctor' tells more")
+            text, remedy = f"{inbox_path(name)} is lost from main and its history", "'cn doctor' tells more"
+            report.failed(text, remedy, known=not local.is_new(digest("lost", name, str(item.head))))
+            lost[f"lost {name}"] = (text, remedy)
             continue
         text = data.decode("utf-8", "replace")
         book.perform(
             plan_restored(peer, item, book.now, text, done_path(name) if moved is not None else None)
         )
         report.info(f"{inbox_path(name)} was gone from main; restored")
+    local.stand_only("lost ", lost, book.now)
 
 
 def _last(book: Book, path: HubPath) -> bytes | None:

@@ -9,12 +9,14 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from cn.app.book import MACHINE_LOG, Book
+from cn.app.integrity import check_ledgers, note_ledgers
 from cn.app.local import Local
 from cn.app.observe import Progress
 from cn.app.settings import Settings, decode_texts, parse_settings, read_settings
 from cn.app.snapshot import Snapshot
 from cn.core.config import PATH as CONFIG
 from cn.core.errors import Refused
+from cn.core.ledger import FOLDER as LEDGER
 from cn.core.names import Oid, digest
 from cn.core.peers import PATH as PEERS
 from cn.core.queue import Input
@@ -73,10 +75,15 @@ class Run:
     def _read_settings(self, base: Base) -> None:
         """The configuration of ``base``; peers whose records are damaged stay out of the run."""
         snapshot = self.snapshot(base)
-        snapshot.read_many((CONFIG, PEERS))
+        snapshot.read_many((CONFIG, PEERS, LEDGER))
         texts = decode_texts(snapshot.read(CONFIG), snapshot.read(PEERS))
         settings = parse_settings(self.hub, *texts)
-        damaged = snapshot.damaged if snapshot.open_items else {}
+        shown = set(snapshot.damaged) if snapshot.open_items else set()  # the status sees these by itself
+        check_ledgers(snapshot, self.local, self.report)
+        damaged = snapshot.damaged
+        hidden = {f"damaged {peer}": why for peer, why in damaged.items() if peer not in shown}
+        told = {name: (f"{name[8:]} is left out: {why}", "see 'cn doctor'") for name, why in hidden.items()}
+        self.local.stand_only("damaged ", told, self.now)
         for peer, reason in damaged.items():
             known = not self.local.is_new(digest("damaged", peer, reason))
             hint = "'cn doctor' tells how to mend it; the other peers go on"
@@ -102,6 +109,7 @@ class Run:
             return
 
         drafts: list[Draft | None] = []
+        books: list[Book] = []
         before = self.local.checkpoint()
 
         def draft(base: Base) -> Draft | None:
@@ -112,6 +120,7 @@ class Run:
             self.base = base
             book = self.book(base)
             subject = plan(book, base, notes)
+            books.append(book)
             drafts.append(book.draft(subject or "cn: run"))
             return drafts[-1]
 
@@ -122,6 +131,8 @@ class Run:
             self.report.info(line)
         self.report.notes.extend(notes.notes)
         self.base = replace(self.base, commit=committed.commit, local=committed.commit)
+        if books:
+            note_ledgers(self.snapshot(), self.local, books[-1].files)
 
     def _show(self, book: Book, notes: Report) -> None:
         for cause, text in book.steps:

@@ -12,13 +12,15 @@ from dataclasses import replace
 
 from cn.app.book import Book
 from cn.app.deliver import push_refs
+from cn.app.guard import check_texts
 from cn.app.run import open_run
 from cn.core.errors import CnError, Refused, UsageError
 from cn.core.message import object_id
 from cn.core.names import HubPath, ThreadName
 from cn.core.report import Report
 from cn.core.saving import FOLDERS, Kind, Left, judge
-from cn.core.text import is_text, one_line
+from cn.core.secret import own_lines
+from cn.core.text import decode, is_text, one_line
 from cn.core.thread import inbox_path
 from cn.shell.base import Base
 from cn.shell.diverged import Diverged, forget_diverged, merge_edit, read_diverged
@@ -168,6 +170,9 @@ def _take_one(
         if merged == main:
             return None
         data = merged
+    secret = check_texts([own_lines(path, decode(data))], book.settings)
+    if secret is not None:
+        return Left(path, f"is refused: {secret.rule}: {secret.reason}", secret.remedy)
     _enter(book, path, data)
     book.inputs[path] = oid
     return path

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from cn.core import ledger
 from cn.core.errors import Refused
 from cn.core.ledger import Event, Item, LedgerRefused, Open
-from cn.core.names import HubPath, Name, Oid
+from cn.core.names import HubPath, Name, Oid, is_name
 from cn.core.outbox import OUTBOX, Entry, OutboxRefused, parse_entry
 from cn.core.say import SUFFIX, Say, SayRefused, parse_say
 from cn.shell.git import Git
@@ -18,7 +18,7 @@ class Snapshot:
     """A read-only, caching view of one commit.
 
     ``damaged`` names the peers whose unfinished items could not be read, once
-    ``open_items`` was asked for.
+    ``open_items`` was asked for, ``mended`` those whose items were folded from the history instead.
 
     Nothing that is long done is read: ``open_items`` come from the folded ledgers, a
     peer's whole history only when :meth:`history` is asked for it.
@@ -30,6 +30,7 @@ class Snapshot:
         self._files: dict[str, bytes | None] = {}
         self._folders: dict[str, list[TreeEntry]] = {}
         self.damaged: dict[Name, str] = {}
+        self.mended: set[Name] = set()
         self._open: dict[Name, Open] | None = None
         self._history: dict[Name, str] = {}
         self._past: dict[tuple[Name, str, str], list[Event]] = {}
@@ -65,7 +66,7 @@ class Snapshot:
     def open_items(self) -> dict[Name, Open]:
         """Per peer what is not finished, in both directions."""
         if self._open is None:
-            peers = [Name(e.path) for e in self.folder(ledger.FOLDER) if e.kind == "tree"]
+            peers = [Name(e.path) for e in self.folder(ledger.FOLDER) if e.kind == "tree" and is_name(e.path)]
             self.read_many(ledger.open_path(p) for p in peers)
             self._open = {}
             for peer in peers:

@@ -13,6 +13,7 @@ from cn.app.queue import plan_queue
 from cn.app.restore import plan_restore
 from cn.app.rotate import plan_rotation
 from cn.app.run import Run, open_run
+from cn.app.standing import note_arrivals, note_names
 from cn.app.threads import has_triage, report_unknown, restore_missing
 from cn.app.wake import wake
 from cn.core.names import Name, ThreadName
@@ -71,10 +72,12 @@ def plan_sync(
     plan_ours(book, seen, notes, run.local)
     plan_claims(book, seen, notes, run.local)
     plan_times(book, notes)
-    plan_restore(book, notes)
+    plan_restore(book, notes, run.local)
     plan_queue(run, book, notes)
-    for peer, topic, head in book.refused:
-        run.local.is_new(refused_before(peer, topic, head))
+    for one in book.refused:
+        run.local.is_new(refused_before(*one.key, one.head))
+    note_arrivals(run.local, run.settings, seen, keys, book.refused, run.now)
+    note_names(run.local, run.settings, seen, run.now)
     if not book.empty and run.local.day("rotation", run.now):
         plan_rotation(book)
     arrived = sum(row.decision in ("received", "rewritten", "moved") for row in book.rows)

@@ -99,7 +99,10 @@ def unknown_files(hub: Hub, snapshot: Snapshot, pending: list[tuple[Name, Item]]
     except OSError:
         return []
     stray = [n for n in names if n not in known and n.endswith(".md") and not n.startswith(".")]
-    return stray + [n for n in thread_names(snapshot.folder(INBOX)) if n not in known and n not in stray]
+    stray += [n for n in thread_names(snapshot.folder(INBOX)) if n not in known and n not in stray]
+    # Whose records are damaged, whose threads are not known as such: that is told of the peer.
+    damaged = tuple(f"-{peer}-" for peer in snapshot.damaged)
+    return [n for n in stray if not n[8:].startswith(damaged)] if damaged else stray
 
 
 def has_triage(hub: Hub, name: ThreadName, algorithm: str) -> bool:

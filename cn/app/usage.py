@@ -28,7 +28,7 @@ class UsageView:
 
 def log_call(root: Path, call: Call) -> None:
     """Write a call to the machine log, at once: what was paid counts, whatever becomes of the answer."""
-    append_line(root / MACHINE_LOG, format_call(call))
+    append_line(root / MACHINE_LOG, format_call(call), root=root)
 
 
 def read_calls(root: Path, since: datetime | None = None) -> list[Call]:

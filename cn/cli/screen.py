@@ -15,6 +15,7 @@ from cn.core.queue import Input
 from cn.core.stamp import format_age, format_stamp
 from cn.core.turn import source_of
 
+_STANDING = 10
 _MOST = 5
 """Rows a section of the one screen may take."""
 
@@ -65,8 +66,11 @@ def status_lines(status: Status) -> list[str]:
     elif not status.main.checked_out:
         text = f"HEAD is not {status.main.branch}: runs are refused until 'git switch {status.main.branch}'"
         lines += wrap("! ", text, colour="yellow")
-    for text, at in status.standing:
-        lines += wrap("! ", f"{clean(text, 300)} ({since(at, now)})", colour="yellow")
+    for one in status.standing[:_STANDING]:
+        lines += wrap("! ", f"{clean(one.text, 300)} ({since(one.since, now)})", colour="yellow")
+        lines += wrap("  → ", clean(one.remedy, 300)) if one.remedy else []
+    if len(status.standing) > _STANDING:
+        lines.append(f"  and {len(status.standing) - _STANDING} more; --json shows all")
     for path in status.not_in_effect:
         lines += wrap(
             "! ", f"{path} has a change that is not committed: it is not in effect", colour="yellow"

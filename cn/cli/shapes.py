@@ -216,7 +216,10 @@ def status_json(status: Status) -> dict[str, Any]:
         }
         if status.stopped
         else None,
-        "standing": [{"text": redact(text), "since": time_json(at)} for text, at in status.standing],
+        "standing": [
+            {"text": redact(one.text), "remedy": redact(one.remedy), "since": time_json(one.since)}
+            for one in status.standing
+        ],
         "queue": queue_json(status.queue) if status.queue else None,
         "last_run": time_json(status.last_run),
         "now": time_json(status.now),

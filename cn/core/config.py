@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 from cn.core.keys import At, load_yaml
@@ -44,6 +45,7 @@ class HubConfig:
     mailbox_trusted: bool = False
     local: tuple[HubPath, ...] = ()
     explicit_approval: bool = False
+    allowed_secrets: tuple[str, ...] = ()
     notice_days: int = 30
     warn_after: int = 3
     cron_period_min: int = 5
@@ -99,6 +101,7 @@ _KEYS = {
     "mailbox_trusted",
     "local",
     "merge",
+    "secrets",
     "limits",
 } | set(_NUMBERS)
 
@@ -122,6 +125,9 @@ def parse_config(text: str) -> HubConfig:
     merge = at.mapping(data, "merge")
     if set(merge) - {"explicit_approval"}:
         raise at("merge", "the only key under 'merge' is explicit_approval")
+    secrets = at.mapping(data, "secrets")
+    if set(secrets) - {"allow"}:
+        raise at("secrets", "the only key under 'secrets' is allow")
     interface = at.text(data, "interface", "triage")
     if interface not in ("triage", "queue"):
         raise at("interface", "interface is 'triage' or 'queue'")
@@ -145,9 +151,16 @@ def parse_config(text: str) -> HubConfig:
         mailbox_trusted=at.flag(data, "mailbox_trusted"),
         local=tuple(_path(at, p) for p in at.list(data, "local")),
         explicit_approval=at.flag(merge, "explicit_approval"),
+        allowed_secrets=tuple(_fingerprint(at, item) for item in at.list(secrets, "allow")),
         limits=Limits(**{k: at.number(limits, k, b) for k, b in _LIMITS.items() if k in limits}),
         **numbers,
     )
+
+
+def _fingerprint(at: At, item: object) -> str:
+    if not isinstance(item, str) or not re.fullmatch(r"[0-9a-f]{16}", item):
+        raise at("secrets", "a fingerprint has 16 hexadecimal digits; put it in quotes, the refusal names it")
+    return item
 
 
 def _is_branch(name: str) -> bool:

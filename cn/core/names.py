@@ -47,9 +47,14 @@ def _refuse(kind: str, text: str, rule: str) -> NameRefused:
 
 def parse_name(text: str, kind: str = "name") -> Name:
     """A hub, peer or actor name."""
-    if not _NAME.fullmatch(text) or text in _RESERVED:
+    if not is_name(text):
         raise _refuse(kind, text, "use lower-case letters, digits, '-' and '_', at most 40 characters")
     return Name(text)
+
+
+def is_name(text: str) -> bool:
+    """Is it a name by the grammar of :func:`parse_name`?"""
+    return _NAME.fullmatch(text) is not None and text not in _RESERVED
 
 
 def parse_oid(text: str) -> Oid:

@@ -11,8 +11,9 @@ from datetime import datetime
 
 from cn.core.config import HubConfig
 from cn.core.errors import Refusal
-from cn.core.message import MOST_TEXT
-from cn.core.names import Name, Oid, is_owned, is_protected
+from cn.core.message import MOST_TEXT, MessageRefused, parse_message
+from cn.core.names import Name, NameRefused, Oid, is_owned, is_protected, parse_topic, topic_of
+from cn.core.outbox import Deliver, Entry
 from cn.core.stamp import StampRefused, parse_until
 from cn.core.text import one_line
 from cn.core.triage import Triage
@@ -55,7 +56,8 @@ class MergeFacts:
 
     ``stale`` are paths main changed since the merge base (outside cn's folders), ``overlap``
     paths that an earlier merge of this run touched too, ``conflicts`` paths that git could
-    not merge, ``dirty`` touched paths with local changes. ``changes`` is main..result.
+    not merge, ``dirty`` touched paths with local changes, ``clashes`` pairs of names that are one
+    on a file system without case. ``changes`` is main..result.
     ``people`` are authors and signers of the commits merged. ``commit`` is the prepared merge,
     ``published`` its twin for peers where the mailbox is a remote of its own.
     """
@@ -71,6 +73,7 @@ class MergeFacts:
     merged_already: bool = False
     commit: Oid | None = None
     published: Oid | None = None
+    clashes: tuple[str, ...] = ()
 
 
 def valid_actor(actor: Name, config: HubConfig) -> Refusal | None:
@@ -158,6 +161,9 @@ def clean(facts: MergeFacts) -> Refusal | None:
         return Refusal(
             CLEAN_MERGE, f"conflict in {_some(facts.conflicts)}", "rebase, resolve, push again", notify=True
         )
+    if facts.clashes:
+        why = f"{_some(facts.clashes)} are one name on a file system without case"
+        return Refusal(CLEAN_MERGE, why, "rename it in the branch and push it again", notify=True)
     if facts.dirty:
         plural = "have" if len(facts.dirty) > 1 else "has"
         return Refusal(
@@ -212,10 +218,36 @@ def fits(text: str, what: str) -> Refusal | None:
     return Refusal(VALID_TRIAGE, why, "shorten it, or propose a branch with the text as a file")
 
 
-def may_delete(prefix_is_ours: bool, known_tip: Oid | None, tip: Oid) -> Refusal | None:
-    """Only the creator deletes, and only the tip it knows."""
+def may_send(entry: Entry, us: Name) -> Refusal | None:
+    """What waits in the outbox says no more than cn would have queued, whoever wrote the file."""
+    if not isinstance(entry, Deliver):
+        return None
+    remedy = "cn did not write this entry; 'git log' of the file tells who did"
+    try:
+        parse_topic(topic_of(entry.branch))
+        message = parse_message(entry.content)
+    except (NameRefused, MessageRefused) as refused:
+        return Refusal(VALID_NAME if isinstance(refused, NameRefused) else VALID_OUTPUT, refused.text, remedy)
+    if message.sender != us:
+        return Refusal(KNOWN_PEER, f"it is written in the name of {message.sender}", remedy)
+    if message.to != entry.to or message.to == us:
+        return Refusal(KNOWN_PEER, f"it is addressed to {message.to}, and would go to {entry.to}", remedy)
+    if message.kind != entry.kind or b"\nparent " in entry.commit.partition(b"\n\n")[0]:
+        return Refusal(VALID_OUTPUT, "it is no message of one commit of its kind", remedy)
+    return None
+
+
+def may_delete(
+    prefix_is_ours: bool, known_tip: Oid | None, tip: Oid, *, recorded: bool = True
+) -> Refusal | None:
+    """Only the creator deletes, and only the tip it knows; ``recorded``: our ledger says so too."""
     if not prefix_is_ours:
         return Refusal(CREATOR_ONLY_DELETE, "another made this branch", "its creator deletes it")
+    if not recorded:
+        reason = "our ledger does not say that this branch is to be deleted"
+        return Refusal(
+            CREATOR_ONLY_DELETE, reason, "look at the entry in threads/mail/outbox/, and remove it"
+        )
     if known_tip is not None and known_tip != tip:
         return Refusal(
             CREATOR_ONLY_DELETE,

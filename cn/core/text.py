@@ -10,6 +10,11 @@ import re
 import unicodedata
 
 _CREDENTIALS = re.compile(r"(?<=://)[^/\s]+@")
+_SECRET_PARAMETER = re.compile(
+    r"([?&;#][\w.-]*(?:token|secret|passw(?:or)?d|pwd|api_?key|access_?key|auth|credential|signature|sig|key)=)"
+    r"[^&;#\s'\"<>]+",
+    re.IGNORECASE,
+)
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
 _BLANK = re.compile(
     r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u3164\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]"
@@ -108,8 +113,8 @@ def decode(data: bytes) -> str:
 
 
 def redact(text: str) -> str:
-    """Take user names and passwords out of URLs before a text is shown or logged."""
-    return _CREDENTIALS.sub("***@", text)
+    """Take user names, passwords, and parameters such as ``?token=…`` out of URLs before a text is shown."""
+    return _SECRET_PARAMETER.sub(r"\1***", _CREDENTIALS.sub("***@", text))
 
 
 def hide(text: str, *secrets: str) -> str:

@@ -41,11 +41,14 @@ def write_file(path: Path, data: bytes, *, root: Path | None = None) -> None:
         raise Refused(f"cannot write {path}: {why.strerror}", "is the disk full or read-only?") from why
 
 
-def append_line(path: Path, line: str) -> None:
-    """Append one line in one write; what others left unfinished before it stays a line of its own."""
+def append_line(path: Path, line: str, *, root: Path | None = None) -> None:
+    """Append one line in one write; what others left unfinished before it stays a line of its own.
+
+    With ``root``, no parent below it may be a symlink.
+    """
     data = line.encode("utf-8", "surrogateescape") + b"\n"
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_parents(path, root)
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
         fd = os.open(path, flags, 0o666)
         try:

@@ -16,7 +16,7 @@ _LOGS_KEPT = 3
 def rotate_log(path: Path) -> None:
     """``cn.log`` → ``cn.log.1`` → … when it has grown over 4 MiB; the oldest goes."""
     with suppress(FileNotFoundError):
-        if path.stat().st_size < _LOG_BYTES:
+        if path.parent.is_symlink() or path.lstat().st_size < _LOG_BYTES:
             return
         for number in range(_LOGS_KEPT, 1, -1):
             with suppress(FileNotFoundError):

@@ -22,6 +22,7 @@ from cn.shell.entries import Change
 from cn.shell.hub import Hub
 from cn.shell.inspect import tree_changes
 from cn.shell.offers import MOST_COMMITS, Offer, read_offers
+from cn.shell.spellings import Spellings
 from cn.shell.transaction import local_changes
 
 _FILES = ("100644", "100755")
@@ -62,6 +63,7 @@ class Merges:
         self._offers: dict[Oid, Offer] = {}
         self._dirty: dict[str, bool] = {}
         self._touched = _Touched()
+        self._spellings = Spellings(hub.git, base)
         self._stream = CommitStream(hub)
         self._signs = False
 
@@ -89,6 +91,7 @@ class Merges:
     def accept(self, facts: MergeFacts) -> None:
         """The merge was taken: the next ones are made upon it."""
         self._touched.add(facts.changes, self._offers[facts.head].commits)
+        self._spellings.add(facts.changes)
 
     def try_merge(self, tip: Oid, head: Oid, message: str) -> MergeFacts:
         """The facts of merging ``head`` on ``tip``, which is the base or the last merge accepted."""
@@ -119,6 +122,7 @@ class Merges:
             head,
             True,
             dirty=self._dirty_among(changes),
+            clashes=self._spellings.clashes(changes),
             changes=changes,
             people=offer.people,
             commit=self._commit(tip, offer, tree, message),

@@ -256,7 +256,7 @@ def _finish(hub: Hub, journal: Journal) -> list[str]:
     for file in journal.files:
         write_local(hub, file)
     for append, size in joined_appends(journal):
-        append_once(append, size)
+        append_once(append, size, root=hub.root if append.path.is_relative_to(hub.root / "logs") else None)
     # The notes go before the journal: as long as it is there, doing all this again is harmless.
     for covered in journal.covers:
         drop(push_path(hub, covered))

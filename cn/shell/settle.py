@@ -12,7 +12,7 @@ from pathlib import Path
 from cn.core.errors import Refused
 from cn.core.names import Oid
 from cn.core.text import visible
-from cn.shell.files import read_plain, write_file
+from cn.shell.files import make_parents, read_plain, write_file
 from cn.shell.git import GitError
 from cn.shell.hub import Hub
 from cn.shell.journal import Journal, LocalAppend, LocalFile, RefUpdate
@@ -85,14 +85,14 @@ def write_local(hub: Hub, file: LocalFile) -> None:
             file.path.unlink()
 
 
-def append_once(append: LocalAppend, size: int) -> None:
+def append_once(append: LocalAppend, size: int, *, root: Path | None = None) -> None:
     """Append the text unless a killed run has done so, wholly or in part.
 
     ``size`` is the file's length when the journal was written: what stands behind that
-    was written since.
+    was written since. With ``root``, no parent below it may be a symlink.
     """
     data = append.text.encode("utf-8", "surrogateescape")
-    append.path.parent.mkdir(parents=True, exist_ok=True)
+    make_parents(append.path, root)
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         with os.fdopen(os.open(append.path, flags, 0o666), "r+b", buffering=0) as file:

@@ -8,10 +8,10 @@ was made in this clone, or when a key that this clone's git config lists signed 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from cn.core.names import Oid, is_protected
+from cn.core.names import Oid, is_owned, is_protected
 from cn.shell.entries import Change, read_changes
 from cn.shell.git import Git
 from cn.shell.hub import Hub
@@ -61,7 +61,8 @@ def untrusted(
     trusted = trusted or trusted_commit(hub) or resolve(hub.git, hub.main_ref)
     if trusted is None or trusted == new:
         return []
-    changed = [c for c in read_changes(hub.git, trusted, new) if is_protected(c.path)]
+    guarded = is_guarded(hub)
+    changed = [c for c in read_changes(hub.git, trusted, new) if is_protected(c.path) or guarded(c.path)]
     if not changed:
         return []
     touched = _touching(hub.git, trusted, new, {c.path for c in changed})
@@ -76,6 +77,12 @@ def untrusted(
         if bad or not commits:
             found.append(_trust_change(change, bad))
     return found
+
+
+def is_guarded(hub: Hub) -> Callable[[str], bool]:
+    """With ``cn.guard`` in this clone's git config, cn's own folders count like protected files."""
+    done = hub.git.run("config", "--type=bool", "--get", "cn.guard", check=False)
+    return is_owned if done.ok and done.text == "true" else lambda path: False
 
 
 def built_by_cn(hub: Hub, commit: Oid, given: Iterable[Oid]) -> frozenset[Oid]:

@@ -172,6 +172,12 @@ def test_decode_of_utf8_is_the_text(text: str) -> None:
         ("ssh://git@host/x and https://a:secret@b/", "ssh://***@host/x and https://***@b/"),
         ("https://host/a@b", "https://host/a@b"),
         ("mail a@b about https://host", "mail a@b about https://host"),
+        ("https://h/x?private_token=s3cret&page=2", "https://h/x?private_token=***&page=2"),
+        ("https://h/x.git?a=1&X-Amz-Signature=abc: 403", "https://h/x.git?a=1&X-Amz-Signature=*** 403"),
+        ("'https://h/x?access_token=s3cret' failed", "'https://h/x?access_token=***' failed"),
+        ("https://h/#key=s3cret", "https://h/#key=***"),
+        ("https://h/?q=token&page=2", "https://h/?q=token&page=2"),
+        ("is it token=5?", "is it token=5?"),
     ],
 )
 def test_redact(text: str, shown: str) -> None:

@@ -310,6 +310,16 @@ class TestAppend:
             append_once(LocalAppend(tmp_path / "log", "line\n"), 0)
         assert not (tmp_path / "precious").exists()
 
+    def test_no_symlinked_folder_is_followed(self, hub: Hub, tmp_path: Path) -> None:
+        elsewhere = tmp_path / "elsewhere"
+        elsewhere.mkdir()
+        (hub.root / "logs").symlink_to(elsewhere)
+        here = Oid(tip(hub.root))
+        appends = (LocalAppend(hub.root / "logs/cn.log", "line\n"),)
+        with pytest.raises(Refused, match="is not a real folder"):
+            publish.publish(hub, Journal("t", here, here, "m", appends=appends))
+        assert list(elsewhere.iterdir()) == []
+
     def test_several_to_one_file_in_order(self, hub: Hub) -> None:
         log = hub.root / "logs/cn.log"
         here = Oid(tip(hub.root))

@@ -1,0 +1,114 @@
+"""Are the ledgers that main holds what their history says? Asked of what did not come from this clone.
+
+``open`` is only an index of the history; whoever can push to ``origin`` could empty or
+change it. What this clone wrote itself, and what it has checked, it remembers by the
+tree of the peer's ledger, so that a quiet run asks nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from cn.app.local import Local
+from cn.app.snapshot import Snapshot
+from cn.core import ledger
+from cn.core.ledger import LedgerRefused, Open
+from cn.core.names import Name, Oid, digest, is_name
+from cn.core.report import Report
+from cn.shell.objects import list_tree, read_objects
+
+
+def check_ledgers(snapshot: Snapshot, local: Local, report: Report) -> None:
+    """Check the ledgers that are new here; mend ``open`` in the snapshot, or call a peer damaged.
+
+    What is mended is written by the next commit of the run.
+    """
+    if local.ledgers_key == _key(snapshot):
+        return
+    now = _trees(snapshot)
+    for peer, tree in now.items():
+        before = local.ledger(peer)
+        if before == tree:
+            continue
+        if before is None or not _grew_well(snapshot, peer, before, tree):
+            _check_whole(snapshot, peer, local, report)
+        if peer not in snapshot.damaged and peer not in snapshot.mended:
+            local.ledger_is(peer, tree)
+    _remember(snapshot, local, now)
+
+
+def note_ledgers(snapshot: Snapshot, local: Local, paths: Iterable[str]) -> None:
+    """Remember the ledgers among ``paths`` as they are: a commit of this clone wrote them."""
+    prefix = f"{ledger.FOLDER}/"
+    ours = {path.removeprefix(prefix).partition("/")[0] for path in paths if path.startswith(prefix)}
+    if not ours:
+        return
+    now = _trees(snapshot)
+    for peer, tree in now.items():
+        if peer in ours:
+            local.ledger_is(peer, tree)
+    _remember(snapshot, local, now)
+
+
+def _remember(snapshot: Snapshot, local: Local, now: Mapping[Name, Oid]) -> None:
+    if all(local.ledger(peer) == tree for peer, tree in now.items()):
+        local.ledgers_are(_key(snapshot))
+
+
+def _trees(snapshot: Snapshot) -> dict[Name, Oid]:
+    """Peer → the tree of its ledger."""
+    return {
+        Name(e.path): e.oid for e in snapshot.folder(ledger.FOLDER) if e.kind == "tree" and is_name(e.path)
+    }
+
+
+def _key(snapshot: Snapshot) -> str:
+    """The bytes of the tree ``state/ledger`` name every ledger: read beside the configuration."""
+    data = snapshot.read(ledger.FOLDER)
+    return digest(data.hex()) if data else ""
+
+
+def _grew_well(snapshot: Snapshot, peer: Name, before: Oid, tree: Oid) -> bool:
+    """Did the months only grow since ``before``, by events that give the new ``open``?"""
+    git = snapshot.git
+    old, new = ({e.path: e.oid for e in list_tree(git, t)} for t in (before, tree))
+    months = [name for name in sorted(new) if name.isdigit() and old.get(name) != new[name]]
+    if any(name.isdigit() and name not in new for name in old):
+        return False
+    names = [f"{before}:open", f"{tree}:open", *(f"{t}:{m}" for m in months for t in (before, tree))]
+    was, now, *contents = [(data or b"") for data in read_objects(git, names)]
+    added = b""
+    for one, two in zip(contents[::2], contents[1::2], strict=True):
+        if not two.startswith(one):
+            return False
+        added += two[len(one) :]
+    try:
+        items = ledger.parse_open(was.decode())
+        wanted = ledger.fold_all(ledger.parse_events(added.decode()), items)
+        return _plain(ledger.parse_open(now.decode())) == _plain(wanted)
+    except (LedgerRefused, UnicodeDecodeError):
+        return False
+
+
+def _check_whole(snapshot: Snapshot, peer: Name, local: Local, report: Report) -> None:
+    """Fold the whole history; ``open`` is that, or is mended. A line that is no event damages the peer."""
+    path = ledger.open_path(peer)
+    try:
+        wanted = ledger.fold_all(ledger.parse_events(snapshot.history(peer)))
+    except LedgerRefused as refused:
+        snapshot.open_items.pop(peer, None)
+        snapshot.damaged[peer] = f"its ledger is damaged: {refused.text}"
+        return
+    if _plain(snapshot.open_items.get(peer, {})) == _plain(wanted):
+        return
+    snapshot.mended.add(peer)
+    snapshot.damaged.pop(peer, None)
+    snapshot.open_items[peer] = wanted
+    known = not local.is_new(digest("mended", peer, str(snapshot.commit)))
+    report.info(f"{path} was not what the history says; it is written anew from the history", known=known)
+
+
+def _plain(items: Open) -> Open:
+    """Without empty fields, which the ledger's lines need not keep."""
+    return {k: replace(i, fields={n: v for n, v in i.fields.items() if v}) for k, i in items.items()}
