@@ -28,6 +28,8 @@ from loop.world import Node
 
 KILLER = Path(__file__).with_name("killer")
 State = dict[str, Any]
+Wrong = tuple[str, str, State]
+"""A kill, the step it hit, and what came out otherwise than it should."""
 _MASKS = (
     (re.compile(r"\b\d{8}-\d{6}-[0-9a-f]{6}\b"), "ID"),
     (re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(Z|[+]\d\d:?\d\d)?"), "TIME"),
@@ -93,12 +95,15 @@ class Trial:
         return self.good
 
     def kills(self) -> list[Kill]:
-        """Every kill there is: before each step, and around each process that is started."""
+        """Every kill there is: before each step, with each file just opened, around each process started."""
         found = []
         for number, line in enumerate(self.steps, 1):
             found.append(Kill(number, "before"))
-            if line.split(" ")[1] == "start":
-                found += [Kill(number, "after"), Kill(number, "both")]
+            kind = line.split(" ")[1]
+            if kind in ("start", "open"):
+                found.append(Kill(number, "after"))
+            if kind == "start":
+                found.append(Kill(number, "both"))
         return found
 
     def sample(self, every: int, seed: object) -> list[Kill]:
@@ -107,14 +112,21 @@ class Trial:
 
     def try_kills(self, kills: Iterable[Kill]) -> int:
         """Each of them from the same beginning; how many met the process. Fails with all that is wrong."""
-        killed, wrong = 0, []
+        killed, wrong = self.count_kills(kills)
+        assert not wrong, f"{len(wrong)} of {killed} kills: {pformat(wrong, width=160)}"
+        return killed
+
+    def count_kills(self, kills: Iterable[Kill]) -> tuple[int, list[Wrong]]:
+        """The same, without judging: how many met the process, and after which it came out otherwise."""
+        killed: int = 0
+        wrong: list[Wrong] = []
         for kill in kills:
             met, difference = self.kill(kill)
             killed += met
             if difference:
                 wrong.append((str(kill), self.steps[kill.step - 1], difference))
-        assert not wrong, f"{len(wrong)} of {killed} kills: {pformat(wrong, width=160)}"
-        return killed
+                print(*wrong[-1], flush=True)
+        return killed, wrong
 
     def kill(self, kill: Kill) -> tuple[bool, State]:
         """Die there, and go on. Whether it met the process, and what came out otherwise than it should."""
@@ -171,6 +183,7 @@ def state_of(node: Node) -> State:
         "in step": branches(node.home)["main"] == branches(root)["main"],
         "status": git(root, "status", "--porcelain"),
         "staged": git(root, "diff", "--cached"),
+        "unstaged": git(root, "diff"),
         "fsck": git(root, "fsck", "--no-dangling", "--no-progress"),
         "home fsck": git(node.home, "fsck", "--no-dangling", "--no-progress"),
         "input": _text(root / "state/input.md"),
