@@ -35,9 +35,11 @@ _MASKS = (
     (re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d)?(Z|[+]\d\d:?\d\d)?"), "TIME"),
     (re.compile(r"\| \d\d:\d\d \|"), "| TIME |"),
     (re.compile(r"\b\d{10} [+]0000\b"), "TIME"),
+    (re.compile(r"(?<=127\.0\.0\.1:)\d+"), "PORT"),
+    (re.compile(r" \(it was gone already\)"), ""),  # by our own push, whose answer nobody heard
     (re.compile(r"(?<=-)[0-9a-f]{8}(?=\.md\b)"), "HEX"),
     (re.compile(r"\b\d{8}(?=-|\.md\b)"), "DAY"),
-    (re.compile(r"\b(?=[0-9a-f]*\d)(?:[0-9a-f]{64}|[0-9a-f]{40}|[0-9a-f]{6,8})\b"), "HEX"),
+    (re.compile(r"\b(?=[0-9a-f]*\d)(?:[0-9a-f]{64}|[0-9a-f]{40}|[0-9a-f]{10}|[0-9a-f]{6,8})\b"), "HEX"),
 )
 
 
@@ -138,7 +140,7 @@ class Trial:
         except AssertionError as error:
             return True, {"settling": str(error)}
         found = self.state()
-        wrong = {k: _difference(found.get(k), v) for k, v in self.good.items() if found.get(k) != v}
+        wrong = {k: differences(found.get(k), v) for k, v in self.good.items() if found.get(k) != v}
         return done.returncode == -signal.SIGKILL, wrong
 
     def _run(self, log: str, at: str) -> subprocess.CompletedProcess[str]:
@@ -234,7 +236,7 @@ def _text(path: Path) -> str | None:
     return mask(path.read_text("utf-8")) if path.is_file() else None
 
 
-def _difference(found: object, wanted: object) -> object:
+def differences(found: object, wanted: object) -> object:
     """What is too much and what is missing, where that can be told."""
     if isinstance(found, list) and isinstance(wanted, list):
         return {
