@@ -2,12 +2,14 @@
 
 Python imports this module by its name when its folder is on ``PYTHONPATH``. ``CN_KILL_LOG``
 names the file to which each step is written, ``CN_KILL_AT`` the step to die at, as
-``NUMBER:before``, ``NUMBER:after`` (a started process lives on for as long as it can without
-us) or ``NUMBER:both`` (what was started dies too). ``CN_KILL_ROOT`` is the folder that counts.
+``NUMBER:before``, ``NUMBER:after`` (a file is open and nothing written to it; a started process
+lives on for as long as it can without us) or ``NUMBER:both`` (what was started dies too).
+``CN_KILL_ROOT`` is the folder that counts.
 
 A step is a process that is started, unless it is a git that only reads, or a file below the
 root that is opened for writing, renamed, linked or removed, or a folder made or removed.
 What changes nothing (making a folder that is there) is none: before and after are the same.
+The end of one step, as of a process that has ended, is the time before the next.
 """
 
 from __future__ import annotations
@@ -23,11 +25,12 @@ from typing import Any
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 # fmt: off
 _READERS = {
-    "cat-file", "check-attr", "check-ref-format", "config", "diff", "diff-files", "diff-index", "diff-tree",
+    "cat-file", "check-attr", "check-ref-format", "diff", "diff-files", "diff-index", "diff-tree",
     "for-each-ref", "log", "ls-files", "ls-remote", "ls-tree", "merge-base", "name-rev", "rev-list",
     "rev-parse", "show", "show-ref", "var", "version",
 }
 # fmt: on
+_READING = {"config": ("--get", "--get-all", "--get-regexp", "--list"), "remote": ("get-url",)}
 _PATHS = {"os.rename", "os.remove", "os.link", "os.symlink", "os.rmdir", "os.mkdir", "os.truncate"}
 
 
@@ -38,6 +41,7 @@ class _Steps:
         self.at = int(number or 0)
         self.log = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600) if log else -1
         self.count = 0
+        self.opening = False
         self.lock = threading.RLock()
 
     def step(self, kind: str, what: str) -> int:
@@ -52,8 +56,12 @@ class _Steps:
     def hook(self, event: str, args: tuple[Any, ...]) -> None:
         if event == "open":
             path, _, flags = args
-            if isinstance(flags, int) and flags & _WRITES and self.counts(path):
-                self.step("open", os.fsdecode(path))
+            if isinstance(flags, int) and flags & _WRITES and self.counts(path) and not self.opening:
+                number = self.step("open", os.fsdecode(path))
+                if number == self.at and self.when == "after":
+                    self.opening = True
+                    os.open(path, flags, 0o666)
+                    os.kill(os.getpid(), signal.SIGKILL)
         elif event in _PATHS and self.counts(args[0]) and os.path.lexists(args[0]) != (event == "os.mkdir"):
             self.step(event, os.fsdecode(args[0]))
 
@@ -73,7 +81,7 @@ def _reads(words: list[str]) -> bool:
         if word in ("-c", "-C"):
             next(rest)
         elif not word.startswith("-"):
-            return word in _READERS
+            return word in _READERS or any(option in _READING.get(word, ()) for option in rest)
     return True
 
 

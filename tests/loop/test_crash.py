@@ -1,0 +1,36 @@
+"""Kill cn at every step of everything it does; the next quiet runs come to the same end."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from figures import observed
+from loop.scenes import SCENES
+from loop.world import World
+
+QUICK = ("all-decisions", "sync", "notices")
+EVERY = 60
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_a_kill_at_a_sample_of_steps_loses_and_repeats_nothing(world: World, name: str) -> None:
+    trial = SCENES[name](world)
+    trial.record()
+    assert trial.try_kills(trial.sample(EVERY, name)) > 0
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", SCENES)
+def test_a_kill_at_any_step_loses_and_repeats_nothing(world: World, name: str) -> None:
+    """``TEST_SLICE=2:5`` takes every fifth kill from the third on, to share the work."""
+    trial = SCENES[name](world)
+    good = trial.record()
+    edits = [line for line in good["status"].split("\n") if not line.endswith("-pi-one.md")]
+    assert edits == ["MM docs/other.md", " M docs/start.md", "?? unknown.txt"]
+    assert (good["fsck"], good["home fsck"], good["leftovers"]) == ("", "", [])
+    first, _, step = os.environ.get("TEST_SLICE", "0:1").partition(":")
+    kills = trial.kills()[int(first) :: int(step)]
+    killed, wrong = trial.count_kills(kills)
+    observed("crash", name, boundaries=len(trial.kills()), kills=len(kills), met=killed, wrong=len(wrong))
+    assert not wrong

@@ -1,0 +1,150 @@
+"""What remotes answer, and what they do behind our back: told apart in any locale, never believed twice."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from hubs import bare, branches, clone, commit, git, identify, push, tip, try_git
+from loop.world import Node, World, is_in_main
+from proxy import NONE, Fault, proxy
+from servers import git_daemon, http_backend, stalled_server
+
+LOCALES: dict[str, dict[str, str]] = {
+    "plain": {},
+    "german": {"LC_ALL": "C.UTF-8", "LANG": "de_DE.UTF-8", "LANGUAGE": "de"},
+}
+
+
+def refuse_pushes(repo: Path) -> Path:
+    """A host that says no to main: a hook, in words of its own."""
+    hook = repo / "hooks/pre-receive"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\necho 'Regel 7: nein' >&2\nexit 1\n")
+    hook.chmod(0o755)
+    return hook
+
+
+@pytest.mark.parametrize("locale", LOCALES)
+def test_rejected_and_unknown_are_told_apart_in_any_locale(
+    world: World, tmp_path: Path, locale: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in LOCALES[locale].items():
+        monkeypatch.setenv(name, value)
+    said = try_git(tmp_path, "rev-parse", "--verify", "nothing").stderr.decode()
+    if locale == "german" and "fatal" in said:
+        pytest.skip("git's translations are not installed, or the locale C.UTF-8 is not there")
+    with ExitStack() as stack:
+        served = stack.enter_context(http_backend(tmp_path / "host"))
+        before = stack.enter_context(proxy(urlsplit(served.base).port or 0))
+        home = bare(served.path("sigma"))
+        sigma = world.hub("sigma", url=f"http://127.0.0.1:{before.port}/sigma.git", home=home)
+        notes = sigma.root / ".git/cn/push"
+        was = tip(home, "main")
+
+        hook = refuse_pushes(home)
+        rejected = sigma.cn("adhoc", "refused", check=1)
+        assert "did not take main" in rejected.stderr
+        assert tip(home, "main") == tip(sigma.root, "main") == was
+        assert list(notes.glob("*")) == [], "it was told no: nothing can arrive any more"
+        hook.unlink()
+
+        before.fault = Fault("cut", push=0)
+        unknown = sigma.cn("adhoc", "unknown", check=1)
+        assert "✓" not in unknown.stdout
+        assert tip(home, "main") == tip(sigma.root, "main") == was
+        assert len(list(notes.glob("*"))) == 1, "nobody knows: the note stays until origin was asked"
+
+        before.fault = Fault("deaf", deaf=True)
+        done = sigma.cn("adhoc", "asked and found")
+        assert "✓" in done.stdout
+        assert tip(home, "main") == tip(sigma.root, "main") != was
+        before.fault = NONE
+        sigma.sync()
+        names = git(home, "ls-tree", "--name-only", "main", "threads/adhoc/").splitlines()
+        assert len([n for n in names if n.endswith(".md")]) == 1, names
+
+
+def test_twenty_peers_of_which_six_hang_and_the_rest_arrives_in_time(world: World, tmp_path: Path) -> None:
+    seconds, silent = 4, 6
+    with ExitStack() as stack:
+        (tmp_path / "peers").mkdir()
+        served = stack.enter_context(git_daemon(tmp_path / "peers", tmp_path))
+        port, connected = stack.enter_context(stalled_server())
+        sigma = world.hub("sigma", config=f"mailbox_trusted: true\nlimits:\n  peer_seconds: {seconds}\n")
+        seed = clone(sigma.home, tmp_path / "seed")
+        identify(seed, "peer")
+        text = (sigma.root / "state/peers.md").read_text()
+        at = text.rindex("```")
+        rows = ""
+        for number in range(20):
+            name = f"peer{number:02}"
+            url = (
+                f"git://127.0.0.1:{port}/{name}.git" if number % 3 == 1 and number < 18 else served.repo(name)
+            )
+            if not url.startswith(f"git://127.0.0.1:{port}/"):
+                git(seed, "checkout", "-q", "-B", "offer", "origin/main")
+                commit(seed, {f"docs/{name}.md": name}, name)
+                push(seed, served.path(name), "origin/main:refs/heads/main", "HEAD:refs/heads/sigma/offer")
+            rows += f'- name: {name}\n  hub: "{url}"\n  deliver: pickup\n'
+        sigma.write({"state/peers.md": text[:at] + rows + text[at:]}, "twenty peers")
+        sigma.cn("status")
+        begin = time.monotonic()
+        done = sigma.sync(check=1)
+        took = time.monotonic() - begin
+        assert connected() == silent
+        assert len(sigma.threads()) == 20 - silent
+        assert done.stderr.count("is unreachable: no answer within the time limit") == silent
+        assert took < 5 * seconds, f"{took:.1f} s: the silent ones were waited for one by one"
+        again = time.monotonic()
+        sigma.sync(check=1)
+        assert time.monotonic() - again < took + seconds
+
+
+def test_an_origin_whose_main_went_back_is_refused_until_it_is_whole_again(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    head = world.propose(pi, sigma)
+    sigma.sync()
+    before = tip(sigma.home, "main~1")
+    git(sigma.home, "update-ref", "refs/heads/main", before)
+    for words in (("sync",), ("inbox", "process"), ("send", "pi", "x")):
+        done = sigma.cn(*words, check=1)
+        assert "rewound" in done.stderr
+        assert "refs/cn/rescue/" in done.stderr
+    (rescue,) = [ref for ref in sigma.refs() if ref.startswith("refs/cn/rescue/")]
+    git(sigma.root, "push", "-q", f"--force-with-lease=main:{before}", "origin", f"{rescue}:refs/heads/main")
+    sigma.decide("pi/proposal", "do:merge")
+    assert is_in_main(sigma, head)
+    world.settle(pi, sigma)
+    sigma.idle()
+
+
+def test_a_peers_hub_that_is_deleted_and_made_anew_gets_its_mail_once(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    world.propose(pi, sigma)
+    sigma.sync()
+    away = pi.home.with_name("away.git")
+    pi.home.rename(away)
+    sigma.decide("pi/proposal", "delete:no", check=1)
+    bare(pi.home)
+    git(pi.root, "push", "-q", "origin", "main")
+    sigma.cn("outbox", "flush")
+    sigma.cn("outbox", "flush")
+    assert sorted(branches(pi.home)) == ["main", "sigma/notice-proposal"]
+    rows = [r for r in sigma.rows() if r[1] == "notice:discarded"]
+    assert [r[2] for r in rows] == ["queued", "✓ delivered"]
+
+
+def test_a_peer_that_deletes_our_message_does_not_get_it_again(world: World, sigma: Node, pi: Node) -> None:
+    sigma.cn("send", "pi", "hello")
+    git(pi.home, "update-ref", "-d", "refs/heads/sigma/hello")
+    for _ in range(3):
+        sigma.sync()
+        sigma.process()
+    assert sorted(branches(pi.home)) == ["main"]
+    assert [r[2] for r in sigma.rows() if r[2] == "✓ delivered"] == ["✓ delivered"]
