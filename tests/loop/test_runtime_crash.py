@@ -64,7 +64,7 @@ class Turn(Trial):
 
 
 def _told(line: str) -> str:
-    return UNKNOWN.sub("✓ delivered", line).replace('"outcome": "unknown"', '"outcome": "delivered"')
+    return UNKNOWN.sub(r"\\u2713 delivered", line).replace('"outcome": "unknown"', '"outcome": "delivered"')
 
 
 def make(studio: Studio, tmp_path: Path) -> Turn:
