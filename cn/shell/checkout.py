@@ -283,8 +283,11 @@ class _Checkout:
         try:
             if blocked_parent(self.hub.root, target) is not None:
                 raise NotADirectoryError(0, "a parent is not a real folder")
-            target.parent.mkdir(parents=True, exist_ok=True)
-            place(new, target)
+            try:
+                place(new, target)
+            except FileNotFoundError:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                place(new, target)
         except OSError as why:
             self.reports.append(f"{visible(path)} cannot be written to the work tree: {why.strerror}")
 
