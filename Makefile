@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: test lint types unit full tables demo bench-runtime clean
+.PHONY: test lint types unit full tables demo bench bench-full bench-runtime clean
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -34,6 +34,18 @@ tables: $(STAMP)
 
 demo: $(STAMP)
 	$(BIN)/python demo/demo.py
+
+# Every cheap path and the bulk ones beside their floors; writes benchmarks/RESULTS.md. The full one
+# takes the large sizes too: an hour or more.
+bench: $(VENV)/.bench
+	$(BIN)/python -m benchmarks
+
+bench-full: $(VENV)/.bench
+	$(BIN)/python -m benchmarks --full
+
+$(VENV)/.bench: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,bench]'
+	touch $@
 
 # Seed 004's table: latency, memory, losses. Some minutes; a quiet machine tells more.
 bench-runtime: $(STAMP)

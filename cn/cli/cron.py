@@ -52,6 +52,9 @@ def install_command(env: Env, sync_every: int, process_every: int) -> None:
 @options(DRY_RUN)
 def remove_command(env: Env) -> None:
     """Take the lines of this hub out of your crontab."""
+    from pathlib import Path
+
     from cn.app.cron import remove, root_of
 
-    env.show(remove(root_of(env.hub_path), dry_run=env.dry_run))
+    root = root_of(Path(env.hub_path) if env.hub_path else None)
+    env.show(remove(root, dry_run=env.dry_run))

@@ -32,7 +32,7 @@ def doctor_command(env: Env, folder: str | None, fix: bool, full: bool) -> None:
     from cn.app.doctor import examine, exit_code, open_damaged
     from cn.core.report import Report
 
-    hub = open_damaged(env.hub_path or (Path(folder) if folder else None))
+    hub = open_damaged(Path(chosen) if (chosen := env.hub_path or folder) else None)
     report = Report()
     if fix and not env.dry_run:
         from cn.app.doctor.repair import repair

@@ -7,21 +7,22 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from cn.core.errors import EXIT_DONE, Refused
-from cn.core.report import Report
-from cn.shell.hub import Hub, open_hub
+
+if TYPE_CHECKING:  # `cn --version` needs none of it
+    from cn.core.report import Report
+    from cn.shell.hub import Hub
 
 
 @dataclass
 class Env:
     """The common options of one invocation."""
 
-    hub_path: Path | None = None
+    hub_path: str = ""
     json: bool = False
     dry_run: bool = False
     quiet: bool = False
@@ -36,8 +37,12 @@ class Env:
         """The hub: ``--hub``, then the positional argument, then upwards from here (DESIGN 4)."""
         if os.environ.get("CN_ROLE") == "agent" and (self.hub_path or argument):
             raise Refused("an agent may not choose the hub", "leave out --hub; it works in the hub around it")
-        path = self.hub_path or (Path(argument) if argument else None)
-        return open_hub(path)
+        from pathlib import Path
+
+        from cn.shell.hub import open_hub
+
+        chosen = self.hub_path or argument
+        return open_hub(Path(chosen) if chosen else None)
 
     def tell(self, report: Report) -> None:
         """Render a report; the command goes on."""
@@ -58,7 +63,7 @@ def _shared(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
     def callback(ctx: click.Context, param: click.Parameter, value: Any) -> None:
         env = ctx.ensure_object(Env)
         if value:
-            setattr(env, name, Path(value) if name == "hub_path" else value)
+            setattr(env, name, value)
 
     return callback
 

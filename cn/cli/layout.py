@@ -2,36 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import sys
 import textwrap
 import unicodedata
 from collections.abc import Sequence
 
 import click
 
+from cn.cli.terminal import has_colours, is_terminal
 from cn.core.text import one_line, redact
 
 _UNBOUNDED = 10_000
 _NARROWEST = 40
 _LONG, _LAST, _WANTED = 18, 20, 34
 """The least that is left for a long cell and for the last column, and what that one should get."""
-
-
-def is_terminal() -> bool:
-    """Does standard output go to a terminal?"""
-    return sys.stdout.isatty()
-
-
-def colour() -> bool | None:
-    """False where the user wants no colours (https://no-color.org); None: click looks at the stream."""
-    return False if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" else None
-
-
-def has_colours() -> bool:
-    """May standard output hold colours?"""
-    return is_terminal() and colour() is None
 
 
 def columns() -> int:

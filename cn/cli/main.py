@@ -7,16 +7,19 @@ import os
 import signal
 import sys
 from importlib import import_module
-from types import FrameType
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
-from click.shell_completion import CompletionItem
 
 from cn import __version__
 from cn.cli.env import HUB, JSON, QUIET, VERBOSE
-from cn.cli.layout import colour
+from cn.cli.terminal import colour
 from cn.core.errors import EXIT_REFUSED, CnError, ConfigError, Refused
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from click.shell_completion import CompletionItem
 
 _COMMANDS = {
     "init": ("cn.cli.setup:init_command", "Make a new hub."),
@@ -85,6 +88,8 @@ class LazyGroup(click.Group):
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Command names, with their line, for the shell."""
+        from click.shell_completion import CompletionItem
+
         if incomplete and not incomplete[0].isalnum():
             return super().shell_complete(ctx, incomplete)
         names = _COMMANDS.items()

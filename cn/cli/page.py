@@ -8,7 +8,8 @@ from datetime import datetime
 import click
 
 from cn.app.document import Document
-from cn.cli.layout import align, clean, has_colours, is_terminal, paint, wrap
+from cn.cli.layout import align, clean, paint, wrap
+from cn.cli.terminal import has_colours, is_terminal
 from cn.cli.screen import age, state_text
 from cn.core.lifecycle import Link
 from cn.core.stamp import format_stamp

@@ -15,7 +15,6 @@ import selectors
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -165,13 +164,17 @@ class Done:
 
 @dataclass(frozen=True)
 class Job:
-    """One network call for :meth:`Git.run_many`: ``key`` names whose it is."""
+    """One call for :meth:`Git.run_many`: ``key`` names whose it is.
+
+    ``near``: it reads this repository (a git directory) and talks to nobody, so it may outlive cn.
+    """
 
     key: str
     args: tuple[str, ...]
     stdin: bytes = b""
     seconds: float = 60.0
     max_out: int | None = None
+    near: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -181,7 +184,8 @@ class Git:
     ``root`` is the work tree (or, with ``bare``, the repository itself). ``git_dir`` is set
     where git is to work in ``root`` on a repository that lies elsewhere. ``lock_fd`` is
     inherited by children that change refs or files, so that the hub's lock lives as
-    long as they do; children that talk to a network die with cn instead.
+    long as they do; children that talk to a network die with cn instead. ``direct``: no
+    configuration rewrites URLs, so a path among them is the place itself.
     """
 
     root: Path
@@ -189,6 +193,7 @@ class Git:
     env: Mapping[str, str] = field(default_factory=dict)
     lock_fd: int | None = None
     max_bytes: int | None = None
+    direct: bool = False
     settings: Mapping[str, str] = field(default_factory=dict)
     git_dir: Path | None = None
 
@@ -338,19 +343,22 @@ class _Running:
 
     @classmethod
     def start(cls, git: Git, job: Job, selector: selectors.BaseSelector) -> _Running:
-        stdin = tempfile.TemporaryFile()  # noqa: SIM115  closed in end
+        stdin = _as_file(job.stdin)
+        if job.near is not None:
+            setup, command = None, replace(git, root=job.near, bare=True).command(job.args)
+        else:
+            setup = _child_setup(git.max_bytes, None if job.max_out is None else _MAX_DATA)
+            command = git.command(job.args)
         try:
-            stdin.write(job.stdin)
-            stdin.seek(0)
             child = subprocess.Popen(
-                git.command(job.args),
+                command,
                 cwd=git.root,
                 env=git.environment(),
                 stdin=stdin,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 start_new_session=True,
-                preexec_fn=_child_setup(git.max_bytes, None if job.max_out is None else _MAX_DATA),
+                preexec_fn=setup,
             )
         except FileNotFoundError as missing:
             stdin.close()
@@ -409,6 +417,18 @@ class _Running:
         self.selector.unregister(pipe)
         pipe.close()
         self.open.remove(pipe)
+
+
+def _as_file(data: bytes) -> IO[bytes]:
+    """Standard input as a file: of any size, with nobody needed to feed it."""
+    if not data:
+        return open(os.devnull, "rb")
+    import tempfile
+
+    stdin = tempfile.TemporaryFile()  # noqa: SIM115  closed in end
+    stdin.write(data)
+    stdin.seek(0)
+    return stdin
 
 
 def _child_setup(max_bytes: int | None, max_data: int | None) -> Callable[[], None] | None:

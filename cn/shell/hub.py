@@ -18,8 +18,8 @@ class Hub:
 
     ``root`` is the work tree, ``git_dir`` the common git directory (shared by linked
     work trees), ``work_git_dir`` the one of this work tree (HEAD, index), ``main`` the
-    name of the main branch, ``origin`` whether a remote of that name exists, ``name`` the
-    hub's own name once its configuration was read.
+    name of the main branch, ``origin`` whether a remote of that name exists, ``origin_url`` its
+    first URL as written, ``name`` the hub's own name once its configuration was read.
     """
 
     root: Path
@@ -29,6 +29,7 @@ class Hub:
     main: str = "main"
     origin: bool = False
     name: str = ""
+    origin_url: str = ""
 
     @property
     def state(self) -> Path:
@@ -82,5 +83,8 @@ def open_hub(path: Path | None, *, cwd: Path | None = None, main: str = "main") 
             raise ConfigError(f"git cannot read {root}: {answer.reason}", "repair the repository first")
         common, work = answer.lines
         git_dir, work_git_dir = Path(os.path.realpath(root / common)), Path(work)
-    origin = git.run("config", "--get", "remote.origin.url", check=False)
-    return Hub(root, git_dir, work_git_dir, git, main, origin.ok)
+    words = ("config", "-z", "--get-regexp", r"^(remote\.origin\.url|url\..*\.insteadof)$")
+    pairs = [entry.partition("\n") for entry in git.run(*words, check=False).fields]
+    urls = [url for key, _, url in pairs if key == "remote.origin.url"]
+    git = replace(git, direct=len(urls) == len(pairs))
+    return Hub(root, git_dir, work_git_dir, git, main, bool(urls), origin_url=urls[0] if urls else "")

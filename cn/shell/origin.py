@@ -99,6 +99,8 @@ def unreachable(done: Done) -> Refused:
 
 def _url(hub: Hub, *, push: bool = False) -> str:
     """The configured URL as written: git applies ``insteadOf`` itself."""
+    if hub.origin_url and not push:
+        return hub.origin_url
     for key in ("pushurl", "url") if push else ("url",):
         done = hub.git.run("config", "--get-all", f"remote.origin.{key}", check=False)
         if done.ok and done.text:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 
 from cn.core.names import Oid, Url, is_local
 from cn.shell.git import Done, Git, Job, transport_options
@@ -14,6 +16,7 @@ HEADS = "refs/heads/"
 OWN = "refs/cn/"
 BATCH = 1000
 """Refs a push: two arguments each fit any command line (execve(2), E2BIG)."""
+_AS_LISTED = "--format=%(objectname)%09%(refname)"
 Listing = dict[str, Oid]
 """Branch names without ``refs/heads/``, with their tips. No UTF-8: surrogates."""
 _FETCH = (
@@ -60,14 +63,42 @@ def list_remotes(
     seconds: float,
     on_done: Callable[[str], None] | None = None,
 ) -> dict[str, Listing | str]:
-    """``ls-remote --heads`` of many at once: key → listing, or the reason it failed."""
-    jobs = [
-        Job(key, ("ls-remote", "--quiet", "--heads", "--", url), seconds=seconds) for key, url in urls.items()
-    ]
+    """The branches of many remotes at once: key → listing, or the reason it failed."""
+    jobs = [_listing_job(git, key, url, seconds) for key, url in urls.items()]
     answers = git.run_many(jobs, width=12, on_done=(lambda job, _: on_done(job.key)) if on_done else None)
     return {
         job.key: _listing(done) if done.ok else done.reason for job, done in zip(jobs, answers, strict=True)
     }
+
+
+def _listing_job(git: Git, key: str, url: str, seconds: float) -> Job:
+    """``ls-remote``; where the place is a repository of ours on this machine, ``for-each-ref`` in it.
+
+    That is one process instead of three (git, sh, upload-pack): 2 instead of 5.5 ms.
+    """
+    near = nearby(url) if git.direct else None
+    if near is not None:
+        return Job(key, ("for-each-ref", _AS_LISTED, HEADS), seconds=seconds, near=near)
+    return Job(key, ("ls-remote", "--quiet", "--heads", "--", url), seconds=seconds)
+
+
+def nearby(url: str) -> Path | None:
+    """The git directory that an absolute path names, if listing its refs tells what its server would.
+
+    Not in a repository of another user, which git refuses to serve (git(1), ``safe.directory``),
+    and not where the configuration may hide refs, or is not all in one file.
+    """
+    if not url.startswith("/"):
+        return None
+    for path in (Path(url, ".git"), Path(url)):  # the order of git-upload-pack(1)
+        try:
+            config = (path / "config").read_bytes().lower()
+            mine = {Path(url).stat().st_uid, path.stat().st_uid} == {os.geteuid()}
+        except OSError:
+            continue
+        whole = not any(word in config for word in (b"hiderefs", b"[include", b"worktreeconfig"))
+        return path if mine and whole and (path / "objects").is_dir() else None
+    return None
 
 
 def _listing(done: Done) -> Listing:

@@ -1,0 +1,52 @@
+"""The benchmark: ``make bench`` (quick), ``make bench-full``; ``python -m benchmarks NAME…`` for some rows.
+
+A whole run writes ``RESULTS.md`` and ``cost.svg`` beside this file; a run of some rows only
+prints its table. Nothing passes or fails here; the figures are what they are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+from benchmarks.frame.chart import draw
+from benchmarks.frame.report import markdown, table
+from benchmarks.frame.workload import Plan, Result
+from benchmarks.workloads import ALL
+
+HERE = Path(__file__).resolve().parent
+
+
+def main() -> None:
+    """Run what was asked for."""
+    rows = list(dict.fromkeys(workload.row for workload in ALL))
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument(
+        "rows", nargs="*", metavar="ROW", help=f"any of: {', '.join(rows)}; all if none is given"
+    )
+    parser.add_argument("--full", action="store_true", help="the large sizes too; may take an hour")
+    parser.add_argument("--runs", type=int, default=5, help="how often each side is run (5)")
+    parser.add_argument("--size", type=int, action="append", help="this size instead of the usual ones")
+    parser.add_argument("--scratch", type=Path, help="where to build; a temporary folder if not given")
+    asked = parser.parse_args()
+    if wrong := [row for row in asked.rows if row not in rows]:
+        parser.error(f"no such row: {', '.join(wrong)}")
+    results: list[Result] = []
+    with tempfile.TemporaryDirectory(prefix="cn-bench-", dir=asked.scratch) as scratch:
+        plan = Plan(asked.full, Path(scratch).resolve(), asked.runs, sizes=tuple(asked.size or ()))
+        for workload in ALL:
+            if not asked.rows or workload.row in asked.rows:
+                results += workload.results(plan)
+    print("\n".join(table(results)))
+    if not asked.rows and not asked.size:
+        chart = "cost.svg" if draw(results, HERE / "cost.svg") else ""
+        remarks = (HERE / "REMARKS.md").read_text("utf-8") if (HERE / "REMARKS.md").is_file() else ""
+        text = markdown(results, full=asked.full, chart=chart, remarks=remarks)
+        (HERE / "RESULTS.md").write_text(text, "utf-8")
+        print(f"written to {HERE.name}/RESULTS.md", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

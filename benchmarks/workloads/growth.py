@@ -1,0 +1,104 @@
+"""What a busy year leaves in the repository."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+from benchmarks.frame.measure import run, size_of
+from benchmarks.frame.place import US, Place, Records, Stream, bare, build_hub, clone_hub, cn
+from benchmarks.frame.workload import Cost, Plan, Result, Workload
+from benchmarks.workloads.arrivals import LIMITS
+from benchmarks.workloads.idle import build_peers, names
+from cn.core.triage import Triage, format_triage, parse_decision
+
+_A_DAY = 10
+_PEERS = 5
+_DECISIONS = ("delete:not now", "do:reply:answer-{n}")
+_QUICK_DAYS, _FULL_DAYS = 30, 365
+
+
+class Growth(Workload):
+    """Ten branches a day come, are decided, answered and cleaned up, by cn's own runs alone.
+
+    Compared: the bytes of the hub's ``.git`` (without index), and those of a repository that
+    holds every message of either side and nothing else, packed as tightly as git does.
+    A day is a sync, a process, and a sync after the creators deleted their branches.
+    """
+
+    row = "growth"
+    goal = 3.0
+
+    def results(self, plan: Plan) -> Iterator[Result]:
+        """Live through it."""
+        days = _FULL_DAYS if plan.full else _QUICK_DAYS
+        for count in plan.sizes or (days,):
+            folder = plan.scratch / "growth"
+            folder.mkdir()
+            place = Place(folder / "live")
+            place.root.mkdir()
+            peak = self._live(place, count)
+            ours = size_of(place.hub / ".git") - (place.hub / ".git/index").stat().st_size
+            packed = self._packed(place)
+            cost = Cost(float(ours), (float(ours),), peak)
+            floor = Cost(float(packed), (float(packed),))
+            case = f"{count} days of {_A_DAY} messages, half of them answered"
+            result = Result(self.row, case, count, self.goal, cost, floor, unit="bytes")
+            plan.say(f"{self.row}: {case}: {ours:,} bytes, {result.ratio:.2f} × floor")
+            shutil.rmtree(folder)
+            yield result
+
+    def _live(self, place: Place, days: int) -> int:
+        peers = names(_PEERS)
+        build_peers(place, peers)
+        config = f"mailbox_trusted: true\n{LIMITS}"
+        base = build_hub(place, {name: str(place.peer(name)) for name in peers}, config=config)
+        clone_hub(place, Records())
+        bare(place, place.root / "all.git")
+        peak = 0
+        for day in range(days):
+            stream, branches = Stream(), []
+            for n in range(day * _A_DAY, (day + 1) * _A_DAY):
+                branch = f"{peers[n % _PEERS]}/topic-{n}"
+                text = "".join(f"Line {line} of proposal {n}, with some words in it.\n" for line in range(20))
+                stream.commit(f"refs/heads/{branch}", {f"docs/{n}.md": text}, base, f"Propose {n}\n")
+                branches.append(branch)
+            stream.run(place, place.origin)
+            peak = max(peak, self._run(place, "inbox", "sync"))
+            self._decide(place.hub / "threads/inbox", day)
+            peak = max(peak, self._run(place, "inbox", "process"))
+            self._keep(place)
+            gone = "".join(f"delete refs/heads/{branch}\n" for branch in branches)
+            place.git("update-ref", "--stdin", at=place.origin, stdin=gone.encode())
+            peak = max(peak, self._run(place, "sync"))
+        return peak
+
+    def _run(self, place: Place, *words: str) -> int:
+        return run(cn(*words), place.hub, place.env).peak
+
+    def _decide(self, inbox: Path, day: int) -> None:
+        for n, path in enumerate(sorted(inbox.glob("*.md"))):
+            words = _DECISIONS[n % len(_DECISIONS)].format(n=day * _A_DAY + n)
+            body = f"An answer to it, number {n}.\n" if words.startswith("do:") else ""
+            triage = Triage(parse_decision(words), US, datetime.now(UTC), body=body)
+            path.write_text(f"{path.read_text('utf-8')}\n---\n\n{format_triage(triage)}", "utf-8")
+
+    def _keep(self, place: Place) -> None:
+        """Every message of either side, for the floor."""
+        everything = place.root / "all.git"
+        place.git("fetch", "-q", place.origin, "+refs/heads/*:refs/in/*", at=everything)
+        for path in sorted((place.root / "peers").iterdir()):
+            target = f"+refs/heads/{US}/*:refs/out/{path.name}/*"
+            place.git("fetch", "-q", path, target, at=everything)
+
+    def _packed(self, place: Place) -> int:
+        everything = place.root / "all.git"
+        place.git("update-ref", "-d", "refs/in/main", at=everything)
+        place.git("repack", "-a", "-d", "-f", "-q", at=everything)
+        place.git("prune", at=everything)
+        return size_of(everything / "objects")
+
+
+GROWTH = (Growth(),)
