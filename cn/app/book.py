@@ -33,7 +33,7 @@ from cn.core.effect import (
 )
 from cn.core.ledger import OUT, Event
 from cn.core.log import Row
-from cn.core.message import own_topic, parse_message
+from cn.core.message import own_topic
 from cn.core.names import HubPath, Name, Oid, fold, is_machine_local, join_branch, parse_oid, topic_of
 from cn.core.outbox import Deliver, Entry, Remove, sent_path
 from cn.core.stamp import format_day
@@ -185,7 +185,7 @@ class Book:
         row = Row(
             self.now,
             entry_source(entry),
-            entry_decision(entry),
+            entry_decision(entry, message.about.status if message.about else ""),
             "queued",
             post.thread,
             branch,
@@ -204,6 +204,8 @@ class Book:
     def confirm(self, path: HubPath, entry: Entry, kind: str, executed: str) -> None:
         """An outbox entry is through: it moves to ``sent/``, logged and recorded in the same commit."""
         self.move(path, sent_path(entry))
+        item = self.item(entry.to, OUT, topic_of(entry.branch))
+        status = item.get("about_status") if item is not None else ""
         head = entry.id if isinstance(entry, Deliver) else entry.tip
         event = Event(self.now, OUT, kind, topic_of(entry.branch), head)
         self._record(entry.to, event)
@@ -211,7 +213,7 @@ class Book:
             Row(
                 self.now,
                 entry_source(entry),
-                entry_decision(entry),
+                entry_decision(entry, status),
                 executed,
                 entry.thread,
                 entry.branch,
@@ -329,16 +331,15 @@ def entry_source(entry: Entry) -> str:
     return entry.source or f"{entry.to}/{topic_of(entry.branch)}"
 
 
-def entry_decision(entry: Entry) -> str:
-    """The ``Decision`` cell of rows about an outbox entry."""
+def entry_decision(entry: Entry, status: str) -> str:
+    """The ``Decision`` cell of rows about an outbox entry; ``status`` is what a notice tells."""
     match entry:
         case Remove():
             return "clean up"
         case Deliver(decision=decision) if decision:
             return decision
         case Deliver(kind="notice"):
-            about = parse_message(entry.content).about
-            return f"notice:{about.status}" if about else "notice"
+            return f"notice:{status}" if status else "notice"
         case Deliver():
             return f"send:{topic_of(entry.branch)}"
         case _:

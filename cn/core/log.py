@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from cn.core.names import HubPath
@@ -77,5 +77,5 @@ def parse_rows(text: str, day: str) -> list[Row]:
 
 def format_event(row: Row) -> str:
     """The same action as one JSON line of ``logs/cn.log``, secrets taken out."""
-    data = {k: v for k, v in asdict(row).items() if v and k != "at"}
+    data = {k: v for k, v in vars(row).items() if v and k != "at"}
     return redact(json.dumps({"time": format_second(row.at), "event": "inbox", **data}, ensure_ascii=True))

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 
 from cn.core.names import Oid
@@ -122,6 +123,7 @@ class _Asides:
         names = []
         for path, raw in files:
             name = str(len(self.manifest))
+            self.by_path.setdefault(path, []).append(name)
             self.manifest[name] = (path, raw)
             names.append(self.folder / name)
         if names:
@@ -131,10 +133,18 @@ class _Asides:
 
     def of_path(self, path: str) -> tuple[Path, Oid] | None:
         """The aside of ``path`` that an interrupted run made."""
-        for name, (known, raw) in reversed(self.manifest.items()):
-            if known == path and os.path.lexists(self.folder / name):
-                return self.folder / name, raw
+        for name in reversed(self.by_path.get(path, [])):
+            if os.path.lexists(self.folder / name):
+                return self.folder / name, self.manifest[name][1]
         return None
+
+    @cached_property
+    def by_path(self) -> dict[str, list[str]]:
+        """The names under which each path was moved here, by an interrupted run too."""
+        names: dict[str, list[str]] = {}
+        for name, (path, _) in self.manifest.items():
+            names.setdefault(path, []).append(name)
+        return names
 
 
 @dataclass
@@ -273,8 +283,11 @@ class _Checkout:
         try:
             if blocked_parent(self.hub.root, target) is not None:
                 raise NotADirectoryError(0, "a parent is not a real folder")
-            target.parent.mkdir(parents=True, exist_ok=True)
-            place(new, target)
+            try:
+                place(new, target)
+            except FileNotFoundError:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                place(new, target)
         except OSError as why:
             self.reports.append(f"{visible(path)} cannot be written to the work tree: {why.strerror}")
 

@@ -173,7 +173,7 @@ def read_files(
 
 
 def _read_file(hub: Hub, like: Oid, path: str) -> WorkFile | None:
-    target = hub.root / path
+    target = f"{hub.root}/{path}"
     if blocked_parent(hub.root, target) is not None:
         return OTHER
     plain = read_plain(target)

@@ -13,6 +13,8 @@ from pathlib import Path
 from cn.core.errors import Refused
 
 _TEMPORARY = ".cn-tmp-"
+StrPath = str | os.PathLike[str]
+"""Where many files are looked at, plain text is: making a Path of each costs more than the look."""
 _STALE_SECONDS = 3600.0
 
 
@@ -82,26 +84,27 @@ def make_parents(path: Path, root: Path | None) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
 
 
-def blocked_parent(root: Path, path: Path) -> Path | None:
+def blocked_parent(root: Path, path: StrPath) -> Path | None:
     """The first parent of ``path`` below ``root`` that is a symlink or no folder."""
-    here = root
-    for part in path.relative_to(root).parts[:-1]:
-        here = here / part
+    here, inside = os.fspath(root), os.fspath(path)
+    assert inside.startswith(here), path
+    for part in inside[len(here) :].strip("/").split("/")[:-1]:
+        here = f"{here}/{part}"
         try:
-            mode = here.lstat().st_mode
+            mode = os.lstat(here).st_mode
         except FileNotFoundError:
             return None
         except OSError:
-            return here
+            return Path(here)
         if not stat.S_ISDIR(mode):
-            return here
+            return Path(here)
     return None
 
 
-def read_plain(path: Path) -> tuple[int, bytes] | None:
+def read_plain(path: StrPath) -> tuple[int, bytes] | None:
     """Mode and bytes of a regular file, or a symlink's target; None for all else."""
     try:
-        mode = path.lstat().st_mode
+        mode = os.lstat(path).st_mode
         if stat.S_ISLNK(mode):
             return mode, os.fsencode(os.readlink(path))
         if not stat.S_ISREG(mode):
@@ -129,7 +132,14 @@ def read_regular(path: Path, limit: int) -> bytes | None:
 
 def move(source: Path, target: Path) -> None:
     """Rename, across file systems too; ``target`` is a free name of ours."""
-    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        os.rename(source, target)
+        return
+    except FileNotFoundError:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as why:
+        if why.errno != errno.EXDEV:
+            raise
     try:
         os.rename(source, target)
     except OSError as why:

@@ -82,7 +82,7 @@ def read_proposal(git: Git, head: Oid, base: Oid | None, limits: Limits) -> Prop
     )
     rows = log.out.decode("utf-8", "surrogateescape").split("\0") if log.out else []
     commits = [
-        Commit(Oid(rows[i]), *(shown(x) for x in rows[i + 1 : i + 5])) for i in range(0, len(rows) - 4, 5)
+        Commit(Oid(rows[i]), *(as_text(x) for x in rows[i + 1 : i + 5])) for i in range(0, len(rows) - 4, 5)
     ]
     old = base or empty_tree(git)
     touched = _touched(git, old, head)
@@ -99,7 +99,7 @@ def read_proposal(git: Git, head: Oid, base: Oid | None, limits: Limits) -> Prop
     )
 
 
-def shown(text: str) -> str:
+def as_text(text: str) -> str:
     """Text of git's, split at NUL, with undecodable bytes made visible."""
     return decode(text.encode("utf-8", "surrogateescape"))
 

@@ -19,7 +19,7 @@ from cn.core.names import Oid
 from cn.core.text import decode
 from cn.shell.batch import by_head, diff_trees, halving
 from cn.shell.git import Git
-from cn.shell.inspect import COMMITS, LOG, OUTPUT_BYTES, PATH_BYTES, hunks_of, shown
+from cn.shell.inspect import COMMITS, LOG, OUTPUT_BYTES, PATH_BYTES, as_text, hunks_of
 from cn.shell.objects import read_info, read_objects
 
 _PLAIN = {"000000", "100644", "100755"}
@@ -68,7 +68,7 @@ def _chains(git: Git, main: Oid, heads: Sequence[Oid]) -> list[_Draft]:
     rows = log.out.decode("utf-8", "surrogateescape").split("\0") if log.out else []
     new: dict[Oid, tuple[Commit, list[Oid]]] = {}
     for i in range(0, len(rows) - 5, 6):
-        commit = Commit(Oid(rows[i]), *(shown(x) for x in rows[i + 1 : i + 5]))
+        commit = Commit(Oid(rows[i]), *(as_text(x) for x in rows[i + 1 : i + 5]))
         new[commit.id] = commit, [Oid(parent) for parent in rows[i + 5].split()]
     found = []
     for head in heads:
