@@ -9,8 +9,8 @@ import click
 
 from cn.app.document import Document
 from cn.cli.layout import align, clean, paint, wrap
-from cn.cli.terminal import has_colours, is_terminal
 from cn.cli.screen import age, state_text
+from cn.cli.terminal import has_colours, is_terminal
 from cn.core.lifecycle import Link
 from cn.core.stamp import format_stamp
 from cn.core.text import redact, visible
