@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from cn.app.observe import MAILBOX_KEY, Observation
+from cn.app.observe import Observation
 from cn.app.quiet import AS_OURS, LONGEST, NOTE, digest_files, digest_seen, rows_of
 from cn.app.run import Run
+from cn.app.settings import MAILBOX_KEY
 from cn.core.queue import QUEUE, TURN
 from cn.core.stamp import parse_stamp
 from cn.shell.origin import ORIGIN_REF

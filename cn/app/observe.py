@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from cn.app.local import Local
-from cn.app.settings import Settings
+from cn.app.settings import MAILBOX_KEY, Settings
 from cn.core.ledger import IN, OUT
 from cn.core.names import Branch, Name, NameRefused, Oid, digest, parse_branch, topic_of
 from cn.core.peers import MAILBOX, PICKUP, Peer
@@ -21,7 +21,6 @@ from cn.shell.objects import list_refs, read_info
 from cn.shell.pins import Key, encode, read_pins
 from cn.shell.remote import HEADS, Listing, fetch_many, head_of, list_remotes, main_of
 
-MAILBOX_KEY = "(mailbox)"
 _ALONE = 48
 """How many branches are fetched one by one when fetching them together failed."""
 Progress = Callable[[str], None]
