@@ -1,6 +1,6 @@
 """``python -m cn``: the same as the ``cn`` command."""
 
-from cn.cli.main import run
+from cn.cli.start import run
 
 if __name__ == "__main__":
     run()

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from cn.app.letters import read_offset
 from cn.app.monitor import Monitor, Times
 from cn.app.receiver import DaemonSettings, Enqueue, Receiver, View
-from cn.app.run import configured
 from cn.app.runner import Runner
+from cn.app.settings import configured
 from cn.core.errors import LockHeld
 from cn.shell.child import hold
 from cn.shell.hub import Hub

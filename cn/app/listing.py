@@ -9,7 +9,6 @@ from datetime import datetime
 from cn.app.threads import read_working, unknown_files
 from cn.app.view import View, read_events
 from cn.core import rules
-from cn.core.decide import refusal_digest
 from cn.core.ledger import OUT, Event, Item
 from cn.core.lifecycle import INFORMED, Life, Link, Written, executed_text, read_chain, read_lives
 from cn.core.machines.thread import Thread
@@ -203,6 +202,8 @@ def _standing(item: Item) -> str:
 def _state(item: Item, written: Written | None) -> str:
     """What is written now counts before what was recorded; a refusal stands for its decision only."""
     if written is not None:
+        from cn.core.decide import refusal_digest
+
         rule, why = item.get("rule"), item.get("why")
         if written.problem:
             same = rule == rules.VALID_TRIAGE and why == written.problem

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from cn.app.local import Local
-from cn.app.settings import Settings
+from cn.app.settings import MAILBOX_KEY, Settings
 from cn.core.ledger import IN, OUT
 from cn.core.names import Branch, Name, NameRefused, Oid, digest, parse_branch, topic_of
 from cn.core.peers import MAILBOX, PICKUP, Peer
@@ -15,12 +15,12 @@ from cn.core.report import Report
 from cn.core.text import visible
 from cn.shell.clock import now
 from cn.shell.git import TIMED_OUT, Git
+from cn.shell.glance import nearby
 from cn.shell.hub import Hub
 from cn.shell.objects import list_refs, read_info
 from cn.shell.pins import Key, encode, read_pins
 from cn.shell.remote import HEADS, Listing, fetch_many, head_of, list_remotes, main_of
 
-MAILBOX_KEY = "(mailbox)"
 _ALONE = 48
 """How many branches are fetched one by one when fetching them together failed."""
 Progress = Callable[[str], None]
@@ -34,7 +34,8 @@ class Observation:
 
     ``inbound`` and ``ours`` map (peer, topic) to branch and tip; a peer is in
     ``saw_inbound`` / ``saw_ours`` when its listing is known, so that absence means gone.
-    ``arrived`` are inbound tips whose objects are here.
+    ``urls`` are the remotes that were asked, ``listings`` what those that answered have,
+    ``heads`` our own branches where they are the mailbox.
     """
 
     pins: dict[Key, Oid]
@@ -48,6 +49,9 @@ class Observation:
     missing: set[ThreadKey] = field(default_factory=set)
     missing_ours: set[ThreadKey] = field(default_factory=set)
     fetched_mains: dict[Name, bool] = field(default_factory=dict)
+    urls: dict[str, str] = field(default_factory=dict)
+    listings: dict[str, Listing] = field(default_factory=dict)
+    heads: Listing = field(default_factory=dict)
 
     def changed_inbound(self) -> list[ThreadKey]:
         """Inbound branches whose tip is not the pinned one, sorted."""
@@ -117,10 +121,10 @@ def observe(
         else:
             urls[peer.name] = peer.hub
     if settings.mailbox and peers:
-        urls[MAILBOX_KEY] = settings.mailbox
+        urls[MAILBOX_KEY] = _mailbox(hub, settings)
     answers = list_remotes(hub.git, urls, settings.config.limits.peer_seconds, progress)
     seen = Observation(read_pins(hub.git))
-    listings: dict[str, Listing] = {}
+    seen.urls, listings = urls, seen.listings
     for key, answer in answers.items():
         if isinstance(answer, str):
             _unreachable(report, local, key, answer, at, tell=force)
@@ -130,15 +134,22 @@ def observe(
             listings[key] = answer
             if local.reached(key):
                 report.info(f"{_who(key)} is reachable again")
+    heads = listings.get(MAILBOX_KEY)
     if not settings.mailbox:
         refs = list_refs(hub.git, HEADS)
-        listings[MAILBOX_KEY] = {name.removeprefix(HEADS): oid for name, oid in refs.items()}
-    if MAILBOX_KEY in listings:
-        _sort_mailbox(seen, settings, peers, listings[MAILBOX_KEY], whole=only is None)
+        heads = seen.heads = {name.removeprefix(HEADS): oid for name, oid in refs.items()}
+    if heads is not None:
+        _sort_mailbox(seen, settings, peers, heads, whole=only is None)
     for peer in peers:
         if peer.name in listings:
             _sort_peer(seen, settings, peer, listings[peer.name])
     return seen
+
+
+def _mailbox(hub: Hub, settings: Settings) -> str:
+    """The mailbox by name; origin on this machine by its path, which is listed faster."""
+    near = settings.mailbox == "origin" and hub.git.direct and nearby(hub.origin_url) is not None
+    return hub.origin_url if near else settings.mailbox
 
 
 def _who(key: str) -> str:

@@ -6,7 +6,7 @@ from cn.app.book import Book
 from cn.app.inbound import ours_topic, prove_merge
 from cn.app.local import Local
 from cn.app.observe import Observation, find_main
-from cn.core.decide import is_due, is_old
+from cn.core.ages import is_due, is_old
 from cn.core.effect import Plan
 from cn.core.inbox import clean_up, plan_adopted, plan_ours_gone, plan_proven, plan_returned
 from cn.core.ledger import IN, OUT

@@ -9,14 +9,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cn.app.listing import InboxView, list_inbox
-from cn.app.observe import MAILBOX_KEY
-from cn.app.run import not_in_effect
+from cn.app.settings import MAILBOX_KEY, not_in_effect
 from cn.app.view import View
-from cn.app.waiting import QueueView, read_queue
-from cn.core.decide import is_old
+from cn.core.ages import is_old
 from cn.core.ledger import Item
 from cn.core.message import FINAL, NOTICE
 from cn.core.names import Name, Oid
@@ -24,6 +22,9 @@ from cn.core.outbox import Deliver
 from cn.core.peers import Peer
 from cn.core.stamp import StampRefused, parse_stamp
 from cn.core.text import one_line
+
+if TYPE_CHECKING:  # imported where a hub has a queue
+    from cn.app.waiting import QueueView
 
 
 @dataclass(frozen=True)
@@ -152,10 +153,18 @@ def read_status(view: View) -> Status:
         standing=tuple(Standing(text, hint, parse_stamp(at)) for text, hint, at in view.local.standing),
         not_in_effect=tuple(not_in_effect(view.hub, view.snapshot)) if view.on_main else (),
         last_run=_last_run(view),
-        queue=read_queue(view) if view.settings.config.interface == "queue" else None,
+        queue=_queue(view),
         now=view.now,
         warn_after=view.settings.config.warn_after,
     )
+
+
+def _queue(view: View) -> QueueView | None:
+    if view.settings.config.interface != "queue":
+        return None
+    from cn.app.waiting import read_queue
+
+    return read_queue(view)
 
 
 def _stopped(view: View) -> Stopped | None:

@@ -7,7 +7,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from cn.app.book import Book
-from cn.app.run import configured, open_run
+from cn.app.run import open_run
+from cn.app.settings import configured
 from cn.core.errors import Refused
 from cn.core.names import Name, NameRefused, Url, is_local, parse_url
 from cn.core.peers import MAILBOX, PATH, Peer, add_peer, check_names, parse_peers, remove_peer

@@ -12,11 +12,10 @@ from cn.app.book import MACHINE_LOG, Book
 from cn.app.integrity import check_ledgers, note_ledgers
 from cn.app.local import Local
 from cn.app.observe import Progress
-from cn.app.settings import Settings, decode_texts, parse_settings, read_settings
+from cn.app.settings import Settings, configured, decode_texts, not_in_effect, parse_settings
 from cn.app.snapshot import Snapshot
 from cn.core.config import PATH as CONFIG
 from cn.core.errors import Refused
-from cn.core.ledger import FOLDER as LEDGER
 from cn.core.names import Oid, digest
 from cn.core.peers import PATH as PEERS
 from cn.core.queue import Input
@@ -75,7 +74,7 @@ class Run:
     def _read_settings(self, base: Base) -> None:
         """The configuration of ``base``; peers whose records are damaged stay out of the run."""
         snapshot = self.snapshot(base)
-        snapshot.read_many((CONFIG, PEERS, LEDGER))
+        snapshot.look_ahead()
         texts = decode_texts(snapshot.read(CONFIG), snapshot.read(PEERS))
         settings = parse_settings(self.hub, *texts)
         shown = set(snapshot.damaged) if snapshot.open_items else set()  # the status sees these by itself
@@ -140,26 +139,6 @@ class Run:
         if book.publish():
             self.report.plan(f"publish main at {self.settings.mailbox}")
         self.report.notes.extend(n for n in notes.notes if n.mark.value in ("refused", "failed", "info"))
-
-
-def not_in_effect(hub: Hub, *mains: Snapshot) -> list[str]:
-    """Configuration files whose working copy is what none of ``mains`` says (origin's, the local one)."""
-    changed = []
-    for path in (CONFIG, PEERS):
-        try:
-            data = (hub.root / path).read_bytes()
-        except OSError:
-            data = b""
-        texts = [(main.read(path) or b"").replace(b"\r\n", b"\n") for main in mains]
-        if data.replace(b"\r\n", b"\n") not in texts:
-            changed.append(str(path))
-    return changed
-
-
-def configured(hub: Hub) -> tuple[Hub, Settings]:
-    """The hub with the main branch its configuration names, read from HEAD."""
-    settings = read_settings(hub, "HEAD")
-    return replace(hub, main=settings.config.main, name=settings.us), settings
 
 
 def scratch_objects(hub: Hub, folder: str) -> Hub:

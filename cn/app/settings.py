@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from cn.app.snapshot import Snapshot
 from cn.core import config as hub_config
 from cn.core import peers as hub_peers
 from cn.core.config import HubConfig
@@ -15,6 +16,9 @@ from cn.core.peers import MAILBOX, PICKUP, Peer
 from cn.shell.git import Git
 from cn.shell.hub import Hub
 from cn.shell.objects import read_objects
+
+MAILBOX_KEY = "(mailbox)"
+"""What the mailbox is called among the peers."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,26 @@ class Settings:
         if peer.deliver == PICKUP:
             return self.mailbox or str(hub.root)
         return peer.hub
+
+
+def not_in_effect(hub: Hub, *mains: Snapshot) -> list[str]:
+    """Configuration files whose working copy is what none of ``mains`` says (origin's, the local one)."""
+    changed = []
+    for path in (hub_config.PATH, hub_peers.PATH):
+        try:
+            data = (hub.root / path).read_bytes()
+        except OSError:
+            data = b""
+        texts = [(main.read(path) or b"").replace(b"\r\n", b"\n") for main in mains]
+        if data.replace(b"\r\n", b"\n") not in texts:
+            changed.append(str(path))
+    return changed
+
+
+def configured(hub: Hub) -> tuple[Hub, Settings]:
+    """The hub with the main branch its configuration names, read from HEAD."""
+    settings = read_settings(hub, "HEAD")
+    return replace(hub, main=settings.config.main, name=settings.us), settings
 
 
 def read_settings(hub: Hub, commit: Oid | str) -> Settings:

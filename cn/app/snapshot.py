@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from cn.core import ledger
+from cn.core.config import PATH as CONFIG
 from cn.core.errors import Refused
 from cn.core.ledger import Event, Item, LedgerRefused, Open
 from cn.core.names import HubPath, Name, Oid, is_name
 from cn.core.outbox import OUTBOX, Entry, OutboxRefused, parse_entry
+from cn.core.peers import PATH as PEERS
 from cn.core.say import SUFFIX, Say, SayRefused, parse_say
+from cn.core.thread import INBOX
 from cn.shell.git import Git
-from cn.shell.objects import TreeEntry, list_tree, read_objects
+from cn.shell.objects import Found, TreeEntry, parse_tree, read_all
 
 
 class Snapshot:
@@ -24,10 +27,11 @@ class Snapshot:
     peer's whole history only when :meth:`history` is asked for it.
     """
 
-    def __init__(self, git: Git, commit: Oid) -> None:
+    def __init__(self, git: Git, commit: Oid, like: Snapshot | None = None) -> None:
+        """``like`` is a snapshot of the same tree: what it read need not be read again."""
         self.git = git
         self.commit = commit
-        self._files: dict[str, bytes | None] = {}
+        self._files: dict[str, Found | None] = like._files if like else {}
         self._folders: dict[str, list[TreeEntry]] = {}
         self.damaged: dict[Name, str] = {}
         self.mended: set[Name] = set()
@@ -44,13 +48,25 @@ class Snapshot:
         """Load files into the cache with one process."""
         # git takes a name a line; a file of cn's own has no line feed in its name.
         wanted = [p for p in dict.fromkeys(paths) if p not in self._files and "\n" not in p]
-        contents = read_objects(self.git, [f"{self.commit}:{p}" for p in wanted])
+        contents = read_all(self.git, [f"{self.commit}:{p}" for p in wanted])
         self._files.update(zip(wanted, contents, strict=True))
+
+    def look_ahead(self) -> None:
+        """Load what every command needs, configuration and the folders of cn, with one process."""
+        self.read_many(("", CONFIG, PEERS, ledger.FOLDER, INBOX, OUTBOX))
+
+    @property
+    def tree(self) -> Oid | None:
+        """The id of the commit's tree."""
+        self.read_many([""])
+        found = self._files[""]
+        return found.oid if found else None
 
     def read(self, path: str) -> bytes | None:
         """The bytes of a file, None when it is not there."""
         self.read_many([path])
-        return self._files.get(path)
+        found = self._files.get(path)
+        return found.data if found else None
 
     def text(self, path: str) -> str:
         """A file of cn's own as text, empty when it is not there."""
@@ -59,7 +75,10 @@ class Snapshot:
     def folder(self, path: str) -> list[TreeEntry]:
         """The entries of a folder."""
         if path not in self._folders:
-            self._folders[path] = list_tree(self.git, self.commit, path)
+            self.read_many([path])
+            found = self._files.get(path)
+            is_tree = found is not None and found.kind == "tree"
+            self._folders[path] = parse_tree(found.data, len(found.oid) // 2) if found and is_tree else []
         return self._folders[path]
 
     @property

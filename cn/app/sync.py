@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from cn.app.book import Book
 from cn.app.deliver import deliver, push_refs
 from cn.app.inbound import plan_arrivals, plan_vanished
+from cn.app.note_quiet import Watch
 from cn.app.observe import Observation, Progress, bring, observe, refused_before, report_strays
 from cn.app.ours import plan_claims, plan_ours, plan_times
 from cn.app.queue import plan_queue
@@ -33,6 +34,7 @@ def sync(
 ) -> Report:
     """One sync. ``only`` limits it to some peers, ``force`` ignores back-off."""
     report = Report()
+    watch = None if only is not None or force or dry_run else Watch(hub.root)
     with open_run(hub, report, dry_run=dry_run, progress=progress) as run:
         chosen = None if only is None else [run.settings.peer(name).name for name in only]
         seen = observe(
@@ -58,6 +60,9 @@ def sync(
         deliver(run, force=force)
         if not dry_run and run.local.day("sweep", run.now):
             sweep_packs(run.hub)
+        if watch is not None:
+            run.local.save()
+            watch.note(run, seen)
     if not dry_run:
         wake(hub, report)
     return report

@@ -14,7 +14,6 @@ from cn.core.report import Report
 from cn.core.text import visible
 from cn.core.thread import DONE, INBOX, inbox_path, read_text
 from cn.core.triage import TriageRefused, find_headings
-from cn.shell.checkout import keep_aside, kept_sentence
 from cn.shell.files import read_regular, write_file
 from cn.shell.hub import Hub
 
@@ -72,6 +71,8 @@ def report_unknown(
     A thread that is done, and was edited here while another clone decided it, or that an
     editor saved once more, is set aside: it would stand in the way for ever.
     """
+    from cn.shell.checkout import keep_aside, kept_sentence
+
     unknown = unknown_files(hub, snapshot, pending)
     done = {e.path for e in snapshot.folder(DONE)} if unknown else set()
     for name in unknown:

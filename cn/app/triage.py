@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cn.app.run import configured
+from cn.app.settings import configured
 from cn.app.snapshot import Snapshot
 from cn.app.threads import read_working
 from cn.core.errors import Refused, UsageError

@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from cn.app.run import configured, scratch_objects
+from cn.app.run import scratch_objects
+from cn.app.settings import configured
 from cn.core.config import HubConfig
 from cn.core.errors import ConfigError
 from cn.core.names import Oid, digest

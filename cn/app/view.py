@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from cn.app.local import Local
-from cn.app.run import configured
-from cn.app.settings import Settings, read_settings
+from cn.app.settings import Settings, decode_texts, parse_settings, read_settings
 from cn.app.snapshot import Snapshot
+from cn.core.config import PATH as CONFIG
 from cn.core.errors import ConfigError, Refused
 from cn.core.ledger import FOLDER, IN, Event, LedgerRefused, parse_event
 from cn.core.ledger import mentions as ledger_mentions
 from cn.core.names import Name, Oid
+from cn.core.peers import PATH as PEERS
 from cn.shell.clock import now
 from cn.shell.hub import Hub
 from cn.shell.origin import ORIGIN_REF
@@ -55,33 +56,38 @@ def require_queue(view: View) -> None:
 def open_view(hub: Hub) -> View:
     """Read main's configuration and tip; raises :class:`Refused` when there is no main."""
     try:
-        hub, settings = configured(hub)
+        head = Snapshot(hub.git, Oid("HEAD"))
+        head.look_ahead()
+        settings = parse_settings(hub, *decode_texts(head.read(CONFIG), head.read(PEERS)))
     except ConfigError:
         # HEAD is elsewhere, or broken there: main counts.
         with suppress(ConfigError):
             settings = read_settings(hub, hub.main_ref)
-            return _opened(replace(hub, main=settings.config.main), settings)
+            return _opened(hub, settings, None)
         raise
-    return _opened(hub, settings)
+    return _opened(hub, settings, head)
 
 
-def _opened(hub: Hub, settings: Settings) -> View:
+def _opened(hub: Hub, settings: Settings, head: Snapshot | None) -> View:
+    """``head`` is what was read of HEAD, which most often is main."""
+    hub = replace(hub, main=settings.config.main, name=settings.us)
     tracking = f"refs/remotes/origin/{hub.main}"
-    form = "--format=%(refname)%00%(objectname)%00%(HEAD)"
+    form = "--format=%(refname)%00%(objectname)%00%(HEAD)%00%(tree)"
     lines = hub.git.run("for-each-ref", form, hub.main_ref, ORIGIN_REF, tracking).lines
     rows = [line.split("\0") for line in lines]
-    refs = {name: Oid(oid) for name, oid, _ in rows}
+    refs = {name: Oid(oid) for name, oid, _, _ in rows}
     main = refs.get(hub.main_ref)
     if main is None:
         raise Refused(
             f"there is no branch {hub.main} in {hub.root}",
             f"'git branch {hub.main} origin/{hub.main}' brings it back from origin; see 'cn doctor'",
         )
-    on_main = any(name == hub.main_ref and mark == "*" for name, _, mark in rows)
-    if not on_main:
+    on_main, tree = next((mark == "*", tree) for name, _, mark, tree in rows if name == hub.main_ref)
+    same = head if head is not None and head.tree == tree else None
+    if same is None:
         settings = read_settings(hub, main)
     origin = refs.get(ORIGIN_REF) or refs.get(tracking) if hub.origin else None
-    return View(hub, settings, Snapshot(hub.git, main), now(), on_main, origin)
+    return View(hub, settings, Snapshot(hub.git, main, same), now(), on_main, origin)
 
 
 def read_events(view: View, peer: Name, *, since: str = "", about: str = "") -> list[Event]:

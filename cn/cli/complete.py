@@ -12,7 +12,7 @@ from cn.core.text import redact
 
 def complete_thread(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Pending threads, with where they come from."""
-    from cn.app.run import configured
+    from cn.app.settings import configured
     from cn.app.snapshot import Snapshot
     from cn.cli.env import Env
     from cn.shell.objects import resolve

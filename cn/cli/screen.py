@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from cn.app.listing import ThreadView
 from cn.app.overview import Entry, Main, Status, Unreachable, Waiting
-from cn.app.own_view import OwnDocument
-from cn.app.waiting import QueueView
 from cn.cli.layout import clean, grid, paint, width, wrap
 from cn.core.machines.actor import Actor
-from cn.core.queue import Input
 from cn.core.stamp import format_age, format_stamp
-from cn.core.turn import source_of
+
+if TYPE_CHECKING:  # not every screen shows them
+    from cn.app.own_view import OwnDocument
+    from cn.app.waiting import QueueView
+    from cn.core.queue import Input
 
 _STANDING = 10
 _MOST = 5
@@ -151,6 +153,8 @@ def _more(items: Sequence[Input], most: int, what: str) -> list[str]:
 
 
 def _asked(item: Input) -> str:
+    from cn.core.turn import source_of
+
     return f"{item.id} {item.cadence.value} {clean(source_of(item), 100)}"
 
 

@@ -30,13 +30,15 @@ def status_command(env: Env, folder: str | None) -> None:
     """
     from cn.app.overview import read_status
     from cn.app.view import open_view
-    from cn.cli.screen import status_lines
-    from cn.cli.shapes import status_json
 
     status = read_status(open_view(env.hub(folder)))
     if env.json:
+        from cn.cli.shapes import status_json
+
         show_json(status_json(status))
     elif not env.quiet:
+        from cn.cli.screen import status_lines
+
         _print(status_lines(status))
 
 
@@ -72,11 +74,12 @@ def show_inbox(env: Env, *, everything: bool) -> None:
     """The threads that wait, oldest first; with ``everything`` those that are done too."""
     from cn.app.listing import list_inbox
     from cn.app.view import open_view
-    from cn.cli.shapes import thread_json
 
     view = open_view(env.hub())
     inbox = list_inbox(view, everything=everything, chains=env.json)
     if env.json:
+        from cn.cli.shapes import thread_json
+
         show_json([thread_json(thread) for thread in inbox.threads])
     elif not env.quiet:
         nothing = "no threads yet" if everything else "nothing pending"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import assert_never
 
 from cn.core import rules
@@ -376,14 +376,3 @@ def plan_refused(facts: Facts, decision: str, actor: str, refusal: Refusal, at: 
 def refusal_digest(decision: str, actor: str, rule: str, reason: str, head: Oid) -> str:
     """What a refusal is remembered by, so that it is told once."""
     return digest(decision, actor, rule, reason, head)
-
-
-def is_due(item: Item, now: datetime) -> bool:
-    """Has the time of a deferral come?"""
-    until = item.get("until")
-    return item.state == "deferred" and bool(until) and until <= format_second(now)
-
-
-def is_old(since: datetime, now: datetime, days: int) -> bool:
-    """Is it older than ``days``?"""
-    return now - since >= timedelta(days=days)

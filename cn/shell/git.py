@@ -1,10 +1,6 @@
-"""The one hardened runner of git (DESIGN 3, GIT-FACTS "Security").
+"""The one hardened runner of git (DESIGN 3): every call as :mod:`cn.shell.hardened` says.
 
-Every call has: no terminal prompt, no hooks, no fsmonitor, no remote helpers beyond the
-allowed transports, no submodule recursion, object checks on fetch, a stable locale, an
-explicit repository, and a time limit where it talks to a network. The user's
-credential helpers and SSH settings stay in force: single settings are overridden, whole
-files are not (git-config(1), git(1) "Environment Variables").
+A call that talks to a network has a time limit.
 """
 
 from __future__ import annotations
@@ -24,65 +20,8 @@ from typing import IO
 from cn.core.errors import CnError
 from cn.core.names import is_local
 from cn.core.text import decode, one_line, redact
+from cn.shell.hardened import command, environment
 
-TRANSPORTS = ("file", "git", "http", "https", "ssh")
-_COLOURED = ("ui", "advice", "branch", "diff", "grep", "push", "remote", "showBranch", "status", "transport")
-_SETTINGS = {
-    "core.hooksPath": "/dev/null",
-    "core.fsmonitor": "false",
-    "core.alternateRefsCommand": "true",
-    "core.quotePath": "false",
-    "core.pager": "cat",
-    **{f"color.{what}": "false" for what in _COLOURED},
-    "column.ui": "never",
-    "i18n.logOutputEncoding": "UTF-8",
-    "protocol.allow": "never",
-    "protocol.ext.allow": "never",
-    **{f"protocol.{name}.allow": "always" for name in TRANSPORTS},
-    "submodule.recurse": "false",
-    "fetch.recurseSubmodules": "false",
-    "push.recurseSubmodules": "no",
-    "push.followTags": "false",
-    "push.gpgSign": "false",
-    "fetch.fsckObjects": "true",
-    "transfer.fsckObjects": "true",
-    "transfer.bundleURI": "false",
-    "fetch.writeCommitGraph": "false",
-    "fetch.prune": "false",
-    "fetch.pruneTags": "false",
-    "safe.bareRepository": "explicit",
-    "gc.auto": "0",
-    "maintenance.auto": "false",
-    "init.templateDir": "",
-    "commit.gpgSign": "false",
-    "log.showSignature": "false",
-    "http.lowSpeedLimit": "100",
-    "http.lowSpeedTime": "30",
-}
-_DROPPED = (  # noqa: SIM905  a list of words, and shorter so
-    "GIT_CONFIG GIT_DIR GIT_WORK_TREE GIT_COMMON_DIR GIT_INDEX_FILE GIT_OBJECT_DIRECTORY "
-    "GIT_ALTERNATE_OBJECT_DIRECTORIES GIT_NAMESPACE GIT_PREFIX GIT_QUARANTINE_PATH "
-    "GIT_EXTERNAL_DIFF GIT_CONFIG_PARAMETERS GIT_EXEC_PATH GIT_TEMPLATE_DIR GIT_PROXY_COMMAND "
-    "GIT_AUTHOR_DATE GIT_COMMITTER_DATE GIT_AUTHOR_NAME GIT_AUTHOR_EMAIL GIT_COMMITTER_NAME "
-    "GIT_COMMITTER_EMAIL GIT_REFLOG_ACTION GIT_GLOB_PATHSPECS GIT_NOGLOB_PATHSPECS "
-    "GIT_ICASE_PATHSPECS GIT_ATTR_SOURCE GIT_CURL_VERBOSE GIT_DIFF_OPTS GIT_GRAFT_FILE "
-    "GIT_IMPLICIT_WORK_TREE GIT_INTERNAL_SUPER_PREFIX GIT_REPLACE_REF_BASE GIT_SHALLOW_FILE SSH_ASKPASS"
-).split()
-_DROPPED_PREFIX = "GIT_TRACE"
-_FIXED = {
-    "GIT_TERMINAL_PROMPT": "0",
-    "GIT_ASKPASS": "",  # set but empty: neither core.askPass nor SSH_ASKPASS is asked instead
-    "GIT_ALLOW_PROTOCOL": ":".join(TRANSPORTS),
-    "GIT_OPTIONAL_LOCKS": "0",
-    "GIT_LITERAL_PATHSPECS": "1",
-    "GIT_NO_REPLACE_OBJECTS": "1",
-    "GIT_NO_LAZY_FETCH": "1",
-    "GIT_EDITOR": "true",
-    "GIT_PAGER": "cat",
-    "SSH_ASKPASS_REQUIRE": "never",
-    "LC_ALL": "C",
-    "LANGUAGE": "C",
-}
 _LOCAL_RECEIVE = (
     "git -c core.hooksPath=/dev/null -c core.alternateRefsCommand=true -c core.fsmonitor=false"
     " -c receive.autogc=false -c gc.auto=0 -c receive.denyCurrentBranch=refuse receive-pack"
@@ -263,22 +202,13 @@ class Git:
 
     def command(self, args: Iterable[str]) -> list[str]:
         """The full argument vector: settings, repository, then ``args``."""
-        settings = {**_SETTINGS, **self.settings}
-        head = ["git", *(w for k, v in settings.items() for w in ("-c", f"{k}={v}"))]
-        if self.bare or self.git_dir:
-            return [*head, f"--git-dir={self.git_dir or self.root}", *args]
-        return [*head, f"--git-dir={self.root / '.git'}", f"--work-tree={self.root}", *args]
+        place = [] if self.bare or self.git_dir else [f"--work-tree={self.root}"]
+        folder = self.git_dir or (self.root if self.bare else self.root / ".git")
+        return [*command(str(folder), self.settings), *place, *args]
 
     def environment(self) -> dict[str, str]:
-        """The environment of every child.
-
-        ``ssh`` is left as the user configured it (``core.sshCommand``, ``GIT_SSH_COMMAND``):
-        a child has no terminal, so there is nobody it could ask.
-        """
-        env = {k: v for k, v in os.environ.items() if k not in _DROPPED and not k.startswith(_DROPPED_PREFIX)}
-        env.update(_FIXED)
-        env.update(self.env)
-        return env
+        """The environment of every child (see :mod:`cn.shell.hardened`)."""
+        return environment(self.env)
 
     def start(self, *args: str) -> subprocess.Popen[bytes]:
         """Start ``git ARGS`` on pipes, for a conversation; the caller ends it."""

@@ -12,12 +12,11 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 
 from cn.core.errors import LockHeld, Refused
-from cn.core.stamp import format_second
 from cn.core.text import one_line
 from cn.shell.hub import Hub
+from cn.shell.owner import note_owner
 
 _POLL = 0.05
 
@@ -31,7 +30,7 @@ def hub_lock(hub: Hub, wait: float) -> Iterator[Hub]:
     fd = _open(hub)
     try:
         _take(hub, fd, wait)
-        _note_owner(fd)
+        note_owner(fd)
         yield hub.locked(fd)
     finally:
         # Closing, not LOCK_UN: a child that still works keeps the lock through its copy.
@@ -64,13 +63,6 @@ def _take(hub: Hub, fd: int, wait: float) -> None:
                 "try again when it has ended, or raise lock_wait in .cn/hub.yaml",
             )
         time.sleep(min(_POLL, left))
-
-
-def _note_owner(fd: int) -> None:
-    """For people only; nothing decides by it. A full disk must not stop the run here."""
-    with suppress(OSError):
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, f"pid {os.getpid()}, since {format_second(datetime.now(UTC))}\n".encode(), 0)
 
 
 def _owner(fd: int) -> str:

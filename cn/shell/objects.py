@@ -34,6 +34,15 @@ class Info:
     size: int
 
 
+@dataclass(frozen=True)
+class Found:
+    """An object as ``cat-file --batch`` gives it: id, type, bytes."""
+
+    oid: Oid
+    kind: str
+    data: bytes
+
+
 def algorithm(git: Git) -> str:
     """``sha1`` or ``sha256``: the repository's object format."""
     return git.run("rev-parse", "--show-object-format").text
@@ -85,12 +94,31 @@ def read_info(git: Git, names: Sequence[str]) -> list[Info | None]:
     return found
 
 
+def parse_tree(data: bytes, id_bytes: int) -> list[TreeEntry]:
+    """The entries of a tree object (gitformat-pack(5); ``git cat-file tree``). Paths may hold surrogates."""
+    entries = []
+    at = 0
+    while at < len(data):
+        end = data.index(b"\0", at)
+        mode, _, name = data[at:end].partition(b" ")
+        at = end + 1 + id_bytes
+        kind = {b"40000": "tree", b"160000": "commit"}.get(mode, "blob")
+        oid = Oid(data[end + 1 : at].hex())
+        entries.append(TreeEntry(mode.decode().zfill(6), kind, oid, name.decode("utf-8", "surrogateescape")))
+    return entries
+
+
 def read_objects(git: Git, names: Sequence[str]) -> list[bytes | None]:
     """The content of each named object (an id, or ``REV:path``), None for what is missing."""
+    return [None if found is None else found.data for found in read_all(git, names)]
+
+
+def read_all(git: Git, names: Sequence[str]) -> list[Found | None]:
+    """Each named object with its id and type, None for what is missing; one process."""
     if not names:
         return []
     out = git.run("cat-file", "--batch", "--buffer", stdin=_stdin(names)).out
-    found: list[bytes | None] = []
+    found: list[Found | None] = []
     at = 0
     for _ in names:
         end = out.index(b"\n", at)
@@ -98,7 +126,8 @@ def read_objects(git: Git, names: Sequence[str]) -> list[bytes | None]:
         at = end + 1
         if len(words) == 3 and words[1] in (b"commit", b"tree", b"blob", b"tag"):
             size = int(words[2])
-            found.append(out[at : at + size])
+            data = out[at : at + size]
+            found.append(Found(Oid(words[0].decode()), words[1].decode(), data))
             at += size + 1
         else:
             found.append(None)

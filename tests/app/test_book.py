@@ -14,7 +14,7 @@ from cn.app.book import Book
 from cn.app.observe import Observation
 from cn.app.ours import plan_claims, plan_ours, plan_times
 from cn.app.run import Run, open_run
-from cn.core.decide import is_due
+from cn.core.ages import is_due
 from cn.core.effect import Plan, Post, Put, Record
 from cn.core.inbox import clean_up
 from cn.core.ledger import IN, OUT, Event

@@ -8,11 +8,10 @@ from datetime import timedelta
 import pytest
 
 from cn.core import rules
+from cn.core.ages import is_due, is_old
 from cn.core.config import HubConfig, Limits, Reviewer
 from cn.core.decide import (
     Facts,
-    is_due,
-    is_old,
     open_concern,
     plan_decision,
     plan_refused,

@@ -13,7 +13,7 @@ from typing import assert_never
 from cn.app.doctor import examine
 from cn.app.doctor.finding import Finding, FinishRun, Fix, MoveLock, RebuildOpen, SetPin, repaired
 from cn.app.doctor.records import fold_history, read_history
-from cn.app.run import configured
+from cn.app.settings import configured
 from cn.app.snapshot import Snapshot
 from cn.core import ledger
 from cn.core.config import HubConfig

@@ -1,0 +1,104 @@
+"""Noting that a sync found nothing to do, for :mod:`cn.app.quiet`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from cn.app.observe import Observation
+from cn.app.quiet import AS_OURS, LONGEST, NOTE, digest_files, digest_seen, rows_of
+from cn.app.run import Run
+from cn.app.settings import MAILBOX_KEY
+from cn.core.queue import QUEUE, TURN
+from cn.core.stamp import parse_stamp
+from cn.shell.origin import ORIGIN_REF
+from cn.shell.pins import parse_pin
+from cn.shell.remote import HEADS
+from cn.shell.wake import has_pending
+
+_DAY = 86400
+
+
+class Watch:
+    """Notes a quiet run: what it began with on this machine must be there at its end too."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._files = self._look()
+
+    def _look(self) -> str:
+        try:
+            return digest_files(str(self._root))
+        except OSError:
+            return ""
+
+    def note(self, run: Run, seen: Observation) -> None:
+        """Write the note, or remove it, at the end of a run that holds the lock."""
+        path = run.hub.state / NOTE
+        until = min(_ends(run)) if _found_nothing(run, seen) else 0.0
+        prefixes = [run.hub.main_ref if run.settings.mailbox else HEADS, "refs/cn/"]
+        refs = run.hub.git.run("for-each-ref", AS_OURS, *prefixes, check=False).out if until else b""
+        if not until or not _as_planned(run, seen, refs) or not self._files or self._look() != self._files:
+            path.unlink(missing_ok=True)
+            return
+        facts = {
+            "until": str(until),
+            "direct": "yes" * run.hub.git.direct,
+            "seconds": str(run.settings.config.limits.peer_seconds),
+            "refs": " ".join(prefixes),
+            "files": self._files,
+            "seen": digest_seen(refs, {key: rows_of(dict(found)) for key, found in seen.listings.items()}),
+        }
+        lines = [f"{key} {value}\n" for key, value in facts.items()]
+        lines += [f"url {key}\t{url}\n" for key, url in seen.urls.items()]
+        # Not flushed to the disk: one that was cut off has no match, and the next run is ordinary.
+        beside = path.with_name(f"{NOTE}.new")
+        beside.write_text("".join(lines), "utf-8")
+        beside.replace(path)
+
+
+def _found_nothing(run: Run, seen: Observation) -> bool:
+    """Did the run say nothing, leave nothing to do, reach everybody, and is nobody to be woken?
+
+    Where an agent is at an item, or another remote than origin is the mailbox, runs stay ordinary.
+    """
+    hub, snapshot = run.hub, run.snapshot()
+    plain = hub.git_dir == hub.work_git_dir == hub.root / ".git" and not (hub.git_dir / "worktrees").exists()
+    asked = set(seen.urls) == set(seen.listings) and not has_pending(hub)
+    at_rest = not any(snapshot.outbox()) and not run.local.unreachable
+    if run.settings.config.interface == "queue":
+        waiting = [
+            entry for entry in snapshot.folder(QUEUE) if entry.path.endswith(".md") or entry.kind == "tree"
+        ]
+        at_rest = at_rest and not waiting and snapshot.read(TURN) is None
+    return plain and asked and at_rest and not run.report.notes and not run.settings.separate_mailbox
+
+
+def _as_planned(run: Run, seen: Observation, refs: bytes) -> bool:
+    """Are our refs, and origin's main, still those that the run planned on?"""
+    rows = [line.split(" ", 1) for line in refs.decode("utf-8", "surrogateescape").split("\n") if line]
+    found = {name: oid.rstrip("* ") for name, oid in rows}
+    pins = {key: oid for name, oid in found.items() if (key := parse_pin(name)) is not None}
+    heads = {name.removeprefix(HEADS): oid for name, oid in found.items() if name.startswith(HEADS)}
+    base = run.base
+    if found.get(run.hub.main_ref) != base.commit or pins != seen.pins:
+        return False
+    if not run.settings.mailbox and heads != seen.heads:
+        return False
+    if not run.hub.origin:
+        return True
+    listed = seen.listings.get(MAILBOX_KEY, {}).get(run.hub.main)
+    return listed == base.origin == found.get(ORIGIN_REF) == base.commit
+
+
+def _ends(run: Run) -> Iterator[float]:
+    """Seconds since the epoch up to which nothing happens by time alone (see ``plan_times``)."""
+    start = run.now.timestamp()
+    yield start + LONGEST
+    yield start // _DAY * _DAY + _DAY
+    for _, item in run.snapshot().pending():
+        if item.state == "deferred" and item.get("until"):
+            yield parse_stamp(item.get("until")).timestamp()
+    for _, item in run.snapshot().outbound():
+        if item.get("about") or item.get("kind") == "notice":
+            yield item.since.timestamp() + run.settings.config.notice_days * _DAY

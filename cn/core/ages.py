@@ -1,0 +1,19 @@
+"""What time alone brings about: a deferral is over, a thing is old (DESIGN 8)."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from cn.core.ledger import Item
+from cn.core.stamp import format_second
+
+
+def is_due(item: Item, now: datetime) -> bool:
+    """Has the time of a deferral come?"""
+    until = item.get("until")
+    return item.state == "deferred" and bool(until) and until <= format_second(now)
+
+
+def is_old(since: datetime, now: datetime, days: int) -> bool:
+    """Is it older than ``days``?"""
+    return now - since >= timedelta(days=days)

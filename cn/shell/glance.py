@@ -1,0 +1,71 @@
+"""A glance at repositories on this machine: their refs, with nothing but what the interpreter has.
+
+Where a peer's repository lies on this machine and is ours, ``for-each-ref`` in it tells what a
+server would: one process instead of three (git, sh, upload-pack), 2 instead of 5.5 ms. It cannot
+hang on a network, so it needs neither deadline nor supervision, and it is started without
+:mod:`subprocess`: an idle sync of one peer, which is all this is for, takes 30 instead of 65 ms.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+
+from cn.shell.hardened import command, environment
+
+
+def nearby(url: str) -> str | None:
+    """The git directory that an absolute path names, if listing its refs tells what its server would.
+
+    Not in a repository of another user, which git refuses to serve (git(1), ``safe.directory``),
+    and not where the configuration may hide refs, or is not all in one file.
+    """
+    if not url.startswith("/"):
+        return None
+    for path in (f"{url}/.git", url):  # the order of git-upload-pack(1)
+        try:
+            with open(f"{path}/config", "rb") as file:
+                config = file.read().lower()
+            mine = {os.stat(url).st_uid, os.stat(path).st_uid} == {os.geteuid()}
+        except OSError:
+            continue
+        whole = not any(word in config for word in (b"hiderefs", b"[include", b"worktreeconfig"))
+        return path if mine and whole and os.path.isdir(f"{path}/objects") else None
+    return None
+
+
+def list_many(asked: list[tuple[str, list[str]]], width: int) -> list[bytes] | None:
+    """``for-each-ref`` with these words in each git directory, at most ``width`` at once.
+
+    What each printed, in order; None when one failed.
+    """
+    env = environment({})
+    said = [b""] * len(asked)
+    waiting = list(range(len(asked)))[::-1]
+    running: dict[int, tuple[int, int]] = {}
+    failed = False
+    poll = select.poll()
+    while waiting or running:
+        while waiting and len(running) < width:
+            index = waiting.pop()
+            git_dir, words = asked[index]
+            pipe, end = os.pipe()
+            actions = [
+                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_DUP2, end, 1),
+                (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
+            ]
+            start = [*command(git_dir, {}), "for-each-ref", *words]
+            running[pipe] = index, os.posix_spawnp("git", start, env, file_actions=actions)
+            os.close(end)
+            poll.register(pipe, select.POLLIN)
+        for pipe, _ in poll.poll():
+            index, child = running[pipe]
+            data = os.read(pipe, 1 << 20)
+            said[index] += data
+            if not data:
+                poll.unregister(pipe)
+                os.close(pipe)
+                del running[pipe]
+                failed |= os.waitpid(child, 0)[1] != 0
+    return None if failed else said

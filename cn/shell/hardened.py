@@ -1,0 +1,95 @@
+"""How every git is started: settings and environment (GIT-FACTS "Security").
+
+No terminal prompt, no hooks, no fsmonitor, no remote helpers beyond the allowed transports, no
+submodule recursion, object checks on fetch, a stable locale, an explicit repository. The user's
+credential helpers and SSH settings stay in force: single settings are overridden, whole files are
+not (git-config(1), git(1) "Environment Variables").
+
+A module of its own, which imports next to nothing, for :mod:`cn.shell.glance`.
+"""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False  # typing itself takes 3 ms
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+TRANSPORTS = ("file", "git", "http", "https", "ssh")
+_COLOURED = ("ui", "advice", "branch", "diff", "grep", "push", "remote", "showBranch", "status", "transport")
+SETTINGS = {
+    "core.hooksPath": "/dev/null",
+    "core.fsmonitor": "false",
+    "core.alternateRefsCommand": "true",
+    "core.quotePath": "false",
+    "core.pager": "cat",
+    **{f"color.{what}": "false" for what in _COLOURED},
+    "column.ui": "never",
+    "i18n.logOutputEncoding": "UTF-8",
+    "protocol.allow": "never",
+    "protocol.ext.allow": "never",
+    **{f"protocol.{name}.allow": "always" for name in TRANSPORTS},
+    "submodule.recurse": "false",
+    "fetch.recurseSubmodules": "false",
+    "push.recurseSubmodules": "no",
+    "push.followTags": "false",
+    "push.gpgSign": "false",
+    "fetch.fsckObjects": "true",
+    "transfer.fsckObjects": "true",
+    "transfer.bundleURI": "false",
+    "fetch.writeCommitGraph": "false",
+    "fetch.prune": "false",
+    "fetch.pruneTags": "false",
+    "safe.bareRepository": "explicit",
+    "gc.auto": "0",
+    "maintenance.auto": "false",
+    "init.templateDir": "",
+    "commit.gpgSign": "false",
+    "log.showSignature": "false",
+    "http.lowSpeedLimit": "100",
+    "http.lowSpeedTime": "30",
+}
+_DROPPED = (  # noqa: SIM905  a list of words, and shorter so
+    "GIT_CONFIG GIT_DIR GIT_WORK_TREE GIT_COMMON_DIR GIT_INDEX_FILE GIT_OBJECT_DIRECTORY "
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES GIT_NAMESPACE GIT_PREFIX GIT_QUARANTINE_PATH "
+    "GIT_EXTERNAL_DIFF GIT_CONFIG_PARAMETERS GIT_EXEC_PATH GIT_TEMPLATE_DIR GIT_PROXY_COMMAND "
+    "GIT_AUTHOR_DATE GIT_COMMITTER_DATE GIT_AUTHOR_NAME GIT_AUTHOR_EMAIL GIT_COMMITTER_NAME "
+    "GIT_COMMITTER_EMAIL GIT_REFLOG_ACTION GIT_GLOB_PATHSPECS GIT_NOGLOB_PATHSPECS "
+    "GIT_ICASE_PATHSPECS GIT_ATTR_SOURCE GIT_CURL_VERBOSE GIT_DIFF_OPTS GIT_GRAFT_FILE "
+    "GIT_IMPLICIT_WORK_TREE GIT_INTERNAL_SUPER_PREFIX GIT_REPLACE_REF_BASE GIT_SHALLOW_FILE SSH_ASKPASS"
+).split()
+_DROPPED_PREFIX = "GIT_TRACE"
+_FIXED = {
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_ASKPASS": "",  # set but empty: neither core.askPass nor SSH_ASKPASS is asked instead
+    "GIT_ALLOW_PROTOCOL": ":".join(TRANSPORTS),
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_LITERAL_PATHSPECS": "1",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_EDITOR": "true",
+    "GIT_PAGER": "cat",
+    "SSH_ASKPASS_REQUIRE": "never",
+    "LC_ALL": "C",
+    "LANGUAGE": "C",
+}
+
+
+def command(git_dir: str, more: Mapping[str, str]) -> list[str]:
+    """``git``, its settings (``more`` ones last), and the repository."""
+    settings = {**SETTINGS, **more}
+    return [
+        "git",
+        *(word for key, value in settings.items() for word in ("-c", f"{key}={value}")),
+        f"--git-dir={git_dir}",
+    ]
+
+
+def environment(more: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a child, ``more`` added.
+
+    ``ssh`` is left as the user configured it (``core.sshCommand``, ``GIT_SSH_COMMAND``):
+    a child has no terminal, so there is nobody it could ask.
+    """
+    env = {k: v for k, v in os.environ.items() if k not in _DROPPED and not k.startswith(_DROPPED_PREFIX)}
+    return {**env, **_FIXED, **more}

@@ -1,0 +1,45 @@
+"""What starting costs is what is imported: commands that need no hub load the command line alone."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from hubs import cn_env
+
+_PROBE = (
+    "import sys, atexit\n"
+    "import click, dataclasses\n"
+    "before = set(sys.modules)\n"
+    "atexit.register(lambda: print(*sorted(set(sys.modules) - before), file=sys.stderr))\n"
+    "sys.argv = ['cn', *sys.argv[1:]]\n"
+    "from cn.cli.start import run\n"
+    "run()\n"
+)
+"""A run of cn that names the modules it loaded beside click."""
+
+
+def modules(*words: str, **env: str) -> set[str]:
+    """What a run imported beyond what click has."""
+    command = [sys.executable, "-c", _PROBE, *words]
+    done = subprocess.run(command, env=cn_env(env), capture_output=True, text=True, timeout=60, check=True)
+    return set(done.stderr.split())
+
+
+@pytest.mark.parametrize("words", [("--version",), ("--help",)])
+def test_version_and_help_load_no_more_of_cn_than_the_command_line(words: tuple[str, ...]) -> None:
+    ours = {name for name in modules(*words) if name.startswith("cn.")}
+    few = {"cli", "cli.env", "cli.main", "cli.start", "cli.terminal", "core", "core.errors"}
+    assert ours == {f"cn.{name}" for name in few}
+
+
+def test_completing_a_command_loads_neither_git_nor_yaml() -> None:
+    env = {"_CN_COMPLETE": "bash_complete", "COMP_WORDS": "cn in", "COMP_CWORD": "1"}
+    loaded = modules(**env)
+    assert not loaded & {"subprocess", "yaml", "ctypes", "cn.shell.git", "pathlib"}
+
+
+def test_version_loads_little_else() -> None:
+    others = {name for name in modules("--version") if name.partition(".")[0] not in ("cn", "click")}
+    assert not others & {"subprocess", "pathlib", "tempfile", "yaml", "ctypes", "hashlib", "shutil", "rich"}
