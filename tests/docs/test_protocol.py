@@ -59,11 +59,11 @@ from cn.core.own import adhoc_path, format_own, is_named, is_own, new_own, parse
 from cn.core.report import Mark
 from cn.core.rules import MergeFacts
 from cn.core.saving import Edit, Kind, Left, judge
+from cn.core.secret import Text
 from cn.core.seen import Step, classify
 from cn.core.skills import Skill
 from cn.core.stamp import parse_stamp
 from cn.core.text import quote
-from cn.core.secret import Text
 from cn.core.thread import (
     Header,
     append_section,
