@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: test lint types unit full tables demo bench bench-full bench-runtime clean
+.PHONY: test lint types unit full fuzz tables demo bench bench-full bench-runtime clean
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -27,6 +27,10 @@ unit: $(STAMP)
 # The long harnesses (kills at every instant, floods): minutes each.
 full: $(STAMP)
 	$(BIN)/pytest -n 2 -m full
+
+# Parsers against bytes that nobody would write: many examples, minutes. Finds are kept in tests/corpus/fuzz.
+fuzz: $(STAMP)
+	CN_FUZZ=$(or $(EXAMPLES),20000) $(BIN)/pytest -n 2 tests/fuzz
 
 # The tables of docs/protocol/state-machines.md, from the code.
 tables: $(STAMP)

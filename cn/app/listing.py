@@ -9,6 +9,7 @@ from datetime import datetime
 from cn.app.threads import read_working, unknown_files
 from cn.app.view import View, read_events
 from cn.core import rules
+from cn.core.errors import Refused
 from cn.core.ledger import OUT, Event, Item
 from cn.core.lifecycle import INFORMED, Life, Link, Written, executed_text, read_chain, read_lives
 from cn.core.machines.thread import Thread
@@ -77,10 +78,11 @@ def list_inbox(view: View, *, everything: bool = False, chains: bool = False) ->
     lives: dict[str, Life] = {}
     histories: dict[Name, list[Event]] = {}
     if everything or chains:
-        histories = {
-            peer: read_events(view, peer, since="" if everything else _oldest(pending, peer))
-            for peer in (view.snapshot.open_items if everything else dict.fromkeys(p for p, _ in pending))
-        }
+        for peer in list(view.snapshot.open_items) if everything else dict.fromkeys(p for p, _ in pending):
+            try:
+                histories[peer] = read_events(view, peer, since="" if everything else _oldest(pending, peer))
+            except Refused as refused:  # one damaged ledger hides nobody else's threads
+                view.snapshot.damaged[peer] = refused.text
         lives = {life.thread: life for events in histories.values() for life in read_lives(events)}
     threads = [
         pending_view(peer, item, written.get(item.get("thread")), lives.get(item.get("thread")))

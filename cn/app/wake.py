@@ -50,14 +50,15 @@ def wake(hub: Hub, report: Report) -> None:
         failure = _run(hub, command, names) if names else ""
         local = Local(hub)
         text = f"the wake command failed: {redact(one_line(failure))}"
+        remedy = "see 'git config cn.wake'; it is tried again at each run"
         if failure:
             known = not local.is_new(digest("wake", text))
-            report.failed(text, "see 'git config cn.wake'; it is tried again at each run", known=known)
+            report.failed(text, remedy, known=known)
         else:
             drop_taken(hub)
             if names:
                 report.done(f"woke the agent: you have inbox ({', '.join(names)})")
-        local.stands("wake", text if failure else "", now())
+        local.stands("wake", text if failure else "", now(), remedy)
         local.save()
     finally:
         os.close(lock)

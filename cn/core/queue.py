@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 from cn.core.cadence import Cadence
 from cn.core.errors import CnError
 from cn.core.header import HeaderRefused, format_header, parse_header
-from cn.core.names import HubPath, InputId, NameRefused, digest, parse_hub_path
+from cn.core.names import HubPath, InputId, NameRefused, digest, parse_hub_path, parse_name
 from cn.core.stamp import StampRefused, format_second, parse_stamp
 from cn.core.text import one_line
 
@@ -177,6 +177,8 @@ def _fields(item: Input) -> dict[str, str]:
 def _input(fields: dict[str, str], content: str) -> Input:
     if not is_input_id(fields["id"]):
         raise ValueError(fields["id"])
+    if fields.get("topic"):
+        parse_name(fields["from"], "peer")
     path = parse_hub_path(fields["path"]) if fields.get("path") else HubPath("")
     return Input(
         InputId(fields["id"]),

@@ -30,6 +30,7 @@ VALID_NAME = "valid-name"
 SIGNATURE = "signature-policy"
 VALID_TRIAGE = "valid-triage"
 VALID_OUTPUT = "valid-output"
+NO_SECRETS = "no-secrets"
 APPROVED = "APPROVED"
 
 

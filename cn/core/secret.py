@@ -14,8 +14,8 @@ from cn.core.effect import Plan, Post, Put
 from cn.core.errors import Refusal
 from cn.core.message import NOTICE
 from cn.core.names import HubPath
+from cn.core.rules import NO_SECRETS
 
-RULE = "no-secrets"
 _MAYBE = re.compile(
     r"(?=[A-Za-z0-9_+/=~]{16})(?=[A-Za-z_+/=~]*\d)(?=[0-9_+/=~]*[A-Za-z])"
     r"|PRIVATE KEY|\b(?:xox[a-z]|glpat|sk|npm|pypi)[-_]|\d:[\w-]{35}|://[^/\s:@]+:[^/\s@]+@"
@@ -79,7 +79,7 @@ def refuse(findings: Sequence[Finding], allowed: Collection[str]) -> Refusal | N
     more = f" and {len(left) - 5} more" if len(left) > 5 else ""
     marks = ", ".join(f'"{mark}"' for mark in dict.fromkeys(one.fingerprint for one in left[:5]))
     return Refusal(
-        RULE,
+        NO_SECRETS,
         f"{shown}{more}",
         "take it out, and revoke it if it is real; if it is none, let it pass in .cn/hub.yaml: "
         f"'secrets: {{allow: [{marks}]}}'",

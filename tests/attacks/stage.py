@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from attacks.attack import Attack
@@ -32,7 +33,7 @@ _HONEST = "honest"
 _LIMIT = 120.0
 
 
-@dataclass
+@dataclass(eq=False)
 class Stage:
     """One hub ``sigma`` with its peers, and what was seen while it was attacked."""
 
@@ -77,9 +78,9 @@ class Stage:
             if phase == 2 and self.scene in ("pair", "pinned"):
                 self.act({"do": "decide", "thread": f"pi/{_HONEST}", "decision": "do:merge"})
             if phase in (1, 3):
-                self.run("sync", code=alone.get("sync"))
+                self.run("sync", code=alone.get("sync") if phase == 1 else None)
             if phase in (2, 3):
-                self.run("inbox", "process", code=alone.get("process"))
+                self.run("inbox", "process", code=alone.get("process") if phase == 2 else None)
                 for source, row in self.threads().items():
                     self.rules.setdefault(source, set()).add(row["rule"] or "")
         before = self.sigma.refs()
@@ -143,7 +144,7 @@ class Stage:
         push(person, home, f"{plus}{head}:refs/heads/{act['branch']}")
 
     def _author(self, act: dict[str, Any], node: Node) -> str:
-        return act.get("author", f"{node.name.title()} <{node.name}@people.example>")
+        return str(act.get("author") or f"{node.name.title()} <{node.name}@people.example>")
 
     def _sign(self, person: Any, head: str, name: str) -> str:
         raw = git(person, "cat-file", "commit", head) + "\n"
@@ -233,7 +234,9 @@ class Stage:
         answer(self.sigma, self.fill(act["text"]))
 
     def _config(self, act: dict[str, Any]) -> None:
-        self.sigma.configure(self.fill(act["text"]))
+        path, more = self.sigma.root / ".cn/hub.yaml", self.fill(act["text"])
+        old = re.sub(rf"(?m)^{more.partition(':')[0]}:.*\n", "", path.read_text())
+        self.sigma.write({".cn/hub.yaml": old + more}, "configure")
 
     def _peers(self, act: dict[str, Any]) -> None:
         old = (self.sigma.root / "state/peers.md").read_text()
@@ -251,7 +254,7 @@ class Stage:
                 self.problems.append(f"cn {act['args']}: {act[stream]!r} is not in {text!r}")
 
     def fill(self, text: str) -> str:
-        """``${head:pi/x}``, ``${thread:pi/x}``, ``${main}``, ``${pi}`` (its URL), ``${folder}``, ``${id}``, …"""
+        """``${head:pi/x}``, ``${thread:pi/x}``, ``${main}``, ``${pi}`` (its URL), ``${folder}``, …"""
 
         def value(match: re.Match[str]) -> str:
             kind, _, name = match[1].partition(":")
@@ -279,8 +282,19 @@ class Stage:
 
     def threads(self) -> dict[str, dict[str, Any]]:
         """Every thread by ``peer/topic``; the latest of each."""
-        rows = json.loads(self.sigma.cn("inbox", "list", "--all", "--json").stdout)
+        done = self.sigma.cn("inbox", "list", "--all", "--json", check=None)
+        rows = json.loads(done.stdout) if done.returncode == 0 else []
         return {f"{r['peer']}/{r['branch'].partition('/')[2]}": r for r in rows}
+
+    @cache  # noqa: B019  a stage lives as long as its test
+    def seen(self) -> tuple[dict[str, dict[str, Any]], set[str]]:
+        """Threads and commits of main at the end."""
+        return self.threads(), self.merged()
+
+    @cache  # noqa: B019
+    def status(self) -> str:
+        """What the status says at the end."""
+        return self.sigma.cn("status", "--json", check=0).stdout
 
     def check_scene(self) -> list[str]:
         """What must hold whatever was tried: the honest branch got in, nothing else is harmed."""
@@ -311,17 +325,14 @@ class Stage:
     def check(self, attack: Attack) -> list[str]:
         """What differs from what the attack's file expects."""
         want, wrong = attack.expect, list[str]()
-        threads, main = self.threads(), self.merged()
+        threads, main = self.seen()
 
         def need(good: bool, text: str) -> None:
             if not good:
                 wrong.append(text)
 
-        mine = {
-            a["branch"]
-            for a in attack.acts
-            if "branch" in a and a["do"] in ("push", "message") and "commit" not in a
-        }
+        made = [a for a in attack.acts if a["do"] in ("push", "message") and "commit" not in a]
+        mine = {a["branch"] for a in made}
         for name in mine:
             need((self.heads[name] in main) == (name in want.get("merged", [])), f"{name}: merged?")
         for name in want.get("received", []):
@@ -341,7 +352,7 @@ class Stage:
                 need(self.fill(part) not in text, f"{name} has {part!r}")
         for part in want.get("told", []):
             need(self.fill(part) in self.said, f"{part!r} was not told:\n{self.said}")
-        status = self.sigma.cn("status", "--json", check=0).stdout if want.get("status") else ""
+        status = self.status() if want.get("status") else ""
         for part in want.get("status", []):
             need(self.fill(part) in status, f"{part!r} is not in the status: {status}")
         there = {**branches(self.sigma.home), **branches(self.pi.home)}

@@ -59,6 +59,7 @@ from cn.core.own import adhoc_path, format_own, is_named, is_own, new_own, parse
 from cn.core.report import Mark
 from cn.core.rules import MergeFacts
 from cn.core.saving import Edit, Kind, Left, judge
+from cn.core.secret import Text
 from cn.core.seen import Step, classify
 from cn.core.skills import Skill
 from cn.core.stamp import parse_stamp
@@ -83,6 +84,7 @@ from cn.core.triage import (
     parse_triage,
 )
 from cn.shell.pins import pin_ref
+from cn.shell.secrets import find_secrets
 from cn.shell.signing import Signature
 
 HEAD = Oid("3f2a9c1be04d7f6582a1c0d94be7f0386d5512aa")
@@ -173,6 +175,13 @@ def _hub_keys(block: Block) -> None:
             value = getattr(defaults, plain(key))
             assert (str(value).lower() if isinstance(value, bool) else str(value)) == plain(default), key
     assert config.parse_config("name: sigma\nmerge:\n  explicit_approval: true\n").explicit_approval
+
+
+@checks("secrets")
+def _secrets(block: Block) -> None:
+    allowed = config.parse_config(block.text).allowed_secrets
+    text = Text("x", ("key AKIAIOSFODNN7EXAMPLE",))
+    assert tuple(one.fingerprint for one in find_secrets([text])) == allowed
 
 
 @checks("limit-keys")

@@ -1,0 +1,202 @@
+"""Every parser that meets foreign bytes: what it may raise, examples to start from, and its inverse."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import cast
+
+from cn.core import ledger
+from cn.core.agent_config import parse_agent_config
+from cn.core.config import parse_config
+from cn.core.conversation import Conversation, Entry, format_conversation, parse_conversation
+from cn.core.errors import CnError
+from cn.core.header import parse_header
+from cn.core.log import parse_rows
+from cn.core.message import format_message, parse_message
+from cn.core.model import read_answer
+from cn.core.model_check import read_count, read_model
+from cn.core.model_error import parse_retry_after, read_error
+from cn.core.names import HubPath, is_protected, parse_branch, parse_hub_path, parse_thread_name, parse_url
+from cn.core.outbox import format_entry, parse_entry
+from cn.core.output import parse_output
+from cn.core.own import parse_own
+from cn.core.peers import parse_peers
+from cn.core.queue import format_queued, format_turn, parse_input, parse_queued, parse_turn
+from cn.core.say import format_say, parse_say
+from cn.core.secret import Text, may_hold
+from cn.core.skills import parse_skill
+from cn.core.stamp import parse_stamp, parse_until
+from cn.core.telegram import read_update
+from cn.core.text import cell, decode, quote, uncell, visible
+from cn.core.thread import read_decision, read_text, seen_head
+from cn.core.triage import format_decision, parse_decision
+from cn.core.usage import parse_call
+from cn.shell.pins import parse_pin
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+NOW = datetime(2026, 2, 5, 15, tzinfo=UTC)
+HEADER = (
+    b'---\ncn: queue/1\nid: "20260205-150000-abcdef"\nfrom: "pi"\ncadence: "inbox"\n'
+    b'queued: "2026-02-05T15:00:00Z"\n'
+    b'path: "threads/inbox/20260205-pi-x.md"\ntopic: "x"\nattempts: "1"\n---\nthe text\n'
+)
+TURN = HEADER.replace(b"queue/1", b"turn/1").replace(
+    b"attempts", b'machine: "m"\nattempt: "1"\nsince: "2026-02-05T15:00:00Z"\nattempts'
+)
+SAY = (
+    b'---\ncn: say/1\nid: "20260205-150000-abcdef"\nmachine: "m"\nchat: "telegram:5"\n'
+    b'queued: "2026-02-05T15:00:00Z"\n---\nhi\n'
+)
+UPDATE = {
+    "update_id": 1,
+    "message": {"message_id": 2, "date": 1770303600, "text": "hi /start",
+                "chat": {"id": 3, "type": "private"}, "from": {"id": 3, "is_bot": False}},
+}  # fmt: skip
+ANSWER = {
+    "id": "msg_1", "type": "message", "role": "assistant", "model": "m", "stop_reason": "end_turn",
+    "content": [{"type": "text", "text": "---\nid: x\n---\n"}],
+    "usage": {"input_tokens": 1, "output_tokens": 2},
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Parser:
+    """``parse`` takes any bytes and raises nothing but :class:`CnError`; ``again`` writes a value back."""
+
+    parse: Callable[[bytes], object]
+    seeds: tuple[bytes, ...]
+    again: Callable[[object], bytes] | None = None
+
+
+def _text(parse: Callable[[str], object]) -> Callable[[bytes], object]:
+    return lambda data: parse(data.decode("utf-8", "surrogateescape"))
+
+
+def _json(parse: Callable[[object], object]) -> Callable[[bytes], object]:
+    def read(data: bytes) -> object:
+        try:
+            value = json.loads(data)
+        except (ValueError, RecursionError):  # the transport's errors, not the parser's
+            return None
+        return parse(value)
+
+    return read
+
+
+def _golden(*names: str) -> tuple[bytes, ...]:
+    return tuple((GOLDEN / name).read_bytes() for name in names)
+
+
+def _decision(data: bytes) -> object:
+    """Peer text is quoted, whatever it is; a decision in it decides nothing."""
+    text = read_text(data)
+    seen_head(text)
+    return read_decision(text, text)
+
+
+def _quoted(data: bytes) -> object:
+    """No line of what was quoted can start anything else; no cell ends its row."""
+    text = decode(data)
+    quoted = quote(text)
+    assert all(line.startswith(">") for line in quoted.splitlines())
+    assert visible(quoted) == quoted
+    assert "\n" not in cell(text)
+    assert uncell(cell(text, 10**9)).count("|") == cell(text, 10**9).count("\\|")
+    return None
+
+
+def _any(function: Callable[..., object]) -> Callable[[object], bytes]:
+    """A formatter that gives text or bytes, as one that gives bytes."""
+
+    def write(value: object) -> bytes:
+        data = function(value)
+        return data if isinstance(data, bytes) else str(data).encode("utf-8", "surrogateescape")
+
+    return write
+
+
+PARSERS: dict[str, Parser] = {
+    "hub-yaml": Parser(
+        _text(parse_config),
+        (
+            b"name: sigma\nreviewers:\n  - name: bob\n    email: b@x\nlimits: {hops: 3}\n"
+            b"local: [logs/input]\n",
+        ),
+    ),
+    "peers": Parser(_text(parse_peers), _golden("peers.md")),
+    "agent-yaml": Parser(
+        _text(lambda text: parse_agent_config(text, {"A": "b"})),
+        (b"llm:\n  model: m\n  max_tokens: 10\nbudgets:\n  tokens_per_day: 5\ntelegram:\n  token: ${A}\n",),
+    ),
+    "thread": Parser(_decision, _golden("thread.md", "thread-triaged.md", "thread-done.md")),
+    "triage": Parser(
+        _text(parse_decision),
+        (b"do:merge", b"defer:later", b"do:reply:a.b-c", b"delegate:pi", b"do:custom: x:y"),
+        _any(format_decision),
+    ),
+    "message": Parser(
+        parse_message, _golden("message.md", "notice.md", "notice-refused.md"), _any(format_message)
+    ),
+    "ledger": Parser(_text(lambda text: ledger.fold_all(ledger.parse_events(text))), _golden("ledger")),
+    "ledger-line": Parser(_text(ledger.parse_event), tuple(_golden("ledger")[0].splitlines())),
+    "open": Parser(_text(ledger.parse_open), _golden("open"), _any(ledger.format_open)),
+    "outbox": Parser(
+        parse_entry, _golden("outbox-deliver.md", "outbox-delete.md", "outbox-notice.md"), _any(format_entry)
+    ),
+    "output": Parser(
+        parse_output,
+        (b"---\nid: x\nreply: x|hi\nsend: pi|a|b\n---\n\nbody\n", b"---\nid: x\ndefer: |\n  x|3d\n---\n"),
+    ),
+    "header": Parser(lambda data: parse_header("queue/1", data), (HEADER,)),
+    "queued": Parser(parse_queued, (HEADER,), _any(format_queued)),
+    "turn": Parser(parse_turn, (TURN,), _any(format_turn)),
+    "input": Parser(_text(parse_input), (b"---\nid: x\nfrom: pi\n---\n\ntext\n",)),
+    "say": Parser(parse_say, (SAY,), _any(format_say)),
+    "log": Parser(_text(lambda text: parse_rows(text, "20260205")), _golden("log.md")),
+    "machine-log": Parser(parse_call, tuple(_golden("cn.log")[0].splitlines())),
+    "telegram": Parser(_json(read_update), (json.dumps(UPDATE).encode(),)),
+    "conversation": Parser(
+        lambda data: parse_conversation(data).entries,
+        (b'[{"role": "user", "peer": "pi", "text": "x", "at": "2026-02-05T15:00:00Z"}]', b"[]"),
+        lambda entries: format_conversation(Conversation(cast("tuple[Entry, ...]", entries))),
+    ),
+    "skill": Parser(
+        _text(lambda text: parse_skill(HubPath("skills/a/SKILL.md"), text)),
+        (b"---\nname: a\ndescription: b\n---\n\n# A\n\nText.\n",),
+    ),
+    "own": Parser(
+        _text(lambda text: parse_own(HubPath("threads/adhoc/20260205-x.md"), text)),
+        (b"# X\n\n**Opened:** 2026-02-05T15:00Z\n**By:** sigma\n\n---\n\ntext\n",),
+    ),
+    "answer": Parser(read_answer, (json.dumps(ANSWER).encode(),)),
+    "model": Parser(lambda data: read_model("m", data), (b'{"id": "m", "type": "model"}',)),
+    "count": Parser(read_count, (b'{"input_tokens": 5}',)),
+    "model-error": Parser(
+        lambda data: read_error(400, data, ("s3cret",)), (b'{"error": {"type": "x", "message": "y"}}',)
+    ),
+    "retry-after": Parser(
+        _text(lambda text: parse_retry_after(text, NOW)), (b"5", b"Thu, 05 Feb 2026 15:00:00 GMT")
+    ),
+    "branch": Parser(_text(parse_branch), (b"pi/topic", "pi/grüße".encode())),
+    "path": Parser(
+        _text(lambda text: (is_protected(text), parse_hub_path(text))), (b"docs/a.md", b".cn/hub.yaml")
+    ),
+    "url": Parser(
+        _text(parse_url),
+        (b"https://h/x", b"git@h:x", b"ssh://u@h/x", b"/srv/x", b"http://[::1]/"),
+    ),
+    "thread-name": Parser(_text(parse_thread_name), (b"20260205-pi-x.md", b"threads/inbox/20260205-pi-x.md")),
+    "stamp": Parser(_text(parse_stamp), (b"2026-02-05T15:00:00Z", b"2026-02-05 15:00", b"2026-02-05")),
+    "until": Parser(_text(lambda text: parse_until(text, NOW)), (b"3d", b"90m", b"2026-02-05")),
+    "pin": Parser(_text(parse_pin), (b"refs/cn/pins/pi/in/a%2fb", b"refs/cn/pins/pi/out/+abc")),
+    "quote": Parser(_quoted, (b"a\n## Triage\n\xe2\x80\xa8x|\\y", b"\xff\xfe")),
+    "secret": Parser(
+        _text(lambda text: may_hold(Text("x", tuple(text.split("\n"))))),
+        (b"AKIAIOSFODNN7EXAMPLE", b"://a:b@c"),
+    ),
+}
+REFUSALS = (CnError,)
