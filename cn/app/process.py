@@ -22,7 +22,7 @@ from cn.core.decide import Facts, plan_decision, plan_refused
 from cn.core.effect import Plan
 from cn.core.errors import Refusal
 from cn.core.ledger import IN, Item
-from cn.core.names import Name, Oid, ThreadName
+from cn.core.names import Name, Oid, ThreadName, digest
 from cn.core.queue import Input
 from cn.core.report import Report
 from cn.core.text import one_line
@@ -178,8 +178,15 @@ def _one(run: Run, book: Book, base: Base, peer: Name, item: Item, batch: Batch,
     decision = format_decision(triage.decision)
     try:
         outcome = _outcome(run, book, base, replace(facts, text=text, committed=committed), triage, batch)
-    except GitError as error:  # a branch that git cannot handle is refused, the others go on
-        outcome = Refusal(rules.CLEAN_MERGE, error.text, "look at the branch with git, or delete the thread")
+    except GitError as error:
+        # Branch, disk or memory may be to blame: the creator is told nothing, the others go on.
+        book.inputs.pop(working.path, None)
+        known = not run.local.is_new(digest("not decided", source, facts.item.head, error.text))
+        hint = "it is tried again; if it stays, look at the branch with git, or delete the thread"
+        notes.failed(
+            f"{source}: {decision} could not be done: {error.text}", hint, source=source, known=known
+        )
+        return None
     if isinstance(outcome, Refusal):
         book.inputs.pop(working.path, None)
         _refuse(book, facts, decision, triage.actor, outcome, notes)

@@ -8,6 +8,7 @@ from datetime import datetime
 from cn.core.names import Oid, is_owned, parse_oid
 from cn.core.rules import MergeFacts, Person
 from cn.shell.build import build_commit
+from cn.shell.git import GitError
 from cn.shell.hub import Hub
 from cn.shell.inspect import merge_bases, tree_changes
 from cn.shell.objects import read_info
@@ -86,7 +87,7 @@ def _merge_tree(hub: Hub, tip: Oid, head: Oid) -> tuple[Oid | None, tuple[str, .
         return parse_oid(fields[0]), ()
     if done.code == 1:
         return None, tuple(dict.fromkeys(f for f in fields[1:] if f))
-    return None, (f"(git merge-tree: {done.reason})",)
+    raise GitError(done)  # no conflict: git could not do it here and now
 
 
 def _people(hub: Hub, base: Oid, head: Oid, keys: Mapping[str, str]) -> tuple[Person, ...]:
