@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: test lint types unit full fuzz tables demo bench bench-full bench-runtime clean
+.PHONY: test lint types unit full fuzz crash at-once remotes faults year reliability tables demo bench bench-full bench-runtime clean
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -31,6 +31,30 @@ full: $(STAMP)
 # Parsers against bytes that nobody would write: many examples, minutes. Finds are kept in tests/corpus/fuzz.
 fuzz: $(STAMP)
 	CN_FUZZ=$(or $(EXAMPLES),20000) $(BIN)/pytest -n 2 tests/fuzz
+
+# The harnesses of docs/reliability.md, and its table from what they wrote. Hours for all of them;
+# TEST_SLICE=0:10 takes every tenth kill.
+FIGURES ?= build/figures
+HARNESS = TEST_FIGURES=$(FIGURES) $(BIN)/pytest -n 2 -s -m full
+
+crash: $(STAMP)
+	$(HARNESS) tests/loop/test_crash.py tests/loop/test_agent_crash.py
+	$(HARNESS) tests/loop/test_machine_faults.py -k signal
+
+at-once: $(STAMP)
+	$(HARNESS) tests/loop/test_at_once.py
+
+remotes: $(STAMP)
+	$(HARNESS) tests/loop/test_faulty_remotes.py
+
+faults: $(STAMP)
+	$(HARNESS) tests/loop/test_machine_faults.py -k room
+
+year: $(STAMP)
+	$(HARNESS) tests/loop/test_long_run.py
+
+reliability: $(STAMP)
+	$(BIN)/python docs/reliability.py $(FIGURES)
 
 # The tables of docs/protocol/state-machines.md, from the code.
 tables: $(STAMP)

@@ -203,7 +203,8 @@ class Local:
 
     # The agenda is looked at once an hour, and when something on it is due.
 
-    def _agenda(self, now: datetime) -> datetime | None:
+    def next_look(self, now: datetime) -> datetime | None:
+        """When the agenda is looked at again; None: now."""
         try:
             at = parse_stamp(str(self._data["agenda"]))
         except (KeyError, StampRefused):
@@ -212,12 +213,12 @@ class Local:
 
     def agenda_is_due(self, now: datetime) -> bool:
         """Is it to be looked at? A clock that went backwards asks at once."""
-        return self._agenda(now) is None
+        return self.next_look(now) is None
 
     def look_again(self, now: datetime, times: Iterable[datetime]) -> None:
         """At the next full hour, at one of ``times``, or as was said before: whatever comes first."""
         hour = now.replace(minute=0, second=0, microsecond=0) + _LONGEST
-        self._data["agenda"] = format_second(min(hour, self._agenda(now) or hour, *times))
+        self._data["agenda"] = format_second(min(hour, self.next_look(now) or hour, *times))
 
     # Models that were looked up.
 

@@ -96,6 +96,8 @@ def _ends(run: Run) -> Iterator[float]:
     start = run.now.timestamp()
     yield start + LONGEST
     yield start // _DAY * _DAY + _DAY
+    if run.settings.config.interface == "queue" and (look := run.local.next_look(run.now)):
+        yield look.timestamp()
     for _, item in run.snapshot().pending():
         if item.state == "deferred" and item.get("until"):
             yield parse_stamp(item.get("until")).timestamp()

@@ -24,7 +24,7 @@ from cn.core.decide import Facts, plan_decision, plan_refused
 from cn.core.effect import Plan
 from cn.core.errors import Refusal
 from cn.core.ledger import IN, Item
-from cn.core.names import Name, Oid, ThreadName
+from cn.core.names import Name, Oid, ThreadName, digest
 from cn.core.queue import Input
 from cn.core.report import Report
 from cn.core.text import one_line
@@ -192,10 +192,16 @@ def _execute(
             decision = format_decision(one.triage.decision)
             try:
                 outcome = _outcome(run, book, facts, one.triage, tips, merges)
-            except GitError as error:  # a branch that git cannot handle is refused, the others go on
-                outcome = Refusal(
-                    rules.CLEAN_MERGE, error.text, "look at the branch with git, or delete the thread"
+            except GitError as error:
+                # Branch, disk or memory may be to blame: the creator is told nothing, the others go on.
+                condition = digest("not decided", facts.source, facts.item.head, error.text)
+                notes.failed(
+                    f"{facts.source}: {decision} could not be done: {error.text}",
+                    "it is tried again; if it stays, look at the branch with git, or delete the thread",
+                    source=facts.source,
+                    known=not run.local.is_new(condition),
                 )
+                continue
             if isinstance(outcome, Plan):
                 outcome = check_plan(outcome, run.settings) or outcome
             if isinstance(outcome, Refusal):

@@ -13,7 +13,7 @@ from cn.shell.git import Git
 from cn.shell.hub import Hub
 from cn.shell.integrate import integrate, later, lost_ledger, restore_ledger
 from cn.shell.journal import read_journal, restore_path
-from cn.shell.objects import update_refs
+from cn.shell.objects import ask_history, update_refs
 from cn.shell.origin import ORIGIN_REF, fetch_main, origin_main
 from cn.shell.trust import TRUSTED_REF, accept, built_by_cn, untrusted
 
@@ -200,4 +200,4 @@ def _restored(hub: Hub, commit: Oid) -> Oid:
 
 def is_ancestor(git: Git, old: Oid, new: Oid) -> bool:
     """Does ``new`` contain ``old``? A missing object is contained nowhere."""
-    return old == new or git.run("merge-base", "--is-ancestor", old, new, check=False).ok
+    return old == new or ask_history(git, ("merge-base", "--is-ancestor", old, new), (old, new)).ok

@@ -15,7 +15,7 @@ from cn.core.names import Oid
 from cn.core.rules import TreeChange
 from cn.core.text import decode
 from cn.shell.git import Git
-from cn.shell.objects import Info, empty_tree, read_info, read_objects
+from cn.shell.objects import Info, ask_history, empty_tree, read_info, read_objects
 
 LOG = "--format=%H%x00%an%x00%ae%x00%ad%x00%B"
 COMMITS = 100
@@ -53,7 +53,7 @@ def read_attachments(git: Git, head: Oid) -> list[str]:
 
 def merge_bases(git: Git, ours: str, head: Oid) -> list[Oid]:
     """All merge bases, none for unrelated histories."""
-    done = git.run("merge-base", "--all", "--end-of-options", ours, head, check=False)
+    done = ask_history(git, ("merge-base", "--all", "--end-of-options", ours, head), (ours, head))
     return [Oid(line) for line in done.lines] if done.ok else []
 
 

@@ -19,6 +19,7 @@ from cn.core.names import NameRefused, Oid, is_owned, parse_hub_path, parse_oid
 from cn.core.rules import MergeFacts, TreeChange
 from cn.shell.build import CommitStream, EntryChange, build_commit, signs
 from cn.shell.entries import Change
+from cn.shell.git import GitError
 from cn.shell.hub import Hub
 from cn.shell.inspect import tree_changes
 from cn.shell.offers import MOST_COMMITS, Offer, read_offers
@@ -162,7 +163,7 @@ class Merges:
             return parse_oid(fields[0]), ()
         if done.code == 1:
             return None, tuple(dict.fromkeys(f for f in fields[1:] if f))
-        return None, (f"(git merge-tree: {done.reason})",)
+        raise GitError(done)  # no conflict: git could not do it here and now
 
     def _commit(self, tip: Oid, offer: Offer, tree: Oid | None, message: str) -> Oid:
         parents = (tip, offer.head)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from cn.core.names import Oid, parse_oid
-from cn.shell.git import Git
+from cn.shell.git import Done, Git, GitError
 
 _PACKED = 100
 _PACK_TYPES = {"commit": 1, "tree": 2, "blob": 3}
@@ -66,12 +66,30 @@ def list_refs(git: Git, *prefixes: str) -> dict[str, Oid]:
     return {name: Oid(oid) for oid, _, name in (line.partition(" ") for line in lines if line)}
 
 
+_NOTHING = ("Not a valid object name", "not a tree object")
+"""What git says, in our locale, of a folder that is not there."""
+
+
+def ask_history(git: Git, question: Sequence[str], commits: Sequence[str]) -> Done:
+    """A question to git whose exit code is the answer: 0 yes, 1 no; no as well when a commit is missing.
+
+    Anything else is no answer, and raises :class:`GitError`: a git that could not read must not be
+    taken for a no.
+    """
+    done = git.run(*question, check=False)
+    if done.code not in (0, 1) and None not in read_info(git, commits):
+        raise GitError(done)
+    return done
+
+
 def list_tree(git: Git, treeish: str, path: str = "", *, recursive: bool = False) -> list[TreeEntry]:
-    """The entries of ``treeish`` (below ``path``); nothing there is an empty list."""
+    """The entries of ``treeish`` (below ``path``); nothing there is an empty list, an error is none."""
     flags = ["-r"] if recursive else []
     target = f"{treeish}:{path}" if path else treeish
     done = git.run("ls-tree", "-z", *flags, "--end-of-options", target, check=False)
     if not done.ok:
+        if not any(said in done.err for said in _NOTHING):
+            raise GitError(done)
         return []
     entries = []
     for line in done.fields:

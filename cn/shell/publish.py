@@ -220,7 +220,10 @@ def _keep_staged(hub: Hub, path: str, entry: Entry, reports: list[str]) -> None:
 def move_main(hub: Hub, journal: Journal) -> None:
     """Step 7, the local commit point."""
     args = ("update-ref", "-m", journal.message, hub.main_ref, journal.new, journal.old)
-    done = hub.git.run(*args, check=False)
+    try:
+        done = hub.git.run(*args, check=False)
+    except GitError as killed:
+        done = killed.done
     if done.ok:
         return
     now = hub.git.run("rev-parse", "--verify", "--quiet", hub.main_ref, check=False).text

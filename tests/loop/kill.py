@@ -100,13 +100,20 @@ class Trial:
         """Every kill there is: before each step, with each file just opened, around each process started."""
         found = []
         for number, line in enumerate(self.steps, 1):
-            found.append(Kill(number, "before"))
             kind = line.split(" ")[1]
+            if kind == "read":
+                continue  # it changes nothing: the end of one step is the time before the next
+            found.append(Kill(number, "before"))
             if kind in ("start", "open"):
                 found.append(Kill(number, "after"))
             if kind == "start":
                 found.append(Kill(number, "both"))
         return found
+
+    def child_kills(self) -> list[Kill]:
+        """Every process that is started, killed alone, also one that only reads: cn lives on."""
+        kinds = [line.split(" ")[1] for line in self.steps]
+        return [Kill(n, "child") for n, kind in enumerate(kinds, 1) if kind in ("start", "read")]
 
     def sample(self, every: int, seed: object) -> list[Kill]:
         """Every n-th of them, from a seeded place on."""
@@ -132,16 +139,45 @@ class Trial:
 
     def kill(self, kill: Kill) -> tuple[bool, State]:
         """Die there, and go on. Whether it met the process, and what came out otherwise than it should."""
+        codes: list[int] = []
+
+        def die() -> None:
+            done = self._run("", str(kill))
+            codes.append(done.returncode)
+            if kill.when == "child":
+                assert done.returncode in (0, 1), (kill, done.stderr)
+                assert "internal error" not in done.stderr, (kill, done.stderr)
+            else:
+                assert done.returncode in (*self.codes, -signal.SIGKILL), (kill, done.stderr)
+
+        wrong = self.disturb(die)
+        return codes == [-signal.SIGKILL], wrong
+
+    def interrupt(self, step: int, name: str) -> tuple[int, list[str], State]:
+        """Send SIGINT or SIGTERM there: the exit code, the locks left behind, and what came out otherwise."""
+        codes: list[int] = []
+        left: list[str] = []
+
+        def stop() -> None:
+            done = self._run("", f"{step}:{name}")
+            assert "Traceback" not in done.stderr, done.stderr
+            codes.append(done.returncode)
+            locks = [*self.node.root.glob(".git/*.lock"), *self.node.root.glob(".git/refs/**/*.lock")]
+            left.extend(sorted(str(path) for path in locks))
+
+        wrong = self.disturb(stop)
+        return codes[0], left, wrong
+
+    def disturb(self, act: Callable[[], None]) -> State:
+        """From the beginning: ``act``, and go on as cron does; what came out otherwise than it should."""
         self._restore()
-        done = self._run("", str(kill))
-        assert done.returncode in (*self.codes, -signal.SIGKILL), (kill, done.stderr)
+        act()
         try:
             self.settle()
         except AssertionError as error:
-            return True, {"settling": str(error)}
+            return {"settling": str(error)}
         found = self.state()
-        wrong = {k: differences(found.get(k), v) for k, v in self.good.items() if found.get(k) != v}
-        return done.returncode == -signal.SIGKILL, wrong
+        return {k: differences(found.get(k), v) for k, v in self.good.items() if found.get(k) != v}
 
     def _run(self, log: str, at: str) -> subprocess.CompletedProcess[str]:
         env = {"PYTHONPATH": f"{KILLER}{os.pathsep}{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"}

@@ -11,6 +11,7 @@ from loop.world import World
 
 QUICK = ("all-decisions", "sync", "notices")
 EVERY = 60
+CHILDREN = ("all-decisions", "sync", "notices", "cleanup", "brought-together")
 
 
 @pytest.mark.parametrize("name", QUICK)
@@ -33,4 +34,25 @@ def test_a_kill_at_any_step_loses_and_repeats_nothing(world: World, name: str) -
     kills = trial.kills()[int(first) :: int(step)]
     killed, wrong = trial.count_kills(kills)
     observed("crash", name, boundaries=len(trial.kills()), kills=len(kills), met=killed, wrong=len(wrong))
+    assert not wrong
+
+
+@pytest.mark.parametrize("name", ["merge"])
+def test_a_git_that_dies_alone_is_no_answer(world: World, name: str) -> None:
+    trial = SCENES[name](world)
+    trial.record()
+    kills = trial.child_kills()
+    trial.try_kills(kills[5::40])
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", CHILDREN)
+def test_any_git_that_dies_alone_is_no_answer(world: World, name: str) -> None:
+    """Out of memory: the kernel kills one git, and cn lives. What it asked is not answered."""
+    trial = SCENES[name](world)
+    trial.record()
+    first, _, step = os.environ.get("TEST_SLICE", "0:1").partition(":")
+    kills = trial.child_kills()[int(first) :: int(step)]
+    _, wrong = trial.count_kills(kills)
+    observed("child", name, processes=len(trial.child_kills()), kills=len(kills), wrong=len(wrong))
     assert not wrong

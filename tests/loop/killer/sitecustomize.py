@@ -3,10 +3,12 @@
 Python imports this module by its name when its folder is on ``PYTHONPATH``. ``CN_KILL_LOG``
 names the file to which each step is written, ``CN_KILL_AT`` the step to die at, as
 ``NUMBER:before``, ``NUMBER:after`` (a file is open and nothing written to it; a started process
-lives on for as long as it can without us) or ``NUMBER:both`` (what was started dies too).
+lives on for as long as it can without us) or ``NUMBER:both`` (what was started dies too). With
+``NUMBER:child`` the process that was started dies, and nobody else; ``NUMBER:INT`` or
+``NUMBER:TERM``: that signal comes before the step, and the process goes on.
 ``CN_KILL_ROOT`` is the folder that counts.
 
-A step is a process that is started, unless it is a git that only reads, or a file below the
+A step is a process that is started (a git that only reads is written down as ``read``), or a file below the
 root that is opened for writing, renamed, linked or removed, or a folder made or removed.
 What changes nothing (making a folder that is there) is none: before and after are the same.
 The end of one step, as of a process that has ended, is the time before the next.
@@ -51,7 +53,10 @@ class _Steps:
                 os.write(self.log, f"{self.count} {kind} {what!r}\n".encode())
             if self.count == self.at and self.when == "before":
                 os.kill(os.getpid(), signal.SIGKILL)
-            return self.count
+            number = self.count
+        if number == self.at and self.when in ("INT", "TERM"):
+            os.kill(os.getpid(), signal.Signals[f"SIG{self.when}"])
+        return number
 
     def hook(self, event: str, args: tuple[Any, ...]) -> None:
         if event == "open":
@@ -91,9 +96,13 @@ def _install(steps: _Steps) -> None:
     def start(self: subprocess.Popen[Any], *args: Any, **kwargs: Any) -> None:
         said = args[0] if args else kwargs["args"]
         words = [said] if isinstance(said, str) else [os.fsdecode(word) for word in said]
-        number = 0 if _reads(words) else steps.step("start", " ".join(words))
+        number = steps.step("read" if _reads(words) else "start", " ".join(words))
         real(self, *args, **kwargs)
-        if not number or number != steps.at:
+        if number != steps.at or steps.when not in ("after", "both", "child"):
+            return
+        if steps.when == "child":
+            time.sleep(number % 4 * 0.001)
+            os.kill(self.pid, signal.SIGKILL)
             return
         if steps.when == "both":
             time.sleep(number % 8 * 0.002)  # somewhere in the middle of its work

@@ -1,0 +1,73 @@
+"""Write the figures of ``docs/reliability.md`` from what the harnesses wrote (``make reliability``).
+
+Each harness leaves files of JSON in a folder (``tests/figures.py``). Their numbers are added up,
+one row per harness. A harness that wrote nothing keeps the row it has.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+BEGIN, END = "<!-- figures -->\n", "<!-- /figures -->\n"
+HEAD = "| harness | cases | seen | on |\n|---|---|---|---|\n"
+TITLES = {
+    "crash": "cn killed with SIGKILL",
+    "child": "a git of cn's killed alone",
+    "at-once": "everybody at once",
+    "remotes": "remotes that fail",
+    "disk-full": "a disk with little room",
+    "signals": "Ctrl-C and SIGTERM",
+    "long-run": "a long time",
+    "attacks": "attacks tried",
+}
+"""What each harness is called on the page, in its order."""
+_SEPARATE = {"long-run"}
+"""Harnesses whose cases cannot be added up."""
+
+
+def read_figures(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """Harness → what its cases wrote, by name of the case."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for path in sorted(folder.glob("*.json")):
+        facts = json.loads(path.read_text("utf-8"))
+        found.setdefault(facts.pop("harness"), []).append(facts)
+    return found
+
+
+def rows_of(harness: str, cases: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """The rows of one harness: title, and the row."""
+    title = TITLES.get(harness, harness)
+    if harness in _SEPARATE:
+        return [row for case in cases for row in [_row(f"{title}: {case['case']}", [case])]]
+    return [_row(title, cases)]
+
+
+def _row(title: str, cases: list[dict[str, Any]]) -> tuple[str, str]:
+    names = [name for name in cases[0] if name not in ("case", "on")]
+    total = {name: sum(case.get(name, 0) for case in cases) for name in names}
+    seen = ", ".join(f"{value} {name.replace('_', ' ')}" for name, value in total.items())
+    return title, f"| {title} | {len(cases)} | {seen} | {max(case['on'] for case in cases)} |\n"
+
+
+def fill_page(page: str, figures: dict[str, list[dict[str, Any]]]) -> str:
+    """The page with the rows of ``figures`` in place of the ones it had."""
+    before, _, rest = page.partition(BEGIN)
+    table, _, after = rest.partition(END)
+    rows = {line.split("|")[1].strip(): line + "\n" for line in table.splitlines()[2:]}
+    rows |= dict(row for harness, cases in figures.items() for row in rows_of(harness, cases))
+    order = list(TITLES.values())
+    names = sorted(
+        rows, key=lambda n: (order.index(n.partition(":")[0]) if n.partition(":")[0] in order else 99, n)
+    )
+    return before + BEGIN + HEAD + "".join(rows[name] for name in names) + END + after
+
+
+if __name__ == "__main__":
+    path = Path(__file__).with_name("reliability.md")
+    old = path.read_text("utf-8")
+    new = fill_page(old, read_figures(Path(sys.argv[1])))
+    if new != old:
+        path.write_text(new, "utf-8")

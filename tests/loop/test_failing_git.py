@@ -1,0 +1,57 @@
+"""A git that was killed, or had no memory or disk, has answered nothing: neither yes nor no."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from hubs import branches
+from loop.world import Node, World, is_in_main
+
+DIES = {
+    "killed": "kill -9 $$",
+    "out of memory": "echo 'fatal: Out of memory, malloc failed (tried to allocate 8 bytes)' >&2; exit 128",
+}
+
+
+def failing(folder: Path, verb: str, how: str) -> dict[str, str]:
+    """An environment in which ``git VERB`` fails; everything else is git."""
+    folder.mkdir()
+    found = f'for word; do [ "$word" = {verb} ] && {{ {how}; }}; done'
+    script = f'#!/bin/sh\n{found}\nexec {shutil.which("git")} "$@"\n'
+    (folder / "git").write_text(script)
+    (folder / "git").chmod(0o755)
+    return {"PATH": f"{folder}:/usr/local/bin:/usr/bin:/bin"}
+
+
+@pytest.mark.parametrize("how", DIES)
+@pytest.mark.parametrize("verb", ["merge-tree", "merge-base", "ls-tree"])
+def test_a_merge_that_git_could_not_try_is_not_refused(
+    world: World, sigma: Node, pi: Node, tmp_path: Path, verb: str, how: str
+) -> None:
+    head = world.propose(pi, sigma)
+    sigma.sync()
+    sigma.triage("pi/proposal", "do:merge")
+    done = sigma.cn("inbox", "process", check=None, env=failing(tmp_path / "bin", verb, DIES[how]))
+    assert done.returncode == (0 if is_in_main(sigma, head) else 1), done
+    assert "refused" not in done.stderr
+    assert "internal error" not in done.stderr
+    assert [r[2] for r in sigma.rows() if r[2].startswith("refused")] == []
+    sigma.process()
+    assert is_in_main(sigma, head)
+    assert sorted(branches(pi.home)) == ["main", "sigma/notice-proposal"]
+    assert [r[2] for r in sigma.rows() if r[1] == "do:merge"] == ["✓ merged SHA"]
+
+
+def test_it_is_told_once_and_tried_again(world: World, sigma: Node, pi: Node, tmp_path: Path) -> None:
+    world.propose(pi, sigma)
+    sigma.sync()
+    sigma.triage("pi/proposal", "do:merge")
+    env = failing(tmp_path / "bin", "merge-tree", DIES["out of memory"])
+    first = sigma.cn("inbox", "process", check=1, env=env)
+    assert "could not be done: git merge-tree failed: fatal: Out of memory" in first.stderr
+    assert "→ it is tried again" in first.stderr
+    assert sigma.cn("inbox", "process", check=1, env=env).stderr == ""
+    sigma.process()
+    assert sigma.threads() == []
