@@ -10,9 +10,10 @@ from pathlib import Path
 from cn.app.agent import is_answered
 from cn.app.asked import find_item
 from cn.app.context import pack_item, read_agent_config
+from cn.app.letters import is_stopping
 from cn.app.model_start import ModelCheck
 from cn.app.process import process
-from cn.app.runtime import Means, More, in_flight, run_turn
+from cn.app.runtime import Means, More, in_flight, release, run_turn
 from cn.app.says import Speak
 from cn.app.view import open_view, require_queue
 from cn.core.agent_config import AgentConfig
@@ -55,6 +56,9 @@ def cycle(hub: Hub, path: Path | None, *, until_idle: bool, report: Report) -> b
         while (until_idle or under_daemon) and more is More.NEXT and turns < _MOST_TURNS:
             if under_daemon and time.monotonic() - begun > _ENOUGH:
                 break
+            if under_daemon and is_stopping(hub):
+                release(hub, report)
+                return False
             more = run_turn(hub, means, report)
             turns += 1
     return under_daemon and more is More.NEXT

@@ -13,7 +13,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from cn.app.letters import read_offset
+from cn.app.letters import STOPPING, read_offset
 from cn.app.monitor import Monitor, Times
 from cn.app.receiver import DaemonSettings, Enqueue, Receiver, View
 from cn.app.runner import Runner
@@ -103,7 +103,8 @@ async def _run(
     stopped = asyncio.create_task(monitor.stop.wait())
     try:
         await asyncio.wait({poll, work, beat, stopped}, return_when=asyncio.FIRST_COMPLETED)
-        monitor.health["state"] = "stopping"
+        monitor.health["state"] = STOPPING
+        monitor.save()  # the processor looks there before it begins another turn
         notify(STOPPING=1, STATUS="finishes")
         monitor.stop.set()
         runner.stir()

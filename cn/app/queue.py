@@ -72,7 +72,7 @@ def plan_queue(run: Run, book: Book, notes: Report) -> None:
         book.perform(plan_withdrawn(turn))
         notes.info(f"{source_of(turn.input)} needs no answer of the agent any more")
         turn, state = None, ACTOR.step(state, ActorEvent.WITHDRAWN)
-    if turn is not None and state is Actor.TIMED_OUT:
+    if turn is not None and state is Actor.TIMED_OUT and not run.patient:
         book.perform(plan_lapsed(turn, failing(run, book, turn.input)))
         source = source_of(turn.input)
         remedy = "is it woken? see 'git config cn.wake' and 'cn queue'"
@@ -246,7 +246,7 @@ def _promote(run: Run, book: Book, notes: Report) -> Turn | None:
         if held == NOT_YET:
             continue
         if held:
-            _tell_chat(run, book, asked, held, told)
+            tell_chat(run, book, asked, held, told)
             known = not run.local.is_new(digest("held", asked.id, held))
             notes.info(f"{source_of(asked)} waits: {held}", source=source_of(asked), known=known)
             continue
@@ -258,7 +258,7 @@ def _promote(run: Run, book: Book, notes: Report) -> Turn | None:
     return None
 
 
-def _tell_chat(run: Run, book: Book, asked: Input, why: str, told: set[str]) -> None:
+def tell_chat(run: Run, book: Book, asked: Input, why: str, told: set[str]) -> None:
     """A chat learns that it has to wait: of its first message that does, once a day."""
     if not is_chat(asked.sender) or asked.sender in told:
         return

@@ -88,6 +88,7 @@ class Receiver:
         self._enqueue, self._view, self._work = enqueue, view, work
         self._offset: int | None = monitor.health["offset"]
         self._connection = Connection(settings.token, settings.base_url)
+        self._looked: set[int] = set()
         self.receiving = False
 
     async def close(self) -> None:
@@ -111,6 +112,7 @@ class Receiver:
                     if await self._receive_all(updates):
                         continue  # there may be more, and somebody waits
                 case Unauthorized() as failure:
+                    self._monitor.trouble(describe(failure), say=False)
                     raise ConfigError(describe(failure), "set TELEGRAM_TOKEN to what @BotFather gave you")
                 case failure:
                     failed += 1
@@ -157,17 +159,25 @@ class Receiver:
                 await self._queue(incoming, update, source)
                 return
             case EditedMessage() | Unsupported() as kind:
-                self._monitor.say(f"{source}: not supported ({kind})")
+                what = kind.what if isinstance(kind, Unsupported) else "a change to a message"
+                self._monitor.say(f"{source}: not supported: {what}")
                 answer = reply_to_unsupported(kind)
-            case Command.START:
-                answer = START_REPLY
             case Command() as command:
-                self._monitor.say(f"{source}: /{command.value}")
-                answer = self._look(command)
+                if incoming.update_id not in self._looked:
+                    await self._receive_command(incoming, command)
+                self._looked.discard(incoming.update_id)
+                self._advance(incoming.update_id)
+                return
             case _:
                 assert_never(incoming.kind)
         await self._answer(incoming.chat_id, answer, source)
         self._advance(incoming.update_id)
+
+    async def _receive_command(self, incoming: Incoming, command: Command) -> None:
+        source = f"update {incoming.update_id} of user {incoming.user_id}"
+        self._monitor.say(f"{source}: /{command.value}")
+        text = START_REPLY if command is Command.START else self._look(command)
+        await self._answer(incoming.chat_id, text, source)
 
     def _look(self, command: Command) -> str:
         self._monitor.expect()
@@ -207,6 +217,7 @@ class Receiver:
                     if (later and not old) or (not later and failures < _TRIES):
                         pause = self._monitor.pause(tries)
                         self._note(f"{source}: not queued: {reason}", pause, new=tries == 1)
+                        await self._answer_views(incoming.update_id)
                         await self._monitor.sleep(pause)
                         continue
                     if not await self._bury(incoming, update, reason, source):
@@ -216,6 +227,20 @@ class Receiver:
             self._work()
             self._advance(incoming.update_id)
             return
+
+    async def _answer_views(self, waiting: int) -> None:
+        """While a message waits: a look at the hub needs no queue, and is wanted now more than ever."""
+        updates = await self._connection.get_updates(waiting, 0)
+        for update in updates if isinstance(updates, list) else ():
+            look = read_update(update)
+            if (
+                isinstance(look, Incoming)
+                and isinstance(look.kind, Command)
+                and look.update_id not in self._looked
+                and is_allowed(look.user_id, self._settings.allowed_users)
+            ):
+                await self._receive_command(look, look.kind)
+                self._looked.add(look.update_id)
 
     def _try_queue(self, incoming: Incoming) -> Queued:
         self._monitor.expect()

@@ -13,7 +13,7 @@ from functools import partial
 
 from cn.app.archive import Rejected, archived_names, read_archived, read_rejected
 from cn.app.context import pack_text
-from cn.app.usage import log_call, over_budget
+from cn.app.usage import ask_counted, over_budget
 from cn.app.view import View
 from cn.core.agent_config import AgentConfig
 from cn.core.errors import Refused
@@ -23,8 +23,9 @@ from cn.core.queue import Shown, parse_input
 from cn.core.replay import Change, Trigger, Typed, compare, parse_trigger, read_typed
 from cn.core.stamp import StampRefused, parse_stamp
 from cn.core.text import one_line
-from cn.core.usage import Call, call_of
+from cn.core.usage import Call, begin_call
 from cn.shell import model
+from cn.shell.chance import nonce
 from cn.shell.clock import now
 
 LAST = 10
@@ -163,10 +164,10 @@ def _one(view: View, config: AgentConfig, pair: Pair, ask: Ask) -> Replayed:
     over = over_budget(view.hub.root, config.budgets, sender, now())
     if over:
         return Replayed(pair, packed, error=f"not sent: {over}")
-    outcome = ask(packed.request)
-    call = call_of(
-        outcome,
+    begun = begin_call(
         now(),
+        nonce(),
+        packed.tokens,
         model=packed.request.model,
         input=pair.trigger.id,
         source=pair.source,
@@ -176,7 +177,7 @@ def _one(view: View, config: AgentConfig, pair: Pair, ask: Ask) -> Replayed:
         parts=packed.sizes,
         replay=True,
     )
-    log_call(view.hub.root, call)
+    outcome, call = ask_counted(view.hub.root, begun, partial(ask, packed.request))
     match outcome:
         case Answer(stop=Stop.END_TURN | Stop.STOP_SEQUENCE):
             return Replayed(pair, packed, pair.typed(outcome.text), call=call)

@@ -37,7 +37,7 @@ class Run:
     """One run on a locked hub (or, in a dry run, on a hub whose objects go to a throw-away folder).
 
     ``hold`` tells of an item why it must not be given to the agent now; empty: it may,
-    :data:`NOT_YET`: in a moment.
+    :data:`NOT_YET`: in a moment. A ``patient`` one ends no turn that is out of time.
     """
 
     hub: Hub
@@ -51,6 +51,7 @@ class Run:
     pushable: dict[str, Oid | None] = field(default_factory=dict)
     down: dict[str, str] = field(default_factory=dict)
     hold: Callable[[Input], str] | None = None
+    patient: bool = False
     _snapshot: Snapshot | None = None
     _machine: str = ""
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from cn.app.monitor import Monitor, clock
+from cn.app.says import next_say
 from cn.core.errors import EXIT_LOCKED, EXIT_MORE, CnError
 from cn.core.stamp import format_second
 from cn.shell.child import Child
@@ -53,9 +54,14 @@ class Runner:
                 self._called = False
                 code = await self._run_child()
                 waits = {EXIT_MORE: 0.0, EXIT_LOCKED: min(self._monitor.times.busy, self._period)}
-                wait = waits.get(code, self._period)
+                wait = waits.get(code, self._until_next_say())
         finally:
             self._standby.dismiss()
+
+    def _until_next_say(self) -> float:
+        """Seconds: a text that a chat's server put off is sent when it may be."""
+        at, here = next_say(self._monitor.hub), now()
+        return min(self._period, (at - here).total_seconds() + 1) if at and at > here else self._period
 
     async def _rest(self, seconds: float) -> None:
         """Until there is work, or the time is over; meanwhile the next processor gets ready."""

@@ -18,23 +18,26 @@ from functools import partial
 from cn.app.agent import is_answered, put_output
 from cn.app.book import Book
 from cn.app.context import pack_item
+from cn.app.local import Local
 from cn.app.model_start import ModelCheck
 from cn.app.process import process
-from cn.app.queue import current_turn, failing, peek_turn, plan_queue
+from cn.app.queue import current_turn, failing, peek_turn, plan_queue, tell_chat
 from cn.app.run import NOT_YET, Run, open_run
 from cn.app.says import Speak, Unsaid, again, report_unsaid, say_all
-from cn.app.usage import log_call, over_budget
+from cn.app.usage import ask_counted, over_budget, read_calls
 from cn.app.view import View, open_view
 from cn.core import rules
 from cn.core.agent_config import AgentConfig
 from cn.core.errors import LockHeld, Refusal
 from cn.core.model import Answer, Failure, Kind, Request, Stop
-from cn.core.queue import CHAT, Input, Turn
+from cn.core.output import parse_output
+from cn.core.queue import CHAT, Input, Turn, is_input_id
 from cn.core.report import Report
 from cn.core.text import one_line
-from cn.core.turn import plan_lapsed, plan_rejected, plan_released, source_of
-from cn.core.usage import call_of
+from cn.core.turn import plan_lapsed, plan_rejected, plan_released, source_of, time_limit
+from cn.core.usage import begin_call
 from cn.shell.base import Base
+from cn.shell.chance import nonce
 from cn.shell.child import hold as hold_lock
 from cn.shell.clock import now
 from cn.shell.hub import Hub
@@ -71,6 +74,10 @@ def run_turn(hub: Hub, means: Means, report: Report) -> More:
     if lock is None:
         raise LockHeld("another process asks the model for this hub", "it goes on by itself")
     try:
+        view = open_view(hub)
+        turn = in_flight(view)
+        if turn is not None and _was_forgotten(view, turn):
+            _release(hub, means, turn, report)
         _check(hub, means, report)
         view = open_view(hub)
         turn = in_flight(view)
@@ -123,7 +130,6 @@ def _process(hub: Hub, means: Means, report: Report, hold: Callable[[Input], str
 
 
 _PAUSES = (1.0, 4.0)
-_LONGEST_PAUSE = 30.0
 
 
 def _say(run: Run, means: Means) -> list[Unsaid]:
@@ -131,12 +137,15 @@ def _say(run: Run, means: Means) -> list[Unsaid]:
 
 
 def _say_again(hub: Hub, means: Means, unsaid: list[Unsaid], report: Report) -> None:
-    """What was not sent is tried again soon, while nobody has to wait for the hub."""
+    """What was not sent is tried again soon, while nobody has to wait for the hub.
+
+    A chat that Telegram wants to be left alone for a while does not keep the others waiting:
+    its text is sent by a later run.
+    """
     for pause in _PAUSES:
-        waits = [text.wait for text in unsaid if text.wait <= _LONGEST_PAUSE]
-        if not waits:
+        if all(text.wait for text in unsaid):
             break
-        time.sleep(max(pause, *waits))
+        time.sleep(pause)
         with open_run(hub, report) as run:
             unsaid = again(_say(run, means), unsaid)
     report_unsaid(unsaid, report)
@@ -146,6 +155,32 @@ def in_flight(view: View) -> Turn | None:
     """The item that this machine's agent has, None when it has none."""
     turn = peek_turn(view.snapshot)
     return turn if turn is not None and turn.machine == clone_id(view.hub, make=False) else None
+
+
+def _was_forgotten(view: View, turn: Turn) -> bool:
+    """Was it taken long ago, and no model asked about it? The machine was off: that is no attempt."""
+    if is_answered(view.hub) or not turn.expired(view.now, time_limit(view.settings.config)):
+        return False
+    asked = read_calls(view.hub.root, turn.since)
+    return not any((call.trigger or call.input) == turn.trigger for call in asked)
+
+
+def release(hub: Hub, report: Report) -> None:
+    """Give back the item in flight that no model was asked about: nothing more is done here for now."""
+    turn = in_flight(open_view(hub))
+    if turn is None or is_answered(hub):
+        return
+    with open_run(hub, report) as run:
+        run.hold = lambda _: NOT_YET
+
+        def plan(book: Book, base: Base, notes: Report) -> str | None:
+            there = current_turn(book, notes)
+            if there is None or there.trigger != turn.trigger:
+                return None
+            book.perform(plan_released(turn, book.now))
+            return f"cn: {source_of(turn.input)} waits"
+
+        run.commit(plan)
 
 
 _JUST = timedelta(seconds=30)
@@ -160,11 +195,11 @@ def _just_given(turn: Turn, view: View) -> bool:
 def _ask(view: View, means: Means, turn: Turn, report: Report) -> None:
     hub = view.hub
     packed = pack_item(view, means.config, turn.input.id)
-    outcome = means.ask(packed.request)
     source = source_of(turn.input)
-    call = call_of(
-        outcome,
+    begun = begin_call(
         now(),
+        nonce(),
+        packed.tokens,
         model=packed.request.model,
         input=turn.input.id,
         source=source,
@@ -173,9 +208,10 @@ def _ask(view: View, means: Means, turn: Turn, report: Report) -> None:
         main=view.snapshot.commit,
         parts=packed.sizes,
     )
-    log_call(hub.root, call)
+    outcome, _ = ask_counted(hub.root, begun, partial(means.ask, packed.request))
+    _note_reachable(hub, outcome)
     match outcome:
-        case Answer(stop=Stop.END_TURN | Stop.STOP_SEQUENCE):
+        case Answer(stop=Stop.END_TURN | Stop.STOP_SEQUENCE) if not _other_id(turn, outcome):
             report.info(f"{source}: {outcome.model} answered in {outcome.seconds:.1f} s", source=source)
             # From now on the model is not asked again. Where 'cn out' was first, that answer counts.
             put_output(hub, outcome.text)
@@ -184,6 +220,24 @@ def _ask(view: View, means: Means, turn: Turn, report: Report) -> None:
             _end(hub, means, turn, report, outcome)
         case Failure():
             _end(hub, means, turn, report, outcome)
+
+
+def _other_id(turn: Turn, answer: Answer) -> str:
+    """The id of another item that an answer to this very turn names; empty: it does not.
+
+    A model that copies the id of an earlier item has answered, badly. (What another brain
+    writes into ``output.md`` under an earlier id is late, and costs this item nothing.)
+    """
+    id = parse_output(answer.text.encode("utf-8", "replace")).id
+    return id if is_input_id(id) and id != turn.input.id else ""
+
+
+def _note_reachable(hub: Hub, outcome: Answer | Failure) -> None:
+    """Whether a model answers here is shown by ``cn status``."""
+    local = Local(hub)
+    failed = isinstance(outcome, Failure)
+    local.stands("model", f"the model gave no answer: {outcome.text}" if failed else "", now())
+    local.save()
 
 
 _NOT_THE_ITEM = (Kind.AUTH, Kind.PERMISSION, Kind.NOT_FOUND)
@@ -219,11 +273,12 @@ def _end(hub: Hub, means: Means, turn: Turn, report: Report, outcome: Answer | F
                 return None  # it was decided another way meanwhile
             facts = failing(run, book, turn.input)
             if isinstance(outcome, Answer):
-                refusal = Refusal(rules.VALID_OUTPUT, _cut_off(outcome), _REMEDY[outcome.stop])
+                refusal = Refusal(rules.VALID_OUTPUT, *_fault(turn, outcome))
                 book.perform(plan_rejected(turn, outcome.text.encode("utf-8", "replace"), (refusal,), facts))
                 notes.refused(f"{source}: {refusal.rule}: {refusal.reason}", refusal.remedy, source=source)
             elif outcome.kind in _NOT_THE_ITEM:
                 book.perform(plan_released(turn, book.now))
+                tell_chat(run, book, turn.input, "the model cannot be asked now", set())
                 notes.failed(f"{source}: {outcome.text}", outcome.hint, source=source)
             else:
                 book.perform(plan_lapsed(turn, facts, one_line(outcome.text, 300)))
@@ -240,6 +295,14 @@ def _end(hub: Hub, means: Means, turn: Turn, report: Report, outcome: Answer | F
 def _is_the_items(outcome: Answer | Failure) -> bool:
     """Does it lie with this item? Else every other one would now fail the same way."""
     return isinstance(outcome, Answer) or not (outcome.retryable or outcome.kind in _NOT_THE_ITEM)
+
+
+def _fault(turn: Turn, answer: Answer) -> tuple[str, str]:
+    """Why an answer cannot be executed, and the next step."""
+    if answer.stop in (Stop.END_TURN, Stop.STOP_SEQUENCE):
+        why = f"its id is {_other_id(turn, answer)}, the input's {turn.input.id}"
+        return why, "copy the id of the input exactly"
+    return _cut_off(answer), _REMEDY[answer.stop]
 
 
 _REMEDY = {

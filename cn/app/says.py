@@ -24,6 +24,7 @@ from cn.core.stamp import StampRefused, format_second, parse_stamp
 from cn.shell.base import Base
 from cn.shell.clock import now
 from cn.shell.files import write_file
+from cn.shell.hub import Hub
 
 Speak = Callable[[int, str], Spoken]
 """Hand a text to a chat."""
@@ -120,6 +121,13 @@ def report_unsaid(unsaid: Sequence[Unsaid], report: Report) -> None:
     for found in unsaid:
         text = f"{found.say.chat}: not sent: {found.reason}"
         report.failed(text, "it stays in the outbox", source=found.say.chat, known=not found.new)
+
+
+def next_say(hub: Hub) -> datetime | None:
+    """When the first text may be sent that its server wants to wait; None: there is none."""
+    folder = hub.state / "say"
+    notes = [_Note.read(path) for path in folder.iterdir()] if folder.is_dir() else []
+    return min((note.after for note in notes if note.after), default=None)
 
 
 def _drop_old_notes(run: Run, waiting: set[str]) -> None:

@@ -4,26 +4,34 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 from cn.app.context import pack_text, read_agent_config
 from cn.app.model_start import ModelCheck
+from cn.app.usage import ask_counted, over_budget
 from cn.app.view import View, open_view
 from cn.core.agent_config import AgentConfig
 from cn.core.cadence import Cadence
 from cn.core.errors import Refused
 from cn.core.model import Failure
-from cn.core.names import HubPath
+from cn.core.names import HubPath, InputId
 from cn.core.ops import Reply, format_op
 from cn.core.output import parse_output
+from cn.core.packed import Packed
 from cn.core.queue import Input, format_input, new_input_id
 from cn.core.report import Report
 from cn.core.say import ACKNOWLEDGED
 from cn.core.text import quote
+from cn.core.usage import begin_call
 from cn.shell import model
 from cn.shell.chance import nonce
 from cn.shell.clock import now
 from cn.shell.hub import Hub
+
+SENDER = "stdio"
+"""What budgets and the usage call who asks."""
 
 
 @dataclass(frozen=True)
@@ -47,29 +55,46 @@ class Talk:
         """The model that answers."""
         return self.config.llm.model
 
+    def pack(self, question: str, at: datetime) -> tuple[Packed, InputId]:
+        """The request of a question, and its id."""
+        asked = Input(new_input_id(at, (nonce(),)), SENDER, Cadence.ADHOC, at, HubPath(""))
+        text = format_input(asked, 1, quote(question.strip()))
+        return pack_text(self.view, self.config, text, at), asked.id
+
     def ask(self, question: str) -> Spoken:
         """One question, one call; raises :class:`Refused` when there is no answer."""
+        if not question.strip():
+            raise Refused("there is no question", "write it on standard input")
         at = now()
-        asked = Input(new_input_id(at, (nonce(),)), "stdio", Cadence.ADHOC, at, HubPath(""))
-        packed = pack_text(self.view, self.config, format_input(asked, 1, quote(question.strip())), at)
+        over = over_budget(self.view.hub.root, self.config.budgets, SENDER, at)
+        if over:
+            raise Refused(f"not asked: {over}", "raise it in agent.yaml, or wait")
+        packed, id = self.pack(question, at)
+        begun = begin_call(
+            at, nonce(), packed.tokens, model=packed.request.model, input=id, source=SENDER, peer=SENDER,
+            main=self.view.snapshot.commit, parts=packed.sizes,
+        )  # fmt: skip
         key, url = self.config.require_api_key(), self.config.require_llm().base_url
-        answer = model.call(packed.request, api_key=key, base_url=url)
+        ask = partial(model.call, packed.request, api_key=key, base_url=url)
+        answer, _ = ask_counted(self.view.hub.root, begun, ask)
         if isinstance(answer, Failure):
             raise Refused(answer.text, answer.hint)
         output = parse_output(answer.text.encode("utf-8", "replace"))
         replies = [op.message for op in output.ops if isinstance(op, Reply)]
         text = output.body or next(iter(replies), "") or ACKNOWLEDGED
         problems = list(output.errors)
-        if output.id != asked.id:
-            problems.append(f"the answer's id is {output.id[:60]!r}, the question's {asked.id}")
+        if output.id != id:
+            problems.append(f"the answer's id is {output.id[:60]!r}, the question's {id}")
         ops = tuple(": ".join(format_op(op)) for op in output.ops)
         return Spoken(text, ops, tuple(problems))
 
 
-def open_talk(hub: Hub, path: Path | None, report: Report) -> Talk:
+def open_talk(hub: Hub, path: Path | None, report: Report, *, dry_run: bool = False) -> Talk:
     """Read the hub's configuration, look the model up; raises :class:`ConfigError` where one is missing."""
     view = open_view(hub)
     config = read_agent_config(view.snapshot, os.environ, path)
+    if dry_run:
+        return Talk(view, config)
     config.require_api_key()
     check = ModelCheck(hub, config)
     if check.due():

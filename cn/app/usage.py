@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -9,7 +10,9 @@ from pathlib import Path
 from cn.app.book import MACHINE_LOG
 from cn.app.machine_log import machine_lines
 from cn.core.budget import Budgets, budget_since, check_budgets
-from cn.core.usage import EVENT, By, Call, Sum, format_call, parse_call, sum_calls, sum_usage
+from cn.core.model import Answer, Failure
+from cn.core.usage import EVENT, By, Call, Sum, end_call, format_call, parse_call, sum_calls, sum_usage
+from cn.shell.clock import now
 from cn.shell.files import append_line
 
 _ROTATED = 3
@@ -26,6 +29,20 @@ class UsageView:
     total: Sum
 
 
+def ask_counted(
+    root: Path, begun: Call, ask: Callable[[], Answer | Failure]
+) -> tuple[Answer | Failure, Call]:
+    """Make a call that counts, even if this process dies meanwhile; what came of it, and its event.
+
+    Raises :class:`CnError` before the call where it could not be written down.
+    """
+    log_call(root, begun)
+    outcome = ask()
+    call = end_call(begun, outcome, now())
+    log_call(root, call)
+    return outcome, call
+
+
 def log_call(root: Path, call: Call) -> None:
     """Write a call to the machine log, at once: what was paid counts, whatever becomes of the answer."""
     append_line(root / MACHINE_LOG, format_call(call), root=root)
@@ -33,13 +50,17 @@ def log_call(root: Path, call: Call) -> None:
 
 def read_calls(root: Path, since: datetime | None = None) -> list[Call]:
     """The calls that the machine log of the hub at ``root`` still knows, oldest first."""
-    found = (parse_call(line) for line in machine_lines(root, rotated=_ROTATED) if _MARK in line)
-    return [call for call in found if call is not None and (since is None or call.at >= since)]
+    found: dict[str, Call] = {}
+    for number, line in enumerate(machine_lines(root, rotated=_ROTATED)):
+        call = parse_call(line) if _MARK in line else None
+        if call is not None:
+            found[call.id or str(number)] = call  # how it ended takes the place of how it began
+    return [call for call in found.values() if since is None or call.at >= since]
 
 
-def over_budget(root: Path, budgets: Budgets, peer: str, now: datetime) -> str:
-    """Which budget stops a call for ``peer`` now; empty: none. To be asked before every call."""
-    return check_budgets(read_calls(root, budget_since(now)), budgets, peer, now)
+def over_budget(root: Path, budgets: Budgets, peer: str, at: datetime) -> str:
+    """Which budget stops a call for ``peer`` at that time; empty: none. To be asked before every call."""
+    return check_budgets(read_calls(root, budget_since(at)), budgets, peer, at)
 
 
 def read_usage(root: Path, by: By, since: datetime | None = None) -> UsageView:

@@ -74,7 +74,13 @@ def _stdio(env: Env, path: Path | None) -> None:
     from cn.core.report import Report
 
     report = Report()
-    talk = open_talk(env.hub(), path, report)
+    talk = open_talk(env.hub(), path, report, dry_run=env.dry_run)
+    if env.dry_run:
+        from cn.core.model import request_json
+        from cn.shell.clock import now
+
+        click.echo(request_json(talk.pack(sys.stdin.read(), now())[0].request), nl=False)
+        return
     for note in report.notes:
         click.echo(f"· {note.text}", err=True)
     if not sys.stdin.isatty():

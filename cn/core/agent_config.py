@@ -92,7 +92,7 @@ class AgentConfig:
         if not re.fullmatch(_MODEL, model):
             raise ConfigError(f"{one_line(model, 80)!r} cannot be the id of a model", "correct --model")
         missing = tuple(one for one in self.missing if one.key != "llm.model")
-        return replace(self, llm=replace(self.llm, model=model), missing=missing)
+        return replace(self, llm=replace(self.llm, model=model), missing=missing, path="--model")
 
     def require_api_key(self) -> str:
         """The key of the model's API."""

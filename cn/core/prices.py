@@ -49,6 +49,7 @@ PRICES: dict[str, Price | Tiers] = {
     "claude-sonnet-5": Price(2, 10, 2.50, 0.20),
     "claude-sonnet-4-6": Price(3, 15, 3.75, 0.30),
     "claude-sonnet-4-5": Price(3, 15, 3.75, 0.30),
+    "claude-sonnet-4": Price(3, 15, 3.75, 0.30),
     "claude-haiku-5-5": Tiers(Price(0.10, 0.50, 0.125, 0.01), 100_000, Price(0.50, 2.50, 0.625, 0.05)),
     "claude-haiku-4-5": Price(1, 5, 1.25, 0.10),
 }

@@ -1,11 +1,15 @@
-"""What calls to the model used: one event a call in ``logs/cn.log``, and their sums (DESIGN 13)."""
+"""What calls to the model used: events of ``logs/cn.log``, and their sums (DESIGN 13).
+
+A call is written twice under one id: before it is made, and when it ended. So one whose
+process died counts, as one that may have been charged.
+"""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -15,6 +19,8 @@ from cn.core.stamp import StampRefused, format_second, parse_stamp
 from cn.core.text import redact
 
 EVENT = "model"
+ASKED = "asked"
+"""The ``stop`` of a call that has not ended, or whose process died."""
 By = Literal["day", "peer"]
 _KINDS = frozenset(kind.value for kind in Kind)
 _COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
@@ -31,7 +37,7 @@ class Call:
 
     ``trigger`` names the attempt (:attr:`cn.core.queue.Turn.trigger`), empty for the first; ``main`` is the
     commit whose files were sent, ``parts`` the UTF-8 bytes of each part of the request, in order.
-    ``replay``: asked again by ``cn replay``; nothing came of it.
+    ``replay``: asked again by ``cn replay``; nothing came of it. ``id`` is the call's own.
     """
 
     at: datetime
@@ -49,16 +55,18 @@ class Call:
     main: str = ""
     parts: tuple[tuple[str, int], ...] = ()
     replay: bool = False
+    id: str = ""
 
     @property
     def failed(self) -> bool:
         """Was there no answer?"""
-        return self.stop in _KINDS
+        return self.stop in _KINDS or self.stop == ASKED
 
 
-def call_of(
-    outcome: Answer | Failure,
+def begin_call(
     at: datetime,
+    id: str,
+    tokens: int,
     *,
     model: str,
     input: str = "",
@@ -69,25 +77,26 @@ def call_of(
     parts: tuple[tuple[str, int], ...] = (),
     replay: bool = False,
 ) -> Call:
-    """The event of a call that ended; ``model`` is the one asked for."""
-    used = outcome.model or model
+    """The event of a call that is about to be made, of about so many ``tokens``."""
+    used = Usage(input_tokens=tokens)
+    more = (ASKED, 1, True, trigger, main, parts, replay, id)
+    return Call(at, input, source, peer, model, used, None, 0.0, *more)
+
+
+def end_call(begun: Call, outcome: Answer | Failure, at: datetime) -> Call:
+    """The event of the same call when it ended."""
+    used = outcome.model or begun.model
     stop = outcome.stop.value if isinstance(outcome, Answer) else outcome.kind.value
-    return Call(
-        at,
-        input,
-        source,
-        peer,
-        used,
-        outcome.usage,
-        cost(outcome.usage, used),
-        outcome.seconds,
-        stop,
-        outcome.attempts,
-        outcome.unknown,
-        trigger,
-        main,
-        parts,
-        replay,
+    return replace(
+        begun,
+        at=at,
+        model=used,
+        usage=outcome.usage,
+        cost=cost(outcome.usage, used),
+        seconds=outcome.seconds,
+        stop=stop,
+        attempts=outcome.attempts,
+        unknown=outcome.unknown,
     )
 
 
@@ -108,6 +117,7 @@ def format_call(call: Call) -> str:
         **{key: text for key, text in more.items() if text},
         **({"parts": [list(part) for part in call.parts]} if call.parts else {}),
         **({"replay": True} if call.replay else {}),
+        **({"call": call.id} if call.id else {}),
     }
     return redact(json.dumps(data, ensure_ascii=True))
 
@@ -134,6 +144,7 @@ def parse_call(line: str | bytes) -> Call | None:
             str(data.get("main", "")),
             _parts(data.get("parts")),
             bool(data.get("replay", False)),
+            str(data.get("call", "")),
         )
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, StampRefused):
         return None

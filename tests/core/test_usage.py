@@ -15,7 +15,7 @@ from cn.core.log import Row, format_event
 from cn.core.model import Answer, Failure, Kind, Stop, Usage
 from cn.core.prices import LOOKED_UP, PRICES, Tiers, cost, price_of
 from cn.core.stamp import parse_stamp
-from cn.core.usage import Call, call_of, format_call, parse_call, sum_calls, sum_usage
+from cn.core.usage import Call, begin_call, end_call, format_call, parse_call, sum_calls, sum_usage
 
 NOW = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
 MODEL = "claude-sonnet-5-5"
@@ -119,7 +119,7 @@ def test_every_other_line_is_none(line: bytes) -> None:
 
 def test_an_answer_and_a_failure_become_calls() -> None:
     answer = Answer("hi", Stop.MAX_TOKENS, Usage(10, 2), MODEL, "msg_1", 2.0, 2, unknown=True)
-    made = call_of(answer, NOW, model="alias", input="i", source="s", peer="pi")
+    made = end_call(begin_call(NOW, "", 9, model="alias", input="i", source="s", peer="pi"), answer, NOW)
     assert (made.model, made.stop, made.attempts, made.unknown, made.failed) == (
         MODEL,
         "max_tokens",
@@ -128,7 +128,7 @@ def test_an_answer_and_a_failure_become_calls() -> None:
         False,
     )
     assert made.cost == cost(answer.usage, MODEL)
-    failed = call_of(Failure(Kind.OVERLOADED, "no", attempts=4), NOW, model="alias")
+    failed = end_call(begin_call(NOW, "", 9, model="alias"), Failure(Kind.OVERLOADED, "no", attempts=4), NOW)
     assert (failed.model, failed.stop, failed.attempts, failed.failed) == ("alias", "overloaded", 4, True)
 
 

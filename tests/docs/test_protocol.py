@@ -644,9 +644,10 @@ def _model_log(block: Block) -> None:
     used = model.Usage(1200, 350, 6400, 0)
     answer = model.Answer("ok", model.Stop.END_TURN, used, "claude-sonnet-5-5", "msg_1", seconds=4.2)
     parts = (("preamble", 1180), ("identity", 512), ("item", 2210))
-    call = usage.call_of(
-        answer,
+    begun = usage.begin_call(
         EXECUTED,
+        "9f86d081884c7d65",
+        3000,
         model="claude-sonnet-5-5",
         input="20260205-151400-3f2a9c",
         source="pi/proposal",
@@ -654,6 +655,7 @@ def _model_log(block: Block) -> None:
         main=MERGE,
         parts=parts,
     )
+    call = usage.end_call(begun, answer, EXECUTED)
     assert usage.format_call(call) == block.text.rstrip("\n")
     assert usage.parse_call(block.text) == call
 

@@ -28,6 +28,7 @@ from telegram_server import TOKEN, USER, TelegramServer
 
 from cn.app.chat import enqueue
 from cn.app.cycle import cycle
+from cn.app.usage import read_calls
 from cn.core.report import Report
 from cn.core.telegram import Incoming, Queued, TextMessage
 from cn.core.usage import Call, parse_call
@@ -130,20 +131,16 @@ class Studio:
         return archived(self.node, "output")
 
     def calls(self) -> list[Call]:
-        """The calls that the machine log tells."""
-        path = self.node.root / "logs/cn.log"
-        lines = path.read_text("utf-8").splitlines() if path.exists() else []
-        return [call for line in lines if (call := parse_call(line)) is not None]
+        """The calls that the machine log tells, each as it ended."""
+        return read_calls(self.node.root)
 
     def age_calls(self, by: timedelta) -> None:
         """Make every call of the machine log older."""
         path = self.node.root / "logs/cn.log"
         text = path.read_text("utf-8")
-        for call in self.calls():
-            old = call.at - by
-            text = text.replace(
-                f'"time": "{call.at:%Y-%m-%dT%H:%M:%SZ}"', f'"time": "{old:%Y-%m-%dT%H:%M:%SZ}"'
-            )
+        for at in {call.at for line in text.splitlines() if (call := parse_call(line)) is not None}:
+            old = at - by
+            text = text.replace(f'"time": "{at:%Y-%m-%dT%H:%M:%SZ}"', f'"time": "{old:%Y-%m-%dT%H:%M:%SZ}"')
         path.write_text(text, "utf-8")
 
     def sound(self) -> None:

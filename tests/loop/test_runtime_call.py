@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
+import time
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from hubs import cn_env
 from loop.desk import archived, current, work_queue
 from loop.studio import CHAT, OTHER, Studio, answer, id_of, write
+from loop.world import content
 from model_server import Reply
 from telegram_server import TOKEN
 
+from cn.app.usage import read_calls
 from cn.core.errors import ConfigError
+from cn.core.stamp import format_second
 from cn.shell import model
 
 RESULT = "result of the model"
@@ -94,10 +103,12 @@ def test_what_no_item_can_help_takes_no_attempt(studio: Studio, name: str) -> No
     assert current(studio.node) == ""
     (item,) = studio.waiting
     assert item["attempts"] == 0
-    assert studio.said() == []
+    assert studio.said() == ["(your message waits: the model cannot be asked now)"]
     assert len(studio.requests) == 4
+    assert "the model gave no answer: " in studio.node.cn("status").stdout
     studio.turn()
-    assert studio.said() == ["fine"]
+    assert studio.said()[1:] == ["fine"]
+    assert "the model gave no answer: " not in studio.node.cn("status").stdout
     assert list(studio.archive) == [item["id"]]
 
 
@@ -194,6 +205,68 @@ def test_a_server_that_stays_down_costs_one_attempt_a_run_and_lets_others_pass(s
         True
     ] * 3
     assert [call.attempts for call in studio.calls()] == [4, 1, 1, 1]
+
+
+def test_an_answer_with_the_id_of_an_earlier_item_counts_as_an_attempt(studio: Studio) -> None:
+    studio.model.answer = write("reply: ID|fine")
+    studio.receive("first")
+    studio.turn()
+    old = id_of(studio.requests[0])
+    studio.model.answer = lambda body: answer(f"reply: {old}|again", id=old)
+    studio.receive("second")
+    lines = studio.turn(until_idle=True)
+    assert len(studio.requests) == 4, lines
+    (dead,) = studio.dead
+    assert dead["attempts"] == 3
+    assert f"its id is {old}, the input's {dead['id']}" in studio.items[2]
+    assert not [name for name in studio.archive if "late" in name]
+    assert studio.turn(until_idle=True) == []
+    studio.sound()
+
+
+def test_a_call_whose_process_dies_counts(studio: Studio) -> None:
+    studio.model.answer = write("reply: ID|fine")
+    studio.configure("budgets:\n  turns_per_hour: 1\n")
+    studio.receive("first")
+    studio.model.next(Reply(hang=30.0))
+    words = [sys.executable, "-m", "cn", "--hub", str(studio.node.root), "agent", "--process"]
+    child = subprocess.Popen(words, env=cn_env(studio.env), stdout=-3, stderr=-3)
+    deadline = time.monotonic() + 60
+    while not studio.requests and time.monotonic() < deadline:
+        time.sleep(0.02)
+    child.kill()
+    child.wait(60)
+    (call,) = read_calls(studio.node.root)
+    assert (call.stop, call.unknown, call.usage.input_tokens > 0) == ("asked", True, True)
+    lines = studio.turn()
+    assert any("turns_per_hour" in line for line in lines), lines
+    assert len(studio.requests) == 1
+    studio.age_calls(timedelta(hours=1))
+    studio.turn()
+    assert studio.said()[-1] == "fine"
+
+
+def test_a_log_that_cannot_be_written_costs_no_call(studio: Studio) -> None:
+    studio.receive("first")
+    log = studio.node.root / "logs/cn.log"
+    log.unlink(missing_ok=True)
+    log.mkdir(parents=True)
+    studio.agent("--process", check=1)
+    assert studio.requests == []
+
+
+def test_what_was_taken_and_never_asked_is_no_attempt(studio: Studio) -> None:
+    studio.model.answer = write("reply: ID|fine")
+    studio.receive("first")
+    old = format_second(datetime.now(UTC) - timedelta(hours=1))
+    text = (content(studio.node, "state/turn.md") or b"").decode()
+    studio.node.write({"state/turn.md": re.sub(r'(?m)^since: ".*"$', f'since: "{old}"', text)}, "time passes")
+    studio.receive("second", OTHER)
+    studio.turn(until_idle=True)
+    assert (studio.said(), studio.said(OTHER)) == (["fine"], ["fine"])
+    assert sorted(call.attempts for call in studio.calls() if call.stop != "asked") == [1, 1]
+    assert sorted(studio.archive) == sorted({id_of(body) for body in studio.requests})
+    studio.sound()
 
 
 def test_a_model_that_hangs_ends_the_turn_in_time_and_may_have_been_paid(studio: Studio) -> None:

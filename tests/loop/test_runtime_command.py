@@ -74,6 +74,20 @@ def test_a_question_on_standard_input_is_answered_and_nothing_executed(studio: S
     assert "ANTHROPIC_KEY" in studio.agent("--stdio", stdin="x", check=3, ANTHROPIC_KEY="").stderr
 
 
+def test_what_is_asked_on_standard_input_counts_and_obeys_the_budgets(studio: Studio) -> None:
+    studio.model.answer = write("", "Yes.")
+    shown = studio.agent("--stdio", "--dry-run", stdin="would you?").stdout
+    assert "would you?" in shown
+    assert studio.requests == []
+    studio.agent("--stdio", stdin="\n", check=1)
+    assert studio.requests == []
+    studio.agent("--stdio", stdin="would you?")
+    assert [(call.peer, call.stop) for call in studio.calls()] == [("stdio", "end_turn")]
+    studio.configure("budgets:\n  turns_per_hour: 1\n")
+    assert "turns_per_hour" in studio.agent("--stdio", stdin="again?", check=1).stderr
+    assert len(studio.requests) == 1
+
+
 def test_another_configuration_is_used_as_given_and_a_broken_one_named(studio: Studio) -> None:
     root = studio.node.root
     other = root.parent / "other.yaml"

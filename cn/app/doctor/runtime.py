@@ -39,6 +39,9 @@ def check_runtime(patient: Patient) -> Iterator[Finding]:
             "runtime", "Telegram is configured, and nobody is allowed to talk to the agent",
             "every message is dropped and logged", "list ids under telegram.allowed_users in .cn/agent.yaml",
         )  # fmt: skip
+    if config.telegram.enabled:
+        for missing in (one for one in config.missing if one.key.startswith("telegram.")):
+            yield info("runtime", missing.text, "'cn agent' cannot reach Telegram from here", missing.remedy)
     if patient.settings is not None and patient.settings.config.interface == "queue":
         yield from _key(config)
     if patient.full:
@@ -95,12 +98,12 @@ def _alive(patient: Patient, health: dict[str, Any]) -> Iterator[Finding]:
     told = one_line(visible(str(error.get("text", ""))), 300) if isinstance(error, dict) else ""
     if not is_running(patient.hub):
         if health.get("state") == "stopped":
-            yield info("daemon", "the daemon was stopped; nobody listens to Telegram here")
+            yield info("daemon", "the daemon was stopped; nobody listens to Telegram here", told)
             return
         yield problem(
             "daemon", f"the daemon (process {health.get('pid')}) is gone and did not say so",
             told or "it was killed, or the machine was started again",
-            "start it: 'cn agent --daemon', or 'systemctl --user start cn-agent'",
+            "start it: 'cn agent --daemon', or as root 'systemctl start cn-agent'",
         )  # fmt: skip
         return
     if polled is None:
