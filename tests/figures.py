@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import json
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 
 
-def observed(harness: str, case: str, **numbers: float | str) -> None:
+def observed(harness: str, case: str, **numbers: float) -> None:
     """Print what was seen, and keep it where a folder is named."""
     print(f"{harness} {case}: " + ", ".join(f"{value} {name}" for name, value in numbers.items()))
     folder = os.environ.get("TEST_FIGURES")
     if folder:
         path = Path(folder, f"{harness}-{case}.json")
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps({"harness": harness, "case": case, **numbers}, indent=1) + "\n")
+        on = datetime.now(UTC).strftime("%Y-%m-%d")
+        path.write_text(json.dumps({"harness": harness, "case": case, "on": on, **numbers}, indent=1) + "\n")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from datetime import timedelta
 
 from cn.app.book import Book
@@ -13,29 +13,44 @@ from cn.core.cadence import PERIODIC, REFLECTIONS, Cadence, period, reflection_p
 from cn.core.log import FOLDER as LOGS
 from cn.core.log import Row, format_row, parse_rows
 from cn.core.names import HubPath
-from cn.core.own import ADHOC, CONCERNS, OPEN, new_own, parse_own
+from cn.core.own import ADHOC, CONCERNS, DEFERRED, OPEN, Own, new_own, parse_own
 from cn.core.text import quote
 
+_FOLDERS = (f"{CONCERNS}/", f"{ADHOC}/")
 _LOOK_BACK = timedelta(days=8)
 
 
 def plan_agenda(run: Run, book: Book, waiting: Collection[int]) -> None:
-    """Queue what is due. Looked at once an hour: nothing here is more pressing.
+    """Queue what is due. Looked at once an hour, and when what is put off has a time before that.
 
     ``waiting`` are the priorities of what is queued or in flight: a reflection waits for
     those it draws on.
     """
-    if not run.local.hour("agenda", run.now):
+    if not run.local.agenda_is_due(run.now):
+        _note_times(run, [_own(book, path) for path in book.files if path.startswith(_FOLDERS)])
         return
+    threads = []
     _reflections(book, waiting)
     for folder in (CONCERNS, ADHOC):
         paths = [HubPath(f"{folder}/{e.path}") for e in book.snapshot.folder(folder) if e.kind == "blob"]
         paths = [path for path in paths if path.endswith(".md")]
         book.snapshot.read_many(paths)
         for path in paths:
-            own = parse_own(path, (book.read(path) or b"").decode("utf-8", "replace"))
+            own = _own(book, path)
             if is_due(own, book.now):
                 enqueue_own(book, own)
+            threads.append(own)
+    _note_times(run, threads)
+
+
+def _own(book: Book, path: HubPath) -> Own:
+    return parse_own(path, (book.read(path) or b"").decode("utf-8", "replace"))
+
+
+def _note_times(run: Run, threads: Iterable[Own]) -> None:
+    """Look again when one of them comes back, if that is before the next full hour."""
+    times = [own.until for own in threads if own.state == DEFERRED and own.until]
+    run.local.look_again(run.now, (at for at in times if at > run.now))
 
 
 def _reflections(book: Book, waiting: Collection[int]) -> None:

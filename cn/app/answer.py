@@ -29,7 +29,7 @@ from cn.core.own import parse_own
 from cn.core.own_decide import OwnFacts
 from cn.core.queue import OUTPUT, Turn, is_input_id, parse_input
 from cn.core.report import Report
-from cn.core.say import is_chat
+from cn.core.say import is_chat, said
 from cn.core.text import one_line
 from cn.core.thread import inbox_path
 from cn.core.turn import late_path, out_of_turn, plan_answered, plan_rejected, source_of
@@ -70,7 +70,7 @@ def plan_answer(run: Run, book: Book, notes: Report) -> str | None:
     ACTOR.step(actor_of(run, turn), ActorEvent.ARCHIVED)
     book.perform(plan_answered(turn, data, plan))
     if is_chat(turn.input.sender):
-        remember(book, turn, output)
+        remember(book, turn, said(plan.effects))
     for key in output.unknown:
         notes.info(f"{source}: the output's key {key!r} is unknown; ignored", source=source)
     words = _words(output.ops)
@@ -161,7 +161,7 @@ def own_facts(run: Run, book: Book, path: HubPath) -> OwnFacts:
         own = read_own(book, path)
     except Refused:  # main's text counts; the working copy is kept beside it, and reported
         own = parse_own(path, (book.read(path) or b"").decode("utf-8", "replace"))
-    return OwnFacts(run.settings.config, run.settings.peers, own, book.now)
+    return OwnFacts(run.settings.config, run.settings.peers, own, book.now, run.machine)
 
 
 def find_artifacts(book: Book, ops: Iterable[Op]) -> dict[str, Oid]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from cn.app.book import Book
-from cn.core.chat import payload
 from cn.core.config import is_local
 from cn.core.conversation import (
     ASSISTANT,
@@ -18,23 +17,22 @@ from cn.core.conversation import (
 from cn.core.dialogue import said_in
 from cn.core.effect import Archive, Plan
 from cn.core.names import HubPath
-from cn.core.ops import Reply
-from cn.core.output import Output
 from cn.core.queue import Turn, parse_input
 from cn.shell.files import read_regular
 
 _MOST_BYTES = 8 << 20
 
 
-def remember(book: Book, turn: Turn, output: Output) -> None:
+def remember(book: Book, turn: Turn, answer: str) -> None:
     """What was asked and answered, in the commit that answers; earlier days go to files of their own."""
     asked, chat = turn.input, turn.input.sender
-    reply = next((op for op in output.ops if isinstance(op, Reply)), None)
-    said = append(
-        parse_conversation(_read(book, PATH)),
-        new_entry(asked.queued, chat, USER, said_in(parse_input(turn.text).content), asked.id),
-        new_entry(book.now, chat, ASSISTANT, payload(reply, output.body), asked.id),
-    )
+    fresh = []
+    if not asked.path:  # else it was put off, and is there since
+        text = said_in(parse_input(turn.text).content)
+        fresh.append(new_entry(asked.queued, chat, USER, text, asked.id))
+    if answer:
+        fresh.append(new_entry(book.now, chat, ASSISTANT, answer, asked.id))
+    said = append(parse_conversation(_read(book, PATH)), *fresh)
     stays, moved = rotate(said, book.now)
     effects = [Archive(PATH, format_conversation(stays))]
     for path, entries in moved.items():

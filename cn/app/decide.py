@@ -78,7 +78,7 @@ def _actor(run: Run, actor: str) -> Name:
 def _facts(run: Run, book: Book, thread: str) -> Facts | OwnFacts:
     path = find_own(book, thread)
     if path is not None:
-        return OwnFacts(run.settings.config, run.settings.peers, read_own(book, path), book.now)
+        return OwnFacts(run.settings.config, run.settings.peers, read_own(book, path), book.now, run.machine)
     peer, item = find_pending(book.snapshot, thread)
     now = book.item(peer, IN, item.topic) or item
     facts = inbox_facts(run, book, peer, now)

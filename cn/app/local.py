@@ -6,7 +6,11 @@ Losing any of it costs a repeated message or an early retry, never an effect.
 from __future__ import annotations
 
 import json
+<<<<<<< HEAD
 from collections.abc import Mapping
+=======
+from collections.abc import Iterable
+>>>>>>> main
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -195,18 +199,29 @@ class Local:
 
     def day(self, name: str, now: datetime) -> bool:
         """Is this the first call for ``name`` today (UTC)? Bounds daily housekeeping."""
-        return self._first(name, now.strftime("%Y%m%d"))
-
-    def hour(self, name: str, now: datetime) -> bool:
-        """Is this the first call for ``name`` in this hour?"""
-        return self._first(name, now.strftime("%Y%m%d%H"))
-
-    def _first(self, name: str, period: str) -> bool:
-        periods = self._part("days")
-        if periods.get(name) == period:
+        days, today = self._part("days"), now.strftime("%Y%m%d")
+        if days.get(name) == today:
             return False
-        periods[name] = period
+        days[name] = today
         return True
+
+    # The agenda is looked at once an hour, and when something on it is due.
+
+    def _agenda(self, now: datetime) -> datetime | None:
+        try:
+            at = parse_stamp(str(self._data["agenda"]))
+        except (KeyError, StampRefused):
+            return None
+        return at if now < at <= now + _LONGEST else None
+
+    def agenda_is_due(self, now: datetime) -> bool:
+        """Is it to be looked at? A clock that went backwards asks at once."""
+        return self._agenda(now) is None
+
+    def look_again(self, now: datetime, times: Iterable[datetime]) -> None:
+        """At the next full hour, at one of ``times``, or as was said before: whatever comes first."""
+        hour = now.replace(minute=0, second=0, microsecond=0) + _LONGEST
+        self._data["agenda"] = format_second(min(hour, self._agenda(now) or hour, *times))
 
     # Models that were looked up.
 

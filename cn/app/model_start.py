@@ -51,7 +51,7 @@ class ModelCheck:
         found = self.look(self.config)
         if isinstance(found, Failure):
             if found.kind is not Kind.PERMISSION:
-                raise ConfigError(found.text, found.hint)
+                raise ConfigError(f"{self.config.path}: {found.text}", found.hint)
             # A key may be good for messages alone.
             found = unchecked(self.config.llm.model, found.text)
         local = Local(self.hub)

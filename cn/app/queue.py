@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from cn.app.agenda import plan_agenda
 from cn.app.agent import read_shown
 from cn.app.book import Book
-from cn.app.run import Run
+from cn.app.run import NOT_YET, Run
 from cn.app.snapshot import Snapshot
 from cn.core.cadence import Cadence
+from cn.core.effect import Plan, Put
 from cn.core.errors import Refused
 from cn.core.ledger import IN, Item
 from cn.core.machines.actor import ACTOR, Actor, ActorEvent, actor_state
@@ -35,6 +36,7 @@ from cn.core.queue import (
     parse_turn,
 )
 from cn.core.report import Report
+from cn.core.say import format_say, is_chat
 from cn.core.turn import (
     Failing,
     plan_inbox_input,
@@ -43,6 +45,7 @@ from cn.core.turn import (
     plan_withdrawn,
     source_of,
     time_limit,
+    waiting_say,
 )
 from cn.shell.chance import nonce
 from cn.shell.files import read_plain, read_regular
@@ -227,6 +230,7 @@ def known_ids(book: Book, turn: Turn | None) -> set[str]:
 
 
 def _promote(run: Run, book: Book, notes: Report) -> Turn | None:
+    told: set[str] = set()
     for name in names_in(book, QUEUE):
         path = HubPath(f"{QUEUE}/{name}")
         try:
@@ -239,7 +243,10 @@ def _promote(run: Run, book: Book, notes: Report) -> Turn | None:
             book.files[path] = None
             continue
         held = run.hold(asked) if run.hold else ""
+        if held == NOT_YET:
+            continue
         if held:
+            _tell_chat(run, book, asked, held, told)
             known = not run.local.is_new(digest("held", asked.id, held))
             notes.info(f"{source_of(asked)} waits: {held}", source=source_of(asked), known=known)
             continue
@@ -249,6 +256,16 @@ def _promote(run: Run, book: Book, notes: Report) -> Turn | None:
         notes.done(f"{source_of(asked)} is the agent's input ({asked.id})", source=source_of(asked))
         return turn
     return None
+
+
+def _tell_chat(run: Run, book: Book, asked: Input, why: str, told: set[str]) -> None:
+    """A chat learns that it has to wait: of its first message that does, once a day."""
+    if not is_chat(asked.sender) or asked.sender in told:
+        return
+    told.add(asked.sender)
+    say = waiting_say(asked, run.machine, why, book.now)
+    if book.read(say.path) is None and book.read(say.sent_path) is None:
+        book.perform(Plan(asked.sender, (Put(say.path, format_say(say)),)))
 
 
 def _give(run: Run, book: Book, turn: Turn | None) -> None:

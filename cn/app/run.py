@@ -29,12 +29,16 @@ from cn.shell.maintain import rotate_log
 from cn.shell.pins import clone_id
 from cn.shell.transaction import Draft, commit, recover
 
+NOT_YET = "not yet"
+"""What ``Run.hold`` answers for an item that is kept back without anybody being told."""
+
 
 @dataclass
 class Run:
     """One run on a locked hub (or, in a dry run, on a hub whose objects go to a throw-away folder).
 
-    ``hold`` tells of an item why it must not be given to the agent now; empty: it may.
+    ``hold`` tells of an item why it must not be given to the agent now; empty: it may,
+    :data:`NOT_YET`: in a moment.
     """
 
     hub: Hub

@@ -21,8 +21,8 @@ from cn.app.context import pack_item
 from cn.app.model_start import ModelCheck
 from cn.app.process import process
 from cn.app.queue import current_turn, failing, peek_turn, plan_queue
-from cn.app.run import Run, open_run
-from cn.app.says import Speak, Unsaid, report_unsaid, say_all
+from cn.app.run import NOT_YET, Run, open_run
+from cn.app.says import Speak, Unsaid, again, report_unsaid, say_all
 from cn.app.usage import log_call, over_budget
 from cn.app.view import View, open_view
 from cn.core import rules
@@ -89,9 +89,6 @@ def run_turn(hub: Hub, means: Means, report: Report) -> More:
         os.close(lock)
 
 
-_UNCHECKED = "the model was not looked up yet"
-
-
 def _check(hub: Hub, means: Means, report: Report) -> None:
     """Look the model up where an item waits for it and nobody did lately.
 
@@ -104,11 +101,9 @@ def _check(hub: Hub, means: Means, report: Report) -> None:
 
     def held(asked: Input) -> str:
         wanted.append(asked)
-        return _UNCHECKED
+        return NOT_YET
 
-    first = Report()
-    _process(hub, means, first, held)
-    report.notes += [note for note in first.notes if not note.text.endswith(f": {_UNCHECKED}")]
+    _process(hub, means, report, held)
     if wanted or (in_flight(open_view(hub)) is not None and not is_answered(hub)):
         means.check.check(report)
 
@@ -143,7 +138,7 @@ def _say_again(hub: Hub, means: Means, unsaid: list[Unsaid], report: Report) -> 
             break
         time.sleep(max(pause, *waits))
         with open_run(hub, report) as run:
-            unsaid = _say(run, means)
+            unsaid = again(_say(run, means), unsaid)
     report_unsaid(unsaid, report)
 
 
@@ -248,7 +243,7 @@ def _is_the_items(outcome: Answer | Failure) -> bool:
 
 
 _REMEDY = {
-    Stop.MAX_TOKENS: "raise llm.max_tokens in .cn/agent.yaml, or ask for less",
+    Stop.MAX_TOKENS: "raise llm.max_tokens in agent.yaml, or ask for less",
     Stop.REFUSAL: "look at the item; a person can decide its thread",
     Stop.OTHER: "it is tried again",
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -107,6 +107,12 @@ def say_all(run: Run, speak: Speak, split: Split) -> list[Unsaid]:
     for path in ended:
         _note(run, path).drop()
     return list(unsaid.values())
+
+
+def again(unsaid: Sequence[Unsaid], first: Sequence[Unsaid]) -> list[Unsaid]:
+    """What is still unsaid after another try: new where it was when the run ``first`` tried."""
+    new = {text.say.name for text in first if text.new}
+    return [replace(text, new=text.new or text.say.name in new) for text in unsaid]
 
 
 def report_unsaid(unsaid: Sequence[Unsaid], report: Report) -> None:

@@ -54,6 +54,7 @@ _BORDERS = {"stable": "cached: stable", "hub": "cached: hub", "tail": "changes",
 def context_lines(packed: Packed, measured: Measured) -> list[str]:
     """The table of parts, and the sum."""
     from cn.cli.layout import align, clean, paint
+    from cn.core.context import NO_MODEL
 
     rows = [("part", "from", "bytes", "tokens", "")]
     for part in packed.parts:
@@ -69,7 +70,8 @@ def context_lines(packed: Packed, measured: Measured) -> list[str]:
             )
         )
     rows.append(("in all", "", str(packed.size), _tokens(measured), ""))
-    lines = [f"{clean(packed.id)} from {clean(packed.sender)}, for {packed.request.model or 'no model yet'}"]
+    model = "no model yet" if packed.request.model == NO_MODEL else packed.request.model
+    lines = [f"{clean(packed.id)} from {clean(packed.sender)}, for {model}"]
     lines += ["".join(row).rstrip() for row in align(rows)]
     lines[1] = paint(lines[1], dim=True)
     lines += [f"{path} is not there" for path in packed.missing]
@@ -95,6 +97,8 @@ def request_text(packed: Packed) -> str:
 
 def context_json(packed: Packed, measured: Measured) -> dict[str, Any]:
     """The JSON shape (docs/protocol/json.md)."""
+    from cn.core.context import NO_MODEL
+
     request = packed.request
     return {
         "id": packed.id,
@@ -117,7 +121,7 @@ def context_json(packed: Packed, measured: Measured) -> dict[str, Any]:
         "missing": list(packed.missing),
         "notes": list(packed.notes),
         "request": {
-            "model": request.model or None,
+            "model": None if request.model == NO_MODEL else request.model,
             "max_tokens": request.max_tokens,
             "system": [{"text": b.text, "cached": b.cached} for b in request.system],
             "messages": [{"role": m.role, "text": m.text} for m in request.messages],

@@ -74,6 +74,7 @@ class AgentConfig:
 
     ``missing`` are values of ``llm`` and ``telegram`` that nothing gives; the default stands
     in their place, and ``require_…`` raises :class:`ConfigError` (exit 3) for them.
+    ``path`` is what errors name.
     """
 
     telegram: Telegram = Telegram()
@@ -84,6 +85,7 @@ class AgentConfig:
     budgets: Budgets = field(default_factory=Budgets)
     warnings: tuple[str, ...] = ()
     missing: tuple[Missing, ...] = ()
+    path: str = AGENT_PATH
 
     def with_model(self, model: str) -> AgentConfig:
         """The same with another model; raises :class:`ConfigError` for what cannot be the id of one."""
@@ -152,6 +154,7 @@ def parse_agent_config(text: str, env: Mapping[str, str], path: str = AGENT_PATH
         _budgets(sections["budgets"]),
         tuple(top.warnings),
         tuple(top.missing),
+        path,
     )
     for missing in config.missing:
         if not missing.key.startswith(("llm.", "telegram.")):  # these are needed whatever runs

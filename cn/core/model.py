@@ -218,7 +218,7 @@ def read_answer(data: bytes) -> Answer | Failure:
         )
     stop = Stop(reason) if reason in {s.value for s in Stop} else Stop.OTHER
     if not text.strip() and stop is not Stop.REFUSAL:
-        hint = "raise llm.max_tokens in .cn/agent.yaml: the model's thinking takes of it too"
+        hint = "raise llm.max_tokens in agent.yaml: the model's thinking takes of it too"
         return Failure(
             Kind.EMPTY,
             f"the model answered without text (it stopped with {one_line(reason, 40)})",

@@ -37,10 +37,10 @@ _KINDS = {
 _HINTS = {
     Kind.AUTH: "check the key in ANTHROPIC_KEY: it must be one of the server in llm.base_url",
     Kind.PERMISSION: "look in the console of the API: the key may not do this, or its account is not paid",
-    Kind.NOT_FOUND: "correct llm.model or llm.base_url in .cn/agent.yaml",
-    Kind.TOO_LARGE: "load less: lower the limits of context in .cn/agent.yaml",
+    Kind.NOT_FOUND: "correct llm.model or llm.base_url in agent.yaml",
+    Kind.TOO_LARGE: "load less: lower the limits of context in agent.yaml",
     Kind.INVALID: "'cn context' shows what is sent, and how large it is",
-    Kind.RATE_LIMITED: "the next run tries again; lower budgets in .cn/agent.yaml if it happens often",
+    Kind.RATE_LIMITED: "the next run tries again; lower budgets in agent.yaml if it happens often",
     Kind.OVERLOADED: "the next run tries again",
     Kind.SERVER: "the next run tries again",
     Kind.NETWORK: "check the network and llm.base_url; the next run tries again",

@@ -13,6 +13,7 @@ from datetime import datetime
 
 from cn.core.cadence import REFLECTIONS, Cadence, is_period
 from cn.core.names import HubPath, digest, fold
+from cn.core.say import is_chat
 from cn.core.stamp import StampRefused, format_day, format_stamp, parse_stamp
 from cn.core.text import one_line, redact, slug, visible
 from cn.core.triage import closing
@@ -88,6 +89,12 @@ class Own:
     def is_concern(self) -> bool:
         """Is it a managed concern?"""
         return self.path.startswith(f"{CONCERNS}/")
+
+    @property
+    def chat(self) -> str:
+        """The chat that waits for an answer to the message it keeps; empty: none."""
+        source = self.get("Source")
+        return source if is_chat(source) and not self.is_concern else ""
 
     @property
     def kind(self) -> str:

@@ -11,15 +11,17 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from cn.core import rules
+from cn.core.chat import payload
 from cn.core.config import HubConfig
 from cn.core.effect import Drop, Effect, Log, Plan, Post, Put
 from cn.core.errors import Refusal
 from cn.core.log import Row
 from cn.core.message import MESSAGE, Message
-from cn.core.names import Name, NameRefused, parse_name
+from cn.core.names import Name, NameRefused, digest, parse_name
 from cn.core.ops import Ack, Commit, Defer, Delegate, Delete, Done, Fail, Noop, Reply, Surface
 from cn.core.own import ASSIGNED, DEFERRED, Own, done_concern_path, format_own
 from cn.core.peers import Peer
+from cn.core.say import Say, format_say
 from cn.core.stamp import format_second
 from cn.core.text import one_line, quote, slug
 
@@ -28,12 +30,17 @@ Ending = Ack | Done | Noop | Fail | Reply | Delegate | Defer | Delete
 
 @dataclass(frozen=True)
 class OwnFacts:
-    """All a planner may know of a thread of our own; compare :class:`cn.core.decide.Facts`."""
+    """All a planner may know of a thread of our own; compare :class:`cn.core.decide.Facts`.
+
+    ``machine`` is the clone that says to a chat what comes of it. ``input`` is the id of the
+    item where the agent was asked, empty where a person decides.
+    """
 
     config: HubConfig
     peers: Mapping[Name, Peer]
     own: Own
     now: datetime
+    machine: str
     input: str = ""
     lines: tuple[str, ...] = ()
 
@@ -46,7 +53,27 @@ class OwnFacts:
 def plan_own_end(
     facts: OwnFacts, actor: Name, ending: Ending | None, body: str, first: Surface | Commit | None
 ) -> Plan | Refusal:
-    """End, put off, or answer it."""
+    """End, put off, or answer it; the chat whose message it keeps gets the answer too."""
+    plan = _plan(facts, actor, ending, body, first)
+    return plan if isinstance(plan, Refusal) else _answer_chat(facts, ending, body, plan)
+
+
+def _answer_chat(facts: OwnFacts, ending: Ending | None, body: str, plan: Plan) -> Plan:
+    """One text for each time the agent was asked, but for another delay that it says nothing of."""
+    chat = facts.own.chat
+    silent = isinstance(ending, Defer) or not facts.input
+    if not chat or (silent and not body and not isinstance(ending, Reply)):
+        return plan
+    words = next(e.row.decision for e in plan.effects if isinstance(e, Log))
+    cause = facts.input or digest(facts.own.path, format_second(facts.now))[:16]
+    say = Say(cause, facts.machine, chat, payload(ending, body), facts.now, words)
+    row = Row(facts.now, chat, words, "queued", outcome="queued", input=facts.input)
+    return Plan(plan.cause, (*plan.effects, Put(say.path, format_say(say)), Log(row)))
+
+
+def _plan(
+    facts: OwnFacts, actor: Name, ending: Ending | None, body: str, first: Surface | Commit | None
+) -> Plan | Refusal:
     refused = rules.valid_actor(actor, facts.config)
     if refused:
         return refused

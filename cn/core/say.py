@@ -7,10 +7,12 @@ has had. So a text whose fate is unknown is reported, and never sent again.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 
+from cn.core.effect import Effect, Put
 from cn.core.errors import CnError
 from cn.core.header import HeaderRefused, format_header, parse_header
 from cn.core.names import HubPath
@@ -94,6 +96,12 @@ def parse_say(data: bytes) -> Say:
         raise SayRefused(refused.text) from None
     except (ValueError, KeyError, StampRefused) as error:
         raise SayRefused(f"it is damaged ({error})") from None
+
+
+def said(effects: Iterable[Effect]) -> str:
+    """What these effects say in a chat; empty: nothing."""
+    texts = (e.text for e in effects if isinstance(e, Put) and e.path.endswith(SUFFIX))
+    return next((parse_say(text.encode()).text for text in texts), "")
 
 
 class Fate(Enum):

@@ -53,8 +53,11 @@ def plan_inbox_input(peer: Name, item: Item, id: InputId, at: datetime) -> Plan:
 
 
 def plan_own_input(own: Own, us: Name, id: InputId, at: datetime) -> Plan:
-    """A thread of our own waits for the agent; a deferred one is open again."""
-    asked = Input(id, us, own.cadence, at, own.path)
+    """A thread of our own waits for the agent; a deferred one is open again.
+
+    A chat's message that was put off comes from that chat again.
+    """
+    asked = Input(id, own.chat or us, own.cadence, at, own.path)
     marked = own.with_field("State", OPEN).with_field("Until", "").with_field("Input", id)
     marked = marked.with_field("Asked", format_stamp(at))
     return Plan(own.source, (Put(queue_path(asked), format_queued(asked)), Put(own.path, format_own(marked))))
@@ -218,6 +221,12 @@ def _told(turn: Turn, asked: Input, facts: Failing, status: str, reason: str) ->
     post = notice(facts.config.name, peer, item.topic, about, facts.now, item.get("thread"))
     noted = Event(facts.now, IN, "refused", item.topic, item.head, {"waits": item.head})
     return [Record(peer, noted), post]
+
+
+def waiting_say(asked: Input, machine: str, why: str, at: datetime) -> Say:
+    """What a chat is told of an item that waits; one text a day for each."""
+    text = f"(your message waits: {why})"
+    return Say(f"{asked.id}-waits", machine, asked.sender, text, at, "waits")
 
 
 def plan_retry(asked: Input, id: InputId, at: datetime, own: Own | None = None) -> Plan:

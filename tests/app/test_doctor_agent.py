@@ -20,7 +20,10 @@ from cn.core.stamp import format_second
 from cn.shell.child import hold
 from cn.shell.hub import open_hub
 
-NOW = datetime.now(UTC).replace(microsecond=0)
+
+def now() -> datetime:
+    """To the second; asked each time, for a slow run takes longer than a poll may."""
+    return datetime.now(UTC).replace(microsecond=0)
 
 
 @pytest.fixture(scope="module")
@@ -85,13 +88,13 @@ def test_the_model_is_looked_up_only_with_full(hub: Node) -> None:
 
 
 def _health(hub: Node, **changes: object) -> None:
-    health = {"pid": 1, "state": "running", "since": format_second(NOW), "last_poll": format_second(NOW),
+    health = {"pid": 1, "state": "running", "since": format_second(now()), "last_poll": format_second(now()),
               "last_error": None, **changes}  # fmt: skip
     write_health(open_hub(hub.root), health)
 
 
 def test_a_daemon_that_is_gone_or_silent_is_a_problem(hub: Node) -> None:
-    _health(hub, last_error={"at": format_second(NOW), "text": "no network"})
+    _health(hub, last_error={"at": format_second(now()), "text": "no network"})
     ((level, what),) = findings(hub, "daemon")
     assert (level, "is gone" in what) == ("problem", True)
     _health(hub, state="stopped")
@@ -100,7 +103,7 @@ def test_a_daemon_that_is_gone_or_silent_is_a_problem(hub: Node) -> None:
     assert lock is not None
     _health(hub)
     assert findings(hub, "daemon")[0][0] == "ok"
-    _health(hub, last_poll=format_second(NOW - timedelta(hours=2)))
+    _health(hub, last_poll=format_second(now() - timedelta(hours=2)))
     ((level, what),) = findings(hub, "daemon")
     assert (level, "2h ago" in what) == ("problem", True)
     _health(hub, last_poll=None)
@@ -110,13 +113,13 @@ def test_a_daemon_that_is_gone_or_silent_is_a_problem(hub: Node) -> None:
 def test_dead_letters_have_a_remedy(hub: Node) -> None:
     message = {"message_id": 7, "date": 1_770_300_000, "chat": {"id": 42, "type": "private"},
                "from": {"id": 42, "is_bot": False, "first_name": "A"}, "text": "hello"}  # fmt: skip
-    write_dead(open_hub(hub.root), {"update_id": 5, "message": message}, "the disk is full", NOW)
+    write_dead(open_hub(hub.root), {"update_id": 5, "message": message}, "the disk is full", now())
     ((level, what),) = findings(hub, "daemon")
     assert (level, "telegram:42" in what, "the disk is full" in what) == ("info", True, True)
 
 
 def test_texts_of_another_machine_and_damaged_ones_are_named(hub: Node) -> None:
-    say = Say("20260219-141209-abc123", "other", "telegram:42", "hello", NOW)
+    say = Say("20260219-141209-abc123", "other", "telegram:42", "hello", now())
     hub.write({say.path: format_say(say), say.path.replace("abc123", "ffffff"): "nonsense"}, "says")
     levels = [level for level, _ in findings(hub, "says")]
     assert levels == ["problem", "info"]

@@ -223,14 +223,17 @@ def stand_by(root: Path) -> subprocess.Popen[bytes]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        env=cn_env({"CN_DAEMON": "1"}),
+        env=cn_env({"CN_DAEMON": "1", "ANTHROPIC_KEY": KEY}),
         cwd=root,
     )
 
 
-@pytest.mark.full  # fails since the branches of issue 6 were merged, or on a loaded machine
 def test_the_real_one_reads_nothing_of_the_hub_before_the_word(tmp_path: Path, hub_template: Path) -> None:
     subprocess.run(["cp", "-a", str(hub_template), str(tmp_path / "hub")], check=True)
+    settings = tmp_path / "hub/.cn/hub.yaml"
+    settings.write_text(settings.read_text().replace("interface: triage", "interface: queue"))
+    (tmp_path / "hub/.cn/agent.yaml").write_text(f"llm:\n  model: {MODEL}\n  base_url: http://127.0.0.1:9\n")
+    git(tmp_path / "hub", "commit", "-qam", "Work a queue")
     with stand_by(tmp_path / "hub") as process:
         said, _ = process.communicate(b"", 60)
     assert (process.returncode, said) == (0, b"")

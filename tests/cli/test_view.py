@@ -339,7 +339,8 @@ def test_an_empty_hub_prints_empty_lists(empty: Path, args: tuple[str, ...]) -> 
 
 def test_the_outbox_tells_attempts_and_reason(scene: Scene) -> None:
     text = scene.look("outbox")
-    assert scene.look("outbox", "list") == text
+    age = re.compile(r"\b\d+[smh] ago")
+    assert age.sub("AGO", scene.look("outbox", "list")) == age.sub("AGO", text)
     assert text.startswith("sigma/hello-omega for omega, queued ")
     assert re.search(r"^ +\d attempts?: unreachable: ", text, re.M)
 

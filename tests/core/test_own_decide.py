@@ -15,6 +15,7 @@ from cn.core.ops import Ack, Commit, Defer, Delegate, Delete, Done, Fail, Noop, 
 from cn.core.own import Own, new_own, parse_own
 from cn.core.own_decide import Ending, OwnFacts, plan_own_end
 from cn.core.peers import Peer
+from cn.core.say import said as said_in_chat
 
 NOW = datetime(2026, 2, 5, 15, tzinfo=UTC)
 US = Name("sigma")
@@ -28,7 +29,7 @@ CONFIG = HubConfig(US, reviewers=(Reviewer(Name("rhea"), "rhea@example.org"),))
 def facts(path: HubPath = ADHOC, body: str = "The plan.", lines: tuple[str, ...] = ()) -> OwnFacts:
     own = new_own(path, "Plan", NOW, "sigma", body).with_field("Input", ID)
     peers = {Name("pi"): Peer(Name("pi"), parse_url("https://example.org/pi.git"))}
-    return OwnFacts(CONFIG, peers, own, NOW, ID, lines)
+    return OwnFacts(CONFIG, peers, own, NOW, "clone", ID, lines)
 
 
 def plan(
@@ -185,3 +186,37 @@ def test_ending_it_twice_notes_it_once_more_and_moves_nothing_further() -> None:
     again = plan_own_end(replace(facts(), own=once), US, Done(ID), "", None)
     assert isinstance(again, Plan)
     assert once.path == DONE
+
+
+CHAT_SOURCE = "telegram:498316684"
+
+
+@pytest.mark.parametrize(
+    ("ending", "body", "asked", "said"),
+    [
+        (Reply(ID, "yes"), "", True, "yes"),
+        (Reply(ID, "yes"), "The whole answer.", True, "The whole answer."),
+        (Reply(ID, "yes"), "", False, "yes"),
+        (Done(ID), "", True, "(acknowledged)"),
+        (None, "", True, "(acknowledged)"),
+        (Done(ID), "", False, ""),
+        (Defer(ID, "3d"), "", True, ""),
+        (Defer(ID, "3d"), "Not this week.", True, "Not this week."),
+    ],
+)
+def test_a_message_that_was_put_off_is_answered_in_its_chat(
+    ending: Ending | None, body: str, asked: bool, said: str
+) -> None:
+    kept = replace(facts(), own=facts().own.with_field("Source", CHAT_SOURCE), input=ID if asked else "")
+    found = plan_own_end(kept, US, ending, body, None)
+    assert isinstance(found, Plan)
+    assert said_in_chat(found.effects) == said
+    rows = [e.row.source for e in found.effects if isinstance(e, Log)]
+    assert rows.count(CHAT_SOURCE) == bool(said)
+
+
+def test_a_concern_from_a_chat_is_answered_where_it_stands() -> None:
+    concern = replace(facts(CONCERN), own=facts(CONCERN).own.with_field("Source", CHAT_SOURCE))
+    found = plan_own_end(concern, US, Reply(ID, "still so"), "", None)
+    assert isinstance(found, Plan)
+    assert said_in_chat(found.effects) == ""

@@ -102,7 +102,7 @@ def _plan(cell: str, *, own: HubPath | None = None) -> Plan | tuple[Refusal, ...
     if own is None:
         return plan_order(facts, order)
     thread = new_own(own, "A thread of ours", facts.now, SIGMA)
-    return plan_order(OwnFacts(facts.config, facts.peers, thread, facts.now), order)
+    return plan_order(OwnFacts(facts.config, facts.peers, thread, facts.now, "clone"), order)
 
 
 def _files(block: Block) -> None:

@@ -33,7 +33,7 @@ def queued(world: World, sigma: Node, pi: Node) -> Node:
         ".cn/hub.yaml": text,
         "skills/review/SKILL.md": "---\ndescription: Reviewing a proposal\n---\nRead it twice.\n",
         "skills/cook/SKILL.md": "---\ndescription: Pasta\n---\nBoil it.\n",
-        "src/agent/skills/agent/agent-ops/SKILL.md": "# agent-ops\n\nAnswer with frontmatter.\n",
+        "skills/agent-ops/SKILL.md": "# agent-ops\n\nAnswer with frontmatter.\n",
         f"threads/reflections/daily/{YESTERDAY}.md": "A day.\n",
         "threads/reflections/daily/29990101.md": "A day to come.\n",
     }
@@ -47,11 +47,10 @@ def show(node: Node, *args: str) -> Any:
     return json.loads(node.cn("context", *args, "--json").stdout)
 
 
-@pytest.mark.full  # fails since the branches of issue 6 were merged, or on a loaded machine
 def test_the_item_in_flight_is_packed_from_main(queued: Node) -> None:
     shown = show(queued)
     places = [(p["part"], p["path"]) for p in shown["parts"]]
-    agent_ops = "src/agent/skills/agent/agent-ops/SKILL.md"
+    agent_ops = "skills/agent-ops/SKILL.md"
     assert places == [
         ("preamble", None), ("identity", "spec/SOUL.md"), ("user", "spec/USER.md"), ("contract", agent_ops),
         ("hub", "state/peers.md"), ("daily", f"threads/reflections/daily/{YESTERDAY}.md"),
@@ -66,6 +65,14 @@ def test_the_item_in_flight_is_packed_from_main(queued: Node) -> None:
     assert request["model"] == "claude-sonnet-4-latest"
     assert shown["tokens_are"] == "estimated"
     assert (shown["missing"], shown["from"]) == ([], "pi")
+
+
+def test_the_contract_may_lie_where_seed_004_has_it(queued: Node) -> None:
+    there = "src/agent/skills/agent/agent-ops/SKILL.md"
+    queued.write({"skills/agent-ops/SKILL.md": None, there: "# agent-ops\n\nAs in the seed.\n"}, "move")
+    shown = show(queued)
+    assert [p["path"] for p in shown["parts"] if p["part"] == "contract"] == [there]
+    assert "As in the seed." in shown["request"]["system"][0]["text"]
 
 
 def test_what_a_peer_wrote_is_behind_its_mark(queued: Node) -> None:
@@ -151,7 +158,7 @@ def test_a_conversation_that_stays_local_is_read_on_this_machine(queued: Node) -
 
 
 def test_files_that_are_not_there_or_too_big_are_named(queued: Node) -> None:
-    gone = {"spec/SOUL.md": None, "src/agent/skills/agent/agent-ops/SKILL.md": None}
+    gone = {"spec/SOUL.md": None, "skills/agent-ops/SKILL.md": None}
     queued.write({**gone, "spec/USER.md": "x" * 300_000}, "big")
     shown = show(queued)
     assert "spec/SOUL.md" in shown["missing"]
@@ -208,7 +215,6 @@ def test_a_secret_in_the_file_is_told_and_not_shown(queued: Node) -> None:
     )
 
 
-@pytest.mark.full  # fails since the branches of issue 6 were merged, or on a loaded machine
 def test_a_hub_without_agent_yaml_has_the_defaults(queued: Node) -> None:
     queued.write({".cn/agent.yaml": None}, "no runtime")
     assert show(queued)["request"]["model"] is None

@@ -8,6 +8,7 @@ import pytest
 from loop.desk import current
 from loop.studio import OTHER, Studio, answer, id_of, write
 
+WAITS = "(your message waits: budgets.per_peer.turns_per_hour is 0: no call is made)"
 HOUR = timedelta(hours=1)
 
 
@@ -31,16 +32,20 @@ def test_an_item_waits_until_its_budget_is_there_again(
     studio.receive("first")
     studio.receive("second")
     lines = studio.turn(until_idle=True)
-    assert (studio.said(), len(studio.requests)) == (["fine"], 1)
+    assert len(studio.requests) == 1
+    assert studio.said()[0] == "fine"
     lines += studio.turn(until_idle=True)
     lines += studio.turn(until_idle=True)
     assert told(lines, word) == 1, lines
     assert [item["attempts"] for item in studio.waiting] == [0]
     assert len(studio.requests) == 1
     assert current(studio.node) == ""
+    (waits,) = studio.said()[1:]
+    assert waits.startswith("(your message waits: ")
+    assert word in waits
     studio.age_calls(passes)
     studio.turn(until_idle=True)
-    assert studio.said() == ["fine", "fine"]
+    assert studio.said()[2:] == ["fine"]
     studio.sound()
 
 
@@ -50,7 +55,7 @@ def test_one_peers_budget_does_not_stop_another(studio: Studio) -> None:
     studio.receive("never", OTHER)
     studio.receive("always")
     lines = studio.turn(until_idle=True)
-    assert (studio.said(), studio.said(OTHER)) == (["fine"], [])
+    assert (studio.said(), studio.said(OTHER)) == (["fine"], [WAITS])
     assert told(lines, "turns_per_hour is 0") == 1
     assert [item["from"] for item in studio.waiting] == [f"telegram:{OTHER}"]
 
@@ -68,6 +73,6 @@ def test_a_rejected_answer_is_not_asked_for_again_beyond_the_budget(studio: Stud
     assert told(lines, "turns_per_hour") == 1
     studio.age_calls(HOUR)
     studio.turn()
-    assert studio.said() == ["mended"]
+    assert [text for text in studio.said() if "waits" not in text] == ["mended"]
     assert "attempt: 2\n" in studio.items[1]
     studio.sound()

@@ -64,12 +64,14 @@ class Turn(Trial):
 
 
 def _told(line: str) -> str:
-    return UNKNOWN.sub("✓ delivered", line).replace('"outcome": "unknown"', '"outcome": "delivered"')
+    return UNKNOWN.sub(r"\\u2713 delivered", line).replace('"outcome": "unknown"', '"outcome": "delivered"')
 
 
 def make(studio: Studio, tmp_path: Path) -> Turn:
     """A message waits, which the model answers with two texts and a concern."""
     node = studio.node
+    # Each trial goes on from the same claim, which must not grow old while the matrix is walked through.
+    studio.configure(hub="cron_period_min: 600\n")
     folder = tmp_path / "world"
     folder.mkdir()
     home = folder / "sigma.git"

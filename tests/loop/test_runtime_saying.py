@@ -77,7 +77,6 @@ def test_a_text_whose_fate_nobody_knows_is_told_and_not_repeated(
     studio.sound()
 
 
-@pytest.mark.full  # fails since the branches of issue 6 were merged, or on a loaded machine
 def test_a_telegram_that_is_away_keeps_the_text_until_it_is_back(studio: Studio) -> None:
     studio.model.answer = write("reply: ID|fine")
     url = studio.telegram.url
