@@ -6,11 +6,7 @@ Losing any of it costs a repeated message or an early retry, never an effect.
 from __future__ import annotations
 
 import json
-<<<<<<< HEAD
-from collections.abc import Mapping
-=======
-from collections.abc import Iterable
->>>>>>> main
+from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
