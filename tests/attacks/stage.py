@@ -79,7 +79,7 @@ class Stage:
                 self.act({"do": "decide", "thread": f"pi/{_HONEST}", "decision": "do:merge"})
             if phase in (1, 3):
                 self.run("sync", code=alone.get("sync") if phase == 1 else None)
-            if phase in (2, 3):
+            if phase == 2 or (phase == 3 and self.scene != "alone"):
                 self.run("inbox", "process", code=alone.get("process") if phase == 2 else None)
                 for source, row in self.threads().items():
                     self.rules.setdefault(source, set()).add(row["rule"] or "")
