@@ -209,13 +209,14 @@ class Git:
     ) -> Done:
         """Run ``git ARGS`` to its end. With ``check``, an error raises :class:`GitError`.
 
-        A local git that somebody killed has answered nothing, whatever was asked: that raises always.
+        A local git that somebody killed has answered nothing, whatever was asked: that raises always
+        (not where ``seconds`` were given and have passed).
         """
         if network or max_out is not None:
             done = self.run_many([Job("", args, stdin, seconds or 60.0, max_out)])[0]
         else:
             done = self._communicate(args, stdin, seconds or _LOCAL_SECONDS)
-            if done.code < 0:
+            if done.code < 0 and not (done.timed_out and seconds):
                 raise GitError(done)
         if check and not done.ok:
             raise GitError(done)
