@@ -29,8 +29,9 @@ from cn.core.report import Report
 from cn.core.seen import Step, classify, is_news_that_it_vanished
 from cn.core.stamp import format_day
 from cn.core.text import decode as decode_text
-from cn.core.thread import DONE, INBOX, inbox_path, read_text
+from cn.core.thread import DONE, INBOX, inbox_path, keep_mains, read_text
 from cn.core.triage import TriageRefused
+from cn.shell.diverged import read_diverged
 from cn.shell.git import GitError
 from cn.shell.inspect import merge_bases, read_attachments, read_messages, read_proposal
 from cn.shell.objects import read_object
@@ -243,9 +244,13 @@ def working_text(book: Book, name: ThreadName) -> str | None:
     if data is None:
         return None
     try:
-        return read_text(data)
+        text = read_text(data)
     except TriageRefused:
         return decode_text(data)
+    main = book.snapshot.read(inbox_path(name)) or b""
+    noted = read_diverged(book.hub).get(inbox_path(name))
+    base = read_object(book.hub.git, noted.base) if noted and noted.base else None
+    return keep_mains(text, decode_text(base), decode_text(main)) if base is not None else text
 
 
 def _taken(book: Book) -> frozenset[str]:
