@@ -176,7 +176,9 @@ def _shown_text(book: Book, seen: Observation, arrival: Arrival) -> str | None:
     """The branch as text, or None where git cannot read it within the limits."""
     try:
         return _proposal_text(book, seen, arrival)
-    except GitError:
+    except GitError as error:
+        if error.done.killed:
+            raise  # by nothing in the branch: the next run shows it
         return None
 
 
