@@ -193,6 +193,7 @@ class Trial:
                 stderr=said,
                 timeout=60,
                 check=False,
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's & ignores it
             )
             said.seek(0)
             return subprocess.CompletedProcess(done.args, done.returncode, "", said.read())
