@@ -49,7 +49,7 @@ def _row(title: str, cases: list[dict[str, Any]]) -> tuple[str, str]:
     names = [name for name in cases[0] if name not in ("case", "on")]
     total = {name: sum(case.get(name, 0) for case in cases) for name in names}
     seen = ", ".join(f"{value} {name.replace('_', ' ')}" for name, value in total.items())
-    return title, f"| {title} | {len(cases)} | {seen} | {max(case['on'] for case in cases)} |\n"
+    return title, f"| {title} | {len(cases)} | {seen} | {max(case.get('on', '') for case in cases)} |\n"
 
 
 def fill_page(page: str, figures: dict[str, list[dict[str, Any]]]) -> str:

@@ -23,15 +23,16 @@ from cn.core.inbox import (
 )
 from cn.core.ledger import IN, OUT, Event, Item, parse_events
 from cn.core.message import NOTICE, About, Message, MessageRefused, parse_message
-from cn.core.names import Branch, Name, Oid, ThreadName, fold, join_branch, thread_name, topic_of
+from cn.core.names import Branch, HubPath, Name, Oid, ThreadName, fold, join_branch, thread_name, topic_of
 from cn.core.names import Topic as TopicName
 from cn.core.peers import MAILBOX, Peer
 from cn.core.report import Report
 from cn.core.seen import Step, classify, is_news_that_it_vanished
 from cn.core.stamp import format_day
 from cn.core.text import decode as decode_text
-from cn.core.thread import inbox_path, read_text
+from cn.core.thread import inbox_path, keep_mains, read_text
 from cn.core.triage import TriageRefused
+from cn.shell.diverged import read_diverged
 from cn.shell.git import GitError
 from cn.shell.inspect import merge_bases, read_attachments, read_messages, read_proposal
 from cn.shell.objects import read_object
@@ -208,7 +209,9 @@ def _shown_text(book: Book, seen: Observation, arrival: Arrival) -> str | None:
     """The branch as text, or None where git cannot read it within the limits."""
     try:
         return _proposal_text(book, seen, arrival)
-    except GitError:
+    except GitError as error:
+        if error.done.killed:
+            raise  # by nothing in the branch: the next run shows it
         return None
 
 
@@ -277,9 +280,18 @@ def working_text(book: Book, name: ThreadName) -> str | None:
     if data is None:
         return None
     try:
-        return read_text(data)
+        text = read_text(data)
     except TriageRefused:
         return decode_text(data)
+    return with_mains(book, inbox_path(name), text)
+
+
+def with_mains(book: Book, path: HubPath, text: str) -> str:
+    """A working copy with what main got meanwhile, where it is an edit of an older text."""
+    noted = read_diverged(book.hub).get(path)
+    base = read_object(book.hub.git, noted.base) if noted and noted.base else None
+    main = book.snapshot.read(path) or b""
+    return keep_mains(text, decode_text(base), decode_text(main)) if base is not None else text
 
 
 def _take_notice(

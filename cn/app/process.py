@@ -9,7 +9,7 @@ from cn.app.answer import plan_answer
 from cn.app.book import Book
 from cn.app.deliver import deliver, push_refs
 from cn.app.guard import check_plan
-from cn.app.inbound import plan_arrivals, plan_vanished
+from cn.app.inbound import plan_arrivals, plan_vanished, with_mains
 from cn.app.observe import Observation, Progress, ThreadKey, bring, observe
 from cn.app.ours import plan_times
 from cn.app.queue import peek_turn, plan_queue, read_output
@@ -170,6 +170,7 @@ def _decided(run: Run, book: Book, peer: Name, item: Item, working: Working, not
         return None
     if triage is None:
         return None
+    text = with_mains(book, working.path, text)
     return Decided(replace(facts, text=text, committed=committed), triage, working)
 
 

@@ -182,6 +182,21 @@ def refresh(text: str, fresh: str, reason: str) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def keep_mains(text: str, base: str, main: str) -> str:
+    """``text``, an edit of ``base`` which ``main`` has overtaken, with what main says since, quoted.
+
+    It stands before the Triage, whose section runs to the end of the file. Header and the peer's
+    text are not taken along: those are renewed from the branch.
+    """
+    known = {*base.split("\n"), *text.split("\n")}
+    since = [line for line in main.split("\n") if line not in known and not line.startswith((">", "**"))]
+    if not since:
+        return text
+    before, section = _cut(text)
+    parts = [_trimmed(before), f"---\n\n## Written elsewhere meanwhile\n\n{quote(chr(10).join(since))}"]
+    return "\n\n".join([*parts, f"---\n\n{section}"] if section else parts).rstrip("\n") + "\n"
+
+
 def append_section(text: str, heading: str, lines: list[str]) -> str:
     """The thread with one more section of cn's at its end."""
     end = closing(text)

@@ -65,6 +65,12 @@ class Done:
         return self.code == 0 and not self.timed_out
 
     @property
+    def killed(self) -> bool:
+        """Did somebody else end it, for none of our limits?"""
+        limited = self.timed_out or self.too_much or self.code == -signal.SIGXFSZ
+        return self.code < 0 and not limited
+
+    @property
     def text(self) -> str:
         """Standard output without its last line end."""
         return decode(self.out).rstrip("\n")
@@ -165,9 +171,7 @@ class Git:
             done = self.run_many([Job("", args, stdin, seconds or 60.0, max_out)])[0]
         else:
             done = self._communicate(args, stdin, seconds or _LOCAL_SECONDS)
-            if done.code < 0:
-                raise GitError(done)
-        if check and not done.ok:
+        if (check and not done.ok) or (done.killed and not network):
             raise GitError(done)
         return done
 

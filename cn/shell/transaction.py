@@ -222,7 +222,9 @@ def _push(hub: Hub, base: Base, journal: Journal) -> bool:
                 drop(note)
             raise Refused(
                 f"origin did not take main: {rejected.reason}",
-                "nothing was committed; may you push to origin's main, and is origin a bare repository?",
+                "nothing was committed; may you push to origin's main, and is origin a bare repository?"
+                if rejected.told
+                else "nothing was committed here; origin was asked, and does not have it; run again",
             )
     raise Refused("origin's main is locked by somebody else's push", "run again later")
 

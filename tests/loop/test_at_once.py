@@ -128,13 +128,14 @@ class Schedule:
         if not names:
             return
         path = self.chance.choice(names)
-        try:
-            text = path.read_text("utf-8")
-        except FileNotFoundError:
-            return
-        if not text.strip():
-            return  # another editor is just writing it
-        time.sleep(self.chance.choice((0.0, 0.0, 0.2)))  # the person thinks
+        thinks = self.chance.choice((0.0, 0.0, 0.2))
+        text = before = None
+        while text is None or before != _look(path):  # as editors do that see the file change
+            before = _look(path)
+            if before is None:
+                return
+            text = path.read_text("utf-8") if path.exists() else ""
+            time.sleep(thinks)
         word = f"word-{self.number()}-"
         if "\n## Triage\n" in text:
             new = text + f"\n{word}\n"
@@ -275,6 +276,15 @@ class Schedule:
             ]
             found += [git(node.root, "fsck", "--no-dangling", "--no-progress")]
         return [line for line in found if line]
+
+
+def _look(path: Path) -> tuple[int, int, int] | None:
+    """By what an editor sees that a file is another one."""
+    try:
+        at = path.stat()
+    except FileNotFoundError:
+        return None
+    return at.st_ino, at.st_mtime_ns, at.st_size
 
 
 def play(world: World, seed: int) -> None:

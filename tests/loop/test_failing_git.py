@@ -44,6 +44,18 @@ def test_a_merge_that_git_could_not_try_is_not_refused(
     assert [r[2] for r in sigma.rows() if r[1] == "do:merge"] == ["✓ merged SHA"]
 
 
+@pytest.mark.parametrize("verb", ["log", "diff-tree"])
+def test_a_branch_is_shown_by_the_run_whose_git_lives(
+    world: World, sigma: Node, pi: Node, tmp_path: Path, verb: str
+) -> None:
+    world.propose(pi, sigma)
+    done = sigma.cn("inbox", "sync", check=1, env=failing(tmp_path / "bin", verb, DIES["killed"]))
+    assert "ended by SIGKILL" in done.stderr
+    assert sigma.threads() == []
+    sigma.sync()
+    assert "> - added docs/proposal.md" in sigma.thread(sigma.only_thread())
+
+
 def test_it_is_told_once_and_tried_again(world: World, sigma: Node, pi: Node, tmp_path: Path) -> None:
     world.propose(pi, sigma)
     sigma.sync()

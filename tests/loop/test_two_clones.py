@@ -60,6 +60,32 @@ def test_both_decide_the_same_thread_and_one_is_executed(
     assert len(sigma.notices()) == 1
 
 
+def test_what_was_written_there_meanwhile_stays_in_the_thread_decided_here(
+    world: World, sigma: Node, pi: Node, second: Node
+) -> None:
+    world.propose(pi, sigma)
+    sigma.sync()
+    second.sync()
+    name = second.only_thread()
+    path = second.root / "threads/inbox" / name
+    older = path.read_text("utf-8")
+    sigma.decide("pi/proposal", "defer:asked legal", "--body", "They answer on Monday.")
+    path.write_text(older + "\na note from the second machine\n", "utf-8")
+    second.cn("inbox", "sync", check=None)
+    second.write_triage(name, "do:reply:no")
+    path.write_text(path.read_text("utf-8") + "\nThe answer is no.\n", "utf-8")
+    second.process()
+    text = second.thread(name)
+    assert "\n> decision: defer:asked legal\n" in text
+    assert "\n> They answer on Monday.\n" in text
+    assert "\na note from the second machine\n" in text
+    assert text.index("## Written elsewhere meanwhile") < text.index("## Triage")
+    sent = git(pi.home, "show", "sigma/no:message.md")
+    assert "The answer is no." in sent
+    assert "Monday" not in sent
+    assert git(second.root, "status", "--porcelain") == ""
+
+
 def start(node: Node, *words: str) -> subprocess.Popen[str]:
     """Run cn beside us."""
     return subprocess.Popen(
