@@ -19,7 +19,7 @@ from cn.core.names import Name, ThreadName
 from cn.core.report import Report
 from cn.shell.base import Base
 from cn.shell.hub import Hub
-from cn.shell.maintain import sweep_packs
+from cn.shell.maintain import sweep_stale, tidy
 
 
 def sync(
@@ -56,9 +56,12 @@ def sync(
         check_inbox(run)
         deliver(run, force=force)
         if not dry_run and run.local.day("sweep", run.now):
-            sweep_packs(run.hub)
+            sweep_stale(run.hub)
+        due = not dry_run and run.local.hour("tidy", run.now)
     if not dry_run:
         wake(hub, report)
+    if due:  # last, and without the lock: nobody waits for it
+        tidy(hub)
     return report
 
 
