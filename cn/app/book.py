@@ -52,7 +52,8 @@ MACHINE_LOG = "logs/cn.log"
 class Book:
     """The state of a run while its plans are performed upon ``snapshot``.
 
-    ``local`` are files of this machine, ``seen`` the bytes of those that a plan has read.
+    ``local`` are files of this machine, ``seen`` the bytes of those that a plan has read,
+    ``steps`` what a dry run shows.
     """
 
     hub: Hub
@@ -75,6 +76,7 @@ class Book:
     _topics: dict[Name, set[str]] = field(default_factory=dict)
 
     published: Oid | None = None
+    dry_run: bool = False
 
     @cached_property
     def threads(self) -> set[str]:
@@ -94,7 +96,8 @@ class Book:
     def perform(self, plan: Plan) -> None:
         """Perform every effect of a plan, in order."""
         for effect in plan.effects:
-            self.steps.append((plan.cause, describe(effect)))
+            if self.dry_run:
+                self.steps.append((plan.cause, describe(effect)))
             self._one(effect)
 
     def _one(self, effect: Effect) -> None:
@@ -221,7 +224,6 @@ class Book:
                 kind,
             )
         )
-        self.steps.append((entry_source(entry), f"{kind} {entry.branch} at {entry.to}"))
 
     def pin(self, peer: Name, side: str, topic: str, head: Oid | None) -> None:
         """Set, or with None drop, the pin of a branch after the commit."""

@@ -195,10 +195,17 @@ class Local:
 
     def day(self, name: str, now: datetime) -> bool:
         """Is this the first call for ``name`` today (UTC)? Bounds daily housekeeping."""
-        days, today = self._part("days"), now.strftime("%Y%m%d")
-        if days.get(name) == today:
+        return self._first(name, now.strftime("%Y%m%d"))
+
+    def hour(self, name: str, now: datetime) -> bool:
+        """Is this the first call for ``name`` in this hour?"""
+        return self._first(name, now.strftime("%Y%m%d%H"))
+
+    def _first(self, name: str, period: str) -> bool:
+        periods = self._part("days")
+        if periods.get(name) == period:
             return False
-        days[name] = today
+        periods[name] = period
         return True
 
     # The agenda is looked at once an hour, and when something on it is due.

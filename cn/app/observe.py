@@ -19,13 +19,15 @@ from cn.shell.glance import nearby
 from cn.shell.hub import Hub
 from cn.shell.objects import list_refs, read_info
 from cn.shell.pins import Key, encode, read_pins
-from cn.shell.remote import HEADS, Listing, fetch_many, head_of, list_remotes, main_of
+from cn.shell.remote import HEADS, Listing, fetch_many, fetch_tips, head_of, list_remotes, main_of
 
 _ALONE = 48
 """How many branches are fetched one by one when fetching them together failed."""
 Progress = Callable[[str], None]
 ThreadKey = tuple[Name, str]
 """(peer, topic): what an inbound branch is known by, whatever its route."""
+_Wanted = dict[str, tuple[str, list[tuple[Branch, Oid, ThreadKey]]]]
+"""Per remote its URL, and the branches to bring with the tips that were listed."""
 
 
 @dataclass
@@ -229,10 +231,10 @@ def bring(
     ours = _missing(hub.git, [(seen.ours[key][1], key) for key in ours])
     branches = [(_source(settings, key[0], IN), seen.inbound[key], key) for key in chosen]
     branches += [(_source(settings, key[0], OUT), seen.ours[key], key) for key in ours]
-    wanted: dict[str, tuple[str, list[tuple[Branch, ThreadKey]]]] = {}
-    for (remote, url), (branch, _), key in branches:
+    wanted: _Wanted = {}
+    for (remote, url), (branch, tip), key in branches:
         if url:
-            wanted.setdefault(remote, (url, []))[1].append((branch, key))
+            wanted.setdefault(remote, (url, []))[1].append((branch, tip, key))
     git = replace(hub.git, max_bytes=settings.config.limits.fetch_bytes)
     failed = _fetch(git, settings, wanted, progress)
     for remote, reason in failed.items():
@@ -249,8 +251,7 @@ def bring(
         alone = dict(list(alone.items())[:_ALONE])
         reasons = _fetch(git, settings, alone, None) if len(pairs) > 1 else {"0": reason}
         for index, why in reasons.items():
-            branch, key = pairs[int(index)]
-            head = next(tip for _, (b, tip), k in branches if (b, k) == (branch, key))
+            branch, head, key = pairs[int(index)]
             new = local.failed(_attempt(key, head), why, now(), "fetch")
             text = f"{visible(branch)} cannot be fetched: {why}"
             remedy = "its creator must push it again"
@@ -310,11 +311,13 @@ def _missing(git: Git, tips: list[tuple[Oid, ThreadKey]]) -> list[ThreadKey]:
 def _fetch(
     git: Git,
     settings: Settings,
-    wanted: dict[str, tuple[str, list[tuple[Branch, ThreadKey]]]],
+    wanted: _Wanted,
     progress: Progress | None,
 ) -> dict[str, str]:
-    branches = {remote: (url, [branch for branch, _ in pairs]) for remote, (url, pairs) in wanted.items()}
-    return fetch_many(git, branches, settings.config.limits.peer_seconds, progress)
+    branches = {
+        remote: (url, [(branch, tip) for branch, tip, _ in pairs]) for remote, (url, pairs) in wanted.items()
+    }
+    return fetch_tips(git, branches, settings.config.limits.peer_seconds, progress)
 
 
 def _source(settings: Settings, name: Name, side: str) -> tuple[str, str]:

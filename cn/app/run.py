@@ -63,7 +63,7 @@ class Run:
 
     def book(self, base: Base) -> Book:
         """An empty book on ``base``."""
-        return Book(self.hub, self.settings, self.snapshot(base), self.now, base.commit)
+        return Book(self.hub, self.settings, self.snapshot(base), self.now, base.commit, dry_run=self.dry_run)
 
     def snapshot(self, base: Base | None = None) -> Snapshot:
         """The commit of ``base`` (this run's if not given) for reading; cached."""

@@ -21,7 +21,7 @@ from cn.core.names import Name, ThreadName
 from cn.core.report import Report
 from cn.shell.base import Base
 from cn.shell.hub import Hub
-from cn.shell.maintain import sweep_packs
+from cn.shell.maintain import sweep_stale, tidy
 
 
 def sync(
@@ -59,12 +59,15 @@ def sync(
         check_inbox(run)
         deliver(run, force=force)
         if not dry_run and run.local.day("sweep", run.now):
-            sweep_packs(run.hub)
+            sweep_stale(run.hub)
+        due = not dry_run and run.local.hour("tidy", run.now)
         if watch is not None:
             run.local.save()
             watch.note(run, seen)
     if not dry_run:
         wake(hub, report)
+    if due:  # last, and without the lock: nobody waits for it
+        tidy(hub)
     return report
 
 

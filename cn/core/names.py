@@ -221,4 +221,6 @@ def is_owned(path: str) -> bool:
 
 def _stored(path: str) -> str:
     """:func:`fold`, without the format characters that HFS+ ignores in names."""
+    if path.isascii():  # nearly every path, and no such character
+        return path.casefold()
     return fold("".join(c for c in path if unicodedata.category(c) != "Cf"))

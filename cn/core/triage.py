@@ -180,6 +180,8 @@ def _scan(lines: list[str]) -> tuple[list[int], str]:
         if comment:
             comment = _opens_comment(line.partition("-->")[2]) if "-->" in line else True
             continue
+        if line.startswith(">"):
+            continue  # quoted: it opens and closes nothing
         mark = _FENCE.match(line)
         if fence:
             rest = line.strip()
@@ -190,7 +192,7 @@ def _scan(lines: list[str]) -> tuple[list[int], str]:
             fence = mark[1]
         elif _HEADING.fullmatch(line):
             found.append(index)
-        elif not line.startswith(">"):
+        else:
             comment = _opens_comment(line)
     return found, "-->" if comment else fence
 

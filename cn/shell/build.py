@@ -75,7 +75,7 @@ def build_commit(
     built = hub.git.run("rev-parse", "--verify", f"{oid}^{{tree}}").text
     if built == tree and parents == (base,):
         return base
-    return _signed(hub, settings, built, parents, text, at) if settings.sign and not scratch else oid
+    return _commit_tree(hub, settings, built, parents, text, at) if settings.sign and not scratch else oid
 
 
 def identity(hub: Hub) -> tuple[str, str]:
@@ -93,7 +93,7 @@ class CommitStream:
     """Commits built upon each other in one ``fast-import``; each id is answered at once.
 
     Their objects are there for other processes only after :meth:`close`. 1,000 merges took
-    30 s with three processes each, and 0.6 s so (GIT-FACTS). They are not signed.
+    30 s with three processes each, and 0.6 s so (GIT-FACTS). Those of :meth:`commit` are not signed.
     """
 
     def __init__(self, hub: Hub) -> None:
@@ -108,12 +108,11 @@ class CommitStream:
         changes: Sequence[FileChange | EntryChange],
         message: str,
         at: datetime,
-        tree: Oid | None = None,
     ) -> Oid:
-        """The commit of ``tree``, else of the first parent's, with ``changes``."""
+        """The commit of the first parent's tree with ``changes``."""
         number = len(self._marks) + 1
         names = tuple(f":{self._marks[p]}" if p in self._marks else str(p) for p in parents)
-        parts = _commit_parts(self._settings, number, tree, names, changes, _clean_message(message), at)
+        parts = _commit_parts(self._settings, number, None, names, changes, _clean_message(message), at)
         if self._child is None:
             self._child = self._hub.git.start(*_IMPORT)
         stdin, stdout = self._child.stdin, self._child.stdout
@@ -127,6 +126,10 @@ class CommitStream:
             raise self._broken() from broken
         self._marks[oid] = number
         return oid
+
+    def of_tree(self, tree: Oid, parents: tuple[Oid, ...], message: str, at: datetime) -> Oid:
+        """The commit of a tree that is there already, readable at once, and signed where the hub signs."""
+        return _commit_tree(self._hub, self._settings, tree, parents, _clean_message(message), at)
 
     def close(self) -> None:
         """Make the objects readable for all. The stream may be used again."""
@@ -254,7 +257,7 @@ def _clean_ident(text: str) -> str:
     return kept.strip(" .,:;\"\\'")
 
 
-def _signed(
+def _commit_tree(
     hub: Hub, settings: _Settings, tree: str, parents: tuple[Oid, ...], text: bytes, at: datetime
 ) -> Oid:
     date = f"{int(at.timestamp())} +0000"
@@ -268,8 +271,11 @@ def _signed(
     ).with_settings({"i18n.commitEncoding": "UTF-8"})
     lineage = [word for parent in parents for word in ("-p", parent)]
     try:
-        done = git.run("commit-tree", "-S", *lineage, "-F", "-", tree, stdin=text, seconds=_SIGN_SECONDS)
+        sign = ("-S",) if settings.sign else ()
+        done = git.run("commit-tree", *sign, *lineage, "-F", "-", tree, stdin=text, seconds=_SIGN_SECONDS)
     except GitError as failed:
+        if not settings.sign:
+            raise
         raise Refused(
             f"cannot sign the commit: {failed.done.reason}",
             "check user.signingKey and gpg.format, or turn cn.sign and commit.gpgSign off",

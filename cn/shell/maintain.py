@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import time
+from collections.abc import Iterator
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 
 from cn.shell.hub import Hub
@@ -11,6 +14,10 @@ from cn.shell.hub import Hub
 _STALE_SECONDS = 3600.0
 _LOG_BYTES = 4 << 20
 _LOGS_KEPT = 3
+_MOST_REFS = 200
+_MOST_PACKS = 20
+_MOST_LOOSE = 2000
+_TIDY_SECONDS = 30.0
 
 
 def rotate_log(path: Path) -> None:
@@ -24,9 +31,37 @@ def rotate_log(path: Path) -> None:
         path.rename(path.with_name(f"{path.name}.1"))
 
 
-def sweep_packs(hub: Hub) -> None:
-    """Remove what fetches that were cut off left in ``objects/pack`` (git-prune(1) would too)."""
-    for file in (hub.git_dir / "objects" / "pack").glob("tmp_*"):
+def sweep_stale(hub: Hub) -> None:
+    """Remove what was cut off: half a fetch in ``objects/pack`` (git-prune(1)), a lock of the packed refs."""
+    for file in (*(hub.git_dir / "objects" / "pack").glob("tmp_*"), hub.git_dir / "packed-refs.lock"):
         with suppress(OSError):
             if time.time() - file.stat().st_mtime > _STALE_SECONDS:
                 file.unlink()
+
+
+def tidy(hub: Hub) -> None:
+    """Pack what many runs left loose; a step that is not done in time is left for another day.
+
+    Nothing is ever dropped, reachable or not: objects without a ref may be what a run is
+    about to publish. Repacking is geometric (git-repack(1)): it rewrites what is small, and
+    a large pack only once as much as it holds has come.
+    """
+    if _more_than(_MOST_REFS, _loose_refs(hub)):
+        hub.git.run("pack-refs", "--all", check=False, seconds=_TIDY_SECONDS)
+    packs = (hub.git_dir / "objects" / "pack").glob("*.pack")
+    if _more_than(_MOST_PACKS, packs) or _more_than(_MOST_LOOSE, _loose_objects(hub)):
+        repack = ("repack", "-q", "-d", "-l", "--geometric=2", "--no-write-bitmap-index")
+        hub.git.run(*repack, check=False, seconds=_TIDY_SECONDS)
+
+
+def _more_than(number: int, files: Iterator[object]) -> bool:
+    """Are there more? Counts no further than needed."""
+    return next(islice(files, number, None), None) is not None
+
+
+def _loose_refs(hub: Hub) -> Iterator[str]:
+    return (name for _, _, names in os.walk(hub.git_dir / "refs") for name in names)
+
+
+def _loose_objects(hub: Hub) -> Iterator[Path]:
+    return (hub.git_dir / "objects").glob("[0-9a-f][0-9a-f]/*")

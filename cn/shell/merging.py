@@ -167,13 +167,13 @@ class Merges:
 
     def _commit(self, tip: Oid, offer: Offer, tree: Oid | None, message: str) -> Oid:
         parents = (tip, offer.head)
-        changes = [
-            EntryChange(c.path, c.new.mode, c.new.oid) for c in offer.changes if c.new and tree is None
-        ]
+        if tree is not None:
+            return self._stream.of_tree(tree, parents, message, self._at)
+        changes = [EntryChange(c.path, c.new.mode, c.new.oid) for c in offer.changes if c.new]
         if not self._signs:
-            return self._stream.commit(parents, changes, message, self._at, tree)
+            return self._stream.commit(parents, changes, message, self._at)
         return build_commit(
-            self._hub, base=tree or tip, parents=parents, changes=changes, message=message, at=self._at
+            self._hub, base=tip, parents=parents, changes=changes, message=message, at=self._at
         )
 
     def _dirty_among(self, changes: Sequence[TreeChange]) -> tuple[str, ...]:

@@ -10,7 +10,8 @@ from hubs import bare, branches, commit, git, work
 from cn.core.names import Oid
 from cn.shell import remote
 from cn.shell.git import Git
-from cn.shell.remote import Push, Result, list_remotes, push_many
+from cn.shell.objects import read_info
+from cn.shell.remote import Push, Result, fetch_tips, list_remotes, push_many
 
 
 def test_a_stale_ref_fails_alone_whatever_its_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,6 +43,24 @@ def test_a_push_uses_the_settings_of_the_hub(tmp_path: Path) -> None:
     told = push_many(Git(repo), {"pi": (url, [Push("pi/a", head, None)])}, 30.0)["pi"]
     assert told["pi/a"].result is Result.DONE
     assert branches(host) == {"pi/a": head}
+
+
+@pytest.mark.parametrize("version", ["0", "2"])
+def test_many_branches_are_fetched_by_their_tips(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    monkeypatch.setattr(remote, "_BY_NAME", 2)
+    host, there = bare(tmp_path / "host.git"), work(tmp_path / "there", "pi")
+    tips = [Oid(commit(there, {"f": f"{n}"}, f"{n}")) for n in range(4)]
+    git(there, "push", "--quiet", str(host), *(f"{tip}:refs/heads/pi/b{n}" for n, tip in enumerate(tips)))
+    here = Git(work(tmp_path / "repo", "sigma"), settings={"protocol.version": version})
+    pairs = [(f"pi/b{n}", tip) for n, tip in enumerate(tips)]
+    assert fetch_tips(here, {"pi": (str(host), pairs)}, 30.0) == {}
+    assert all(read_info(here, tips))
+    other = Git(work(tmp_path / "other", "sigma"), settings={"protocol.version": version})
+    moved = [*pairs[:3], ("pi/b3", Oid("1" * 40))]
+    assert fetch_tips(other, {"pi": (str(host), moved)}, 30.0) == {}
+    assert all(read_info(other, tips))
 
 
 def test_deletions_need_the_tip_that_is_there(tmp_path: Path) -> None:

@@ -1,0 +1,74 @@
+"""Keeping the repository small: what is loose is packed, nothing is lost, nothing of others is touched."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from hubs import blob, commit, git, try_git, work
+
+from cn.shell import maintain
+from cn.shell.hub import Hub, open_hub
+from cn.shell.maintain import sweep_stale, tidy
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Hub:
+    root = work(tmp_path / "hub", "sigma")
+    commit(root, {".cn/hub.yaml": "name: sigma\n"})
+    return open_hub(root)
+
+
+def loose(hub: Hub) -> int:
+    return int(git(hub.root, "count-objects").split()[0])
+
+
+def test_little_is_left_as_it_is(hub: Hub) -> None:
+    before = loose(hub)
+    tidy(hub)
+    assert loose(hub) == before
+    assert not (hub.git_dir / "packed-refs").exists()
+
+
+def test_what_is_loose_is_packed_and_none_is_lost(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_MOST_REFS", "_MOST_LOOSE"):
+        monkeypatch.setattr(maintain, name, 5)
+    lost = blob(hub.root, "no ref points here")
+    heads = [commit(hub.root, {"f": f"{n}\n"}) for n in range(6)]
+    for number, head in enumerate(heads):
+        git(hub.root, "update-ref", f"refs/cn/pins/pi/in/t{number}", head)
+    before = git(hub.root, "for-each-ref")
+    tidy(hub)
+    assert loose(hub) == 0
+    assert not (hub.git_dir / "refs/cn/pins/pi/in/t0").exists()
+    assert git(hub.root, "for-each-ref") == before
+    assert git(hub.root, "cat-file", "-p", lost) == "no ref points here"
+    assert try_git(hub.root, "fsck", "--strict").returncode == 0
+
+
+def test_many_packs_become_few(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(maintain, "_MOST_PACKS", 3)
+    for number in range(6):
+        commit(hub.root, {"f": f"{number}\n"})
+        git(hub.root, "repack", "-q", "-d")
+    assert len(list((hub.git_dir / "objects/pack").glob("*.pack"))) == 6
+    tidy(hub)
+    assert len(list((hub.git_dir / "objects/pack").glob("*.pack"))) < 3
+    assert try_git(hub.root, "fsck", "--strict").returncode == 0
+
+
+def test_only_old_leftovers_are_swept(hub: Hub) -> None:
+    lock, pack = hub.git_dir / "packed-refs.lock", hub.git_dir / "objects/pack/tmp_pack_x"
+    for file in (lock, pack):
+        file.write_bytes(b"")
+    sweep_stale(hub)
+    assert lock.exists()
+    assert pack.exists()
+    old = time.time() - 7200
+    for file in (lock, pack):
+        os.utime(file, (old, old))
+    sweep_stale(hub)
+    assert not lock.exists()
+    assert not pack.exists()
