@@ -41,6 +41,7 @@ class Idle(Timed):
     chart = "idle inbox sync, by peers"
     width = 8
     naive_up_to = 20
+    warm = 2  # cron has been here before
 
     def case(self, size: int) -> str:
         """How many peers."""
