@@ -175,7 +175,7 @@ class Timed(Workload):
             bench.fresh()
             before = size_of(place.hub / ".git") if place.hub.is_dir() else 0
             codes = self.codes if name == "cn" else (0,)
-            processes = count_processes(command, place.hub, env, codes)
+            processes = count_processes(command, place.hub, env, codes, self.warm)
             after = size_of(place.hub / ".git") if place.hub.is_dir() else 0
             costs[name] = _cost(seconds[name], peaks[name], processes, after - before)
         result = Result(

@@ -13,7 +13,7 @@ from cn.shell.glance import nearby
 
 HEADS = "refs/heads/"
 BATCH = 200
-WIDTH = 12
+WIDTH = 16
 """How many remotes are asked at once."""
 AS_LISTED = "--format=%(objectname)%09%(refname)"
 Listing = dict[str, Oid]
