@@ -29,6 +29,7 @@ def main() -> None:
     parser.add_argument("--full", action="store_true", help="the large sizes too; may take an hour")
     parser.add_argument("--runs", type=int, default=5, help="how often each side is run (5)")
     parser.add_argument("--size", type=int, action="append", help="this size instead of the usual ones")
+    parser.add_argument("--write", action="store_true", help="write RESULTS.md though not all was run")
     parser.add_argument("--scratch", type=Path, help="where to build; a temporary folder if not given")
     asked = parser.parse_args()
     if wrong := [row for row in asked.rows if row not in rows]:
@@ -40,10 +41,10 @@ def main() -> None:
             if not asked.rows or workload.row in asked.rows:
                 results += workload.results(plan)
     print("\n".join(table(results)))
-    if not asked.rows and not asked.size:
+    if asked.write or not (asked.rows or asked.size):
         chart = "cost.svg" if draw(results, HERE / "cost.svg") else ""
         remarks = (HERE / "REMARKS.md").read_text("utf-8") if (HERE / "REMARKS.md").is_file() else ""
-        text = markdown(results, full=asked.full, chart=chart, remarks=remarks)
+        text = markdown(results, full=asked.full, rows=asked.rows, chart=chart, remarks=remarks)
         (HERE / "RESULTS.md").write_text(text, "utf-8")
         print(f"written to {HERE.name}/RESULTS.md", file=sys.stderr)
 

@@ -50,20 +50,24 @@ def run(
 
 
 def count_processes(
-    command: Sequence[str], cwd: Path, env: Mapping[str, str], codes: Sequence[int] = (0,)
+    command: Sequence[str], cwd: Path, env: Mapping[str, str], codes: Sequence[int] = (0,), warm: int = 0
 ) -> int:
     """How many processes a run starts: itself, and every git, also those that git starts.
 
     Each git writes a file of its own (api-trace2, ``trace2.eventTarget`` as a folder). The
     setting comes from the global configuration, because cn takes GIT_TRACE2 out of the
-    environment. A run with it is slower and is not timed.
+    environment. A run with it is slower and is not timed. ``warm`` runs come before the one that
+    is counted, with the same configuration.
     """
     with tempfile.TemporaryDirectory(prefix="cn-bench-trace-") as scratch:
         events, config = Path(scratch, "events"), Path(scratch, "config")
         events.mkdir()
         old = env.get("GIT_CONFIG_GLOBAL", os.devnull)
         config.write_text(f"[include]\n\tpath = {old}\n[trace2]\n\teventTarget = {events}\n")
-        run(command, cwd, {**env, "GIT_CONFIG_GLOBAL": str(config)}, codes=codes)
+        for _ in range(1 + warm):
+            for event in events.iterdir():
+                event.unlink()
+            run(command, cwd, {**env, "GIT_CONFIG_GLOBAL": str(config)}, codes=codes)
         return 1 + sum(1 for _ in events.iterdir())
 
 

@@ -88,7 +88,7 @@ class Timed(Workload):
 
     ``changes``: a run leaves something behind, so each gets a fresh copy of the place, at the
     same path. ``heavy`` from this size on: fewer runs in the quick benchmark. ``codes`` are the
-    exit codes that are right.
+    exit codes that are right, ``warm`` the runs before the first that is looked at.
     """
 
     sizes: Sequence[int] = (1,)
@@ -98,6 +98,7 @@ class Timed(Workload):
     codes: Sequence[int] = (0,)
     naive_up_to = 0
     base = "floor"
+    warm = 0
 
     @abstractmethod
     def case(self, size: int) -> str:
@@ -174,7 +175,7 @@ class Timed(Workload):
             bench.fresh()
             before = size_of(place.hub / ".git") if place.hub.is_dir() else 0
             codes = self.codes if name == "cn" else (0,)
-            processes = count_processes(command, place.hub, env, codes)
+            processes = count_processes(command, place.hub, env, codes, self.warm)
             after = size_of(place.hub / ".git") if place.hub.is_dir() else 0
             costs[name] = _cost(seconds[name], peaks[name], processes, after - before)
         result = Result(
@@ -210,12 +211,16 @@ class _Bench:
         if workload.changes:
             place.root.rename(self.template)
         self.fresh()
+        for _ in range(workload.warm):
+            run(workload.command(place), place.hub, env, codes=workload.codes)
         said = run(workload.command(place), place.hub, env, codes=workload.codes).out
         ours = place
         if workload.changes:
             ours = Place(place.root.with_name("after-cn"))
             place.root.rename(ours.root)
             self.fresh()
+        for _ in range(workload.warm if workload.base != "floor" else 0):
+            run(workload.floor(place), place.hub, env)
         told = run(workload.floor(place), place.hub, env).out
         try:
             workload.check(ours, place, said, told)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cn.app.observe import Observation
-from cn.app.quiet import AS_OURS, LONGEST, NOTE, digest_files, digest_seen, rows_of
+from cn.app.quiet import AS_OURS, LONGEST, NOTE, files_text, rows_of, seen_text
 from cn.app.run import Run
 from cn.app.settings import MAILBOX_KEY
 from cn.core.queue import QUEUE, TURN
@@ -28,7 +28,7 @@ class Watch:
 
     def _look(self) -> str:
         try:
-            return digest_files(str(self._root))
+            return files_text(str(self._root))
         except OSError:
             return ""
 
@@ -47,7 +47,7 @@ class Watch:
             "seconds": str(run.settings.config.limits.peer_seconds),
             "refs": " ".join(prefixes),
             "files": self._files,
-            "seen": digest_seen(refs, {key: rows_of(dict(found)) for key, found in seen.listings.items()}),
+            "seen": seen_text(refs, {key: rows_of(dict(found)) for key, found in seen.listings.items()}),
         }
         lines = [f"{key} {value}\n" for key, value in facts.items()]
         lines += [f"url {key}\t{url}\n" for key, url in seen.urls.items()]

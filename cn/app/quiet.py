@@ -17,7 +17,6 @@ the records let something happen.
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import os
 import time
 
@@ -31,8 +30,7 @@ AS_OURS = "--format=%(refname) %(objectname)%(HEAD)"
 _AS_LISTED = "--format=%(objectname)%09%(refname)"
 _HEADS = "refs/heads/"
 _WIDTH = 8
-_READ = (".cn/hub.yaml", "state/peers.md")
-_LOCAL = ("state/input.md", "state/output.md")
+_READ = (".cn/hub.yaml", "state/peers.md", "state/input.md", "state/output.md")
 _INBOX = "threads/inbox"
 
 
@@ -54,7 +52,7 @@ def still_quiet(path: str) -> bool:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             note_owner(lock)
-            return facts["files"] == digest_files(root) and facts["seen"] == _seen(root, facts, urls)
+            return facts["files"] == files_text(root) and facts["seen"] == _seen(root, facts, urls)
         finally:
             os.close(lock)
     except (OSError, ValueError, KeyError):
@@ -69,7 +67,7 @@ def _around(folder: str) -> str:
 
 
 def _seen(root: str, facts: dict[str, str], urls: dict[str, str]) -> str:
-    """Our refs and what the remotes list, as one digest; empty when somebody does not answer."""
+    """Our refs and what the remotes list, on one line; empty when somebody does not answer."""
     near = {key: nearby(url) if facts["direct"] else None for key, url in urls.items()}
     asked = [(place, [_AS_LISTED, _HEADS]) for place in near.values() if place is not None]
     said = list_many([(f"{root}/.git", [AS_OURS, *facts["refs"].split(" ")]), *asked], _WIDTH)
@@ -79,7 +77,7 @@ def _seen(root: str, facts: dict[str, str], urls: dict[str, str]) -> str:
     far = {key: url for key, url in urls.items() if near[key] is None}
     if far:
         rows |= _ask(root, far, float(facts["seconds"]))
-    return digest_seen(said[0], rows) if len(rows) == len(urls) else ""
+    return seen_text(said[0], rows) if len(rows) == len(urls) else ""
 
 
 def _ask(root: str, urls: dict[str, str], seconds: float) -> dict[str, bytes]:
@@ -103,44 +101,35 @@ def rows_of(listing: dict[str, str]) -> bytes:
     return "".join(rows).encode("utf-8", "surrogateescape")
 
 
-def digest_seen(ours: bytes, rows: dict[str, bytes]) -> str:
-    """Our refs, and what each remote has in any order, as one digest."""
-    listed = [key.encode() + b"\n" + b"\n".join(sorted(rows[key].split(b"\n"))) for key in sorted(rows)]
-    return _digest([ours, *listed])
+def seen_text(ours: bytes, rows: dict[str, bytes]) -> str:
+    """Our refs, and what each remote has in any order, on one line."""
+    return repr([ours, *((key, sorted(rows[key].split(b"\n"))) for key in sorted(rows))])
 
 
-def digest_files(root: str) -> str:
-    """What lies on this machine and a sync looks at, as one digest.
+def files_text(root: str) -> str:
+    """What lies on this machine and a sync looks at, on one line.
 
-    The names in the git directory tell of open merges, journals, pushes under way. What is small
-    and is read is taken by content; of the inbox a sync wants to know which files are there.
+    The names in the git directory tell of open merges, journals, pushes under way. What is read is
+    told apart as git does it for its index (gitformat-index(5)): by times, size and inode. Of the
+    inbox a sync wants to know which files are there.
     """
     git_dir, home = f"{root}/.git", os.environ.get("HOME", "")
     wide = os.environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
     named = [os.environ.get(key, "") for key in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM")]
     configs = [f"{git_dir}/config", f"{home}/.gitconfig", f"{wide}/git/config", "/etc/gitconfig", *named]
     read = [*configs, f"{git_dir}/cn/local.json", *(f"{root}/{name}" for name in _READ)]
-    parts = [__version__.encode(), os.fsencode(root), *(_content(path) for path in read)]
-    parts += [b"there" if os.path.lexists(f"{root}/{name}") else b"" for name in _LOCAL]
-    return _digest([*parts, *(_names(f) for f in (git_dir, f"{git_dir}/cn", f"{root}/{_INBOX}"))])
+    folders = [git_dir, f"{git_dir}/cn", f"{root}/{_INBOX}"]
+    return repr((__version__, root, [_stamp(path) for path in read], [_names(path) for path in folders]))
 
 
-def _content(path: str) -> bytes:
+def _stamp(path: str) -> tuple[int, ...]:
     try:
-        with open(path, "rb") as file:
-            return file.read()
+        info = os.stat(path)
     except OSError:
-        return b""
+        return ()
+    return info.st_mtime_ns, info.st_ctime_ns, info.st_size, info.st_ino
 
 
-def _names(folder: str) -> bytes:
+def _names(folder: str) -> list[tuple[str, bool]]:
     with os.scandir(folder) as found:
-        names = sorted((e.name, e.is_dir(follow_symlinks=False)) for e in found if e.name != NOTE)
-    return os.fsencode("\0".join(f"{name}{'/' * is_folder}" for name, is_folder in names))
-
-
-def _digest(parts: list[bytes]) -> str:
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(b"%d %b" % (len(part), part))
-    return digest.hexdigest()
+        return sorted((e.name, e.is_dir(follow_symlinks=False)) for e in found if e.name != NOTE)

@@ -16,7 +16,7 @@ HEADS = "refs/heads/"
 OWN = "refs/cn/"
 BATCH = 1000
 """Refs a push: two arguments each fit any command line (execve(2), E2BIG)."""
-WIDTH = 12
+WIDTH = 16
 """How many remotes are asked at once."""
 _BY_NAME = 500
 """More branches than this are fetched by their tips."""
