@@ -17,9 +17,9 @@ from cn.core.names import HubPath
 from cn.core.rules import NO_SECRETS
 
 _MAYBE = re.compile(
-    r"(?=[A-Za-z0-9_+/=~]{16})(?=[A-Za-z_+/=~]*\d)(?=[0-9_+/=~]*[A-Za-z])"
-    r"|PRIVATE KEY|\b(?:xox[a-z]|glpat|sk|npm|pypi)[-_]|\d:[\w-]{35}|://[^/\s:@]+:[^/\s@]+@"
+    r"PRIVATE KEY|\b(?:xox[a-z]|glpat|sk|npm|pypi)[-_]|\d:[\w-]{35}|://[^/\s:@]{1,200}:[^/\s@]{1,200}@"
 )
+_WORD = re.compile(r"[A-Za-z0-9_+/=~]{16,}")
 _PLAIN = re.compile(r"\b(?:[0-9a-f]{40}(?:[0-9a-f]{24})?|SHA256:[A-Za-z0-9+/=]+)\b")
 
 
@@ -44,7 +44,13 @@ class Finding:
 
 def may_hold(text: Text) -> bool:
     """Is it worth to load the detector? Ids of git and times are no secrets."""
-    return any(_MAYBE.search(_PLAIN.sub("", line)) for line in text.lines)
+    return any(_MAYBE.search(line) or _mixed(line) for line in text.lines)
+
+
+def _mixed(line: str) -> bool:
+    """Is there a long word of letters and digits? In one pass, however long the line is."""
+    words = (match[0] for match in _WORD.finditer(_PLAIN.sub("", line)))
+    return any(any(c.isdigit() for c in word) and any(c.isalpha() for c in word) for word in words)
 
 
 def fingerprint(kind: str, line: str, after: str = "") -> str:
