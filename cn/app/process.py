@@ -194,7 +194,13 @@ def _execute(
             try:
                 outcome = _outcome(run, book, facts, one.triage, tips, merges)
             except GitError as error:
-                # Branch, disk or memory may be to blame: the creator is told nothing, the others go on.
+                if error.done.limited:  # the branch is to blame
+                    remedy = "look at the branch with git, or delete the thread"
+                    _refuse(
+                        book, facts, decision, actor, Refusal(rules.CLEAN_MERGE, error.text, remedy), notes
+                    )
+                    continue
+                # Disk or memory may be to blame: the creator is told nothing, the others go on.
                 condition = digest("not decided", facts.source, facts.item.head, error.text)
                 notes.failed(
                     f"{facts.source}: {decision} could not be done: {error.text}",

@@ -140,6 +140,7 @@ def move(source: Path, target: Path) -> None:
     except OSError as why:
         if why.errno != errno.EXDEV:
             raise
+        target.parent.mkdir(parents=True, exist_ok=True)
     try:
         os.rename(source, target)
     except OSError as why:

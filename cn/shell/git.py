@@ -67,8 +67,12 @@ class Done:
     @property
     def killed(self) -> bool:
         """Did somebody else end it, for none of our limits?"""
-        limited = self.timed_out or self.too_much or self.code == -signal.SIGXFSZ
-        return self.code < 0 and not limited
+        return self.code < 0 and not self.limited
+
+    @property
+    def limited(self) -> bool:
+        """Did it go beyond a limit that cn gave it: time, what it says, what it writes?"""
+        return self.timed_out or self.too_much or self.code == -signal.SIGXFSZ
 
     @property
     def text(self) -> str:

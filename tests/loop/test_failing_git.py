@@ -57,7 +57,7 @@ def test_a_branch_is_shown_by_the_run_whose_git_lives(
 
 
 def test_it_is_told_once_and_tried_again(world: World, sigma: Node, pi: Node, tmp_path: Path) -> None:
-    world.propose(pi, sigma)
+    world.propose(pi, sigma, "proposal", {"docs/start.md": None})  # what removes a file asks merge-tree
     sigma.sync()
     sigma.triage("pi/proposal", "do:merge")
     env = failing(tmp_path / "bin", "merge-tree", DIES["out of memory"])

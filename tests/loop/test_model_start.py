@@ -41,7 +41,7 @@ def test_a_good_answer_holds_and_an_idle_run_asks_nobody(hub: Node) -> None:
             agent(hub, server)
         assert [seen.path for seen in server.requests].count("/v1/models/claude-sonnet-5-5") == 1
         assert len(server.calls) == 2
-    assert [event["stop"] for event in events(hub)] == ["end_turn", "end_turn"]
+    assert [event["stop"] for event in events(hub)] == ["asked", "end_turn"] * 2
     assert all(event["parts"] and len(event["main"]) == 40 for event in events(hub))
 
 

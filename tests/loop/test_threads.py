@@ -229,7 +229,8 @@ def test_what_cannot_be_read_is_not_written_over(alone: Node) -> None:
 
 def test_foreign_text_does_not_reach_the_terminal(alone: Node) -> None:
     evil = "\x1b[31mred\x1b]0;title\x07 \u202eabc https://user:secret@example.org/"
-    alone.cn("adhoc", evil, "--body", evil)
+    harmless = evil.replace("user:secret@", "")  # a password would be refused
+    alone.cn("adhoc", harmless, "--body", harmless)
     (alone.root / "threads/adhoc/raw.md").write_text(f"# {evil}\n\n{evil}\n")
     for words in (
         ("thread", "list"),
