@@ -100,6 +100,8 @@ def write_output(hub: Hub, make: Callable[[str], Op], *, dry_run: bool = False) 
     if dry_run:
         report.plan(f"write {OUTPUT}:\n{output}")
         return report
+    with suppress(Refused):
+        _note_shown(hub, item.trigger)
     if not put_output(hub, output):
         raise answered
     found = read_plain(hub.root / INPUT)

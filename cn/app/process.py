@@ -131,8 +131,7 @@ def plan_process(
     subjects = [answer] if answer else []
     tips = {key: tip for key, (_, tip) in seen.inbound.items()} if seen is not None else {}
     decided = _read_decided(run, book, notes)
-    if decided:
-        subjects += _execute(run, book, base, decided, tips, notes)
+    subjects += _execute(run, book, base, decided, tips, notes)
     plan_queue(run, book, notes)
     if len(subjects) == 1:
         return f"cn: {subjects[0]}"
@@ -174,6 +173,9 @@ def _decided(run: Run, book: Book, peer: Name, item: Item, working: Working, not
     return Decided(replace(facts, text=text, committed=committed), triage, working)
 
 
+_UNDONE = "undone "
+
+
 def _execute(
     run: Run,
     book: Book,
@@ -184,7 +186,7 @@ def _execute(
 ) -> list[str]:
     """Decide thread by thread; returns the lines for the commit message."""
     keys, people = _keys_and_people(run)
-    subjects = []
+    subjects, undone = [], dict[str, tuple[str, str]]()
     with Merges(run.hub, base.commit, base.local, book.now, keys) as merges:
         merges.read([d.facts.item.head for d in decided if d.is_merge])
         for one in decided:
@@ -202,12 +204,11 @@ def _execute(
                     continue
                 # Disk or memory may be to blame: the creator is told nothing, the others go on.
                 condition = digest("not decided", facts.source, facts.item.head, error.text)
-                notes.failed(
-                    f"{facts.source}: {decision} could not be done: {error.text}",
-                    "it is tried again; if it stays, look at the branch with git, or delete the thread",
-                    source=facts.source,
-                    known=not run.local.is_new(condition),
-                )
+                text = f"{facts.source}: {decision} could not be done: {error.text}"
+                remedy = "it is tried again; if it stays, look at the branch with git, or delete the thread"
+                known = not run.local.is_new(condition)
+                notes.failed(text, remedy, source=facts.source, known=known)
+                undone[f"{_UNDONE}{facts.source}"] = (text, remedy)
                 continue
             if isinstance(outcome, Plan):
                 outcome = check_plan(outcome, run.settings) or outcome
@@ -218,6 +219,7 @@ def _execute(
             book.perform(outcome)
             notes.done(f"{facts.source}: {decision} by {actor}", source=facts.source)
             subjects.append(f"{facts.source} {one_line(decision, 80)} by {actor}")
+    run.local.stand_only(_UNDONE, undone, run.now)
     return subjects
 
 

@@ -30,6 +30,7 @@ from cn.core import rules
 from cn.core.agent_config import AgentConfig
 from cn.core.errors import LockHeld, Refusal
 from cn.core.model import Answer, Failure, Kind, Request, Stop
+from cn.core.names import digest
 from cn.core.output import parse_output
 from cn.core.queue import CHAT, Input, Turn, is_input_id
 from cn.core.report import Report
@@ -162,7 +163,12 @@ def _was_forgotten(view: View, turn: Turn) -> bool:
     if is_answered(view.hub) or not turn.expired(view.now, time_limit(view.settings.config)):
         return False
     asked = read_calls(view.hub.root, turn.since)
-    return not any((call.trigger or call.input) == turn.trigger for call in asked)
+    if any((call.trigger or call.input) == turn.trigger for call in asked):
+        return False
+    local = Local(view.hub)
+    once = local.is_new(digest("forgotten", turn.trigger))  # one that is never asked is given up in the end
+    local.save()
+    return once
 
 
 def release(hub: Hub, report: Report) -> None:
