@@ -210,6 +210,8 @@ def _execute(
                 continue
             book.inputs[one.working.path] = one.working.oid
             book.perform(outcome)
+            if one.is_merge:
+                merges.accept(one.facts.item.head)
             notes.done(f"{facts.source}: {decision} by {actor}", source=facts.source)
             subjects.append(f"{facts.source} {one_line(decision, 80)} by {actor}")
     return subjects
@@ -254,10 +256,7 @@ def _outcome(
             twin = publish(run.hub, book.published, merge.commit, merge.head, subject, book.now)
             merge = replace(merge, published=twin)
         facts = replace(facts, merge=merge)
-    plan = plan_decision(facts, triage)
-    if isinstance(plan, Plan) and facts.merge is not None:
-        merges.accept(facts.merge)
-    return plan
+    return plan_decision(facts, triage)
 
 
 def _raw_decision(data: bytes) -> str:
