@@ -163,3 +163,13 @@ def test_an_edit_with_a_key_is_not_committed(sigma: Node) -> None:
     path.write_text(path.read_text() + "AKIAIOSFODNN7EXAMPLF\n")
     assert "line 5" in sigma.cn("commit", check=1).stderr
     git(sigma.root, "checkout", "--", ".")
+
+
+def test_a_branch_named_like_a_key_can_be_decided(world: World, sigma: Node, pi: Node) -> None:
+    topic = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
+    world.propose(pi, sigma, topic, {"docs/x.md": "x\n"})
+    sigma.sync()
+    sigma.triage(f"pi/{topic}", "delete:no more of these, AKIAIOSFODNN7EXAMPLE")
+    assert "no-secrets" in sigma.process(check=1).stderr
+    sigma.decide(f"pi/{topic}", "delete:no more of these")
+    assert sigma.threads() == []
