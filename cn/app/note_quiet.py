@@ -53,7 +53,7 @@ class Watch:
         lines += [f"url {key}\t{url}\n" for key, url in seen.urls.items()]
         # Not flushed to the disk: one that was cut off has no match, and the next run is ordinary.
         beside = path.with_name(f"{NOTE}.new")
-        beside.write_text("".join(lines), "utf-8")
+        beside.write_text("".join(lines), "utf-8", "surrogateescape")
         beside.replace(path)
 
 
@@ -65,12 +65,15 @@ def _found_nothing(run: Run, seen: Observation) -> bool:
     hub, snapshot = run.hub, run.snapshot()
     plain = hub.git_dir == hub.work_git_dir == hub.root / ".git" and not (hub.git_dir / "worktrees").exists()
     asked = set(seen.urls) == set(seen.listings) and not has_pending(hub)
-    at_rest = not any(snapshot.outbox()) and not run.local.unreachable
+    at_rest = not any(snapshot.outbox()) and not run.local.unreachable and snapshot.read(TURN) is None
+    # What moved while it was fetched may be back; a refused thread counts as soon as somebody decides it.
+    at_rest = at_rest and not (seen.missing or seen.missing_ours)
+    at_rest = at_rest and not any(item.get("rule") for _, item in snapshot.pending())
     if run.settings.config.interface == "queue":
         waiting = [
             entry for entry in snapshot.folder(QUEUE) if entry.path.endswith(".md") or entry.kind == "tree"
         ]
-        at_rest = at_rest and not waiting and snapshot.read(TURN) is None
+        at_rest = at_rest and not waiting
     return plain and asked and at_rest and not run.report.notes and not run.settings.separate_mailbox
 
 

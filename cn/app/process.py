@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from cn.app.answer import plan_answer
 from cn.app.book import Book
 from cn.app.deliver import deliver, push_refs
-from cn.app.guard import check_plan
+from cn.app.guard import check_plan, without_secrets
 from cn.app.inbound import plan_arrivals, plan_vanished, with_mains
 from cn.app.observe import Observation, Progress, ThreadKey, bring, observe
 from cn.app.ours import plan_times
@@ -217,6 +217,8 @@ def _execute(
                 continue
             book.inputs[one.working.path] = one.working.oid
             book.perform(outcome)
+            if one.is_merge:
+                merges.accept(one.facts.item.head)
             notes.done(f"{facts.source}: {decision} by {actor}", source=facts.source)
             subjects.append(f"{facts.source} {one_line(decision, 80)} by {actor}")
     run.local.stand_only(_UNDONE, undone, run.now)
@@ -262,10 +264,7 @@ def _outcome(
             twin = publish(run.hub, book.published, merge.commit, merge.head, subject, book.now)
             merge = replace(merge, published=twin)
         facts = replace(facts, merge=merge)
-    plan = plan_decision(facts, triage)
-    if isinstance(plan, Plan) and facts.merge is not None:
-        merges.accept(facts.merge)
-    return plan
+    return plan_decision(facts, triage)
 
 
 def _raw_decision(data: bytes) -> str:
@@ -277,6 +276,10 @@ def _raw_decision(data: bytes) -> str:
 
 
 def _refuse(book: Book, facts: Facts, decision: str, actor: str, refusal: Refusal, notes: Report) -> None:
+    # What was decided is logged as it was written, unless it is what must not get into a log.
+    decision, actor = (without_secrets(text, book.settings) for text in (decision, actor))
+    if refusal.rule != rules.NO_SECRETS:  # which names the place, and not what stands there
+        refusal = replace(refusal, reason=without_secrets(refusal.reason, book.settings))
     plan = plan_refused(facts, decision, actor, refusal, book.now)
     book.perform(plan)
     notes.refused(

@@ -41,7 +41,7 @@ def still_quiet(path: str) -> bool:
     """
     root = os.path.realpath(path) if path else _around(os.getcwd())
     try:
-        with open(f"{root}/.git/cn/{NOTE}", encoding="utf-8") as file:
+        with open(f"{root}/.git/cn/{NOTE}", encoding="utf-8", errors="surrogateescape") as file:
             lines = [line.split(" ", 1) for line in file.read().split("\n") if line]
         facts = {key: value for key, value in lines if key != "url"}
         urls = dict(value.split("\t", 1) for key, value in lines if key == "url")

@@ -36,7 +36,8 @@ def _is_quiet_sync(words: list[str]) -> bool:
             pass
         case _:
             return False
-    if os.environ.get("CN_ROLE") or "_CN_COMPLETE" in os.environ:
+    # Settings of git that stand in no file are in no note.
+    if os.environ.get("CN_ROLE") or "_CN_COMPLETE" in os.environ or "GIT_CONFIG_COUNT" in os.environ:
         return False
     from cn.app.quiet import still_quiet
 

@@ -15,6 +15,7 @@ from cn.core.errors import Refusal
 from cn.core.message import NOTICE
 from cn.core.names import HubPath
 from cn.core.rules import NO_SECRETS
+from cn.core.thread import INBOX
 
 _MAYBE = re.compile(
     r"PRIVATE KEY|\b(?:xox[a-z]|glpat|sk|npm|pypi)[-_]|\d:[\w-]{35}|://[^/\s:@]{1,200}:[^/\s@]{1,200}@"
@@ -72,8 +73,13 @@ def texts_of(plan: Plan) -> list[Text]:
 
 
 def own_lines(path: HubPath, text: str) -> Text:
-    """A document without the lines that cn quoted; line numbers stay."""
-    return Text(path, tuple("" if line.startswith(">") else line for line in text.split("\n")))
+    """A document without what is a peer's: the lines that cn quoted, and a thread's head, which has
+    the name of its branch. Line numbers stay.
+    """
+    lines = text.split("\n")
+    head = lines.index("---") if path.startswith(f"{INBOX}/") and "---" in lines else 0
+    kept = ("" if line.startswith(">") or at < head else line for at, line in enumerate(lines))
+    return Text(path, tuple(kept))
 
 
 def refuse(findings: Sequence[Finding], allowed: Collection[str]) -> Refusal | None:

@@ -101,6 +101,7 @@ class CommitStream:
         self._settings = _settings(hub)
         self._child: subprocess.Popen[bytes] | None = None
         self._marks: dict[Oid, int] = {}
+        self._count = 0
 
     def commit(
         self,
@@ -110,7 +111,8 @@ class CommitStream:
         at: datetime,
     ) -> Oid:
         """The commit of the first parent's tree with ``changes``."""
-        number = len(self._marks) + 1
+        self._count += 1  # not by the marks: the same commit, asked for twice, is one of them
+        number = self._count
         names = tuple(f":{self._marks[p]}" if p in self._marks else str(p) for p in parents)
         parts = _commit_parts(self._settings, number, None, names, changes, _clean_message(message), at)
         if self._child is None:

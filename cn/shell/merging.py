@@ -63,6 +63,7 @@ class Merges:
         self._hub, self._base, self._local, self._at, self._keys = hub, base, local, at, keys
         self._offers: dict[Oid, Offer] = {}
         self._dirty: dict[str, bool] = {}
+        self._tried: dict[Oid, Sequence[TreeChange]] = {}
         self._touched = _Touched()
         self._spellings = Spellings(hub.git, base)
         self._stream = CommitStream(hub)
@@ -89,10 +90,11 @@ class Merges:
         """Make every commit readable for all."""
         self._stream.close()
 
-    def accept(self, facts: MergeFacts) -> None:
-        """The merge was taken: the next ones are made upon it."""
-        self._touched.add(facts.changes, self._offers[facts.head].commits)
-        self._spellings.add(facts.changes)
+    def accept(self, head: Oid) -> None:
+        """The merge of ``head``, as it was tried last, was taken: the next ones are made upon it."""
+        changes = self._tried[head]
+        self._touched.add(changes, self._offers[head].commits)
+        self._spellings.add(changes)
 
     def try_merge(self, tip: Oid, head: Oid, message: str) -> MergeFacts:
         """The facts of merging ``head`` on ``tip``, which is the base or the last merge accepted."""
@@ -119,6 +121,7 @@ class Merges:
             if tree is None:
                 return MergeFacts(head, True, conflicts=conflicts, people=offer.people)
             changes = tuple(tree_changes(self._hub.git, tip, tree))
+        self._tried[head] = changes
         return MergeFacts(
             head,
             True,

@@ -33,7 +33,7 @@ def outgoing(git: Git, refs: Mapping[str, Oid]) -> Iterator[Git]:
     for name in ("refs", "objects"):
         (folder / name).mkdir(parents=True)
     (folder / "HEAD").write_text("ref: refs/heads/none\n")
-    (folder / "config").write_bytes(_config(common, any(len(oid) == 64 for oid in refs.values())))
+    (folder / "config").write_bytes(_config(common, _is_sha256(git, refs)))
     (folder / "packed-refs").write_bytes(_packed(refs))
     if (common / "shallow").exists():
         shutil.copy(common / "shallow", folder / "shallow")
@@ -50,6 +50,13 @@ def _common_dir(git: Git) -> Path:
     if (git.root / ".git").is_dir():
         return git.root / ".git"
     return Path(os.path.realpath(git.root / git.run("rev-parse", "--git-common-dir").text))
+
+
+def _is_sha256(git: Git, refs: Mapping[str, Oid]) -> bool:
+    """Where nothing but leases and deletions is pushed no ref tells."""
+    if refs:
+        return any(len(oid) == 64 for oid in refs.values())
+    return git.run("config", "--get", "extensions.objectFormat", check=False).text == "sha256"
 
 
 def _config(common: Path, sha256: bool) -> bytes:

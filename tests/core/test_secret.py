@@ -41,6 +41,18 @@ def test_a_secret_is_found_in_its_line_and_not_shown(kind: str) -> None:
     assert refuse(found, {found[0].fingerprint}) is None
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "AKIAIOSFODNN7EXAMPLE  # pragma: allowlist secret",
+        "aws_access_key_id: AKIAIOSFODNN7EXAMPLE",
+        "key = connect(AKIAIOSFODNN7EXAMPLE)",
+    ],
+)
+def test_what_stands_beside_a_secret_does_not_let_it_pass(line: str) -> None:
+    assert [one.kind for one in find_secrets([Text("a.md", (line,))])] == ["AWS Access Key"]
+
+
 @pytest.mark.parametrize("line", PLAIN)
 def test_what_people_write_is_no_secret(line: str) -> None:
     assert find_secrets([Text("a.md", (line,))]) == []

@@ -42,6 +42,18 @@ def test_two_overlapping_merges_in_one_run(world: World, sigma: Node, pi: Node) 
     assert content(sigma, "docs/same.md") == b"two\n"
 
 
+def test_a_merge_that_the_guard_refuses_is_none_for_the_others(world: World, sigma: Node, pi: Node) -> None:
+    head = world.propose(pi, sigma, "one")
+    world.offer(pi, sigma, "two", head)
+    sigma.sync()
+    sigma.triage("pi/one", "do:merge", "--body", "as said, with ghp_abcdefghijklmnopqrstuvwxyz0123456789")
+    sigma.triage("pi/two", "do:merge")
+    done = sigma.process(check=1)
+    assert done.stderr.count("refused: pi/") == 1, done.stderr
+    assert "refused: pi/one: do:merge is refused: no-secrets" in done.stderr
+    assert is_in_main(sigma, head)
+
+
 def test_a_file_where_the_other_has_a_folder_overlaps(world: World, sigma: Node, pi: Node) -> None:
     world.propose(pi, sigma, "one", {"lib": "a file\n"})
     world.propose(pi, sigma, "two", {"lib/x.md": "in a folder\n"})

@@ -14,6 +14,8 @@ import pytest
 from hubs import cn_env, commit, git
 from loop.world import Node, World
 
+from cn.shell import glance
+
 MODULES = (
     "import sys\n"
     "sys.argv = ['cn', *sys.argv[1:]]\n"
@@ -196,3 +198,45 @@ def test_another_run_at_work_is_waited_for(quiet: Node) -> None:
     with (quiet.root / ".git/cn/lock").open("r+") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert not is_short(quiet)
+
+
+def test_a_thread_that_was_refused_counts_as_soon_as_somebody_decides_it(world: World, quiet: Node) -> None:
+    name = quiet.only_thread()
+    path = quiet.root / "threads/inbox" / name
+    before = path.read_text()
+    quiet.write_triage(name, "do:whatever")
+    quiet.process(check=1)
+    decided = path.read_text()
+    path.write_text(before)
+    for _ in range(3):
+        quiet.sync()
+    path.write_text(decided)
+    quiet.sync(check=1)
+
+
+def test_settings_of_git_in_the_environment_are_looked_at(
+    quiet: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert is_short(quiet)
+    for key, value in (("COUNT", "1"), ("KEY_0", "cn.x"), ("VALUE_0", "y")):
+        monkeypatch.setenv(f"GIT_CONFIG_{key}", value)
+    assert not is_short(quiet)
+
+
+def test_a_repository_that_keeps_us_waiting_is_left_to_the_ordinary_run(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repo, hung = world.hub("pi").home, tmp_path / "hung.git"
+    shutil.copytree(repo, hung)
+    (hung / "packed-refs").unlink(missing_ok=True)
+    os.mkfifo(hung / "packed-refs")
+    monkeypatch.setattr(glance, "SECONDS", 1.0)
+    words = ["--format=%(refname)"]
+    assert glance.list_many([(str(repo), words)], 8) is not None
+    begun = time.monotonic()
+    assert glance.list_many([(str(repo), words), (str(hung), words)], 8) is None
+    assert time.monotonic() - begun < 20
+    assert glance.nearby(str(hung)) == str(hung)
+    (hung / "config").unlink()
+    os.mkfifo(hung / "config")
+    assert glance.nearby(str(hung)) is None

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
-from hubs import git, push, write_commit
+from hubs import git, push, try_git, write_commit
 from loop.world import Node, World, content
 
 
@@ -163,3 +163,25 @@ def test_an_edit_with_a_key_is_not_committed(sigma: Node) -> None:
     path.write_text(path.read_text() + "AKIAIOSFODNN7EXAMPLF\n")
     assert "line 5" in sigma.cn("commit", check=1).stderr
     git(sigma.root, "checkout", "--", ".")
+
+
+def test_a_branch_named_like_a_key_can_be_decided(world: World, sigma: Node, pi: Node) -> None:
+    topic = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
+    world.propose(pi, sigma, topic, {"docs/x.md": "x\n"})
+    sigma.sync()
+    sigma.decide(f"pi/{topic}", "delete:no more of these")
+    assert sigma.threads() == []
+
+
+@pytest.mark.parametrize("decision", ["delete:no more, AKIAIOSFODNN7EXAMPLE", "AKIAIOSFODNN7EXAMPLE"])
+def test_a_refused_decision_with_a_key_is_not_logged_with_it(
+    world: World, sigma: Node, pi: Node, decision: str
+) -> None:
+    world.propose(pi, sigma)
+    sigma.sync()
+    sigma.write_triage(sigma.only_thread(), decision)
+    done = sigma.process(check=1)
+    shown = sigma.cn("log", "-v").stdout + (sigma.root / "logs/cn.log").read_text()
+    assert "refused" in shown
+    assert "AKIA" not in done.stdout + done.stderr + shown
+    assert try_git(sigma.root, "grep", "AKIA", "main").returncode == 1

@@ -10,7 +10,7 @@ import pytest
 from hubs import commit, git, make_ssh_key, read, sign_with, tip, try_git, work, write_commit
 
 from cn.core.names import HubPath, Oid
-from cn.shell.build import EntryChange, FileChange, build_commit, identity
+from cn.shell.build import CommitStream, EntryChange, FileChange, build_commit, identity
 from cn.shell.hub import Hub, open_hub
 
 AT = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
@@ -112,6 +112,20 @@ def test_an_entry_can_be_set_from_an_object(hub: Hub) -> None:
     blob = Oid(git(hub.root, "rev-parse", "HEAD:d"))
     oid = make(hub, EntryChange("copy", "100755", blob))
     assert git(hub.root, "ls-tree", oid, "copy") == f"100755 blob {blob}\tcopy"
+
+
+def test_a_commit_asked_for_twice_is_no_parent_of_another(hub: Hub) -> None:
+    stream, base = CommitStream(hub), Oid(tip(hub.root))
+
+    def add(parent: Oid, name: str) -> Oid:
+        return stream.commit((parent,), [FileChange(HubPath(name), b"x")], name, AT)
+
+    first = add(base, "one")
+    assert add(base, "one") == first
+    add(first, "left-out")
+    last = add(first, "two")
+    stream.close()
+    assert git(hub.root, "rev-parse", f"{last}^") == first
 
 
 def test_many_changes_in_a_big_folder_are_fast(hub: Hub) -> None:

@@ -184,7 +184,7 @@ def check_run(folder: Path, history: History, main: int, heads: list[int]) -> It
             yield "plain" if facts.commit and merges._is_plain(offer) else "asked git"
             asked.append((at, head, facts))
             if facts.commit is not None:
-                merges.accept(facts)
+                merges.accept(head)
                 at = facts.commit
     git(hub.root, "update-ref", "refs/heads/result", at)
     for before, head, facts in asked:

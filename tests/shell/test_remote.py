@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hubs import bare, branches, commit, git, work
+from hubs import bare, branches, commit, git, identify, work
 
 from cn.core.names import Oid
 from cn.shell import remote
 from cn.shell.git import Git
 from cn.shell.objects import read_info
-from cn.shell.remote import Push, Result, fetch_tips, list_remotes, push_many
+from cn.shell.remote import Push, Result, fetch_tips, list_remotes, push_many, push_own_refs
 
 
 def test_a_stale_ref_fails_alone_whatever_its_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,6 +70,21 @@ def test_deletions_need_the_tip_that_is_there(tmp_path: Path) -> None:
     told = push_many(Git(repo), {"pi": (str(host), [Push("pi/a", None, old), Push("pi/b", None, old)])}, 30.0)
     assert {b: r.result for b, r in told["pi"].items()} == {"pi/a": Result.DONE, "pi/b": Result.REJECTED}
     assert list(branches(host)) == ["pi/b"]
+
+
+def test_where_ids_are_long_too_what_only_deletes_or_moves_is_pushed(tmp_path: Path) -> None:
+    for name, bare_ in (("repo", ()), ("host", ("--bare",))):
+        git(tmp_path, "init", "-q", "-b", "main", "--object-format=sha256", *bare_, name)
+    repo, host = tmp_path / "repo", str(tmp_path / "host")
+    identify(repo, "pi")
+    old, new = (Oid(commit(repo, {"f": text}, text)) for text in ("old", "new"))
+    git(repo, "push", "--quiet", host, f"{old}:refs/heads/pi/a", f"{old}:refs/heads/pi/b", f"{old}:refs/cn/c")
+    for push, left in ((Push("pi/a", None, old), {"pi/b": old}), (Push("pi/b", new, old), {"pi/b": new})):
+        told = push_many(Git(repo), {"pi": (host, [push])}, 30.0)["pi"]
+        assert told[push.branch].result is Result.DONE, told
+        assert branches(Path(host)) == left
+    assert push_own_refs(Git(repo), host, {"refs/cn/c": None}, 30.0) == ""
+    assert "refs/cn/c" not in git(host, "for-each-ref")
 
 
 def test_a_remote_that_is_not_there_is_unknown_and_says_why(tmp_path: Path) -> None:
