@@ -148,7 +148,6 @@ PLACES = (
     ".git/refs/cn",
     ".git/logs",
     "threads/inbox",
-    "threads/inbox/done",
     "logs",
     "logs/inbox",
     "state/ledger",
