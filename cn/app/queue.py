@@ -31,6 +31,7 @@ from cn.core.queue import (
     Turn,
     in_order,
     new_input_id,
+    next_nth,
     parse_queue_name,
     parse_queued,
     parse_turn,
@@ -209,7 +210,7 @@ def _has_dead(book: Book) -> bool:
 def _enqueue_pending(book: Book, turn: Turn | None) -> None:
     """Every pending thread that no item stands for; one that is put off or assigned waits elsewhere."""
     there = known_ids(book, turn)
-    fresh = 0
+    fresh = next_nth(book.now, there)
     for peer, item in sorted(_pending(book), key=lambda pair: (pair[1].since, pair[1].get("thread"))):
         if item.state in ("deferred", "assigned") or item.get("input") in there:
             continue
