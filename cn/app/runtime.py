@@ -77,11 +77,12 @@ def run_turn(hub: Hub, means: Means, report: Report) -> More:
     try:
         view = open_view(hub)
         turn = in_flight(view)
-        if turn is not None and _was_forgotten(view, turn):
-            _release(hub, means, turn, report)
-        _check(hub, means, report)
-        view = open_view(hub)
-        turn = in_flight(view)
+        forgotten = turn is not None and _was_forgotten(view, turn)
+        if turn is not None and forgotten:
+            _give_back(hub, turn, report, partial(_held, hub, means))
+        if _check(hub, means, report) or forgotten:
+            view = open_view(hub)
+            turn = in_flight(view)
         if turn is None or is_answered(hub) or not _just_given(turn, view):
             _process(hub, means, report)
             view = open_view(hub)
@@ -89,7 +90,7 @@ def run_turn(hub: Hub, means: Means, report: Report) -> More:
             if turn is None or is_answered(hub):
                 return More.IDLE
         if _held(hub, means, turn.input):
-            _release(hub, means, turn, report)
+            _give_back(hub, turn, report, partial(_held, hub, means))
         else:
             _ask(view, means, turn, report)
         return More.NEXT if in_flight(open_view(hub)) is not None else More.IDLE
@@ -97,14 +98,14 @@ def run_turn(hub: Hub, means: Means, report: Report) -> More:
         os.close(lock)
 
 
-def _check(hub: Hub, means: Means, report: Report) -> None:
-    """Look the model up where an item waits for it and nobody did lately.
+def _check(hub: Hub, means: Means, report: Report) -> bool:
+    """Look the model up where an item waits for it and nobody did lately; was it time to?
 
     What can be done without a model is done first, and nothing is claimed: a wrong name in the
     configuration costs no item an attempt, and holds up no answer that is there.
     """
     if means.check is None or not means.check.due():
-        return
+        return False
     wanted: list[Input] = []
 
     def held(asked: Input) -> str:
@@ -114,6 +115,7 @@ def _check(hub: Hub, means: Means, report: Report) -> None:
     _process(hub, means, report, held)
     if wanted or (in_flight(open_view(hub)) is not None and not is_answered(hub)):
         means.check.check(report)
+    return True
 
 
 def _held(hub: Hub, means: Means, asked: Input) -> str:
@@ -174,19 +176,8 @@ def _was_forgotten(view: View, turn: Turn) -> bool:
 def release(hub: Hub, report: Report) -> None:
     """Give back the item in flight that no model was asked about: nothing more is done here for now."""
     turn = in_flight(open_view(hub))
-    if turn is None or is_answered(hub):
-        return
-    with open_run(hub, report) as run:
-        run.hold = lambda _: NOT_YET
-
-        def plan(book: Book, base: Base, notes: Report) -> str | None:
-            there = current_turn(book, notes)
-            if there is None or there.trigger != turn.trigger:
-                return None
-            book.perform(plan_released(turn, book.now))
-            return f"cn: {source_of(turn.input)} waits"
-
-        run.commit(plan)
+    if turn is not None and not is_answered(hub):
+        _give_back(hub, turn, report)
 
 
 _JUST = timedelta(seconds=30)
@@ -250,17 +241,18 @@ _NOT_THE_ITEM = (Kind.AUTH, Kind.PERMISSION, Kind.NOT_FOUND)
 """Failures that no other attempt at the same item can mend."""
 
 
-def _release(hub: Hub, means: Means, turn: Turn, report: Report) -> None:
-    """The budget is used up while an item is in flight: it waits again, and another may have the turn."""
+def _give_back(hub: Hub, turn: Turn, report: Report, hold: Callable[[Input], str] | None = None) -> None:
+    """The item in flight waits again, and costs no attempt; with ``hold`` another may have the turn."""
     with open_run(hub, report) as run:
-        run.hold = partial(_held, hub, means)
+        run.hold = hold
 
         def plan(book: Book, base: Base, notes: Report) -> str | None:
             there = current_turn(book, notes)
             if there is None or there.trigger != turn.trigger:
                 return None
             book.perform(plan_released(turn, book.now))
-            plan_queue(run, book, notes)
+            if hold is not None:
+                plan_queue(run, book, notes)
             return f"cn: {source_of(turn.input)} waits"
 
         run.commit(plan)
