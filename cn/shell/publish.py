@@ -33,7 +33,7 @@ from cn.shell.journal import (
     write_journal,
 )
 from cn.shell.objects import read_object
-from cn.shell.settle import append_once, joined_appends, write_local, write_refs
+from cn.shell.settle import append_once, joined_appends, remove_stale, write_local, write_refs
 
 LOCK_WAIT = 10.0
 _POLL = 0.05
@@ -218,7 +218,7 @@ def _keep_staged(hub: Hub, path: str, entry: Entry, reports: list[str]) -> None:
 
 
 def move_main(hub: Hub, journal: Journal) -> None:
-    """Step 7, the local commit point."""
+    """Step 7, the local commit point. An update-ref that was killed alone leaves nothing behind."""
     args = ("update-ref", "-m", journal.message, hub.main_ref, journal.new, journal.old)
     try:
         done = hub.git.run(*args, check=False)
@@ -226,6 +226,8 @@ def move_main(hub: Hub, journal: Journal) -> None:
         done = killed.done
     if done.ok:
         return
+    if done.killed:
+        unlock_main(hub, journal)
     now = hub.git.run("rev-parse", "--verify", "--quiet", hub.main_ref, check=False).text
     if now != journal.new:
         if now != journal.old:
@@ -233,6 +235,16 @@ def move_main(hub: Hub, journal: Journal) -> None:
         raise Refused(
             f"cannot move main: {done.reason}", "remove a stale lock if no git is running, then run again"
         )
+
+
+def unlock_main(hub: Hub, journal: Journal) -> None:
+    """Remove what a killed update-ref of ours left, while ``index.lock`` is ours.
+
+    It locks HEAD, for the reflog, with an empty file. While index.lock is ours no commit,
+    checkout or merge of the user can be at work that would hold these locks for long.
+    """
+    remove_stale(hub.git_dir / f"{hub.main_ref}.lock", journal.new)
+    remove_stale(hub.work_git_dir / "HEAD.lock", "")
 
 
 def refresh_index(hub: Hub, journal: Journal) -> None:

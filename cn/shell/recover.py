@@ -15,8 +15,7 @@ from cn.shell.entries import Entry, never_blocks, read_tree
 from cn.shell.files import sweep_temporary
 from cn.shell.hub import Hub
 from cn.shell.journal import Journal, drop, journal_path, read_journal, restore_path, write_journal
-from cn.shell.publish import file_hash, index_path, lock_path, resume
-from cn.shell.settle import remove_stale
+from cn.shell.publish import file_hash, index_path, lock_path, resume, unlock_main
 
 
 def recover(hub: Hub) -> tuple[str, ...]:
@@ -61,16 +60,11 @@ def _lock_is_ours(hub: Hub, journal: Journal) -> bool:
 
 
 def _unlock_refs(hub: Hub, journal: Journal) -> None:
-    """Remove what a killed update-ref of ours left: its bytes, or our index.lock, say so.
-
-    It locks HEAD, for the reflog, with an empty file. While index.lock is ours no commit,
-    checkout or merge of the user can be at work that would hold these locks for long.
-    """
-    main, head = hub.git_dir / f"{hub.main_ref}.lock", hub.work_git_dir / "HEAD.lock"
+    """Remove what a killed update-ref of ours left: its bytes, or our index.lock, say so."""
     if _lock_is_ours(hub, journal):
-        remove_stale(main, journal.new)
-        remove_stale(head, "")
+        unlock_main(hub, journal)
     else:
+        main = hub.git_dir / f"{hub.main_ref}.lock"
         with suppress(OSError):
             if main.read_text("ascii", "replace").strip() == journal.new:
                 main.unlink()

@@ -67,3 +67,32 @@ def test_it_is_told_once_and_tried_again(world: World, sigma: Node, pi: Node, tm
     assert sigma.cn("inbox", "process", check=1, env=env).stderr == ""
     sigma.process()
     assert sigma.threads() == []
+
+
+REACHED = {
+    "locked": ": >$main.lock",
+    "written": 'echo "$new" >$main.lock',
+    "moved": 'echo "$new" >$main',
+}
+"""How far an update-ref of main came; it has locked HEAD too, for the reflog."""
+
+
+@pytest.mark.parametrize("reached", REACHED)
+def test_an_update_ref_that_is_killed_alone_leaves_no_lock(
+    world: World, sigma: Node, pi: Node, tmp_path: Path, reached: str
+) -> None:
+    head = world.propose(pi, sigma)
+    sigma.sync()
+    sigma.triage("pi/proposal", "do:merge")
+    dies = (
+        f'case "$*" in *refs/heads/main*) eval "new=\\${{$(($# - 1))}}"; main={sigma.root}/.git/refs/heads/main; '
+        f"{REACHED[reached]}; : >{sigma.root}/.git/HEAD.lock; kill -9 $$; esac"
+    )
+    done = sigma.cn("inbox", "process", check=None, env=failing(tmp_path / "bin", "update-ref", dies))
+    assert done.returncode == (0 if reached == "moved" else 1), done
+    assert "internal error" not in done.stderr
+    assert [*sigma.root.glob(".git/**/*.lock")] == []
+    sigma.process()
+    assert is_in_main(sigma, head)
+    assert sorted(branches(pi.home)) == ["main", "sigma/notice-proposal"]
+    assert [r[2] for r in sigma.rows() if r[1] == "do:merge"] == ["✓ merged SHA"]
