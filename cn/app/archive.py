@@ -8,13 +8,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 
 from cn.app.view import View
 from cn.core import rules
 from cn.core.config import is_local
 from cn.core.log import FOLDER, parse_rows
 from cn.core.queue import LOGS
+from cn.core.value import dataclass
 from cn.shell.files import read_regular
 
 _MOST_BYTES = 8 * 1024 * 1024

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import datetime
 
 from cn.app.queue import peek_turn
@@ -16,6 +15,7 @@ from cn.core.queue import LOGS, Input, format_input
 from cn.core.stamp import StampRefused, parse_stamp
 from cn.core.text import one_line
 from cn.core.turn import source_of
+from cn.core.value import dataclass
 from cn.shell.files import read_regular
 
 _MOST_BYTES = 8 * 1024 * 1024

@@ -8,7 +8,6 @@ times; what no commit says is left empty.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from cn.app.archive import Rejected, archived_names, read_archived
@@ -25,6 +24,7 @@ from cn.core.replay import Trigger, parse_trigger
 from cn.core.say import SUFFIX, Say, SayRefused, parse_say
 from cn.core.stamp import format_day
 from cn.core.turn import source_of
+from cn.core.value import dataclass
 from cn.shell.objects import read_object, read_objects
 from cn.shell.past import Past, added_by, changes_of, commits_of
 

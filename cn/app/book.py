@@ -7,7 +7,7 @@ dry run, the list that is shown.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from functools import cached_property
 from typing import assert_never
@@ -38,6 +38,7 @@ from cn.core.names import HubPath, Name, Oid, fold, is_machine_local, join_branc
 from cn.core.outbox import Deliver, Entry, Remove, sent_path
 from cn.core.stamp import format_day
 from cn.core.thread import DONE, INBOX
+from cn.core.value import dataclass
 from cn.shell import published
 from cn.shell.build import FileChange, identity
 from cn.shell.hub import Hub

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -25,6 +24,7 @@ from cn.core.names import HubPath
 from cn.core.packed import Packed
 from cn.core.skills import CONTRACT, FILE, FOLDERS, Skill, find_contract, is_skill, parse_skill
 from cn.core.text import decode
+from cn.core.value import dataclass
 from cn.shell.files import read_regular
 from cn.shell.objects import list_tree, read_info
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 from cn.core.errors import ConfigError, UsageError
 from cn.core.report import Report
 from cn.core.text import visible
+from cn.core.value import dataclass
 from cn.shell.crontab import (
     Job,
     find_dirs,

@@ -7,7 +7,6 @@ what nobody knows is asked, never blindly repeated; what failed stays, with its 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from cn.app.book import Book, entry_source
 from cn.app.run import Run
@@ -21,6 +20,7 @@ from cn.core.names import HubPath, Name, digest, parse_oid, topic_of
 from cn.core.outbox import Deliver, Entry, Remove
 from cn.core.peers import MAILBOX
 from cn.core.report import Report
+from cn.core.value import dataclass
 from cn.shell import published
 from cn.shell.base import Base
 from cn.shell.git import transport_options

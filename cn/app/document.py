@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from cn.app.listing import ThreadView, done_view, forwarded, pending_view, read_written
@@ -14,6 +13,7 @@ from cn.core.lifecycle import Life, read_lives
 from cn.core.names import Name
 from cn.core.text import one_line
 from cn.core.thread import DONE, inbox_path
+from cn.core.value import dataclass
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -16,9 +16,10 @@ from cn.core.lifecycle import CONTINUED
 from cn.core.log import FOLDER, NOTHING, Row, format_row, parse_rows
 from cn.core.stamp import StampRefused, format_day, parse_stamp, parse_until
 from cn.core.usage import EVENT as MODEL
+from cn.core.value import dataclass
 
 _DAYS = 32
-_KEYS = {f.name for f in fields(Row)} - {"at"}
+_KEYS = set(Row.__annotations__) - {"at"}
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from cn.app.book import Book
 from cn.app.observe import Observation, ThreadKey, fetch_mains
@@ -32,6 +32,7 @@ from cn.core.stamp import format_day
 from cn.core.text import decode as decode_text
 from cn.core.thread import inbox_path, keep_mains, read_text
 from cn.core.triage import TriageRefused
+from cn.core.value import dataclass
 from cn.shell.diverged import read_diverged
 from cn.shell.git import GitError
 from cn.shell.inspect import merge_bases, read_attachments, read_messages, read_proposal

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from cn.app.threads import read_working, unknown_files
@@ -17,6 +16,7 @@ from cn.core.names import Name, ThreadName
 from cn.core.stamp import parse_stamp
 from cn.core.thread import inbox_path, read_decision, read_text
 from cn.core.triage import TriageRefused, find_headings, format_decision
+from cn.core.value import dataclass
 
 PENDING, DECIDED, REFUSED, DONE_STATE = "pending", "decided", "refused", "done"
 

@@ -7,7 +7,6 @@ answer holds for a day, "nobody can tell" for an hour: a turn is not slowed by i
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from cn.app.local import Local
 from cn.core.agent_config import AgentConfig
@@ -16,6 +15,7 @@ from cn.core.model import Failure, Kind
 from cn.core.model_check import Checked, unchecked
 from cn.core.names import digest
 from cn.core.report import Report
+from cn.core.value import dataclass
 from cn.shell import model
 from cn.shell.clock import now
 from cn.shell.hub import Hub

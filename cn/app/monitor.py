@@ -6,13 +6,13 @@ import asyncio
 import os
 import random
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from cn.app.letters import write_health
 from cn.core.errors import CnError
 from cn.core.stamp import format_second
 from cn.core.telegram import Failure, Pauses
+from cn.core.value import dataclass
 from cn.shell.clock import now
 from cn.shell.hub import Hub
 from cn.shell.service import Level, Lines, notify, watchdog_seconds
@@ -41,7 +41,7 @@ class Times:
     standby: float = 1800.0
     health: float = 10.0
     letter: float = 20 * 3600.0
-    pauses: Pauses = Pauses()  # noqa: RUF009  it is frozen
+    pauses: Pauses = Pauses()
 
 
 class Monitor:

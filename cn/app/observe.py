@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 
 from cn.app.local import Local
@@ -13,6 +13,7 @@ from cn.core.names import Branch, Name, NameRefused, Oid, digest, parse_branch, 
 from cn.core.peers import MAILBOX, PICKUP, Peer
 from cn.core.report import Report
 from cn.core.text import visible
+from cn.core.value import dataclass
 from cn.shell.clock import now
 from cn.shell.git import TIMED_OUT, Git
 from cn.shell.glance import nearby

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-import hashlib
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +18,7 @@ from cn.core.outbox import Deliver
 from cn.core.peers import Peer
 from cn.core.stamp import StampRefused, parse_stamp
 from cn.core.text import one_line
+from cn.core.value import dataclass
 
 if TYPE_CHECKING:  # imported where a hub has a queue
     from cn.app.waiting import QueueView
@@ -271,6 +268,10 @@ def list_peers(view: View) -> list[PeerView]:
 
 def fingerprint(key: str) -> str:
     """``SHA256:…`` of an SSH public key, as ssh-keygen(1) ``-l`` shows it."""
+    import base64
+    import binascii
+    import hashlib
+
     try:
         data = base64.b64decode(key.split()[1], validate=True)
     except (IndexError, binascii.Error):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from cn.app.book import Book
 from cn.app.decide import decide_now
 from cn.app.deliver import deliver, push_refs
@@ -32,6 +30,7 @@ from cn.core.own import (
 )
 from cn.core.report import Report
 from cn.core.text import is_text, one_line
+from cn.core.value import dataclass
 from cn.shell.base import Base
 from cn.shell.clock import now
 from cn.shell.hub import Hub

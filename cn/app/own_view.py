@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from cn.app.document import Document, show_document
@@ -14,6 +13,7 @@ from cn.core.names import HubPath
 from cn.core.own import DONE_CONCERNS, Own, parse_own
 from cn.core.text import decode
 from cn.core.thread import INBOX
+from cn.core.value import dataclass
 
 _NEVER = datetime.max.replace(tzinfo=UTC)
 

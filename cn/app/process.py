@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from cn.app.answer import plan_answer
 from cn.app.book import Book
@@ -30,6 +30,7 @@ from cn.core.report import Report
 from cn.core.text import one_line
 from cn.core.thread import inbox_path, read_decision, read_text, seen_head
 from cn.core.triage import Merge, Triage, TriageRefused, format_decision
+from cn.core.value import dataclass
 from cn.shell.base import Base
 from cn.shell.build import identity
 from cn.shell.git import GitError

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol, assert_never
 
 from cn.app.letters import read_dead, write_dead, write_offset
@@ -37,6 +37,7 @@ from cn.core.telegram import (
     reply_to_unsupported,
     split_text,
 )
+from cn.core.value import dataclass
 from cn.shell.clock import now
 from cn.shell.hub import Hub
 from cn.shell.service import Level, notify

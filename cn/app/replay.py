@@ -7,7 +7,6 @@ that came too late, decided nothing that could change.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
@@ -24,6 +23,7 @@ from cn.core.replay import Change, Trigger, Typed, compare, parse_trigger, read_
 from cn.core.stamp import StampRefused, parse_stamp
 from cn.core.text import one_line
 from cn.core.usage import Call, begin_call
+from cn.core.value import dataclass
 from cn.shell import model
 from cn.shell.chance import nonce
 from cn.shell.clock import now

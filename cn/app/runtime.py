@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
 from functools import partial
@@ -36,6 +35,7 @@ from cn.core.report import Report
 from cn.core.text import one_line
 from cn.core.turn import plan_lapsed, plan_rejected, plan_released, source_of, time_limit
 from cn.core.usage import begin_call
+from cn.core.value import dataclass
 from cn.shell.base import Base
 from cn.shell.chance import nonce
 from cn.shell.child import hold as hold_lock

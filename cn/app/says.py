@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from cn.core.names import HubPath, digest
 from cn.core.report import Report
 from cn.core.say import Fate, Say, Spoken, chat_id
 from cn.core.stamp import StampRefused, format_second, parse_stamp
+from cn.core.value import dataclass
 from cn.shell.base import Base
 from cn.shell.clock import now
 from cn.shell.files import write_file

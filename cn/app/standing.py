@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from datetime import datetime
 
 from cn.app.local import Local
@@ -11,6 +10,7 @@ from cn.app.observe import FETCH, Observation, ThreadKey, standing_name
 from cn.app.settings import Settings
 from cn.core.names import Name, Oid
 from cn.core.text import one_line, visible
+from cn.core.value import dataclass
 
 ARRIVAL, INVALID = "arrival ", "name "
 

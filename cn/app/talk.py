@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -25,6 +24,7 @@ from cn.core.report import Report
 from cn.core.say import ACKNOWLEDGED
 from cn.core.text import quote
 from cn.core.usage import begin_call
+from cn.core.value import dataclass
 from cn.shell import model
 from cn.shell.chance import nonce
 from cn.shell.clock import now

@@ -11,7 +11,6 @@ import difflib
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 
 from cn.app.run import scratch_objects
 from cn.app.settings import configured
@@ -20,6 +19,7 @@ from cn.core.errors import ConfigError
 from cn.core.names import Oid, digest
 from cn.core.report import Report
 from cn.core.text import decode, one_line, redact, visible
+from cn.core.value import dataclass
 from cn.shell.base import observe_base
 from cn.shell.entries import Entry, read_tree
 from cn.shell.files import write_file

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from cn.app.machine_log import machine_lines
 from cn.core.budget import Budgets, budget_since, check_budgets
 from cn.core.model import Answer, Failure
 from cn.core.usage import EVENT, By, Call, Sum, end_call, format_call, parse_call, sum_calls, sum_usage
+from cn.core.value import dataclass
 from cn.shell.clock import now
 from cn.shell.files import append_line
 

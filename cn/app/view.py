@@ -7,11 +7,12 @@ threads where HEAD is ``main``.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from cn.app.local import Local
-from cn.app.settings import Settings, decode_texts, parse_settings, read_settings
+from cn.app.remembered import recall
+from cn.app.settings import Settings, decode_texts, parse_files, place_settings, read_settings
 from cn.app.snapshot import Snapshot
 from cn.core.config import PATH as CONFIG
 from cn.core.errors import ConfigError, Refused
@@ -19,6 +20,7 @@ from cn.core.ledger import FOLDER, IN, Event, LedgerRefused, parse_event
 from cn.core.ledger import mentions as ledger_mentions
 from cn.core.names import Name, Oid
 from cn.core.peers import PATH as PEERS
+from cn.core.value import dataclass
 from cn.shell.clock import now
 from cn.shell.hub import Hub
 from cn.shell.origin import ORIGIN_REF
@@ -58,7 +60,8 @@ def open_view(hub: Hub) -> View:
     try:
         head = Snapshot(hub.git, Oid("HEAD"))
         head.look_ahead()
-        settings = parse_settings(hub, *decode_texts(head.read(CONFIG), head.read(PEERS)))
+        texts = decode_texts(head.read(CONFIG), head.read(PEERS))
+        settings = place_settings(hub, *(recall(hub, texts) or parse_files(*texts)))
     except ConfigError:
         # HEAD is elsewhere, or broken there: main counts.
         with suppress(ConfigError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from cn.app.agent import read_shown
@@ -26,6 +25,7 @@ from cn.core.queue import (
     parse_turn,
 )
 from cn.core.turn import time_limit
+from cn.core.value import dataclass
 from cn.shell.hub import Hub
 
 

@@ -7,7 +7,6 @@ What neither has is said in ``notes``, and never guessed.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from cn.app.agent import read_shown
@@ -32,6 +31,7 @@ from cn.core.stamp import StampRefused, parse_stamp
 from cn.core.text import one_line
 from cn.core.turn import source_of
 from cn.core.usage import Call
+from cn.core.value import dataclass
 from cn.shell.past import Past, added_by, read_past
 from cn.shell.pins import clone_id
 

@@ -6,12 +6,12 @@ import functools
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from cn.core.errors import EXIT_DONE, Refused
+from cn.core.value import dataclass
 
 if TYPE_CHECKING:  # `cn --version` needs none of it
     from cn.core.report import Report

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from typing import Any, assert_never
 
 from cn.core import rules
@@ -59,6 +59,7 @@ from cn.core.triage import Defer as DeferDecision
 from cn.core.triage import Delegate as DelegateDecision
 from cn.core.triage import Delete as DeleteDecision
 from cn.core.triage import Reply as ReplyDecision
+from cn.core.value import dataclass
 
 AnyFacts = Facts | OwnFacts | ChatFacts
 Ending = Ack | Done | Noop | Fail | Reply | Delegate | Defer | Delete

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from cn.core.budget import Budget, Budgets
 from cn.core.config import AGENT_PATH
 from cn.core.errors import ConfigError
 from cn.core.expand import Missing, Reader, is_loopback
 from cn.core.text import one_line
+from cn.core.value import dataclass
 
 ANTHROPIC_ORIGIN = "https://api.anthropic.com"
 TELEGRAM_ORIGIN = "https://api.telegram.org"

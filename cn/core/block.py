@@ -8,10 +8,11 @@ words before it, a missing closing line. Reading is total and takes linear time.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from cn.core.ops import op_key
 from cn.core.text import one_line
+from cn.core.value import dataclass
 
 _MOST = 5000
 """Pairs in a block, at most: no answer needs so many, and a flood is told in one line."""

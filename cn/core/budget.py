@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from cn.core.stamp import format_stamp
 from cn.core.text import one_line
 from cn.core.usage import Call
+from cn.core.value import dataclass
 
 _HOUR = timedelta(hours=1)
 _DAY = timedelta(days=1)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 
 from cn.core import rules
@@ -27,6 +26,7 @@ from cn.core.queue import Input, format_queued, queue_path
 from cn.core.say import ACKNOWLEDGED, Say, format_say
 from cn.core.stamp import format_second
 from cn.core.text import one_line, slug
+from cn.core.value import dataclass
 
 Ending = Ack | Done | Noop | Fail | Reply | Delegate | Defer | Delete
 SEEN = HubPath("state/telegram.json")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from cn.core.keys import At, load_yaml
 from cn.core.names import HubPath, Name, NameRefused, parse_branch, parse_hub_path
+from cn.core.value import dataclass
 
 PATH = HubPath(".cn/hub.yaml")
 AGENT_PATH = HubPath(".cn/agent.yaml")

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from cn.core.message import Message
 from cn.core.names import Oid
 from cn.core.text import one_line, split_lines, visible
+from cn.core.value import dataclass
 
 
 @dataclass(frozen=True)

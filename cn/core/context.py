@@ -15,7 +15,6 @@ The same material gives the same bytes; no clock is asked.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from cn.core.agent_config import AgentConfig
@@ -29,6 +28,7 @@ from cn.core.peers import Peer
 from cn.core.queue import INPUT, parse_input
 from cn.core.skills import CONTRACT, FILE, FOLDERS, Skill, match_skills
 from cn.core.text import one_line, quote, visible
+from cn.core.value import dataclass
 
 SOUL, USER_PAGE = HubPath("spec/SOUL.md"), HubPath("spec/USER.md")
 PAGE_BYTES = 32 * 1024

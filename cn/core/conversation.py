@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from itertools import pairwise
 
 from cn.core.names import HubPath
 from cn.core.stamp import StampRefused, format_day, format_second, parse_stamp
 from cn.core.text import decode, one_line
+from cn.core.value import dataclass
 
 PATH = HubPath("state/conversation.json")
 FOLDER = HubPath("state/conversation")

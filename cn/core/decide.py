@@ -7,7 +7,6 @@ Adding a decision touches :mod:`cn.core.triage` (type, parser, formatter), one c
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import assert_never
 
@@ -36,6 +35,7 @@ from cn.core.triage import (
     Triage,
     format_decision,
 )
+from cn.core.value import dataclass
 
 
 @dataclass(frozen=True)

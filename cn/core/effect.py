@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import assert_never
 
 from cn.core.ledger import Event
@@ -10,6 +10,7 @@ from cn.core.log import Row
 from cn.core.message import Message
 from cn.core.names import HubPath, Name, Oid
 from cn.core.outbox import Remove
+from cn.core.value import dataclass
 
 
 @dataclass(frozen=True)

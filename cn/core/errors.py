@@ -6,7 +6,7 @@ text, hint and exit code in one place.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from cn.core.value import dataclass
 
 EXIT_DONE = 0
 EXIT_REFUSED = 1

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 from urllib.parse import urlsplit
 
 from cn.core.errors import ConfigError
 from cn.core.keys import At, key_lines, load_yaml
 from cn.core.text import one_line
+from cn.core.value import dataclass
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^{}]*))?\}")
 _NOTHING = object()

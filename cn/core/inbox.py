@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from cn.core.effect import CleanUp, Drop, Effect, Log, Plan, Post, Put, Record, Wake
@@ -16,6 +15,7 @@ from cn.core.outbox import Remove
 from cn.core.stamp import format_second
 from cn.core.text import one_line
 from cn.core.thread import Header, format_thread, inbox_path, refresh
+from cn.core.value import dataclass
 
 
 @dataclass(frozen=True)

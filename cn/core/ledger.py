@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime
 from typing import Any
 from urllib.parse import quote, unquote
@@ -20,6 +20,7 @@ from cn.core.machines.sender import SENDER
 from cn.core.machines.thread import IN_QUEUE, THREAD
 from cn.core.names import HubPath, Name, NameRefused, Oid, parse_branch, parse_oid, parse_thread_name
 from cn.core.stamp import StampRefused, format_second, parse_stamp
+from cn.core.value import dataclass
 
 FOLDER = HubPath("state/ledger")
 IN, OUT = "in", "out"

@@ -10,12 +10,13 @@ when it is executed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 
 from cn.core.ledger import IN, OUT, Event
 from cn.core.message import FINAL
 from cn.core.stamp import format_stamp, parse_stamp
+from cn.core.value import dataclass
 
 RECEIVED, MOVED, DEFERRED, RETURNED = "received", "moved", "deferred", "returned"
 ASSIGNED, REFUSED, DECIDED, EXECUTED = "assigned", "refused", "decided", "executed"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from cn.core.names import HubPath
 from cn.core.stamp import format_day, format_second
 from cn.core.text import cell, redact, uncell
+from cn.core.value import dataclass
 
 FOLDER = HubPath("logs/inbox")
 NOTHING = "—"

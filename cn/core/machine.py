@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, TypeVar
 
 from cn.core.errors import CnError
+from cn.core.value import dataclass
 
 S = TypeVar("S", bound=Enum)
 E = TypeVar("E", bound=Enum)

@@ -5,10 +5,8 @@ The commit id is the message's id; the same message always gives the same bytes.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Container
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -16,6 +14,7 @@ from cn.core.errors import CnError
 from cn.core.names import Branch, Name, NameRefused, Oid, Topic, parse_branch, parse_name, parse_oid
 from cn.core.stamp import StampRefused, format_second, parse_stamp
 from cn.core.text import one_line, yaml_string, yaml_word
+from cn.core.value import dataclass
 
 FILE = "message.md"
 ATTACHMENTS = "attachments"
@@ -214,9 +213,10 @@ class Sealed:
 
 def object_id(kind: str, data: bytes, algorithm: str = "sha1") -> Oid:
     """The id git gives an object (gitformat-pack, "object IDs"); ``algorithm`` is the repository's."""
-    return Oid(
-        hashlib.new(algorithm, f"{kind} {len(data)}\0".encode() + data, usedforsecurity=False).hexdigest()
-    )
+    import hashlib  # OpenSSL takes 2 ms, and who only looks makes no object
+
+    head = f"{kind} {len(data)}\0".encode()
+    return Oid(hashlib.new(algorithm, head + data, usedforsecurity=False).hexdigest())
 
 
 def tree_bytes(content: bytes, algorithm: str) -> bytes:

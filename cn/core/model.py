@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 from cn.core.errors import CnError
 from cn.core.text import one_line
+from cn.core.value import dataclass
 
 MAX_BREAKPOINTS = 4
 """Cache breakpoints a request may have (Messages API, "Prompt caching")."""

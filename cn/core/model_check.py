@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any
 
 from cn.core.model import Failure, Kind
 from cn.core.model_error import hint_for
 from cn.core.text import one_line
+from cn.core.value import dataclass
 
 
 @dataclass(frozen=True)

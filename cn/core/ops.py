@@ -6,11 +6,11 @@ parted by ``|``; segments beyond the last belong to it, an empty one is absent.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import assert_never
 
 from cn.core.errors import CnError
 from cn.core.text import visible
+from cn.core.value import dataclass
 
 
 class OpRefused(CnError):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import assert_never
 
@@ -29,6 +28,7 @@ from cn.core.names import (
 )
 from cn.core.stamp import StampRefused, format_day, format_second, parse_stamp
 from cn.core.text import one_line
+from cn.core.value import dataclass
 
 OUTBOX = HubPath("threads/mail/outbox")
 SENT = HubPath("threads/mail/sent")

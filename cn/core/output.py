@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from cn.core.block import Pair, find_block, format_value, unfenced
 from cn.core.ops import USAGE, Op, OpRefused, format_whole, parse_op
 from cn.core.text import one_line
+from cn.core.value import dataclass
 
 LIMIT = 1024 * 1024
 """Bytes of an output that are read; the text of a model is a small part of it."""

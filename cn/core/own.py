@@ -8,7 +8,7 @@ text that people and the agent write. Nothing in it decides: it is shown and app
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from cn.core.cadence import REFLECTIONS, Cadence, is_period
@@ -17,6 +17,7 @@ from cn.core.say import is_chat
 from cn.core.stamp import StampRefused, format_day, format_stamp, parse_stamp
 from cn.core.text import one_line, redact, slug, visible
 from cn.core.triage import closing
+from cn.core.value import dataclass
 
 ADHOC = HubPath("threads/adhoc")
 CONCERNS = HubPath("state/mca")

@@ -7,7 +7,6 @@ into the thread itself. A concern stays open, and comes back, until it is done o
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 
 from cn.core import rules
@@ -24,6 +23,7 @@ from cn.core.peers import Peer
 from cn.core.say import Say, format_say
 from cn.core.stamp import format_second
 from cn.core.text import one_line, quote, slug
+from cn.core.value import dataclass
 
 Ending = Ack | Done | Noop | Fail | Reply | Delegate | Defer | Delete
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from cn.core.model import Request
+from cn.core.value import dataclass
 
 STABLE, HUB, TAIL, CONVERSATION, ITEM = "stable", "hub", "tail", "conversation", "item"
 PLACES = (STABLE, HUB, TAIL, CONVERSATION, ITEM)

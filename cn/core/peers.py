@@ -6,7 +6,6 @@ cn changes only the lines of the entry it adds or removes; prose and comments st
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from cn.core.errors import ConfigError
 from cn.core.keys import load_yaml
 from cn.core.names import HubPath, Name, NameRefused, Url, parse_name, parse_url
 from cn.core.text import one_line, yaml_string, yaml_word
+from cn.core.value import dataclass
 
 if TYPE_CHECKING:
     import yaml  # heavy: imported where it is used

@@ -6,9 +6,9 @@ Looked up on :data:`LOOKED_UP`. A model that is not here has no price: None is n
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from cn.core.model import Usage
+from cn.core.value import dataclass
 
 LOOKED_UP = "2026-11-21"
 _MILLION = 1_000_000

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from cn.core.cadence import Cadence
@@ -19,6 +18,7 @@ from cn.core.header import HeaderRefused, format_header, parse_header
 from cn.core.names import HubPath, InputId, NameRefused, digest, parse_hub_path, parse_name
 from cn.core.stamp import StampRefused, format_second, parse_stamp
 from cn.core.text import one_line
+from cn.core.value import dataclass
 
 QUEUE = HubPath("state/queue")
 DEAD = HubPath("state/queue/dead")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from cn.core.errors import EXIT_DONE, EXIT_REFUSED
+from cn.core.value import dataclass
 
 
 class Mark(Enum):

@@ -6,7 +6,6 @@ Each returns a :class:`Refusal` that names the rule, the reason and the remedy, 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from cn.core.config import HubConfig
@@ -17,6 +16,7 @@ from cn.core.outbox import Deliver, Entry
 from cn.core.stamp import StampRefused, parse_until
 from cn.core.text import one_line
 from cn.core.triage import Triage
+from cn.core.value import dataclass
 
 CREATOR_ONLY_DELETE = "creator-only-delete"
 MERGE_NEEDS_APPROVAL = "merge-needs-approval"

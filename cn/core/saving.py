@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Collection
-from dataclasses import dataclass
 from enum import Enum
 
 from cn.core.cadence import REFLECTIONS
@@ -17,6 +16,7 @@ from cn.core.names import HubPath, is_machine_local, is_protected
 from cn.core.own import ADHOC, CONCERNS, is_own, is_plain_name
 from cn.core.report import Mark
 from cn.core.thread import INBOX
+from cn.core.value import dataclass
 
 FOLDERS = ("threads", "logs", "state")
 MOST = 1 << 20

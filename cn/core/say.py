@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 
@@ -18,6 +17,7 @@ from cn.core.header import HeaderRefused, format_header, parse_header
 from cn.core.names import HubPath
 from cn.core.outbox import OUTBOX, SENT
 from cn.core.stamp import StampRefused, format_day, format_second, parse_stamp
+from cn.core.value import dataclass
 
 SUFFIX = "-say.md"
 ACKNOWLEDGED = "(acknowledged)"

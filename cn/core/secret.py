@@ -8,13 +8,13 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 from cn.core.effect import Plan, Post, Put
 from cn.core.errors import Refusal
 from cn.core.message import NOTICE
 from cn.core.names import HubPath
 from cn.core.rules import NO_SECRETS
+from cn.core.value import dataclass
 
 _MAYBE = re.compile(
     r"(?=[A-Za-z0-9_+/=~]{16})(?=[A-Za-z_+/=~]*\d)(?=[0-9_+/=~]*[A-Za-z])"

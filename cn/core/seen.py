@@ -7,12 +7,12 @@ listed head means.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from cn.core.ledger import Event, Item
 from cn.core.machines.receiver import RECEIVER, Receiver, ReceiverEvent, read_step
 from cn.core.machines.receiver import Step as Step
 from cn.core.names import Oid
+from cn.core.value import dataclass
 
 _LOOKED = {"received", "refreshed", "repeated", "noticed"}
 _SETTLES = {"decided", "noticed"}

@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from cn.core.errors import ConfigError
 from cn.core.keys import load_yaml
 from cn.core.names import HubPath
 from cn.core.text import one_line
+from cn.core.value import dataclass
 
 FILE = "SKILL.md"
 FOLDERS = (HubPath("skills"), HubPath("src/agent/skills"))

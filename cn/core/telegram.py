@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import assert_never
@@ -15,6 +14,7 @@ from typing import assert_never
 from cn.core.split import LIMIT as LIMIT
 from cn.core.split import split_text as split_text
 from cn.core.split import utf16_length as utf16_length
+from cn.core.value import dataclass
 
 # What comes in.
 

@@ -7,13 +7,13 @@ which head is known from the ledger, never from the file.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import datetime
 
 from cn.core.names import Branch, HubPath, Name, Oid, ThreadName
 from cn.core.stamp import format_stamp
 from cn.core.text import one_line, quote
 from cn.core.triage import Triage, TriageRefused, closing, find_headings, format_triage, parse_triage
+from cn.core.value import dataclass
 
 INBOX = HubPath("threads/inbox")
 DONE = HubPath("threads/inbox/done")

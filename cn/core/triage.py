@@ -8,7 +8,6 @@ decided.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import datetime
 from typing import assert_never
 
@@ -16,6 +15,7 @@ from cn.core.errors import CnError
 from cn.core.names import Name, NameRefused, Topic, parse_name, parse_topic
 from cn.core.stamp import StampRefused, format_stamp, parse_stamp
 from cn.core.text import one_line, split_lines, visible
+from cn.core.value import dataclass
 
 VOCABULARY = (
     "delete:<reason>, defer:<reason>, delegate:<actor>, do:merge, do:reply:<branch> "

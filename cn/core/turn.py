@@ -6,7 +6,7 @@ One item is in flight. Taking it is a claim in main; the agent works while no lo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from cn.core import rules
@@ -37,6 +37,7 @@ from cn.core.queue import (
 from cn.core.say import Say, format_say, is_chat
 from cn.core.stamp import format_age, format_stamp
 from cn.core.thread import inbox_path
+from cn.core.value import dataclass
 
 
 def time_limit(config: HubConfig) -> timedelta:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -17,6 +17,7 @@ from cn.core.model import Answer, Failure, Kind, Usage
 from cn.core.prices import cost
 from cn.core.stamp import StampRefused, format_second, parse_stamp
 from cn.core.text import redact
+from cn.core.value import dataclass
 
 EVENT = "model"
 ASKED = "asked"

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from cn.core.errors import Refused
 from cn.core.names import HubPath, Oid
 from cn.core.text import visible
+from cn.core.value import dataclass
 from cn.shell.build import EntryChange, FileChange, build_commit
 from cn.shell.entries import read_tree
 from cn.shell.git import Git

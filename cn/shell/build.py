@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from cn.core.errors import CnError, Refused
 from cn.core.names import HubPath, NameRefused, Oid, parse_hub_path, parse_oid
 from cn.core.text import one_line
+from cn.core.value import dataclass
 from cn.shell.git import GitError
 from cn.shell.hub import Hub
 

@@ -12,13 +12,13 @@ import os
 import shutil
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
 from cn.core.names import Oid
 from cn.core.text import visible
+from cn.core.value import dataclass
 from cn.shell.diverged import forget_diverged, note_diverged, read_diverged
 from cn.shell.entries import (
     OTHER,

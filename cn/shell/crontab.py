@@ -15,11 +15,11 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from cn.core.errors import Refused
 from cn.core.text import one_line
+from cn.core.value import dataclass
 
 _SECONDS = 30.0
 _PLAIN = re.compile(r"[A-Za-z0-9_@+=:,./-]+")

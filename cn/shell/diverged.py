@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from cn.core.names import Oid
+from cn.core.value import dataclass
 from cn.shell.files import write_file
 from cn.shell.hub import Hub
 from cn.shell.objects import read_object

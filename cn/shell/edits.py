@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import stat
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from cn.core.names import Oid
 from cn.core.saving import Edit, Kind
+from cn.core.value import dataclass
 from cn.shell.entries import UNMERGED, Entry
 from cn.shell.files import blocked_parent, read_plain
 from cn.shell.hub import Hub

@@ -10,10 +10,10 @@ import hashlib
 import os
 import stat
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from cn.core.names import Oid, is_null, is_owned, is_protected
+from cn.core.value import dataclass
 from cn.shell.files import blocked_parent, read_plain
 from cn.shell.git import Git
 from cn.shell.hub import Hub

@@ -13,13 +13,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import IO
 
 from cn.core.errors import CnError
 from cn.core.names import is_local
 from cn.core.text import decode, one_line, redact
+from cn.core.value import dataclass
 from cn.shell.hardened import command, environment
 
 _LOCAL_RECEIVE = (

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from cn.core.errors import ConfigError
+from cn.core.value import dataclass
 from cn.shell.git import Git
 
 CONFIG = Path(".cn") / "hub.yaml"

@@ -8,12 +8,13 @@ changed on both sides origin's stands, and ours is kept beside.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 
 from cn.core.errors import Refused
 from cn.core.names import HubPath, Oid, is_protected
 from cn.core.text import visible
+from cn.core.value import dataclass
 from cn.shell.build import EntryChange, FileChange, build_commit
 from cn.shell.checkout import kept_sentence
 from cn.shell.entries import Change, Entry, read_changes, read_tree

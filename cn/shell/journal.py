@@ -11,12 +11,13 @@ import json
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from cn.core.errors import Refused
 from cn.core.names import Oid
+from cn.core.value import dataclass
 from cn.shell.entries import Change, Entry
 from cn.shell.files import sync_folder, write_file
 from cn.shell.hub import Hub

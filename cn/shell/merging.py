@@ -11,12 +11,13 @@ for 18 processes. All others ask merge-tree. A property test compares both with 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from types import TracebackType
 
 from cn.core.names import NameRefused, Oid, is_owned, parse_hub_path, parse_oid
 from cn.core.rules import MergeFacts, TreeChange
+from cn.core.value import dataclass
 from cn.shell.build import CommitStream, EntryChange, build_commit, signs
 from cn.shell.entries import Change
 from cn.shell.git import GitError

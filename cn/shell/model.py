@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
@@ -26,6 +26,7 @@ from cn.core.model import Answer, Failure, Kind, Request, count_json, read_answe
 from cn.core.model_check import Checked, read_count, read_model, unchecked
 from cn.core.model_error import error_fields, hint_for, parse_retry_after, pause_before, read_error
 from cn.core.text import hide, one_line
+from cn.core.value import dataclass
 from cn.shell.clock import now
 
 if TYPE_CHECKING:

@@ -6,10 +6,11 @@ Read against main as the run began, whatever is merged meanwhile (DESIGN 9).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from cn.core.names import Oid, is_owned
 from cn.core.rules import Person
+from cn.core.value import dataclass
 from cn.shell.batch import by_head, diff_trees, halving
 from cn.shell.entries import Change, parse_change, read_changes
 from cn.shell.git import Git, GitError

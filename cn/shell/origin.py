@@ -7,11 +7,10 @@ children, which hold the hub's lock (DESIGN 5, step 1).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from cn.core.errors import Refused
 from cn.core.names import Oid, parse_oid
 from cn.core.text import redact
+from cn.core.value import dataclass
 from cn.shell.git import Done, transport_options
 from cn.shell.hub import Hub
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from cn.core.names import Oid
+from cn.core.value import dataclass
 from cn.shell.git import Git
 from cn.shell.objects import empty_tree
 

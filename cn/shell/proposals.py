@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from cn.core.config import Limits
 from cn.core.content import Commit, FileText, Proposal, Touched
 from cn.core.names import Oid
 from cn.core.text import decode
+from cn.core.value import dataclass
 from cn.shell.batch import by_head, diff_trees, halving
 from cn.shell.git import Git
 from cn.shell.inspect import COMMITS, LOG, OUTPUT_BYTES, PATH_BYTES, as_text, hunks_of

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
 from cn.core.names import Oid, Url, is_local
+from cn.core.value import dataclass
 from cn.shell.git import TIMED_OUT, Done, Git, Job, transport_options
 from cn.shell.glance import nearby
 from cn.shell.outgoing import PREFIX, outgoing

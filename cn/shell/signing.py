@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from cn.core.names import Oid
+from cn.core.value import dataclass
 from cn.shell.git import Git
 
 # git takes the verifier from the signature, not from gpg.format: the others are switched off.

@@ -5,12 +5,13 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 
 from cn.core.errors import Refused
 from cn.core.names import HubPath, Oid
 from cn.core.text import one_line, visible
+from cn.core.value import dataclass
 from cn.shell.base import Base, is_ancestor, observe_base
 from cn.shell.build import FileChange, build_commit
 from cn.shell.entries import (

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 from cn.core.names import Oid, is_owned, is_protected
+from cn.core.value import dataclass
 from cn.shell.entries import Change, read_changes
 from cn.shell.git import Git
 from cn.shell.hub import Hub

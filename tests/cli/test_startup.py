@@ -30,7 +30,7 @@ def modules(*words: str, **env: str) -> set[str]:
 @pytest.mark.parametrize("words", [("--version",), ("--help",)])
 def test_version_and_help_load_no_more_of_cn_than_the_command_line(words: tuple[str, ...]) -> None:
     ours = {name for name in modules(*words) if name.startswith("cn.")}
-    few = {"cli", "cli.env", "cli.main", "cli.start", "cli.terminal", "core", "core.errors"}
+    few = {"cli", "cli.env", "cli.main", "cli.start", "cli.terminal", "core", "core.errors", "core.value"}
     assert ours == {f"cn.{name}" for name in few}
 
 

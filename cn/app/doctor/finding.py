@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from pathlib import Path
 
 from cn.core.errors import EXIT_CONFIG, EXIT_DONE, EXIT_REFUSED, CnError, ConfigError
 from cn.core.names import Name, Oid
+from cn.core.value import dataclass
 
 
 class Level(Enum):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
 from cn.app.settings import Settings, read_settings
 from cn.core.errors import CnError, ConfigError
 from cn.core.names import Oid
+from cn.core.value import dataclass
 from cn.shell.clock import now
 from cn.shell.git import Git
 from cn.shell.hub import Hub, open_hub

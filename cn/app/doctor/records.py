@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from cn.app.doctor.finding import Finding, RebuildOpen, SetPin, info, problem
 from cn.app.doctor.patient import Patient
@@ -16,6 +16,7 @@ from cn.core.ledger import IN, Event, Item, LedgerRefused, Open
 from cn.core.names import Name, NameRefused, Oid, ThreadName, parse_name
 from cn.core.text import one_line, visible
 from cn.core.thread import DONE, INBOX, inbox_path
+from cn.core.value import dataclass
 from cn.shell.objects import list_refs, list_tree, read_info
 from cn.shell.pins import PREFIX, Key, encode, parse_pin, pin_ref
 
