@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from cn.core import ledger
 from cn.core.config import PATH as CONFIG
@@ -123,11 +123,20 @@ class Snapshot:
     def history(self, peer: Name) -> str:
         """All months of a peer's ledger, oldest first, as text."""
         if peer not in self._history:
-            months = [e.path for e in self.folder(f"{ledger.FOLDER}/{peer}") if e.path.isdigit()]
-            paths = [f"{ledger.FOLDER}/{peer}/{month}" for month in sorted(months)]
-            self.read_many(paths)
-            self._history[peer] = "".join(self.text(p) for p in paths)
+            self.read_histories([peer])
+            self._history[peer] = "".join(self.text(path) for path in self._months(peer))
         return self._history[peer]
+
+    def read_histories(self, peers: Collection[Name]) -> None:
+        """Load what :meth:`history` says of many peers, with two processes."""
+        self.read_many(f"{ledger.FOLDER}/{peer}" for peer in peers)
+        self.read_many(path for peer in peers for path in self._months(peer))
+
+    def _months(self, peer: Name) -> list[str]:
+        folder = f"{ledger.FOLDER}/{peer}"
+        return [
+            f"{folder}/{month}" for month in sorted(e.path for e in self.folder(folder)) if month.isdigit()
+        ]
 
     def past(self, peer: Name, side: str, topic: str) -> list[Event]:
         """What the ledger says of one topic, oldest first."""
