@@ -36,6 +36,7 @@ class Snapshot:
         self.damaged: dict[Name, str] = {}
         self.mended: set[Name] = set()
         self._open: dict[Name, Open] | None = None
+        self._outbox: tuple[list[tuple[HubPath, Entry]], list[tuple[HubPath, str]]] | None = None
         self._history: dict[Name, str] = {}
         self._past: dict[tuple[Name, str, str], list[Event]] = {}
 
@@ -153,7 +154,13 @@ class Snapshot:
         self._past.update({(peer, side, topic): events for topic, events in found.items()})
 
     def outbox(self) -> tuple[list[tuple[HubPath, Entry]], list[tuple[HubPath, str]]]:
-        """The waiting entries, and the files that are none with the reason."""
+        """The waiting entries, and the files that are none with the reason; parsed once."""
+        if self._outbox is None:
+            self._outbox = self._read_outbox()
+        entries, broken = self._outbox
+        return list(entries), list(broken)
+
+    def _read_outbox(self) -> tuple[list[tuple[HubPath, Entry]], list[tuple[HubPath, str]]]:
         names = [e.path for e in self.folder(OUTBOX) if e.kind == "blob" and not e.path.startswith(".")]
         names = [name for name in names if not name.endswith(SUFFIX)]
         paths = [HubPath(f"{OUTBOX}/{n}") for n in names]
