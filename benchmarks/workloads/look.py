@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from datetime import timedelta
 
 from benchmarks.frame.place import (
@@ -11,6 +12,7 @@ from benchmarks.frame.place import (
     Records,
     Stream,
     add_records,
+    bare,
     build_hub,
     clone_hub,
     cn,
@@ -56,8 +58,11 @@ class Look(Timed):
         return f"cn {' '.join(self.words)}, 100 open, {size:,} done"
 
     def build(self, place: Place, size: int) -> None:
-        """100 threads wait."""
+        """100 threads wait, and a run from cron was here."""
+        for name in PEERS:
+            bare(place, place.peer(name))
         build_past(place, size, 100)
+        subprocess.run(cn("inbox", "sync"), cwd=place.hub, env=place.env, check=True)
 
     def command(self, place: Place) -> list[str]:
         """The command itself."""

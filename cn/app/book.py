@@ -292,6 +292,7 @@ class Book:
         return LocalFile(self.hub.root / path, data, was)
 
     def _write_ledgers(self) -> None:
+        self.snapshot.read_many(ledger.month_path(peer, self.now) for peer in self._events)
         for peer, events in self._events.items():
             path = ledger.month_path(peer, self.now)
             lines = "".join(ledger.format_event(e) + "\n" for e in events)

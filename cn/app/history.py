@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from cn.core.stamp import StampRefused, format_day, parse_stamp, parse_until
 from cn.core.usage import EVENT as MODEL
 
 _DAYS = 32
-_KEYS = {f.name for f in fields(Row)} - {"at"}
+_KEYS = set(Row.__annotations__) - {"at"}
 
 
 @dataclass(frozen=True)

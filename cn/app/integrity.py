@@ -27,6 +27,7 @@ def check_ledgers(snapshot: Snapshot, local: Local, report: Report) -> None:
     if local.ledgers_key == _key(snapshot):
         return
     now = _trees(snapshot)
+    snapshot.read_histories([peer for peer in now if local.ledger(peer) is None])
     for peer, tree in now.items():
         before = local.ledger(peer)
         if before == tree:

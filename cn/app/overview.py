@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-import hashlib
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -271,6 +268,10 @@ def list_peers(view: View) -> list[PeerView]:
 
 def fingerprint(key: str) -> str:
     """``SHA256:…`` of an SSH public key, as ssh-keygen(1) ``-l`` shows it."""
+    import base64
+    import binascii
+    import hashlib
+
     try:
         data = base64.b64decode(key.split()[1], validate=True)
     except (IndexError, binascii.Error):

@@ -12,7 +12,8 @@ from cn.app.book import MACHINE_LOG, Book
 from cn.app.integrity import check_ledgers, note_ledgers
 from cn.app.local import Local
 from cn.app.observe import Progress
-from cn.app.settings import Settings, configured, decode_texts, not_in_effect, parse_settings
+from cn.app.remembered import remember
+from cn.app.settings import Settings, configured, decode_texts, not_in_effect, parse_files, place_settings
 from cn.app.snapshot import Snapshot
 from cn.core.config import PATH as CONFIG
 from cn.core.errors import Refused
@@ -77,7 +78,10 @@ class Run:
         snapshot = self.snapshot(base)
         snapshot.look_ahead()
         texts = decode_texts(snapshot.read(CONFIG), snapshot.read(PEERS))
-        settings = parse_settings(self.hub, *texts)
+        files = parse_files(*texts)
+        if not self.dry_run:
+            remember(self.hub, texts, *files)
+        settings = place_settings(self.hub, *files)
         shown = set(snapshot.damaged) if snapshot.open_items else set()  # the status sees these by itself
         check_ledgers(snapshot, self.local, self.report)
         damaged = snapshot.damaged

@@ -127,9 +127,19 @@ def decode_texts(config: bytes | None, peers: bytes | None) -> tuple[str, str]:
 
 def parse_settings(hub: Hub, config_text: str, peers_text: str) -> Settings:
     """Both files, checked against each other."""
+    return place_settings(hub, *parse_files(config_text, peers_text))
+
+
+def parse_files(config_text: str, peers_text: str) -> tuple[HubConfig, tuple[Peer, ...]]:
+    """What both files say, checked against each other."""
     config = hub_config.parse_config(config_text)
     peers = hub_peers.parse_peers(peers_text.replace("\r\n", "\n"))
     hub_peers.check_names(config, peers)
+    return config, peers
+
+
+def place_settings(hub: Hub, config: HubConfig, peers: tuple[Peer, ...]) -> Settings:
+    """The same in this hub: where the mailbox is, and the peers beside it."""
     mailbox = config.mailbox or ("origin" if hub.origin else "")
     # A relative path means a place beside the hub, and never a remote of that name.
     placed = [replace(p, hub=Url(str(hub.root / p.hub))) if _is_relative(p.hub) else p for p in peers]

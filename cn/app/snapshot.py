@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from cn.core import ledger
 from cn.core.config import PATH as CONFIG
@@ -36,6 +36,7 @@ class Snapshot:
         self.damaged: dict[Name, str] = {}
         self.mended: set[Name] = set()
         self._open: dict[Name, Open] | None = None
+        self._outbox: tuple[list[tuple[HubPath, Entry]], list[tuple[HubPath, str]]] | None = None
         self._history: dict[Name, str] = {}
         self._past: dict[tuple[Name, str, str], list[Event]] = {}
 
@@ -123,11 +124,20 @@ class Snapshot:
     def history(self, peer: Name) -> str:
         """All months of a peer's ledger, oldest first, as text."""
         if peer not in self._history:
-            months = [e.path for e in self.folder(f"{ledger.FOLDER}/{peer}") if e.path.isdigit()]
-            paths = [f"{ledger.FOLDER}/{peer}/{month}" for month in sorted(months)]
-            self.read_many(paths)
-            self._history[peer] = "".join(self.text(p) for p in paths)
+            self.read_histories([peer])
+            self._history[peer] = "".join(self.text(path) for path in self._months(peer))
         return self._history[peer]
+
+    def read_histories(self, peers: Collection[Name]) -> None:
+        """Load what :meth:`history` says of many peers, with two processes."""
+        self.read_many(f"{ledger.FOLDER}/{peer}" for peer in peers)
+        self.read_many(path for peer in peers for path in self._months(peer))
+
+    def _months(self, peer: Name) -> list[str]:
+        folder = f"{ledger.FOLDER}/{peer}"
+        return [
+            f"{folder}/{month}" for month in sorted(e.path for e in self.folder(folder)) if month.isdigit()
+        ]
 
     def past(self, peer: Name, side: str, topic: str) -> list[Event]:
         """What the ledger says of one topic, oldest first."""
@@ -144,7 +154,13 @@ class Snapshot:
         self._past.update({(peer, side, topic): events for topic, events in found.items()})
 
     def outbox(self) -> tuple[list[tuple[HubPath, Entry]], list[tuple[HubPath, str]]]:
-        """The waiting entries, and the files that are none with the reason."""
+        """The waiting entries, and the files that are none with the reason; parsed once."""
+        if self._outbox is None:
+            self._outbox = self._read_outbox()
+        entries, broken = self._outbox
+        return list(entries), list(broken)
+
+    def _read_outbox(self) -> tuple[list[tuple[HubPath, Entry]], list[tuple[HubPath, str]]]:
         names = [e.path for e in self.folder(OUTBOX) if e.kind == "blob" and not e.path.startswith(".")]
         names = [name for name in names if not name.endswith(SUFFIX)]
         paths = [HubPath(f"{OUTBOX}/{n}") for n in names]

@@ -22,18 +22,23 @@ _LARGEST = 8 << 20
 
 @dataclass(frozen=True)
 class Working:
-    """A pending thread as it lies in the work tree: bytes and their blob id."""
+    """A pending thread as it lies in the work tree; ``algorithm`` is the repository's hash."""
 
     path: HubPath
     data: bytes
-    oid: Oid
+    algorithm: str
+
+    @property
+    def oid(self) -> Oid:
+        """The blob id of its bytes."""
+        return object_id("blob", self.data, self.algorithm)
 
 
 def read_working(hub: Hub, name: ThreadName, algorithm: str) -> Working | None:
     """The working copy of a pending thread; None when it is missing or no regular file."""
     path = inbox_path(name)
     data = read_regular(hub.root / path, _LARGEST)
-    return None if data is None else Working(path, data, object_id("blob", data, algorithm))
+    return None if data is None else Working(path, data, algorithm)
 
 
 def restore_missing(

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from cn.app.local import Local
-from cn.app.settings import Settings, decode_texts, parse_settings, read_settings
+from cn.app.remembered import recall
+from cn.app.settings import Settings, decode_texts, parse_files, place_settings, read_settings
 from cn.app.snapshot import Snapshot
 from cn.core.config import PATH as CONFIG
 from cn.core.errors import ConfigError, Refused
@@ -58,7 +59,8 @@ def open_view(hub: Hub) -> View:
     try:
         head = Snapshot(hub.git, Oid("HEAD"))
         head.look_ahead()
-        settings = parse_settings(hub, *decode_texts(head.read(CONFIG), head.read(PEERS)))
+        texts = decode_texts(head.read(CONFIG), head.read(PEERS))
+        settings = place_settings(hub, *(recall(hub, texts) or parse_files(*texts)))
     except ConfigError:
         # HEAD is elsewhere, or broken there: main counts.
         with suppress(ConfigError):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import textwrap
 import unicodedata
 from collections.abc import Sequence
 
@@ -20,7 +18,11 @@ _LONG, _LAST, _WANTED = 18, 20, 34
 
 def columns() -> int:
     """The width to fit into; without a terminal lines are as long as they are."""
-    return max(_NARROWEST, shutil.get_terminal_size().columns) if is_terminal() else _UNBOUNDED
+    if not is_terminal():
+        return _UNBOUNDED
+    from shutil import get_terminal_size
+
+    return max(_NARROWEST, get_terminal_size().columns)
 
 
 def paint(text: str, fg: str = "", *, bold: bool = False, dim: bool = False) -> str:
@@ -86,7 +88,16 @@ def wrap(first: str, text: str, indent: int | None = None, colour: str = "") -> 
     room = columns() - at
     if room < _LAST:
         at, room = 4, columns() - 4
-    lines = [paint(line, colour) for line in textwrap.wrap(text, room, break_on_hyphens=False) or [""]]
+    lines = [paint(line, colour) for line in _broken(text, room)]
     if width(first) > at:
         return [first.rstrip(), *(" " * at + line for line in lines)]
     return [(pad(first, at) + lines[0]).rstrip(), *(" " * at + line for line in lines[1:])]
+
+
+def _broken(text: str, room: int) -> list[str]:
+    """The text in lines that fit, at least one."""
+    if len(text) <= room and text.isprintable() and text == text.strip():
+        return [text]
+    from textwrap import wrap as break_lines
+
+    return break_lines(text, room, break_on_hyphens=False) or [""]

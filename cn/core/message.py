@@ -5,7 +5,6 @@ The commit id is the message's id; the same message always gives the same bytes.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Container
 from dataclasses import dataclass
@@ -214,9 +213,10 @@ class Sealed:
 
 def object_id(kind: str, data: bytes, algorithm: str = "sha1") -> Oid:
     """The id git gives an object (gitformat-pack, "object IDs"); ``algorithm`` is the repository's."""
-    return Oid(
-        hashlib.new(algorithm, f"{kind} {len(data)}\0".encode() + data, usedforsecurity=False).hexdigest()
-    )
+    import hashlib  # OpenSSL takes 2 ms, and who only looks makes no object
+
+    head = f"{kind} {len(data)}\0".encode()
+    return Oid(hashlib.new(algorithm, head + data, usedforsecurity=False).hexdigest())
 
 
 def tree_bytes(content: bytes, algorithm: str) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import unicodedata
 from collections.abc import Container
@@ -187,6 +186,8 @@ def fold(name: str) -> str:
 
 def digest(*parts: str) -> str:
     """A short stable digest of a condition, to report it once."""
+    import hashlib  # OpenSSL takes 2 ms, and who only looks needs no digest
+
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 

@@ -182,7 +182,7 @@ def _scan(lines: list[str]) -> tuple[list[int], str]:
             continue
         if line.startswith(">"):
             continue  # quoted: it opens and closes nothing
-        mark = _FENCE.match(line)
+        mark = _FENCE.match(line) if "```" in line or "~~~" in line else None
         if fence:
             rest = line.strip()
             if mark and mark[1][0] == fence[0] and len(mark[1]) >= len(fence) and not rest.strip(fence[0]):
@@ -190,10 +190,10 @@ def _scan(lines: list[str]) -> tuple[list[int], str]:
             continue
         if mark:
             fence = mark[1]
-        elif _HEADING.fullmatch(line):
+        elif "##" in line and _HEADING.fullmatch(line):
             found.append(index)
         else:
-            comment = _opens_comment(line)
+            comment = "<!--" in line and _opens_comment(line)
     return found, "-->" if comment else fence
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import stat
 import time
 from contextlib import suppress
@@ -146,7 +145,9 @@ def move(source: Path, target: Path) -> None:
     except OSError as why:
         if why.errno != errno.EXDEV:
             raise
-        shutil.copy2(source, target, follow_symlinks=False)
+        from shutil import copy2  # it brings compression along
+
+        copy2(source, target, follow_symlinks=False)
         source.unlink()
 
 
@@ -161,9 +162,11 @@ def place(source: Path, target: Path) -> None:
     except OSError as why:
         if why.errno not in (errno.EXDEV, errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EMLINK):
             raise
+    from shutil import copy2  # it brings compression along
+
     beside = target.parent / f"{_TEMPORARY}{os.getpid()}-{os.urandom(4).hex()}"
     try:
-        shutil.copy2(source, beside, follow_symlinks=False)
+        copy2(source, beside, follow_symlinks=False)
         try:
             os.link(beside, target, follow_symlinks=False)
         except FileExistsError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import struct
 import zlib
 from collections.abc import Iterable, Sequence
@@ -172,6 +171,8 @@ def write_objects(git: Git, objects: Sequence[tuple[str, bytes]]) -> None:
     objects = list(dict.fromkeys(objects))
     if not objects:
         return
+    import hashlib  # OpenSSL takes 2 ms, and who only looks writes nothing
+
     checksum = hashlib.new(algorithm(git), usedforsecurity=False)
     parts = [struct.pack(">4sII", b"PACK", 2, len(objects))]
     for kind, data in objects:

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from cn.core.errors import CnError
 from cn.core.ledger import IN, OUT, Event, Open, apply, check, fold_all
 from cn.core.machine import InvalidTransition, Machine, fill_tables, format_table
-from cn.core.machines import MACHINES
 from cn.core.machines.actor import ACTOR, Actor, ActorEvent, actor_state
+from cn.core.machines.all import MACHINES
 from cn.core.machines.receiver import RECEIVER, Receiver, ReceiverEvent, Step, read_step
 from cn.core.machines.sender import SENDER, Sender
 from cn.core.machines.thread import IN_QUEUE, THREAD, Thread

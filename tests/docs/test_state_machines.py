@@ -9,7 +9,7 @@ from docs.blocks import PROTOCOL
 from hubs import ROOT
 
 from cn.core.machine import fill_tables, format_table
-from cn.core.machines import MACHINES
+from cn.core.machines.all import MACHINES
 
 PAGE = PROTOCOL / "state-machines.md"
 
