@@ -50,6 +50,16 @@ class TreeChange:
     mode: str
     old_mode: str = "000000"
 
+    @property
+    def adds(self) -> bool:
+        """Is the file new?"""
+        return self.old_mode == "000000" != self.mode
+
+    @property
+    def removes(self) -> bool:
+        """Is it gone?"""
+        return self.mode == "000000" != self.old_mode
+
 
 @dataclass(frozen=True)
 class MergeFacts:

@@ -5,51 +5,55 @@ theirs (:mod:`cn.shell.offers`). Most are *plain*: one merge base, main unchange
 for cn's own folders, nothing removed, nothing near what an earlier merge of the run touched.
 No rename and no clash can matter then, so the branch's own changes laid upon main are what
 ``git merge --no-ff`` gives, and its commit is one more in a stream: 0.5 ms instead of 180 ms
-for 18 processes. All others ask merge-tree. A property test compares both with git's merge.
+for 18 processes. All others ask merge-tree: together first, each with main as the run began
+(:mod:`cn.shell.alone`), and one by one where an earlier merge of the run may matter. A property
+test compares all three with git's merge.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import TracebackType
 
 from cn.core.names import NameRefused, Oid, is_owned, parse_hub_path, parse_oid
 from cn.core.rules import MergeFacts, TreeChange
-from cn.shell.build import CommitStream, EntryChange, build_commit, signs
+from cn.shell.alone import merge_alone
+from cn.shell.build import CommitStream, EntryChange, FileChange, build_commit, signs
 from cn.shell.entries import Change
 from cn.shell.git import GitError
 from cn.shell.hub import Hub
 from cn.shell.inspect import tree_changes
+from cn.shell.landscape import Folders, Landscape, folders_above
 from cn.shell.offers import MOST_COMMITS, Offer, read_offers
 from cn.shell.spellings import Spellings
 from cn.shell.transaction import local_changes
 
 _FILES = ("100644", "100755")
+_ABSENT = "000000"
 
 
 @dataclass
 class _Touched:
-    """What the merges of this run did to main: paths, folders of these, folders that lost a file."""
+    """What the merges of this run brought to main: paths, the folders of these, those with a new file."""
 
     paths: set[str] = field(default_factory=set)
     folders: set[str] = field(default_factory=set)
-    emptied: set[str] = field(default_factory=set)
+    filled: set[str] = field(default_factory=set)
     commits: set[Oid] = field(default_factory=set)
 
     def add(self, changes: Sequence[TreeChange], commits: frozenset[Oid]) -> None:
         for change in changes:
-            above = list(_folders(change.path))
             self.paths.add(change.path)
-            self.folders.update(above)
-            if change.mode == "000000":
-                self.emptied.update(above)
+            self.folders.update(folders_above(change.path))
+            if change.adds:
+                self.filled.update(folders_above(change.path))
         self.commits |= commits
 
     def clashes(self, path: str) -> bool:
         """Was it touched, or is one a folder of the other?"""
-        return path in self.paths or path in self.folders or any(f in self.paths for f in _folders(path))
+        return path in self.paths or path in self.folders or any(f in self.paths for f in folders_above(path))
 
 
 class Merges:
@@ -62,10 +66,12 @@ class Merges:
     def __init__(self, hub: Hub, base: Oid, local: Oid, at: datetime, keys: Mapping[str, str]) -> None:
         self._hub, self._base, self._local, self._at, self._keys = hub, base, local, at, keys
         self._offers: dict[Oid, Offer] = {}
+        self._alone: dict[Oid, tuple[Change, ...]] = {}
         self._dirty: dict[str, bool] = {}
         self._tried: dict[Oid, Sequence[TreeChange]] = {}
         self._touched = _Touched()
-        self._spellings = Spellings(hub.git, base)
+        landscape = Landscape(hub.git, base)
+        self._spellings, self._folders = Spellings(landscape), Folders(landscape)
         self._stream = CommitStream(hub)
         self._signs = False
 
@@ -85,6 +91,8 @@ class Merges:
         self._signs = signs(self._hub)
         self._offers = read_offers(self._hub.git, self._base, heads, self._keys)
         self._find_dirty({c.path for offer in self._offers.values() for c in offer.changes})
+        some = [o for o in self._offers.values() if o.is_open and not o.stale and not self._is_plain(o)]
+        self._alone = merge_alone(self._hub.git, self._base, [offer.head for offer in some])
 
     def flush(self) -> None:
         """Make every commit readable for all."""
@@ -95,6 +103,7 @@ class Merges:
         changes = self._tried[head]
         self._touched.add(changes, self._offers[head].commits)
         self._spellings.add(changes)
+        self._folders.add(changes)
 
     def try_merge(self, tip: Oid, head: Oid, message: str) -> MergeFacts:
         """The facts of merging ``head`` on ``tip``, which is the base or the last merge accepted."""
@@ -114,9 +123,10 @@ class Merges:
         overlap = sorted({c.path for c in offer.changes if self._touched.clashes(c.path)})
         if offer.stale or overlap:  # refused in any case: what git would make of it is not asked
             return MergeFacts(head, True, offer.stale, tuple(overlap), people=offer.people)
-        plain = self._is_plain(offer)
-        changes, tree = tuple(_tree_change(c) for c in offer.changes), None
-        if not plain:
+        laid, tree = self._laid(offer), None
+        if laid is not None:
+            changes = tuple(_tree_change(c) for c in laid)
+        else:
             tree, conflicts = self._merge_tree(tip, head)
             if tree is None:
                 return MergeFacts(head, True, conflicts=conflicts, people=offer.people)
@@ -129,8 +139,18 @@ class Merges:
             clashes=self._spellings.clashes(changes),
             changes=changes,
             people=offer.people,
-            commit=self._commit(tip, offer, tree, message),
+            commit=self._commit(tip, head, tree, laid or (), message),
         )
+
+    def _laid(self, offer: Offer) -> tuple[Change, ...] | None:
+        """The changes that, laid upon the tip, are what git's merge gives; None: only git can tell."""
+        if self._is_plain(offer):
+            return offer.changes
+        alone = self._alone.get(offer.head)
+        if alone is None or not self._touched.commits.isdisjoint(offer.commits):
+            return None
+        apart = not any(self._touched.clashes(c.path) or not _can_be_laid(c) for c in alone)
+        return alone if apart and not self._may_follow(alone) else None
 
     def _is_plain(self, offer: Offer) -> bool:
         """Is the branch's diff laid upon main what git's merge gives?
@@ -142,19 +162,21 @@ class Merges:
         return (
             len(offer.bases) == 1
             and self._touched.commits.isdisjoint(offer.commits)
-            and all(self._is_plain_change(c) for c in offer.changes)
+            and all(c.new is not None and _can_be_laid(c) for c in offer.changes)
+            and not self._may_follow(offer.changes)
         )
 
-    def _is_plain_change(self, change: Change) -> bool:
-        new = change.new is not None and change.new.mode in _FILES
-        old = change.old is None or change.old.mode in _FILES
-        if not new or not old or is_owned(change.path):
-            return False
-        try:
-            parse_hub_path(change.path)
-        except NameRefused:
-            return False
-        return change.old is not None or not any(f in self._touched.emptied for f in _folders(change.path))
+    def _may_follow(self, entries: Sequence[Change]) -> bool:
+        """May a file of one side have to follow a folder that the other side renamed as a whole?
+
+        Merging alone and upon earlier merges of the run have the same merge bases and no path in
+        common, so nothing else can make a difference: one side leaves no file in a folder, and
+        the other adds one (ort's directory renames).
+        """
+        changes = [_tree_change(c) for c in entries]
+        ours = {f for c in changes if c.adds for f in folders_above(c.path)}
+        theirs = {f for c in changes if c.removes for f in folders_above(c.path)} & self._touched.filled
+        return any(map(self._folders.is_gone, ours)) or any(self._folders.goes(f, changes) for f in theirs)
 
     def _merge_tree(self, tip: Oid, head: Oid) -> tuple[Oid | None, tuple[str, ...]]:
         """The merged tree, or None and the conflicting paths."""
@@ -168,11 +190,15 @@ class Merges:
             return None, tuple(dict.fromkeys(f for f in fields[1:] if f))
         raise GitError(done)  # no conflict: git could not do it here and now
 
-    def _commit(self, tip: Oid, offer: Offer, tree: Oid | None, message: str) -> Oid:
-        parents = (tip, offer.head)
+    def _commit(self, tip: Oid, head: Oid, tree: Oid | None, laid: Sequence[Change], message: str) -> Oid:
+        """The commit of a merge: of its ``tree``, or of what is ``laid`` upon the tip."""
+        parents = (tip, head)
         if tree is not None:
             return self._stream.of_tree(tree, parents, message, self._at)
-        changes = [EntryChange(c.path, c.new.mode, c.new.oid) for c in offer.changes if c.new]
+        changes = [
+            EntryChange(c.path, c.new.mode, c.new.oid) if c.new else FileChange(parse_hub_path(c.path), None)
+            for c in laid
+        ]
         if not self._signs:
             return self._stream.commit(parents, changes, message, self._at)
         return build_commit(
@@ -189,11 +215,17 @@ class Merges:
         self._dirty.update({path: path in changed for path in paths})
 
 
-def _folders(path: str) -> Iterator[str]:
-    parts = path.split("/")
-    return ("/".join(parts[:i]) for i in range(1, len(parts)))
-
-
 def _tree_change(change: Change) -> TreeChange:
-    new = change.new.mode if change.new else "000000"
-    return TreeChange(change.path, new, change.old.mode if change.old else "000000")
+    new = change.new.mode if change.new else _ABSENT
+    return TreeChange(change.path, new, change.old.mode if change.old else _ABSENT)
+
+
+def _can_be_laid(change: Change) -> bool:
+    """Is it a plain file, before and after, outside cn's folders, with a path that cn writes?"""
+    if is_owned(change.path) or any(entry and entry.mode not in _FILES for entry in (change.old, change.new)):
+        return False
+    try:
+        parse_hub_path(change.path)
+    except NameRefused:
+        return False
+    return True

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from cn.core.names import Oid
 from cn.shell.hub import Hub, open_hub
 from cn.shell.merging import Merges
+from cn.shell.offers import Offer
 
 AT = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
 PATHS = [
@@ -165,6 +166,13 @@ def reference(folder: Path, hub: Hub, tip_: str, head: str) -> str | None:
     return git(there, "rev-parse", "HEAD^{tree}")
 
 
+def _way(merges: Merges, offer: Offer) -> str:
+    """How a merge that was just made, and not yet accepted, was made."""
+    if merges._is_plain(offer):
+        return "plain"
+    return "alone" if merges._laid(offer) is not None else "asked git"
+
+
 def check_run(folder: Path, history: History, main: int, heads: list[int]) -> Iterator[str]:
     """Merge what the rules let through, then compare with git; yields what became of each."""
     hub = make_hub(folder, history)
@@ -181,7 +189,7 @@ def check_run(folder: Path, history: History, main: int, heads: list[int]) -> It
             if facts.merged_already or not facts.common or facts.stale or facts.overlap:
                 yield "refused"
                 continue
-            yield "plain" if facts.commit and merges._is_plain(offer) else "asked git"
+            yield _way(merges, offer) if facts.commit else "asked git"
             asked.append((at, head, facts))
             if facts.commit is not None:
                 merges.accept(head)
@@ -211,7 +219,11 @@ def test_a_run_of_merges_gives_what_git_gives(drawn: tuple[History, int, list[in
 
 
 @pytest.mark.full
-@settings(max_examples=1500, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=int(__import__("os").environ.get("EX", "1500")),
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
 @given(histories())
 def test_a_great_many_runs_of_merges_give_what_git_gives(drawn: tuple[History, int, list[int]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -242,7 +254,24 @@ def test_a_file_added_to_a_folder_that_was_renamed_is_left_to_git(tmp_path: Path
     renamed: dict[str, str | None] = {"lib/one": None, "lib/two": None}
     renamed |= {"moved/one": text("lib/one"), "moved/two": text("lib/two")}
     history, main, heads = lines(renamed, {"lib/three": "3\n"})
-    assert list(check_run(tmp_path, history, main, heads)) == ["asked git", "asked git"]
+    assert list(check_run(tmp_path, history, main, heads)) == ["alone", "asked git"]
+
+
+def test_a_folder_that_got_a_file_before_it_was_renamed_is_left_to_git(tmp_path: Path) -> None:
+    renamed: dict[str, str | None] = {"lib/one": None, "lib/two": None}
+    renamed |= {"moved/one": text("lib/one"), "moved/two": text("lib/two")}
+    history, main, heads = lines({"lib/three": "3\n"}, renamed)
+    assert list(check_run(tmp_path, history, main, heads)) == ["plain", "asked git"]
+
+
+def test_renames_beside_each_other_are_asked_together(tmp_path: Path) -> None:
+    history, main, heads = lines(
+        {"lib/one": None, "moved/one": text("lib/one")},
+        {"lib/two": None, "moved/two": text("lib/two") + "more\n", "top": "other\n"},
+        {"lib/three": None, "lib/sub/three": text("lib/three"), "lib/five": "5\n"},
+        start=("lib/one", "lib/two", "lib/three", "top", "lib/four"),
+    )
+    assert list(check_run(tmp_path, history, main, heads)) == ["alone", "alone", "alone"]
 
 
 def test_disjoint_branches_are_plain(tmp_path: Path) -> None:
