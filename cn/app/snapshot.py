@@ -33,6 +33,7 @@ class Snapshot:
         self.commit = commit
         self._files: dict[str, Found | None] = like._files if like else {}
         self._folders: dict[str, list[TreeEntry]] = {}
+        self._by_name: dict[str, dict[str, Oid]] = {}
         self.damaged: dict[Name, str] = {}
         self.mended: set[Name] = set()
         self._open: dict[Name, Open] | None = None
@@ -46,11 +47,29 @@ class Snapshot:
         return "sha256" if len(self.commit) == 64 else "sha1"
 
     def read_many(self, paths: Iterable[str]) -> None:
-        """Load files into the cache with one process."""
+        """Load files into the cache with one process.
+
+        Where their folder was read before, git is asked for their ids: it looks for each path from
+        the root, and reading 1,000 files of one folder by their paths takes it 0.5 s.
+        """
         # git takes a name a line; a file of cn's own has no line feed in its name.
         wanted = [p for p in dict.fromkeys(paths) if p not in self._files and "\n" not in p]
-        contents = read_all(self.git, [f"{self.commit}:{p}" for p in wanted])
-        self._files.update(zip(wanted, contents, strict=True))
+        names = {path: self._name(path) for path in wanted}
+        self._files.update((path, None) for path, name in names.items() if name is None)
+        asked = {path: name for path, name in names.items() if name is not None}
+        self._files.update(zip(asked, read_all(self.git, list(asked.values())), strict=True))
+
+    def _name(self, path: str) -> str | None:
+        """What git is asked for ``path``; None: its folder is known, and has no such entry."""
+        folder, slash, name = path.rpartition("/")
+        if not slash or folder not in self._files:
+            return f"{self.commit}:{path}"
+        return self._ids(folder).get(name)
+
+    def _ids(self, folder: str) -> dict[str, Oid]:
+        if folder not in self._by_name:
+            self._by_name[folder] = {e.path: e.oid for e in self.folder(folder)}
+        return self._by_name[folder]
 
     def look_ahead(self) -> None:
         """Load what every command needs, configuration and the folders of cn, with one process."""
