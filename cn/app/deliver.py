@@ -34,9 +34,9 @@ from cn.shell.remote import (
     list_remotes,
     push_many,
     push_own_refs,
-    push_url,
     remote_url,
 )
+from cn.shell.urls import push_url
 
 Pair = tuple[HubPath, Entry]
 

@@ -229,7 +229,7 @@ def _keys_and_people(run: Run) -> tuple[dict[str, str], dict[str, tuple[str, ...
     """Who is known by which key, and the names and emails of those who may decide."""
     config = run.settings.config
     keys = {str(p.name): p.key for p in run.settings.peers.values() if p.key}
-    ours = own_key(run.hub.git)
+    ours = own_key(run.hub.config)
     if ours:
         keys[str(config.name)] = ours
     people: dict[str, tuple[str, ...]] = {str(r.name): (str(r.name), r.email) for r in config.reviewers}

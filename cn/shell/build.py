@@ -218,39 +218,15 @@ def _clean_message(message: str) -> bytes:
 
 
 def _settings(hub: Hub) -> _Settings:
-    """Identity and signing in one process.
-
-    The runner overrides ``commit.gpgSign`` on the command line, which git reads last; the
-    user's own value is what stands before that.
-    """
-    done = hub.git.run(
-        "config",
-        "--show-scope",
-        "-z",
-        "--get-regexp",
-        r"^(user\.(name|email)|cn\.sign|commit\.gpgsign)$",
-        check=False,
-    )
-    values: dict[str, list[str]] = {}
-    fields = done.fields
-    for scope, pair in zip(fields[::2], fields[1::2], strict=False):
-        key, newline, value = pair.partition("\n")
-        if key.startswith("user.") and scope in ("system", "global"):
-            continue  # the hub's identity is the hub's, whoever's machine it is on
-        values.setdefault(key, []).append(value if newline else "true")
-    gpg = values.get("commit.gpgsign", [])[:-1]
-    sign = _true(values.get("cn.sign", [])) or _true(gpg)
-    name = _clean_ident((values.get("user.name") or [""])[-1])
+    """Identity and signing. The hub's identity is the hub's, whoever's machine it is on."""
+    own = [s for s in hub.config.settings if s.scope not in ("system", "global")]
+    values = {s.key: s.value for s in own}
+    name = _clean_ident(values.get("user.name", ""))
     name = name or _clean_ident(hub.name or hub.root.name) or "cn"
-    email = _clean_ident((values.get("user.email") or [""])[-1])
+    email = _clean_ident(values.get("user.email", ""))
     fallback = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "cn"
+    sign = hub.config.is_true("cn.sign") or hub.config.is_true("commit.gpgsign")
     return _Settings(name, email or f"{fallback}@cn.invalid", sign)
-
-
-def _true(values: list[str]) -> bool:
-    """git's booleans (git-config(1), "Values"); the last one counts."""
-    text = values[-1].strip().lower() if values else ""
-    return text in ("true", "yes", "on") or (text.lstrip("+-").isdigit() and int(text) != 0)
 
 
 def _clean_ident(text: str) -> str:

@@ -211,5 +211,4 @@ def _stdin_path(path: str) -> bytes:
 
 def ignores_mode(hub: Hub) -> bool:
     """Does this file system's executable bit say nothing (``core.fileMode=false``)?"""
-    done = hub.git.run("config", "--type=bool", "--get", "core.fileMode", check=False)
-    return done.ok and done.text == "false"
+    return hub.config.is_false("core.filemode")

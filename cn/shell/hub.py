@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cn.core.errors import ConfigError
 from cn.shell.git import Git
+from cn.shell.gitconfig import GitConfig, read_config
 
 CONFIG = Path(".cn") / "hub.yaml"
 
@@ -18,8 +19,8 @@ class Hub:
 
     ``root`` is the work tree, ``git_dir`` the common git directory (shared by linked
     work trees), ``work_git_dir`` the one of this work tree (HEAD, index), ``main`` the
-    name of the main branch, ``origin`` whether a remote of that name exists, ``origin_url`` its
-    first URL as written, ``name`` the hub's own name once its configuration was read.
+    name of the main branch, ``origin`` whether a remote of that name exists, ``name`` the
+    hub's own name once its configuration was read, ``config`` git's configuration here.
     """
 
     root: Path
@@ -29,12 +30,17 @@ class Hub:
     main: str = "main"
     origin: bool = False
     name: str = ""
-    origin_url: str = ""
+    config: GitConfig = field(default_factory=GitConfig)
 
     @property
     def state(self) -> Path:
         """``.git/cn``: lock, journal, scratch files. Never in the tree, never pushed."""
         return self.git_dir / "cn"
+
+    @property
+    def origin_url(self) -> str:
+        """The first URL of ``origin`` as written, empty where there is none."""
+        return next(iter(self.config.all("remote.origin.url")), "")
 
     @property
     def main_ref(self) -> str:
@@ -83,8 +89,7 @@ def open_hub(path: Path | None, *, cwd: Path | None = None, main: str = "main") 
             raise ConfigError(f"git cannot read {root}: {answer.reason}", "repair the repository first")
         common, work = answer.lines
         git_dir, work_git_dir = Path(os.path.realpath(root / common)), Path(work)
-    words = ("config", "-z", "--get-regexp", r"^(remote\.origin\.url|url\..*\.insteadof)$")
-    pairs = [entry.partition("\n") for entry in git.run(*words, check=False).fields]
-    urls = [url for key, _, url in pairs if key == "remote.origin.url"]
-    git = replace(git, direct=len(urls) == len(pairs))
-    return Hub(root, git_dir, work_git_dir, git, main, bool(urls), origin_url=urls[0] if urls else "")
+    config = read_config(git)
+    git = replace(git, direct=not config.rewrites)
+    origin = bool(config.all("remote.origin.url"))
+    return Hub(root, git_dir, work_git_dir, git, main, origin, config=config)

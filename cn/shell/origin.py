@@ -14,6 +14,7 @@ from cn.core.names import Oid, parse_oid
 from cn.core.text import redact
 from cn.shell.git import Done, transport_options
 from cn.shell.hub import Hub
+from cn.shell.urls import real_url
 
 ORIGIN_REF = "refs/cn/origin/main"
 _SECONDS = 60.0
@@ -66,14 +67,13 @@ def fetch_main(hub: Hub) -> None:
 def push_main(hub: Hub, new: Oid) -> Rejected | None:
     """Push ``new`` to origin's main, fast-forward only; None: done, as far as the push tells."""
     url = _url(hub, push=True)
-    resolved = hub.git.run("ls-remote", "--get-url", "--", url).text
     done = hub.git.run(
         "push",
         "--porcelain",
         "--no-verify",
         "--no-signed",
         "--no-follow-tags",
-        *transport_options(resolved),
+        *transport_options(real_url(hub.git, url)),
         "--",
         url,
         f"{new}:{hub.main_ref}",
@@ -99,10 +99,7 @@ def unreachable(done: Done) -> Refused:
 
 def _url(hub: Hub, *, push: bool = False) -> str:
     """The configured URL as written: git applies ``insteadOf`` itself."""
-    if hub.origin_url and not push:
-        return hub.origin_url
     for key in ("pushurl", "url") if push else ("url",):
-        done = hub.git.run("config", "--get-all", f"remote.origin.{key}", check=False)
-        if done.ok and done.text:
-            return done.lines[0]
+        if urls := hub.config.all(f"remote.origin.{key}"):
+            return urls[0]
     raise Refused("the remote origin has no URL", "see 'git remote -v'")

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from cn.core.names import Oid, Url, is_local
+from cn.core.names import Oid, Url
 from cn.shell.git import TIMED_OUT, Done, Git, Job, transport_options
 from cn.shell.glance import nearby
 from cn.shell.outgoing import PREFIX, outgoing
+from cn.shell.urls import push_url
 
 HEADS = "refs/heads/"
 OWN = "refs/cn/"
@@ -247,18 +248,6 @@ def head_of(git: Git, url: str, seconds: float) -> tuple[str, Oid] | None:
     if not names or not tips or not names[0].startswith(HEADS):
         return None
     return names[0].removeprefix(HEADS), Oid(tips[0])
-
-
-def push_url(git: Git, target: str) -> str:
-    """Where a push to ``target``, a URL or the name of a remote, really goes.
-
-    ``origin`` looks like a local path, and what :func:`transport_options` gives for one
-    would be sent to a server as the name of its receive-pack.
-    """
-    if not is_local(target):
-        return target
-    done = git.run("remote", "get-url", "--push", "--", target, check=False)
-    return done.lines[0] if done.ok else git.run("ls-remote", "--get-url", "--", target).text
 
 
 def remote_url(git: Git, name: str) -> Url | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from cn.core.names import Oid
 from cn.shell.git import Git
+from cn.shell.gitconfig import GitConfig
 
 # git takes the verifier from the signature, not from gpg.format: the others are switched off.
 _SSH_ONLY = {
@@ -81,9 +82,9 @@ def read_signatures(
     return found
 
 
-def own_key(git: Git) -> str:
+def own_key(config: GitConfig) -> str:
     """The public key this hub signs with, as ``TYPE BASE64``; empty when it is not an SSH key."""
-    value = git.run("config", "--get", "user.signingKey", check=False).text.strip()
+    value = config.last("user.signingkey").strip()
     text = value.removeprefix("key::")
     if value and not text.startswith(("ssh-", "ecdsa-", "sk-")):
         path = Path(value).expanduser()

@@ -163,10 +163,11 @@ class TestIdentity:
     def test_falls_back_to_the_hub_directory(self, hub: Hub, home: Path) -> None:
         (home / ".gitconfig").write_text("")
         git(hub.root, "config", "--remove-section", "user")
-        assert identity(hub) == ("hub", "hub@cn.invalid")
+        assert identity(open_hub(hub.root)) == ("hub", "hub@cn.invalid")
 
     def test_is_cleaned_of_what_a_commit_cannot_hold(self, hub: Hub) -> None:
         git(hub.root, "config", "user.name", " A <b>\nc. ")
+        hub = open_hub(hub.root)
         assert identity(hub)[0] == "A bc"
         oid = make(hub, FileChange(HubPath("x"), b""))
         assert git(hub.root, "log", "-1", "--format=%an", oid) == "A bc"
@@ -181,7 +182,7 @@ class TestSigning:
         git(hub.root, "config", how, "true")
         signers = tmp_path / "signers"
         signers.write_text(f"sigma {public}\n")
-        oid = make(hub, FileChange(HubPath("x"), b"x"), message="signed ✓")
+        oid = make(open_hub(hub.root), FileChange(HubPath("x"), b"x"), message="signed ✓")
         git(hub.root, "-c", f"gpg.ssh.allowedSignersFile={signers}", "verify-commit", oid)
         assert (
             git(hub.root, "log", "-1", "--format=%an %aI %B", oid)
@@ -195,18 +196,22 @@ class TestSigning:
         (home / ".gitconfig").write_text(
             f"[commit]\ngpgSign\n[gpg]\nformat=ssh\n[user]\nsigningKey={private}\n"
         )
-        assert "gpgsig" in git(hub.root, "cat-file", "commit", make(hub, FileChange(HubPath("x"), b"x")))
+        assert "gpgsig" in git(
+            hub.root, "cat-file", "commit", make(open_hub(hub.root), FileChange(HubPath("x"), b"x"))
+        )
         git(hub.root, "config", "commit.gpgSign", "no")
-        assert "gpgsig" not in git(hub.root, "cat-file", "commit", make(hub, FileChange(HubPath("x"), b"x")))
+        assert "gpgsig" not in git(
+            hub.root, "cat-file", "commit", make(open_hub(hub.root), FileChange(HubPath("x"), b"x"))
+        )
 
     def test_a_key_that_is_not_there_is_a_clear_refusal(self, hub: Hub) -> None:
         sign_with(hub.root, Path("/nonexistent/key"))
         with pytest.raises(Exception, match="cannot sign the commit"):
-            make(hub, FileChange(HubPath("x"), b"x"))
+            make(open_hub(hub.root), FileChange(HubPath("x"), b"x"))
 
     def test_nothing_changed_needs_no_signature(self, hub: Hub) -> None:
         sign_with(hub.root, Path("/nonexistent/key"))
-        assert make(hub, FileChange(HubPath("d"), b"3")) == tip(hub.root)
+        assert make(open_hub(hub.root), FileChange(HubPath("d"), b"3")) == tip(hub.root)
 
 
 def test_a_signed_head_of_a_peer_stays_an_untouched_parent(tmp_path: Path) -> None:

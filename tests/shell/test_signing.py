@@ -12,6 +12,7 @@ from hubs import commit, git, make_ssh_key, sign_with, tip, work
 
 from cn.core.names import Oid
 from cn.shell.git import Git
+from cn.shell.gitconfig import read_config
 from cn.shell.signing import Signature, own_key, read_signatures
 
 
@@ -39,7 +40,7 @@ def test_only_the_listed_key_is_good(repo: Path, tmp_path: Path) -> None:
     for keys in ({}, {"rho": public(other)}):
         wrong = check(repo, keys)
         assert (wrong.good, wrong.present, wrong.word) == (False, True, "unverified")
-    assert own_key(Git(repo)) == public(text)
+    assert own_key(read_config(Git(repo))) == public(text)
 
 
 def test_an_unsigned_commit_is_not_good(repo: Path) -> None:

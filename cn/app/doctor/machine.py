@@ -138,7 +138,7 @@ def check_signing(patient: Patient) -> Iterator[Finding]:
         yield problem(
             "signing", f"the signing key {key} is missing", why, "restore the file, or name another key"
         )
-    elif not own_key(git):
+    elif not own_key(patient.hub.config):
         yield problem("signing", f"{one_line(key, 80)} is no SSH key", why, "name a key made with ssh-keygen")
 
 

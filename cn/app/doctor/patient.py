@@ -13,6 +13,7 @@ from cn.core.errors import CnError, ConfigError
 from cn.core.names import Oid
 from cn.shell.clock import now
 from cn.shell.git import Git
+from cn.shell.gitconfig import read_config
 from cn.shell.hub import Hub, open_hub
 from cn.shell.objects import resolve
 
@@ -49,8 +50,9 @@ def open_damaged(path: Path | None) -> Hub:
             if (root / ".git").is_dir() and _was_hub(root):
                 real = Path(os.path.realpath(root))
                 git = Git(real)
-                origin = git.run("config", "--get", "remote.origin.url", check=False)
-                return Hub(real, real / ".git", real / ".git", git, "main", origin.ok)
+                config = read_config(git)
+                origin = bool(config.all("remote.origin.url"))
+                return Hub(real, real / ".git", real / ".git", git, "main", origin, config=config)
         raise
 
 
