@@ -16,13 +16,14 @@ from cn.app.book import entry_source
 from cn.app.history import Happened
 from cn.app.view import View
 from cn.core.log import FOLDER, Row, format_row, parse_rows
+from cn.core.mail import OUTBOX, SAY, SENT
 from cn.core.names import is_owned
-from cn.core.outbox import OUTBOX, SENT, Deliver, OutboxRefused, parse_entry
+from cn.core.outbox import Deliver, OutboxRefused, parse_entry
 from cn.core.output import Output, parse_output
 from cn.core.own import CONCERNS
 from cn.core.queue import TURN, QueueRefused, Turn, parse_turn
 from cn.core.replay import Trigger, parse_trigger
-from cn.core.say import SUFFIX, Say, SayRefused, parse_say
+from cn.core.say import Say, SayRefused, parse_say
 from cn.core.stamp import format_day
 from cn.core.turn import source_of
 from cn.shell.objects import read_object, read_objects
@@ -192,7 +193,7 @@ def _parsed(data: bytes | None, day: str) -> list[Row]:
 def _message(view: View, past: Past, path: str, sources: frozenset[str], id: str) -> Message | None:
     """A file that the commit queued, if it belongs to the sources or the item, and its delivery."""
     data, name = read_object(view.hub.git, f"{past.commit}:{path}") or b"", path.rpartition("/")[2]
-    made = _say(data, name, id) if path.endswith(SUFFIX) else _entry(view, data, name, sources)
+    made = _say(data, name, id) if path.endswith(SAY) else _entry(view, data, name, sources)
     if made is None:
         return None
     message, source = made

@@ -8,7 +8,6 @@ from datetime import datetime
 
 from cn.app.threads import read_working, unknown_files
 from cn.app.view import View, read_events
-from cn.core import rules
 from cn.core.errors import Refused
 from cn.core.ledger import OUT, Event, Item
 from cn.core.lifecycle import INFORMED, Life, Link, Written, executed_text, read_chain, read_lives
@@ -204,6 +203,7 @@ def _standing(item: Item) -> str:
 def _state(item: Item, written: Written | None) -> str:
     """What is written now counts before what was recorded; a refusal stands for its decision only."""
     if written is not None:
+        from cn.core import rules
         from cn.core.decide import refusal_digest
 
         rule, why = item.get("rule"), item.get("why")

@@ -15,13 +15,13 @@ from cn.core.ages import is_old
 from cn.core.ledger import Item
 from cn.core.message import FINAL, NOTICE
 from cn.core.names import Name, Oid
-from cn.core.outbox import Deliver
 from cn.core.peers import Peer
 from cn.core.stamp import StampRefused, parse_stamp
 from cn.core.text import one_line
 
-if TYPE_CHECKING:  # imported where a hub has a queue
+if TYPE_CHECKING:  # imported where a hub has a queue, or something waits in the outbox
     from cn.app.waiting import QueueView
+    from cn.core import outbox
 
 
 @dataclass(frozen=True)
@@ -213,28 +213,7 @@ def list_outbox(view: View) -> list[Entry]:
     """What waits to be delivered, oldest first, then damaged files."""
     entries, broken = view.snapshot.outbox()
     attempts = view.local.attempts
-    found = []
-    for path, entry in entries:
-        file = path.rpartition("/")[2]
-        tried = attempts.get(file) or {}
-        mail = isinstance(entry, Deliver)
-        found.append(
-            Entry(
-                file=file,
-                effect="deliver" if mail else "delete",
-                to=entry.to,
-                branch=entry.branch,
-                head=entry.id if isinstance(entry, Deliver) else entry.tip,
-                kind=entry.kind if isinstance(entry, Deliver) else "",
-                subject=entry.subject if isinstance(entry, Deliver) else entry.reason,
-                queued=entry.queued,
-                attempts=int(tried.get("count", 0)),
-                reason=str(tried.get("reason", "")),
-                last=_time(tried.get("last")),
-                thread=entry.thread,
-                source=entry.source,
-            )
-        )
+    found = [_mail(path.rpartition("/")[2], entry, attempts) for path, entry in entries]
     says, damaged = view.snapshot.says()
     for _, say in says:
         tried = attempts.get(say.name) or {}
@@ -255,6 +234,28 @@ def list_outbox(view: View) -> list[Entry]:
     broken = [*broken, *damaged]
     found.sort(key=lambda e: (e.queued or view.now, e.file))
     return found + [Entry(path.rpartition("/")[2], "damaged", reason=why) for path, why in broken]
+
+
+def _mail(file: str, entry: outbox.Entry, attempts: Mapping[str, Mapping[str, Any]]) -> Entry:
+    from cn.core.outbox import Deliver
+
+    tried = attempts.get(file) or {}
+    delivers = isinstance(entry, Deliver)
+    return Entry(
+        file=file,
+        effect="deliver" if delivers else "delete",
+        to=entry.to,
+        branch=entry.branch,
+        head=entry.id if isinstance(entry, Deliver) else entry.tip,
+        kind=entry.kind if isinstance(entry, Deliver) else "",
+        subject=entry.subject if isinstance(entry, Deliver) else entry.reason,
+        queued=entry.queued,
+        attempts=int(tried.get("count", 0)),
+        reason=str(tried.get("reason", "")),
+        last=_time(tried.get("last")),
+        thread=entry.thread,
+        source=entry.source,
+    )
 
 
 def list_peers(view: View) -> list[PeerView]:

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 from cn.app.book import Book
 from cn.core.cadence import REFLECTIONS, Cadence
+from cn.core.mail import SENT
 from cn.core.names import HubPath
-from cn.core.outbox import SENT
 from cn.core.own import CONCERNS
 from cn.core.queue import LOGS
 from cn.core.stamp import format_day

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from cn.core import ledger
 from cn.core.config import PATH as CONFIG
 from cn.core.errors import Refused
 from cn.core.ledger import Event, Item, LedgerRefused, Open
+from cn.core.mail import OUTBOX, SAY
 from cn.core.names import HubPath, Name, Oid, is_name
-from cn.core.outbox import OUTBOX, Entry, OutboxRefused, parse_entry
 from cn.core.peers import PATH as PEERS
-from cn.core.say import SUFFIX, Say, SayRefused, parse_say
 from cn.core.thread import INBOX
 from cn.shell.git import Git
 from cn.shell.objects import Found, TreeEntry, parse_tree, read_all
+
+if TYPE_CHECKING:  # imported where something waits
+    from cn.core.outbox import Entry
+    from cn.core.say import Say
 
 
 class Snapshot:
@@ -181,7 +185,11 @@ class Snapshot:
 
     def _read_outbox(self) -> tuple[list[tuple[HubPath, Entry]], list[tuple[HubPath, str]]]:
         names = [e.path for e in self.folder(OUTBOX) if e.kind == "blob" and not e.path.startswith(".")]
-        names = [name for name in names if not name.endswith(SUFFIX)]
+        names = [name for name in names if not name.endswith(SAY)]
+        if not names:
+            return [], []
+        from cn.core.outbox import OutboxRefused, parse_entry
+
         paths = [HubPath(f"{OUTBOX}/{n}") for n in names]
         self.read_many(paths)
         entries: list[tuple[HubPath, Entry]] = []
@@ -195,7 +203,11 @@ class Snapshot:
 
     def says(self) -> tuple[list[tuple[HubPath, Say]], list[tuple[HubPath, str]]]:
         """What waits to be said in chats, oldest first, and the files that are none with the reason."""
-        names = sorted(e.path for e in self.folder(OUTBOX) if e.kind == "blob" and e.path.endswith(SUFFIX))
+        names = sorted(e.path for e in self.folder(OUTBOX) if e.kind == "blob" and e.path.endswith(SAY))
+        if not names:
+            return [], []
+        from cn.core.say import SayRefused, parse_say
+
         paths = [HubPath(f"{OUTBOX}/{n}") for n in names]
         self.read_many(paths)
         says: list[tuple[HubPath, Say]] = []

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from cn.app.local import Local
 from cn.app.snapshot import Snapshot, thread_names
 from cn.core.ledger import Item
 from cn.core.message import object_id
 from cn.core.names import HubPath, Name, Oid, ThreadName, digest
-from cn.core.report import Report
 from cn.core.text import visible
 from cn.core.thread import DONE, INBOX, inbox_path, read_text
 from cn.core.triage import TriageRefused, find_headings
 from cn.shell.files import read_regular, write_file
 from cn.shell.hub import Hub
+
+if TYPE_CHECKING:
+    from cn.core.report import Report
 
 _LARGEST = 8 << 20
 

@@ -15,6 +15,7 @@ from typing import assert_never
 
 from cn.core.errors import CnError
 from cn.core.header import HeaderRefused, format_header, parse_header
+from cn.core.mail import OUTBOX, SENT
 from cn.core.message import object_id, tree_bytes
 from cn.core.names import (
     Branch,
@@ -30,8 +31,6 @@ from cn.core.names import (
 from cn.core.stamp import StampRefused, format_day, format_second, parse_stamp
 from cn.core.text import one_line
 
-OUTBOX = HubPath("threads/mail/outbox")
-SENT = HubPath("threads/mail/sent")
 FORMAT = "outbox/1"
 
 

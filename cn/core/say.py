@@ -15,11 +15,10 @@ from enum import Enum
 from cn.core.effect import Effect, Put
 from cn.core.errors import CnError
 from cn.core.header import HeaderRefused, format_header, parse_header
+from cn.core.mail import OUTBOX, SAY, SENT
 from cn.core.names import HubPath
-from cn.core.outbox import OUTBOX, SENT
 from cn.core.stamp import StampRefused, format_day, format_second, parse_stamp
 
-SUFFIX = "-say.md"
 ACKNOWLEDGED = "(acknowledged)"
 _FORM = "say/1"
 _CHAT = re.compile(r"telegram:(-?\d{1,20})")
@@ -46,7 +45,7 @@ class Say:
     @property
     def name(self) -> str:
         """The file name."""
-        return f"{format_day(self.queued)}-{self.chat.replace(':', '-')}-{self.id}{SUFFIX}"
+        return f"{format_day(self.queued)}-{self.chat.replace(':', '-')}-{self.id}{SAY}"
 
     @property
     def path(self) -> HubPath:
@@ -100,7 +99,7 @@ def parse_say(data: bytes) -> Say:
 
 def said(effects: Iterable[Effect]) -> str:
     """What these effects say in a chat; empty: nothing."""
-    texts = (e.text for e in effects if isinstance(e, Put) and e.path.endswith(SUFFIX))
+    texts = (e.text for e in effects if isinstance(e, Put) and e.path.endswith(SAY))
     return next((parse_say(text.encode()).text for text in texts), "")
 
 
