@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from cn.app.agents_share import feed
 from cn.app.book import Book
 from cn.app.deliver import push_refs
-from cn.app.queue import current_turn, known_ids, plan_queue
+from cn.app.queue import current_turn, known_ids
 from cn.app.run import Run, open_run
 from cn.core.chat import SEEN, parse_seen, plan_incoming
 from cn.core.queue import Input, new_input_id, next_nth
@@ -43,7 +44,7 @@ def enqueue(hub: Hub, incoming: Incoming, hold: Hold | None = None) -> Queued:
             nth = next_nth(book.now, taken)  # in the order in which they came
             id = new_input_id(book.now, (chat, str(incoming.update_id), nonce()), taken, nth)
             book.perform(plan_incoming(chat, incoming.update_id, incoming.text, id, seen, book.now))
-            plan_queue(run, book, notes)
+            feed(run, book, notes)
             queued.append(Enqueued(id))
             return f"cn: {chat}"
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from cn.app.agents_share import feed
 from cn.app.answer import find_artifacts, inbox_facts
 from cn.app.book import Book
 from cn.app.deliver import deliver, push_refs
 from cn.app.guard import check_plan
 from cn.app.own import find_own, read_own
-from cn.app.queue import plan_queue
 from cn.app.run import Run, open_run
 from cn.app.triage import find_pending
 from cn.core import rules
@@ -60,7 +60,7 @@ def decide_now(run: Run, thread: str, make: Make, *, actor: str = "", body: str 
             first = outcome[0]
             raise Refused(f"{facts.source}: {first.rule}: {first.reason}", first.remedy)
         book.perform(outcome)
-        plan_queue(run, book, notes)
+        feed(run, book, notes)
         words = format_op(op)[0]
         notes.done(f"{facts.source}: {words} by {who}", source=facts.source)
         return f"cn: {facts.source} {one_line(words, 80)} by {who}"

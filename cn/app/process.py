@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from cn.app.answer import plan_answer
+from cn.app.agents_share import answer, answered_turn, feed
 from cn.app.book import Book
 from cn.app.deliver import deliver, push_refs
 from cn.app.guard import check_plan, without_secrets
 from cn.app.inbound import plan_arrivals, plan_vanished, with_mains
 from cn.app.observe import Observation, Progress, ThreadKey, bring, observe
 from cn.app.ours import plan_times
-from cn.app.queue import peek_turn, plan_queue, read_output
 from cn.app.restore import plan_restore
 from cn.app.run import Run, open_run
 from cn.app.standing import note_arrivals
@@ -58,7 +57,7 @@ def process(
     with open_run(hub, report, dry_run=dry_run, progress=progress) as run:
         run.hold = hold
         snapshot = run.snapshot()
-        turn = peek_turn(snapshot) if read_output(run) is not None else None
+        turn = answered_turn(run)
         decided = {
             (peer, item.topic)
             for peer, item in snapshot.pending()
@@ -127,12 +126,12 @@ def plan_process(
         note_arrivals(run.local, run.settings, seen, keys, book.refused, run.now)
     plan_times(book, notes)
     plan_restore(book, notes, run.local)
-    answer = plan_answer(run, book, notes)
-    subjects = [answer] if answer else []
+    answered = answer(run, book, notes)
+    subjects = [answered] if answered else []
     tips = {key: tip for key, (_, tip) in seen.inbound.items()} if seen is not None else {}
     decided = _read_decided(run, book, notes)
     subjects += _execute(run, book, base, decided, tips, notes)
-    plan_queue(run, book, notes)
+    feed(run, book, notes)
     if len(subjects) == 1:
         return f"cn: {subjects[0]}"
     return f"cn: {len(subjects)} decisions\n\n" + "\n".join(subjects) if subjects else "cn: process"

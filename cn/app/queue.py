@@ -58,15 +58,8 @@ MOST_READ = 8 << 20
 """Bytes of an output that are read and kept; beyond, it is cut."""
 
 
-def has_queue(run: Run) -> bool:
-    """Does this hub feed an agent, or did it until a moment ago?"""
-    return run.settings.config.interface == "queue" or (run.hub.root / INPUT).exists()
-
-
 def plan_queue(run: Run, book: Book, notes: Report) -> None:
     """Bring the queue up to date, and give the agent its next item if it has none."""
-    if not has_queue(run):
-        return
     turn = current_turn(book, notes)
     state = actor_of(run, turn)
     if turn is not None and not is_wanted(book, turn.input):

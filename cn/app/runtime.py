@@ -16,12 +16,13 @@ from enum import Enum
 from functools import partial
 
 from cn.app.agent import is_answered, put_output
+from cn.app.agents_share import feed
 from cn.app.book import Book
 from cn.app.context import pack_item
 from cn.app.local import Local
 from cn.app.model_start import ModelCheck
 from cn.app.process import process
-from cn.app.queue import current_turn, failing, peek_turn, plan_queue, tell_chat
+from cn.app.queue import current_turn, failing, peek_turn, tell_chat
 from cn.app.run import NOT_YET, Run, open_run
 from cn.app.says import Speak, Unsaid, again, report_unsaid, say_all
 from cn.app.usage import ask_counted, over_budget, read_calls
@@ -252,7 +253,7 @@ def _give_back(hub: Hub, turn: Turn, report: Report, hold: Callable[[Input], str
                 return None
             book.perform(plan_released(turn, book.now))
             if hold is not None:
-                plan_queue(run, book, notes)
+                feed(run, book, notes)
             return f"cn: {source_of(turn.input)} waits"
 
         run.commit(plan)
@@ -282,7 +283,7 @@ def _end(hub: Hub, means: Means, turn: Turn, report: Report, outcome: Answer | F
                 book.perform(plan_lapsed(turn, facts, one_line(outcome.text, 300)))
                 notes.failed(f"{source}: {outcome.text}", outcome.hint, source=source)
             if _is_the_items(outcome):
-                plan_queue(run, book, notes)  # the others need not wait for the next run
+                feed(run, book, notes)  # the others need not wait for the next run
             return f"cn: {source} has no answer"
 
         run.commit(plan)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from cn.app.agents_share import feed
 from cn.app.book import Book
 from cn.app.deliver import deliver, push_refs
 from cn.app.inbound import plan_arrivals, plan_vanished
 from cn.app.note_quiet import Watch
 from cn.app.observe import Observation, Progress, bring, observe, refused_before, report_strays
 from cn.app.ours import plan_claims, plan_ours, plan_times
-from cn.app.queue import plan_queue
 from cn.app.restore import plan_restore
 from cn.app.rotate import plan_rotation
 from cn.app.run import Run, open_run
@@ -81,7 +81,7 @@ def plan_sync(
     plan_claims(book, seen, notes, run.local)
     plan_times(book, notes)
     plan_restore(book, notes, run.local)
-    plan_queue(run, book, notes)
+    feed(run, book, notes)
     for one in book.refused:
         run.local.is_new(refused_before(*one.key, one.head))
     note_arrivals(run.local, run.settings, seen, keys, book.refused, run.now)

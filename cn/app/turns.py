@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from cn.app.agents_share import feed
 from cn.app.book import Book
 from cn.app.deliver import push_refs
-from cn.app.queue import current_turn, known_ids, names_in, plan_queue, read_queued, require_queue
+from cn.app.queue import current_turn, known_ids, names_in, read_queued, require_queue
 from cn.app.run import open_run
 from cn.app.wake import wake
 from cn.core.errors import Refused
@@ -27,7 +28,7 @@ def next_item(hub: Hub, *, dry_run: bool = False) -> Report:
 
         def plan(book: Book, base: Base, notes: Report) -> str | None:
             before = current_turn(book, notes)
-            plan_queue(run, book, notes)
+            feed(run, book, notes)
             after = current_turn(book, notes)
             if after is None:
                 notes.info("nothing waits for the agent")
@@ -81,7 +82,7 @@ def retry(hub: Hub, wanted: str, *, dry_run: bool = False) -> Report:
             book.perform(plan_retry(asked, id, book.now, _own_thread(book, asked)))
             if not run.dry_run:
                 notes.done(f"{source_of(asked)} waits again as {id}", source=source_of(asked))
-            plan_queue(run, book, notes)
+            feed(run, book, notes)
             return f"cn: retry {source_of(asked)}"
 
         run.commit(plan)

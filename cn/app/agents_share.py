@@ -1,0 +1,47 @@
+"""The agent's share of a run: what it wrote is executed, and what comes next is given to it.
+
+Most of cn's planners serve it alone. A run of a hub that feeds no agent (``interface: triage``)
+does not import them: that is half of what it would import.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from cn.core.queue import INPUT, OUTPUT, Turn
+
+if TYPE_CHECKING:
+    from cn.app.book import Book
+    from cn.app.run import Run
+    from cn.core.report import Report
+
+
+def answered_turn(run: Run) -> Turn | None:
+    """The item in flight, where an output waits for it."""
+    if not _has_output(run):
+        return None
+    from cn.app.queue import peek_turn, read_output
+
+    return peek_turn(run.snapshot()) if read_output(run) is not None else None
+
+
+def answer(run: Run, book: Book, notes: Report) -> str | None:
+    """Execute what waits in ``state/output.md``; returns the line for the commit message."""
+    if not _has_output(run):
+        return None
+    from cn.app.answer import plan_answer
+
+    return plan_answer(run, book, notes)
+
+
+def feed(run: Run, book: Book, notes: Report) -> None:
+    """Bring the queue up to date where this hub feeds an agent, or did until a moment ago."""
+    if run.settings.config.interface == "queue" or (run.hub.root / INPUT).exists():
+        from cn.app.queue import plan_queue
+
+        plan_queue(run, book, notes)
+
+
+def _has_output(run: Run) -> bool:
+    return os.path.lexists(run.hub.root / OUTPUT)
