@@ -17,7 +17,7 @@ from cn.app.settings import Settings, configured, decode_texts, not_in_effect, p
 from cn.app.snapshot import Snapshot
 from cn.core.config import PATH as CONFIG
 from cn.core.errors import Refused
-from cn.core.names import Oid, digest
+from cn.core.names import HubPath, Oid, digest
 from cn.core.peers import PATH as PEERS
 from cn.core.queue import Input
 from cn.core.report import Report
@@ -27,7 +27,7 @@ from cn.shell.hub import Hub
 from cn.shell.lock import hub_lock
 from cn.shell.maintain import rotate_log
 from cn.shell.pins import clone_id
-from cn.shell.transaction import Draft, commit, recover
+from cn.shell.transaction import Draft, RefUpdate, commit, recover
 
 NOT_YET = "not yet"
 """What ``Run.hold`` answers for an item that is kept back without anybody being told."""
@@ -112,11 +112,12 @@ class Run:
             self._show(book, notes)
             return
 
-        drafts: list[Draft | None] = []
-        books: list[Book] = []
+        refs: tuple[RefUpdate, ...] = ()
+        written: tuple[HubPath, ...] = ()
         before = self.local.checkpoint()
 
         def draft(base: Base) -> Draft | None:
+            nonlocal refs, written
             notes.notes.clear()
             self.local.rollback(before)
             if base.commit != self.base.commit:
@@ -124,19 +125,18 @@ class Run:
             self.base = base
             book = self.book(base)
             subject = plan(book, base, notes)
-            books.append(book)
-            drafts.append(book.draft(subject or "cn: run"))
-            return drafts[-1]
+            made = book.draft(subject or "cn: run")
+            # No more of it is kept: what it writes is in git once it is built.
+            refs, written = made.refs if made else (), tuple(book.files)
+            return made
 
         committed = commit(self.hub, draft, base=self.base)
-        last = drafts[-1] if drafts else None
-        self.pushable.update({u.ref: u.new for u in (last.refs if last else ())})
+        self.pushable.update({update.ref: update.new for update in refs})
         for line in committed.reports:
             self.report.info(line)
         self.report.notes.extend(notes.notes)
         self.base = replace(self.base, commit=committed.commit, local=committed.commit)
-        if books:
-            note_ledgers(self.snapshot(), self.local, books[-1].files)
+        note_ledgers(self.snapshot(), self.local, written)
 
     def _show(self, book: Book, notes: Report) -> None:
         for cause, text in book.steps:
