@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: test lint types unit full fuzz crash at-once remotes faults year reliability tables demo bench bench-full bench-runtime clean
+.PHONY: test lint types unit full fuzz crash at-once remotes faults year reliability tables demo bench bench-full bench-year bench-runtime clean
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -64,12 +64,15 @@ demo: $(STAMP)
 	$(BIN)/python demo/demo.py
 
 # Every cheap path and the bulk ones beside their floors; writes benchmarks/RESULTS.md. The full one
-# takes the large sizes too: an hour or more.
+# takes the large sizes too, and a quarter of a hub's life for its growth; bench-year lives through a year.
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks
 
 bench-full: $(VENV)/.bench
 	$(BIN)/python -m benchmarks --full
+
+bench-year: $(VENV)/.bench
+	$(BIN)/python -m benchmarks growth --size 365
 
 $(VENV)/.bench: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,bench]'

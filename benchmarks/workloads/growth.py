@@ -17,7 +17,7 @@ from cn.core.triage import Triage, format_triage, parse_decision
 _A_DAY = 10
 _PEERS = 5
 _DECISIONS = ("delete:not now", "do:reply:answer-{n}")
-_QUICK_DAYS, _FULL_DAYS = 30, 365
+_QUICK_DAYS, _FULL_DAYS = 10, 120
 _CLOCK = ROOT / "tests/loop/clock"
 
 
