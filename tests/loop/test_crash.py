@@ -11,7 +11,7 @@ from loop.world import World
 
 QUICK = ("all-decisions", "sync", "notices")
 EVERY = 60
-CHILDREN = ("all-decisions", "sync", "notices", "cleanup", "brought-together")
+CHILDREN = ("merge", "all-decisions", "sync", "notices", "cleanup", "brought-together")
 
 
 @pytest.mark.parametrize("name", QUICK)
@@ -37,18 +37,13 @@ def test_a_kill_at_any_step_loses_and_repeats_nothing(world: World, name: str) -
     assert not wrong
 
 
-@pytest.mark.parametrize("name", ["merge"])
-def test_a_git_that_dies_alone_is_no_answer(world: World, name: str) -> None:
-    trial = SCENES[name](world)
-    trial.record()
-    kills = trial.child_kills()
-    trial.try_kills(kills[5::40])
-
-
 @pytest.mark.full
 @pytest.mark.parametrize("name", CHILDREN)
 def test_any_git_that_dies_alone_is_no_answer(world: World, name: str) -> None:
-    """Out of memory: the kernel kills one git, and cn lives. What it asked is not answered."""
+    """Out of memory: the kernel kills one git, and cn lives. What it asked is not answered.
+
+    How far that git comes is chance; test_failing_git.py takes the hard places one by one.
+    """
     trial = SCENES[name](world)
     trial.record()
     first, _, step = os.environ.get("TEST_SLICE", "0:1").partition(":")
