@@ -85,9 +85,9 @@ def plan_times(book: Book, report: Report, local: Local) -> None:
         if item is None:
             continue
         answer = item.get("about") or item.get("kind") == "notice"
-        if answer and item.state in ("delivered", "answered") and is_old(item.since, book.now, days):
-            if peer in book.settings.peers:
-                old[f"{peer}/{item.topic} {item.head}"] = (peer, item)
+        ended = item.state in ("delivered", "answered") and peer in book.settings.peers
+        if answer and ended and is_old(item.since, book.now, days):
+            old[f"{peer}/{item.topic} {item.head}"] = (peer, item)
     for key in sorted(local.due_for_a_day(old, book.now)):
         peer, item = old[key]
         source = f"{peer}/{item.topic}"

@@ -51,6 +51,7 @@ def test_what_is_written_is_read_and_nothing_is_written_twice(hub: Hub) -> None:
     "data", [b"", b"\xff\xfe", b"[]", b'{"files": {}}', b'{"token": "x", "files": {"a": 1}}']
 )
 def test_a_damaged_note_is_none(hub: Hub, data: bytes) -> None:
+    unplaced_path(hub).parent.mkdir()
     unplaced_path(hub).write_bytes(data)
     assert read_unplaced(hub) == {}
     assert again(hub) == ""
