@@ -281,7 +281,7 @@ class Stage:
             path.write_bytes(path.read_bytes()[:10] + bytes(30))
 
     def fill(self, text: str) -> str:
-        """``${head:pi/x}``, ``${thread:pi/x}``, ``${main}``, ``${pi}`` (its URL), ``${silent}``, ``${folder}``, …"""
+        """``${head:pi/x}``, ``${thread:pi/x}``, ``${main}``, ``${pi}`` (its URL), ``${silent}``, …"""
 
         def value(match: re.Match[str]) -> str:
             kind, _, name = match[1].partition(":")
