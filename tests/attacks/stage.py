@@ -7,6 +7,7 @@ import random
 import re
 import shutil
 import subprocess
+import unicodedata
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cache
@@ -343,6 +344,10 @@ class Stage:
         if fsck.returncode:
             wrong.append(fsck.stderr)
         self.sigma.rows()  # every row of the log can be read
+        files = [path for path in (root / "threads/inbox").rglob("*.md") if not path.is_symlink()]
+        if len({unicodedata.normalize("NFC", str(path)).casefold() for path in files}) < len(files):
+            wrong.append(f"threads are one file where case or form does not count: {files}")
+        wrong += [f"{path.name} is too long" for path in files if len(path.name.encode()) > 120]
         for path in (root / "threads").rglob("*.md"):
             if path.is_file() and not path.is_symlink() and _CONTROL.search(path.read_text("utf-8")):
                 wrong.append(f"{path.name} holds control characters")
