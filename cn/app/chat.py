@@ -32,6 +32,8 @@ def enqueue(hub: Hub, incoming: Incoming, hold: Hold | None = None) -> Queued:
     queued: list[Queued] = []
     with open_run(hub, report) as run:
         run.hold = partial(hold, run) if hold else None
+        if incoming.chat_id != incoming.user_id:
+            run.local.hears(chat, incoming.user_id)
         run.patient = True  # whether the model was asked, the processor knows
 
         def plan(book: Book, base: Base, notes: Report) -> str | None:

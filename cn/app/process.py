@@ -125,7 +125,7 @@ def plan_process(
         plan_vanished(book, seen, notes)
         plan_arrivals(book, seen, keys, notes)
         note_arrivals(run.local, run.settings, seen, keys, book.refused, run.now)
-    plan_times(book, notes)
+    plan_times(book, notes, run.local)
     plan_restore(book, notes, run.local)
     answer = plan_answer(run, book, notes)
     subjects = [answer] if answer else []

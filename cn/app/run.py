@@ -14,6 +14,7 @@ from cn.app.local import Local
 from cn.app.observe import Progress
 from cn.app.settings import Settings, configured, decode_texts, not_in_effect, parse_settings
 from cn.app.snapshot import Snapshot
+from cn.app.unplaced import tell_unplaced
 from cn.core.config import PATH as CONFIG
 from cn.core.errors import Refused
 from cn.core.names import Oid, digest
@@ -198,6 +199,8 @@ def open_run(
         run._read_settings(base)
         try:
             yield run
+            if not dry_run:
+                tell_unplaced(hub, run.local, report, run.now)
         finally:
             if not dry_run:
                 run.local.save()

@@ -136,7 +136,8 @@ _PAUSES = (1.0, 4.0)
 
 
 def _say(run: Run, means: Means) -> list[Unsaid]:
-    return say_all(run, means.speak, means.split) if means.speak is not None else []
+    allowed = means.config.telegram.allowed_users
+    return say_all(run, means.speak, means.split, allowed) if means.speak is not None else []
 
 
 def _say_again(hub: Hub, means: Means, unsaid: list[Unsaid], report: Report) -> None:
