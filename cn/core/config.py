@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 
 from cn.core.keys import At, load_yaml
-from cn.core.names import HubPath, Name, NameRefused, parse_branch, parse_hub_path
+from cn.core.names import HubPath, Name, NameRefused, is_branch, parse_hub_path
 from cn.core.text import one_line
 
 PATH = HubPath(".cn/hub.yaml")
@@ -133,7 +133,7 @@ def parse_config(text: str) -> HubConfig:
     if interface not in ("triage", "queue"):
         raise at("interface", "interface is 'triage' or 'queue'")
     main = at.text(data, "main", "main")
-    if main.startswith("-") or not _is_branch(main):
+    if main.startswith("-") or not is_branch(main):
         raise at("main", f"{one_line(main, 80)!r} is no branch name")
     mailbox = at.text(data, "mailbox", "")
     if mailbox.startswith("-"):
@@ -162,13 +162,6 @@ def _fingerprint(at: At, item: object) -> str:
     if not isinstance(item, str) or not re.fullmatch(r"[0-9a-f]{16}", item):
         raise at("secrets", "a fingerprint has 16 hexadecimal digits; put it in quotes, the refusal names it")
     return item
-
-
-def _is_branch(name: str) -> bool:
-    try:
-        return bool(parse_branch(f"x/{name}"))
-    except NameRefused:
-        return False
 
 
 def _reviewer(at: At, item: object) -> Reviewer:
