@@ -183,7 +183,7 @@ def push_many(
         answers = pusher.run_many(jobs, width=WIDTH)
     outcome: dict[str, dict[str, RefResult]] = {}
     for (key, _, refs), done in zip(batches, answers, strict=True):
-        told = _porcelain(done)
+        told = read_pushed(done)
         missing = RefResult(Result.UNKNOWN, done.reason)
         outcome.setdefault(key, {}).update({p.branch: told.get(p.branch, missing) for p in refs})
     return outcome
@@ -219,7 +219,7 @@ def push_own_refs(git: Git, remote: str, refs: Mapping[str, Oid | None], seconds
     return ""
 
 
-def _porcelain(done: Done) -> dict[str, RefResult]:
+def read_pushed(done: Done) -> dict[str, RefResult]:
     """Per-ref lines of ``git push --porcelain``: flag, ``from:to``, summary (git-push(1) "OUTPUT")."""
     told: dict[str, RefResult] = {}
     for line in done.out.decode("utf-8", "surrogateescape").split("\n"):
