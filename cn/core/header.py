@@ -31,6 +31,7 @@ def parse_header(form: str, data: bytes) -> tuple[dict[str, str], bytes]:
     try:
         pairs = (line.partition(": ") for line in lines[2:])
         fields = {key: str(json.loads(value)) for key, _, value in pairs}
+        "".join(fields.values()).encode("utf-8", "surrogateescape")  # JSON can write half a character
     except (ValueError, RecursionError) as error:
         raise HeaderRefused(f"it is damaged ({one_line(str(error), 120)})") from None
     return {key: value for key, value in fields.items() if value}, body

@@ -168,7 +168,7 @@ def parse_entry(data: bytes, algorithm: str = "sha1") -> Entry:
             fields.get("about", ""),
             fields.get("decision", ""),
         )
-    except (ValueError, KeyError, NameRefused, StampRefused) as error:  # JSON can write half a character
+    except (KeyError, NameRefused, StampRefused) as error:
         raise OutboxRefused(
             f"it is damaged ({one_line(str(error), 120)})", "restore it from history"
         ) from None
