@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from figures import observed
 from hubs import branches, git
 from loop.desk import answer, archived, current, work_queue
 from loop.kill import State, Trial
@@ -184,12 +185,11 @@ def test_a_kill_at_a_sample_of_steps_loses_and_repeats_nothing(
 
 @pytest.mark.full
 @pytest.mark.parametrize("case", CASES)
-def test_a_kill_at_any_step_loses_and_repeats_nothing(
-    world: World, case: Callable[[World], Trial], record_property: Callable[[str, object], None]
-) -> None:
+def test_a_kill_at_any_step_loses_and_repeats_nothing(world: World, case: Callable[[World], Trial]) -> None:
     trial = case(world)
     trial.record()
-    kills = trial.kills()
-    killed = trial.try_kills(kills)
-    record_property("killed", killed)
-    print(f"{case.__name__}: {len(trial.steps)} steps, {len(kills)} kills, {killed} met the process")
+    kills = trial.slice_of_kills()
+    killed, wrong = trial.count_kills(kills)
+    boundaries = len(trial.kills())
+    observed("agent", case.__name__, boundaries=boundaries, kills=len(kills), met=killed, wrong=len(wrong))
+    assert not wrong
