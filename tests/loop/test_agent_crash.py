@@ -68,7 +68,7 @@ class Stage:
         raise AssertionError("the hub did not come to rest")
 
     def woken(self) -> State:
-        """For which threads the agent was woken; a kill may repeat a call, never drop one. What is withheld."""
+        """Who was woken for what: a kill may repeat a call, never drop one; what is withheld."""
         path = self.sigma.root / ".git/woken"
         lines = set(path.read_text().split("\n")) if path.exists() else set()
         kept = [p for p in (self.sigma.root / ".git/cn/withheld").rglob("*") if p.is_file()]
