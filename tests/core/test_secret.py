@@ -126,7 +126,7 @@ def masked(text: str, allowed: tuple[str, ...] = ()) -> str:
 @pytest.mark.parametrize(
     ("text", "left"),
     [
-        (f"reply: ID|{SECRETS['GitHub Token']}, twice: {SECRETS['GitHub Token']}.", "reply: ID|***, twice: ***"),
+        (f"r: ID|{SECRETS['GitHub Token']}, twice: {SECRETS['GitHub Token']}.", "r: ID|***, twice: ***"),
         (f'{{"text": "one\\n{SECRETS["AWS Access Key"]}\\ntwo"}}', '{"text": "one\\n***\\ntwo"}'),
         (f"see {SECRETS['Basic Auth Credentials']} there", "see *** there"),
         ("a\n-----BEGIN PRIVATE KEY-----\nMI\n\n-----END PRIVATE KEY-----\nb", "a\n***\n***\n***\n***\nb"),
