@@ -30,7 +30,7 @@ full: $(STAMP)
 
 # Parsers against bytes that nobody would write: many examples, minutes. Finds are kept in tests/corpus/fuzz.
 fuzz: $(STAMP)
-	CN_FUZZ=$(or $(EXAMPLES),20000) TEST_FIGURES=$(FIGURES) $(BIN)/pytest -n 2 -s tests/fuzz
+	TEST_FUZZ=$(or $(EXAMPLES),20000) TEST_FIGURES=$(FIGURES) $(BIN)/pytest -n 2 -s tests/fuzz
 
 # The harnesses of docs/reliability.md, and its table from what they wrote. Hours for all of them;
 # TEST_SLICE=0:10 takes every tenth kill.

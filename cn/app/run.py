@@ -121,6 +121,9 @@ class Run:
             self.base = base
             book = self.book(base)
             subject = plan(book, base, notes)
+            for path in book.withheld:
+                text = f"{path}: what looks like a secret is masked in it"
+                notes.info(f"{text}; the whole is in {book.kept_in(path)}")
             books.append(book)
             drafts.append(book.draft(subject or "cn: run"))
             return drafts[-1]

@@ -21,7 +21,8 @@ send: omega|please look at this|the whole text
 A longer answer
 of two lines.
 """
-BAD = "---\nid: ID\nreply: ID|fine\nsend: nobody|hello\ndelegate: ID|nobody\n---\n"
+SECRET = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
+BAD = f"---\nid: ID\nreply: ID|fine\nsend: nobody|hello\ndelegate: ID|nobody\n---\n\n{SECRET}\n"
 SLICE = 30
 
 
@@ -67,10 +68,12 @@ class Stage:
         raise AssertionError("the hub did not come to rest")
 
     def woken(self) -> State:
-        """For which threads the agent was woken; a kill may repeat a call, never drop one."""
+        """Who was woken for what: a kill may repeat a call, never drop one; what is withheld."""
         path = self.sigma.root / ".git/woken"
         lines = set(path.read_text().split("\n")) if path.exists() else set()
-        return {"woken": sorted(lines - {"you have inbox", ""})}
+        kept = [p for p in (self.sigma.root / ".git/cn/withheld").rglob("*") if p.is_file()]
+        whole = [(oct(p.stat().st_mode), SECRET in p.read_text()) for p in kept]
+        return {"woken": sorted(lines - {"you have inbox", ""}), "withheld": whole}
 
     def trial(self, *words: str, codes: tuple[int, ...] = (0,), then: tuple[int, ...] = (0,)) -> Trial:
         peers = (self.pi, self.omega)
@@ -175,7 +178,8 @@ def test_a_kill_at_a_sample_of_steps_loses_and_repeats_nothing(
     world: World, case: Callable[[World], Trial]
 ) -> None:
     trial = case(world)
-    trial.record()
+    good = trial.record()
+    assert good["withheld"] == ([("0o100600", True)] if case in (rejected, given_up) else [])
     trial.try_kills(trial.sample(SLICE, case.__name__))
 
 
