@@ -289,6 +289,8 @@ class Stage:
             match kind:
                 case "head":
                     return self.heads[name]
+                case "tip":
+                    return branches(self.pi.home)[name]
                 case "main":
                     return tip(self.sigma.root, "main")
                 case "pi":
