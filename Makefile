@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: test lint types unit full fuzz crash at-once remotes faults year reliability tables demo bench bench-full bench-year bench-runtime clean
+.PHONY: test lint types unit full fuzz crash crash-agent attacks at-once remotes faults year reliability tables demo bench bench-full bench-year bench-runtime clean
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -30,7 +30,7 @@ full: $(STAMP)
 
 # Parsers against bytes that nobody would write: many examples, minutes. Finds are kept in tests/corpus/fuzz.
 fuzz: $(STAMP)
-	CN_FUZZ=$(or $(EXAMPLES),20000) $(BIN)/pytest -n 2 tests/fuzz
+	TEST_FUZZ=$(or $(EXAMPLES),20000) TEST_FIGURES=$(FIGURES) $(BIN)/pytest -n 2 -s tests/fuzz
 
 # The harnesses of docs/reliability.md, and its table from what they wrote. Hours for all of them;
 # TEST_SLICE=0:10 takes every tenth kill.
@@ -38,8 +38,14 @@ FIGURES ?= build/figures
 HARNESS = TEST_FIGURES=$(FIGURES) $(BIN)/pytest -n 2 -s -m full
 
 crash: $(STAMP)
-	$(HARNESS) tests/loop/test_crash.py tests/loop/test_agent_crash.py
+	$(HARNESS) tests/loop/test_crash.py
 	$(HARNESS) tests/loop/test_machine_faults.py -k signal
+
+crash-agent: $(STAMP)
+	$(HARNESS) tests/loop/test_agent_crash.py tests/loop/test_runtime_crash.py tests/loop/test_runtime_chaos.py
+
+attacks: $(STAMP)
+	TEST_FIGURES=$(FIGURES) $(BIN)/pytest -n 2 -s tests/attacks
 
 at-once: $(STAMP)
 	$(HARNESS) tests/loop/test_at_once.py

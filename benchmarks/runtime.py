@@ -106,7 +106,10 @@ class Bench:
             ended.set()
             watch.join()
             process.send_signal(signal.SIGTERM)
-            process.wait(PATIENCE)
+            try:
+                process.wait(PATIENCE)
+            finally:
+                process.kill()
 
     def _watch(self, pid: int, ended: threading.Event) -> None:
         while not ended.wait(0.05):

@@ -16,12 +16,16 @@ HEAD = "| harness | cases | seen | on |\n|---|---|---|---|\n"
 TITLES = {
     "crash": "cn killed with SIGKILL",
     "child": "a git of cn's killed alone",
+    "agent": "cn killed around an agent's answer",
+    "runtime": "a turn of the runtime killed",
+    "runtime-chaos": "the daemon and its children killed at random",
     "at-once": "everybody at once",
     "remotes": "remotes that fail",
     "disk-full": "a disk with little room",
     "signals": "Ctrl-C and SIGTERM",
     "long-run": "a long time",
     "attacks": "attacks tried",
+    "fuzz": "parsers against bytes nobody would write",
 }
 """What each harness is called on the page, in its order."""
 _SEPARATE = {"long-run"}
@@ -46,7 +50,7 @@ def rows_of(harness: str, cases: list[dict[str, Any]]) -> list[tuple[str, str]]:
 
 
 def _row(title: str, cases: list[dict[str, Any]]) -> tuple[str, str]:
-    names = [name for name in cases[0] if name not in ("case", "on")]
+    names = dict.fromkeys(name for case in cases for name in case if name not in ("case", "on"))
     total = {name: sum(case.get(name, 0) for case in cases) for name in names}
     seen = ", ".join(f"{value} {name.replace('_', ' ')}" for name, value in total.items())
     return title, f"| {title} | {len(cases)} | {seen} | {max(case.get('on', '') for case in cases)} |\n"

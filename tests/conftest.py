@@ -8,6 +8,7 @@ leans on either fails here.
 
 from __future__ import annotations
 
+import compileall
 import os
 import tempfile
 import time
@@ -17,6 +18,7 @@ from pathlib import Path
 import hypothesis
 import hypothesis.configuration
 import pytest
+from hubs import ROOT
 from servers import KINDS, Remote, serve
 
 _SCRATCH = tempfile.TemporaryDirectory(prefix="cn-tests-")
@@ -68,6 +70,10 @@ esac
 
 def pytest_configure() -> None:
     """Seal the process before any fixture of a wider scope runs."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        # Each of the thousands of cn processes would compile it again where
+        # PYTHONDONTWRITEBYTECODE is set, and take twice as long.
+        compileall.compile_dir(ROOT / "cn", quiet=1)
     for name in list(os.environ):
         if name.startswith(_DROPPED_PREFIXES) or name in _DROPPED:
             del os.environ[name]

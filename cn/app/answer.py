@@ -10,7 +10,7 @@ from dataclasses import replace
 from cn.app.agent import read_shown
 from cn.app.book import Book
 from cn.app.conversing import remember
-from cn.app.guard import check_plan
+from cn.app.guard import check_plan, clean_refusal, mask_line
 from cn.app.inbound import working_text
 from cn.app.own import read_own
 from cn.app.queue import MOST_READ, actor_of, current_turn, failing, is_wanted, read_output
@@ -57,6 +57,7 @@ def plan_answer(run: Run, book: Book, notes: Report) -> str | None:
     plan = refused if output.id != turn.input.id else _planned(run, book, turn, output, refused)
     source = source_of(turn.input)
     if not isinstance(plan, Plan):
+        plan = tuple(clean_refusal(one, run.settings) for one in plan)
         ACTOR.step(actor_of(run, turn), ActorEvent.REJECTED)
         book.perform(plan_rejected(turn, data, plan, failing(run, book, turn.input)))
         for refusal in plan:
@@ -71,7 +72,7 @@ def plan_answer(run: Run, book: Book, notes: Report) -> str | None:
     book.perform(plan_answered(turn, data, plan))
     if is_chat(turn.input.sender):
         remember(book, turn, said(plan.effects))
-    for key in output.unknown:
+    for key in (mask_line(key, run.settings) for key in output.unknown):
         notes.info(f"{source}: the output's key {key!r} is unknown; ignored", source=source)
     words = _words(output.ops)
     notes.done(f"{source}: {words} by {run.settings.us}", source=source)
@@ -152,6 +153,7 @@ def inbox_facts(run: Run, book: Book, peer: Name, item: Item) -> Facts:
         book.now,
         settings.shared_mailbox,
         committed=committed,
+        about=mask_line(item.get("subject"), settings),
     )
 
 

@@ -7,11 +7,12 @@ dry run, the list that is shown.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from typing import assert_never
 
+from cn.app.guard import KEPT, mask_file, mask_line
 from cn.app.settings import Settings
 from cn.app.snapshot import Snapshot
 from cn.app.standing import RefusedArrival
@@ -36,6 +37,7 @@ from cn.core.log import Row
 from cn.core.message import own_topic
 from cn.core.names import HubPath, Name, Oid, fold, is_machine_local, join_branch, parse_oid, topic_of
 from cn.core.outbox import Deliver, Entry, Remove, sent_path
+from cn.core.queue import INPUT
 from cn.core.stamp import format_day
 from cn.core.thread import DONE, INBOX
 from cn.shell import published
@@ -53,7 +55,7 @@ class Book:
     """The state of a run while its plans are performed upon ``snapshot``.
 
     ``local`` are files of this machine, ``seen`` the bytes of those that a plan has read,
-    ``steps`` what a dry run shows.
+    ``withheld`` the whole of files that are masked, ``steps`` what a dry run shows.
     """
 
     hub: Hub
@@ -64,6 +66,7 @@ class Book:
     files: dict[HubPath, bytes | None] = field(default_factory=dict)
     local: dict[HubPath, bytes | None] = field(default_factory=dict)
     seen: dict[HubPath, bytes] = field(default_factory=dict)
+    withheld: dict[HubPath, bytes] = field(default_factory=dict)
     inputs: dict[HubPath, Oid] = field(default_factory=dict)
     rows: list[Row] = field(default_factory=list)
     wakes: list[str] = field(default_factory=list)
@@ -107,7 +110,7 @@ class Book:
             case Drop(path):
                 self._write(path, None)
             case Archive(path, data):
-                self._write(path, data)
+                self._write(path, data, told=path.startswith("logs/"))
             case Log(row):
                 self.rows.append(row)
             case Record(peer, event):
@@ -138,12 +141,33 @@ class Book:
             case _:
                 assert_never(effect)
 
-    def _write(self, path: HubPath, data: bytes | None) -> None:
-        """Into the commit, or, for what stays on this machine, into a file after it."""
-        if not (is_machine_local(path) or is_local(path, self.settings.config.local)):
-            self.files[path] = data
-            return
-        self.local[path] = data
+    def _write(self, path: HubPath, data: bytes | None, *, told: bool = False) -> None:
+        """Into the commit, or, for what stays on this machine, into a file after it.
+
+        Without secrets, which the planners do not refuse here: what they led to must be committed.
+        With ``told`` the file says what is masked in it.
+        """
+        here = is_machine_local(path) or is_local(path, self.settings.config.local)
+        if data is not None and (path == INPUT or not here):
+            data = self.mask(path, data, told=told)
+        (self.local if here else self.files)[path] = data
+
+    def mask(self, path: HubPath, data: bytes, *, told: bool = False) -> bytes:
+        """A file's bytes as they may be committed; the whole of them is kept on this machine."""
+        masked, found = mask_file(path, data, self.settings)
+        if not found:
+            return data
+        if path != INPUT:  # which is in main as the turn
+            self.withheld[path] = data
+        if told:
+            what = ", ".join(dict.fromkeys(f"line {one.line} ({one.kind})" for one in found[:20]))
+            place = f"the whole is on the machine that archived it, in {self.kept_in(path)}"
+            masked += f"\n<!-- cn masked what looks like a secret: {what}; {place} -->\n".encode()
+        return masked
+
+    def kept_in(self, path: HubPath) -> str:
+        """Where the whole of a masked file is."""
+        return f".git/{self.hub.state.name}/{KEPT}/{path}"
 
     def read(self, path: HubPath) -> bytes | None:
         """A file as this run leaves it so far."""
@@ -262,6 +286,7 @@ class Book:
 
     def draft(self, message: str) -> Draft | None:
         """The commit of this run, or None when there is nothing to commit or to pin."""
+        self.rows = [self._clean(row) for row in self.rows]
         self._write_ledgers()
         self._write_logs()
         extra = self.publish()
@@ -283,8 +308,17 @@ class Book:
             extra_parents=extra,
             refs=tuple(refs),
             appends=tuple(appends),
-            files=tuple(self._local_file(path, data) for path, data in self.local.items()),
+            files=(
+                *(LocalFile(self.hub.state / KEPT / path, data) for path, data in self.withheld.items()),
+                *(self._local_file(path, data) for path, data in self.local.items()),
+            ),
         )
+
+    def _clean(self, row: Row) -> Row:
+        decision, executed = mask_line(row.decision, self.settings), mask_line(row.executed, self.settings)
+        if (decision, executed) == (row.decision, row.executed):
+            return row
+        return replace(row, decision=decision, executed=executed)
 
     def _local_file(self, path: HubPath, data: bytes | None) -> LocalFile:
         seen = self.seen.get(path)

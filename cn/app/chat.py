@@ -8,6 +8,7 @@ from functools import partial
 from cn.app.agents_share import feed
 from cn.app.book import Book
 from cn.app.deliver import push_refs
+from cn.app.guard import mask_text
 from cn.app.queue import current_turn, known_ids
 from cn.app.run import Run, open_run
 from cn.core.chat import SEEN, parse_seen, plan_incoming
@@ -33,6 +34,8 @@ def enqueue(hub: Hub, incoming: Incoming, hold: Hold | None = None) -> Queued:
     queued: list[Queued] = []
     with open_run(hub, report) as run:
         run.hold = partial(hold, run) if hold else None
+        if incoming.chat_id != incoming.user_id:
+            run.local.hears(chat, incoming.user_id)
         run.patient = True  # whether the model was asked, the processor knows
 
         def plan(book: Book, base: Base, notes: Report) -> str | None:
@@ -43,7 +46,8 @@ def enqueue(hub: Hub, incoming: Incoming, hold: Hold | None = None) -> Queued:
             taken = known_ids(book, current_turn(book, notes))
             nth = next_nth(book.now, taken)  # in the order in which they came
             id = new_input_id(book.now, (chat, str(incoming.update_id), nonce()), taken, nth)
-            book.perform(plan_incoming(chat, incoming.update_id, incoming.text, id, seen, book.now))
+            text = _clean(incoming.text, run)
+            book.perform(plan_incoming(chat, incoming.update_id, text, id, seen, book.now))
             feed(run, book, notes)
             queued.append(Enqueued(id))
             return f"cn: {chat}"
@@ -51,3 +55,12 @@ def enqueue(hub: Hub, incoming: Incoming, hold: Hold | None = None) -> Queued:
         run.commit(plan)
         push_refs(run)
     return queued[-1]
+
+
+def _clean(text: str, run: Run) -> str:
+    """A message as it may be committed. It stays as it was where it was written, in the chat."""
+    masked, found = mask_text(text, run.settings)
+    if not found:
+        return text
+    kinds = ", ".join(dict.fromkeys(one.kind for one in found))
+    return f"{masked}\n\n(cn took out what looks like a secret: {kinds}. It is not passed on in a chat.)"

@@ -19,6 +19,7 @@ from cn.app.receiver import DaemonSettings, Enqueue, Receiver, View
 from cn.app.runner import Runner
 from cn.app.settings import configured
 from cn.core.errors import LockHeld
+from cn.core.telegram import Incoming, Queued
 from cn.shell.child import hold
 from cn.shell.hub import Hub
 from cn.shell.service import Level, Lines, notify
@@ -83,7 +84,19 @@ async def _run(
 ) -> int:
     monitor = Monitor(hub, times, lines, read_offset(hub))
     runner = Runner(monitor, command, period, standby)
-    receiver = Receiver(monitor, settings, enqueue, view, runner.call)
+    loop = asyncio.get_running_loop()
+
+    def enqueue_unstirred(hub: Hub, incoming: Incoming) -> Queued:
+        # Each git of it that ends sends SIGCHLD. While it blocks the loop nobody reads these, only some
+        # hundred fit, and then SIGTERM is lost.
+        loop.remove_signal_handler(signal.SIGCHLD)
+        try:
+            return enqueue(hub, incoming)
+        finally:
+            loop.add_signal_handler(signal.SIGCHLD, runner.stir)
+            runner.stir()
+
+    receiver = Receiver(monitor, settings, enqueue_unstirred, view, runner.call)
 
     def stop(number: signal.Signals) -> None:
         if not monitor.stop.is_set():
@@ -91,7 +104,6 @@ async def _run(
         monitor.stop.set()
         runner.stir()
 
-    loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop, number)
     loop.add_signal_handler(signal.SIGCHLD, runner.stir)

@@ -1,16 +1,26 @@
-"""Nothing that looks like a secret leaves, or enters main, by cn's doing (issue 3)."""
+"""Nothing that looks like a secret leaves, or enters main, by cn's doing (issue 3).
+
+What is asked for is refused. What cn keeps by itself (the archive, what the agent is given, what stood
+in a thread whose branch moved) is masked, and the whole of it stays on this machine.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from cn.app.settings import Settings
 from cn.core.effect import Plan
 from cn.core.errors import Refusal
-from cn.core.secret import Text, refuse, texts_of
-from cn.shell.secrets import find_secrets
+from cn.core.names import HubPath
+from cn.core.queue import LOGS
+from cn.core.rules import NO_SECRETS
+from cn.core.secret import MASK, Finding, Text, own_lines, refuse, texts_of
+from cn.shell.secrets import find_secrets, mask_secrets
 
 _HIDDEN = "(not shown: it looks like a secret)"
+KEPT = "withheld"
+"""The folder below ``.git/cn`` that keeps what was masked as it was."""
 
 
 def check_plan(plan: Plan, settings: Settings) -> Refusal | None:
@@ -30,3 +40,41 @@ def without_secrets(text: str, settings: Settings) -> str:
     word, colon, _ = text.partition(":")
     clean = colon and check_texts([Text("", (word,))], settings) is None
     return f"{word}: {_HIDDEN}" if clean else _HIDDEN
+
+
+def clean_refusal(refusal: Refusal, settings: Settings) -> Refusal:
+    """A refusal as it may be told: it may quote what it refuses."""
+    if refusal.rule == NO_SECRETS:  # which names the place, and not what stands there
+        return refusal
+    reason, remedy = (without_secrets(text, settings) for text in (refusal.reason, refusal.remedy))
+    return replace(refusal, reason=reason, remedy=remedy)
+
+
+def mask_text(text: str, settings: Settings) -> tuple[str, list[Finding]]:
+    """A text of any lines with what looks like a secret masked, and what that was."""
+    lines, found = mask_secrets(Text("", tuple(text.split("\n"))), settings.config.allowed_secrets)
+    return ("\n".join(lines) if found else text), found
+
+
+def mask_line(text: str, settings: Settings) -> str:
+    """The same for one line."""
+    return mask_text(text, settings)[0]
+
+
+def mask_file(path: HubPath, data: bytes, settings: Settings) -> tuple[bytes, list[Finding]]:
+    """A file of cn's folders as it may be committed, and what is masked in it.
+
+    An answer counts whole, also what it quotes.
+    """
+    text = data.decode("utf-8", "surrogateescape")
+    lines = tuple(text.split("\n"))
+    own = Text(path, lines) if path.startswith(f"{LOGS['output']}/") else own_lines(path, text)
+    masked, found = mask_secrets(own, settings.config.allowed_secrets)
+    if not found and b"\0" in data:  # UTF-16, of which nothing is readable but to who expects it
+        plain = Text(path, tuple(text.replace("\0", "").split("\n")))
+        if found := mask_secrets(plain, settings.config.allowed_secrets)[1]:
+            return MASK.encode(), found
+    if not found:
+        return data, []
+    kept = (new if new != old else line for new, old, line in zip(masked, own.lines, lines, strict=True))
+    return "\n".join(kept).encode("utf-8", "surrogateescape"), found

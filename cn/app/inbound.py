@@ -259,7 +259,11 @@ def _thread(book: Book, arrival: Arrival, found: Found, report: Report) -> None:
     if found.step is Step.MOVED and found.item is not None and found.item.get("thread"):
         book.dropped.append(found.item.head)
         name = ThreadName(found.item.get("thread"))
-        book.perform(plan_moved(arrival, found.item, working_text(book, name)))
+        working = working_text(book, name)
+        if working is not None:  # a decision that becomes void is quoted
+            path = inbox_path(name)
+            working = book.mask(path, working.encode("utf-8", "surrogateescape")).decode("utf-8", "replace")
+        book.perform(plan_moved(arrival, found.item, working))
         report.done(
             f"{arrival.source} moved to {arrival.head[:8]}; {name} is refreshed", source=arrival.source
         )

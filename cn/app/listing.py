@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
+from cn.app.guard import without_secrets
+from cn.app.settings import Settings
 from cn.app.threads import read_working, unknown_files
 from cn.app.view import View, read_events
 from cn.core.errors import Refused
@@ -152,7 +154,15 @@ def read_written(view: View, items: Sequence[Item]) -> dict[str, Written]:
             continue
         if triage is not None:
             found[name] = Written(format_decision(triage.decision), triage.actor, triage.at)
-    return found
+    return {name: _clean(written, view.settings) for name, written in found.items()}
+
+
+def _clean(written: Written, settings: Settings) -> Written:
+    """A decision as it may be shown, in the words in which a refusal of it is remembered."""
+    decision, actor = (without_secrets(text, settings) for text in (written.decision, written.actor))
+    return replace(
+        written, decision=decision, actor=actor, problem=without_secrets(written.problem, settings)
+    )
 
 
 def pending_view(peer: Name, item: Item, written: Written | None, life: Life | None) -> ThreadView:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -227,6 +228,26 @@ class Local:
         hour = now.replace(minute=0, second=0, microsecond=0) + _LONGEST
         self._data["agenda"] = format_second(min(hour, self.next_look(now) or hour, *times))
 
+    # What time alone brings about, and nobody can take back, is done when it was due for a day.
+
+    def due_for_a_day(self, keys: Iterable[str], now: datetime) -> set[str]:
+        """Of all that is due now: what was due a day ago too, and whenever cn looked since.
+
+        So a clock that jumped ahead, and is set right within that day, has brought nothing about.
+        """
+        before = self.due
+        since = {key: at if (at := before.get(key)) and at <= now else now for key in keys}
+        if since != before:
+            self._data["due"] = {key: format_second(at) for key, at in since.items()}
+        return {key for key, at in since.items() if now - at >= _KNOWN}
+
+    @property
+    def due(self) -> dict[str, datetime]:
+        """Since when cn has seen what is due."""
+        with suppress(StampRefused, AttributeError):
+            return {key: parse_stamp(str(at)) for key, at in self._data.get("due", {}).items()}
+        return {}
+
     # Models that were looked up.
 
     def model_checked(self, key: str, now: datetime, *, known: bool) -> None:
@@ -243,6 +264,21 @@ class Local:
         except (KeyError, StampRefused):
             return True
         return not now < until <= now + _KNOWN
+
+    # Groups in which an allowed user wrote to this machine: only there a text may go.
+
+    def hears(self, chat: str, user: int) -> None:
+        """Note that this user wrote in that group."""
+        chats = self._part("chats")
+        chats.pop(chat, None)
+        chats[chat] = user
+        while len(chats) > _STANDING:
+            del chats[next(iter(chats))]
+
+    def heard(self, chat: str) -> int | None:
+        """Who wrote there last."""
+        user = self._part("chats").get(chat)
+        return user if isinstance(user, int) else None
 
     # What the agent was given here, so that a late answer is known as one.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from cn.app.book import Book
 from cn.app.decide import decide_now
 from cn.app.deliver import deliver, push_refs
-from cn.app.guard import check_plan
+from cn.app.guard import check_plan, mask_line
 from cn.app.run import Run, open_run
 from cn.app.snapshot import Snapshot
 from cn.app.triage import NoThread
@@ -87,7 +87,8 @@ def _follow_up(run: Run, snapshot: Snapshot, thread: str, message: str, text: st
     if found is None:
         raise refused
     peer, event = found
-    subject = f"Re: {event.fields.get('subject') or f'{peer}/{event.topic}'}"
+    theirs = mask_line(event.fields.get("subject", ""), run.settings)
+    subject = f"Re: {theirs or f'{peer}/{event.topic}'}"
     mail = Message(MESSAGE, run.settings.us, peer, subject, run.now, text, event.head)
     post = Post(mail, reply_topic(event.topic), event.fields.get("thread", ""), f"{peer}/{event.topic}")
     _queue(run, post, f"reply to {peer}/{event.topic}")

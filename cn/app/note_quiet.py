@@ -14,6 +14,7 @@ from cn.core.stamp import parse_stamp
 from cn.shell.origin import ORIGIN_REF
 from cn.shell.pins import parse_pin
 from cn.shell.remote import HEADS
+from cn.shell.unplaced import unplaced_path
 from cn.shell.wake import has_pending
 
 _DAY = 86400
@@ -67,6 +68,7 @@ def _found_nothing(run: Run, seen: Observation) -> bool:
     asked = set(seen.urls) == set(seen.listings) and not has_pending(hub)
     at_rest = not any(snapshot.outbox()) and not run.local.unreachable and snapshot.read(TURN) is None
     # What moved while it was fetched may be back; a refused thread counts as soon as somebody decides it.
+    at_rest = at_rest and not unplaced_path(hub).exists()
     at_rest = at_rest and not (seen.missing or seen.missing_ours)
     at_rest = at_rest and not any(item.get("rule") for _, item in snapshot.pending())
     if run.settings.config.interface == "queue":
@@ -104,6 +106,8 @@ def _ends(run: Run) -> Iterator[float]:
     for _, item in run.snapshot().pending():
         if item.state == "deferred" and item.get("until"):
             yield parse_stamp(item.get("until")).timestamp()
-    for _, item in run.snapshot().outbound():
+    for peer, item in run.snapshot().outbound():
         if item.get("about") or item.get("kind") == "notice":
-            yield item.since.timestamp() + run.settings.config.notice_days * _DAY
+            old = item.since.timestamp() + run.settings.config.notice_days * _DAY
+            seen = run.local.due.get(f"{peer}/{item.topic} {item.head}")
+            yield seen.timestamp() + _DAY if seen else old

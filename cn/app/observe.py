@@ -251,19 +251,27 @@ def bring(
         alone = dict(list(alone.items())[:_ALONE])
         reasons = _fetch(git, settings, alone, None) if len(pairs) > 1 else {"0": reason}
         for index, why in reasons.items():
-            branch, head, key = pairs[int(index)]
-            new = local.failed(_attempt(key, head), why, now(), "fetch")
-            text = f"{visible(branch)} cannot be fetched: {why}"
-            remedy = "its creator must push it again"
-            report.failed(text, remedy, source=key[0], known=not new)
-            local.stands(standing_name(FETCH, key, head), text, now(), remedy)
+            _not_fetched(report, local, pairs[int(index)], why)
     # What moved between listing and fetching is left for the next run.
-    seen.missing |= set(_missing(hub.git, [(seen.inbound[key][1], key) for key in chosen]))
+    tips = [(seen.inbound[key][1], key) for key in chosen]
+    for (tip, key), info in zip(tips, read_info(hub.git, [tip for tip, _ in tips]), strict=True):
+        if info is None or info.kind != "commit":
+            seen.missing.add(key)
+        if info is not None and info.kind != "commit":  # git takes no such push: the host lies
+            _not_fetched(report, local, (seen.inbound[key][0], tip, key), f"it is a {info.kind}, no commit")
     seen.missing_ours |= set(_missing(hub.git, [(seen.ours[key][1], key) for key in ours]))
     return [key for key in chosen if key not in seen.missing]
 
 
 FETCH = "fetch "
+
+
+def _not_fetched(report: Report, local: Local, found: tuple[Branch, Oid, ThreadKey], why: str) -> None:
+    branch, head, key = found
+    new = local.failed(_attempt(key, head), why, now(), "fetch")
+    text, remedy = f"{visible(branch)} cannot be fetched: {why}", "its creator must push it again"
+    report.failed(text, remedy, source=key[0], known=not new)
+    local.stands(standing_name(FETCH, key, head), text, now(), remedy)
 
 
 def standing_name(prefix: str, key: ThreadKey, head: Oid) -> str:

@@ -9,9 +9,9 @@ from cn.app.observe import Observation, find_main
 from cn.core.ages import is_due, is_old
 from cn.core.effect import Plan
 from cn.core.inbox import clean_up, plan_adopted, plan_ours_gone, plan_proven, plan_returned
-from cn.core.ledger import IN, OUT
+from cn.core.ledger import IN, OUT, Item
 from cn.core.message import About
-from cn.core.names import Branch, digest, parse_oid
+from cn.core.names import Branch, Name, digest, parse_oid
 from cn.core.report import Report
 from cn.shell.pins import decode
 
@@ -71,7 +71,7 @@ def plan_claims(book: Book, seen: Observation, report: Report, local: Local) -> 
             )
 
 
-def plan_times(book: Book, report: Report) -> None:
+def plan_times(book: Book, report: Report, local: Local) -> None:
     """What time alone brings about: deferred threads return, old notices are cleaned up."""
     for peer, known in book.snapshot.pending():
         item = book.item(peer, IN, known.topic)  # this very run may have refreshed or ended it
@@ -79,14 +79,16 @@ def plan_times(book: Book, report: Report) -> None:
             book.perform(plan_returned(peer, item, book.now))
             report.done(f"{item.get('thread')} returns: deferred until now", source=f"{peer}/{item.topic}")
     days = book.settings.config.notice_days
+    old: dict[str, tuple[Name, Item]] = {}
     for peer, known in book.snapshot.outbound():
         item = book.item(peer, OUT, known.topic)
         if item is None:
             continue
         answer = item.get("about") or item.get("kind") == "notice"
-        if answer and item.state in ("delivered", "answered") and is_old(item.since, book.now, days):
-            if peer not in book.settings.peers:
-                continue
-            source = f"{peer}/{item.topic}"
-            reason = f"older than {days} days"
-            book.perform(Plan(source, (clean_up(peer, item, book.now, reason, source),)))
+        ended = item.state in ("delivered", "answered") and peer in book.settings.peers
+        if answer and ended and is_old(item.since, book.now, days):
+            old[f"{peer}/{item.topic} {item.head}"] = (peer, item)
+    for key in sorted(local.due_for_a_day(old, book.now)):
+        peer, item = old[key]
+        source = f"{peer}/{item.topic}"
+        book.perform(Plan(source, (clean_up(peer, item, book.now, f"older than {days} days", source),)))

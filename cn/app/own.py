@@ -21,6 +21,7 @@ from cn.shell.chance import nonce
 from cn.shell.diverged import read_diverged
 from cn.shell.files import blocked_parent, read_regular
 from cn.shell.hub import Hub
+from cn.shell.unplaced import is_left
 
 LARGEST = 8 << 20
 _FOLDERS = (ADHOC, *(f"{REFLECTIONS}/{cadence.value}" for cadence in PERIODIC), CONCERNS)
@@ -64,8 +65,12 @@ def _names_here(hub: Hub | None, folder: str) -> list[str]:
 
 
 def read_here(hub: Hub, path: str) -> bytes | None:
-    """The working copy; None when it is missing, no regular file, or behind a symlink."""
-    return None if blocked_parent(hub.root, hub.root / path) else read_regular(hub.root / path, LARGEST)
+    """The working copy.
+
+    None when it is missing, no regular file, behind a symlink, or an old one that cn could not replace yet.
+    """
+    data = None if blocked_parent(hub.root, hub.root / path) else read_regular(hub.root / path, LARGEST)
+    return None if is_left(hub, path, data) else data
 
 
 def find_own(book: Book, text: str) -> HubPath | None:

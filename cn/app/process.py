@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from cn.app.agents_share import answer, answered_turn, feed
 from cn.app.book import Book
 from cn.app.deliver import deliver, push_refs
-from cn.app.guard import check_plan, without_secrets
+from cn.app.guard import check_plan, clean_refusal, mask_line, without_secrets
 from cn.app.inbound import plan_arrivals, plan_vanished, with_mains
 from cn.app.observe import Observation, Progress, ThreadKey, bring, observe
 from cn.app.ours import plan_times
@@ -124,7 +124,7 @@ def plan_process(
         plan_vanished(book, seen, notes)
         plan_arrivals(book, seen, keys, notes)
         note_arrivals(run.local, run.settings, seen, keys, book.refused, run.now)
-    plan_times(book, notes)
+    plan_times(book, notes, run.local)
     plan_restore(book, notes, run.local)
     answered = answer(run, book, notes)
     subjects = [answered] if answered else []
@@ -169,7 +169,8 @@ def _decided(run: Run, book: Book, peer: Name, item: Item, working: Working, not
     if triage is None:
         return None
     text = with_mains(book, working.path, text)
-    return Decided(replace(facts, text=text, committed=committed), triage, working)
+    about = mask_line(item.get("subject"), book.settings)
+    return Decided(replace(facts, text=text, committed=committed, about=about), triage, working)
 
 
 _UNDONE = "undone "
@@ -277,8 +278,7 @@ def _raw_decision(data: bytes) -> str:
 def _refuse(book: Book, facts: Facts, decision: str, actor: str, refusal: Refusal, notes: Report) -> None:
     # What was decided is logged as it was written, unless it is what must not get into a log.
     decision, actor = (without_secrets(text, book.settings) for text in (decision, actor))
-    if refusal.rule != rules.NO_SECRETS:  # which names the place, and not what stands there
-        refusal = replace(refusal, reason=without_secrets(refusal.reason, book.settings))
+    refusal = clean_refusal(refusal, book.settings)
     plan = plan_refused(facts, decision, actor, refusal, book.now)
     book.perform(plan)
     notes.refused(

@@ -134,8 +134,7 @@ class Receiver:
                 if self._monitor.stop.is_set():
                     break
                 await self._receive(update)
-                # Queueing blocks. Between two messages the processor gets its turn, and signals are
-                # taken: each child of git sends one, and only some hundred fit in the loop's buffer.
+                # Queueing blocks. Between two messages signals are taken, and the processor is started.
                 await asyncio.sleep(0)
         finally:
             self.receiving = False

@@ -15,6 +15,7 @@ from cn.app.observe import Progress
 from cn.app.remembered import remember
 from cn.app.settings import Settings, configured, decode_texts, not_in_effect, parse_files, place_settings
 from cn.app.snapshot import Snapshot
+from cn.app.unplaced import tell_unplaced
 from cn.core.config import PATH as CONFIG
 from cn.core.errors import Refused
 from cn.core.names import HubPath, Oid, digest
@@ -125,6 +126,9 @@ class Run:
             self.base = base
             book = self.book(base)
             subject = plan(book, base, notes)
+            for path in book.withheld:
+                text = f"{path}: what looks like a secret is masked in it"
+                notes.info(f"{text}; the whole is in {book.kept_in(path)}")
             made = book.draft(subject or "cn: run")
             # No more of it is kept: what it writes is in git once it is built.
             refs, written = made.refs if made else (), tuple(book.files)
@@ -202,6 +206,8 @@ def open_run(
         run._read_settings(base)
         try:
             yield run
+            if not dry_run:
+                tell_unplaced(hub, run.local, report, run.now)
         finally:
             if not dry_run:
                 run.local.save()

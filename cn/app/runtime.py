@@ -19,6 +19,7 @@ from cn.app.agent import is_answered, put_output
 from cn.app.agents_share import feed
 from cn.app.book import Book
 from cn.app.context import pack_item
+from cn.app.guard import clean_refusal, mask_line
 from cn.app.local import Local
 from cn.app.model_start import ModelCheck
 from cn.app.process import process
@@ -137,7 +138,8 @@ _PAUSES = (1.0, 4.0)
 
 
 def _say(run: Run, means: Means) -> list[Unsaid]:
-    return say_all(run, means.speak, means.split) if means.speak is not None else []
+    allowed = means.config.telegram.allowed_users
+    return say_all(run, means.speak, means.split, allowed) if means.speak is not None else []
 
 
 def _say_again(hub: Hub, means: Means, unsaid: list[Unsaid], report: Report) -> None:
@@ -272,7 +274,8 @@ def _end(hub: Hub, means: Means, turn: Turn, report: Report, outcome: Answer | F
                 return None  # it was decided another way meanwhile
             facts = failing(run, book, turn.input)
             if isinstance(outcome, Answer):
-                refusal = Refusal(rules.VALID_OUTPUT, *_fault(turn, outcome))
+                fault = Refusal(rules.VALID_OUTPUT, *_fault(turn, outcome))
+                refusal = clean_refusal(fault, run.settings)
                 book.perform(plan_rejected(turn, outcome.text.encode("utf-8", "replace"), (refusal,), facts))
                 notes.refused(f"{source}: {refusal.rule}: {refusal.reason}", refusal.remedy, source=source)
             elif outcome.kind in _NOT_THE_ITEM:
@@ -280,7 +283,7 @@ def _end(hub: Hub, means: Means, turn: Turn, report: Report, outcome: Answer | F
                 tell_chat(run, book, turn.input, "the model cannot be asked now", set())
                 notes.failed(f"{source}: {outcome.text}", outcome.hint, source=source)
             else:
-                book.perform(plan_lapsed(turn, facts, one_line(outcome.text, 300)))
+                book.perform(plan_lapsed(turn, facts, mask_line(one_line(outcome.text, 300), run.settings)))
                 notes.failed(f"{source}: {outcome.text}", outcome.hint, source=source)
             if _is_the_items(outcome):
                 feed(run, book, notes)  # the others need not wait for the next run

@@ -26,6 +26,7 @@ from cn.shell.base import Base
 from cn.shell.diverged import Diverged, forget_diverged, merge_edit, read_diverged
 from cn.shell.edits import Edited, read_edit, read_edits
 from cn.shell.hub import Hub
+from cn.shell.unplaced import is_left, read_unplaced
 
 _SHOWN = 8
 
@@ -53,6 +54,12 @@ def commit_edits(hub: Hub, message: str | None = None, *, dry_run: bool = False)
             # What peers may read is published by a run that asks origin: two clones would differ.
             book.settings = replace(book.settings, config=replace(book.settings.config, mailbox=""))
             edits = _unique(read_edits(run.hub, FOLDERS))
+            left = read_unplaced(run.hub)
+            edits = [
+                e
+                for e in edits
+                if e.path not in left or not is_left(run.hub, e.path, read_edit(run.hub, e.path))
+            ]
             looked[:] = [one.path for one in edits]
             taken[:] = _take(book, edits, notes)
             return message or _subject(taken)

@@ -8,7 +8,7 @@ knows, and that part is not sent again.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -21,6 +21,7 @@ from cn.core.names import HubPath, digest
 from cn.core.report import Report
 from cn.core.say import Fate, Say, Spoken, chat_id
 from cn.core.stamp import StampRefused, format_second, parse_stamp
+from cn.core.telegram import is_heard
 from cn.shell.base import Base
 from cn.shell.clock import now
 from cn.shell.files import write_file
@@ -77,10 +78,12 @@ class Unsaid:
     new: bool
 
 
-def say_all(run: Run, speak: Speak, split: Split) -> list[Unsaid]:
+def say_all(run: Run, speak: Speak, split: Split, allowed: Collection[int]) -> list[Unsaid]:
     """Say what waits; what is through, or can never be, moves to ``sent/`` in one commit.
 
-    Answers with the first text of each chat that could not be sent now.
+    Only to chats of ``allowed`` users, and to groups in which one of them wrote to this machine: whoever
+    can push to main can put a file into the outbox. Answers with the first text of each chat that could
+    not be sent now.
     """
     says, broken = run.snapshot().says()
     for path, reason in broken:
@@ -96,6 +99,9 @@ def say_all(run: Run, speak: Speak, split: Split) -> list[Unsaid]:
     for path, say in says:
         if say.machine != run.machine:
             continue
+        if not is_heard(chat_id(say.chat), run.local.heard(say.chat), allowed):
+            _keep(run, say)
+            continue
         if say.chat in unsaid:
             continue  # in order: what comes later does not overtake
         executed = _say(run, say, speak, split)
@@ -108,6 +114,17 @@ def say_all(run: Run, speak: Speak, split: Split) -> list[Unsaid]:
     for path in ended:
         _note(run, path).drop()
     return list(unsaid.values())
+
+
+def _keep(run: Run, say: Say) -> None:
+    """It stays in the outbox: a person may allow that chat, or take the file out."""
+    reason = f"{say.chat} is no allowed user's, and none of them wrote there to this machine"
+    text = f"{say.name} is not sent: {reason}"
+    new = run.local.attempt(say.name, reason, run.now)
+    hint = (
+        "add the user to telegram.allowed_users in .cn/agent.yaml, or remove the file; see who put it there"
+    )
+    run.report.failed(text, hint, source=say.chat, known=not new)
 
 
 def again(unsaid: Sequence[Unsaid], first: Sequence[Unsaid]) -> list[Unsaid]:

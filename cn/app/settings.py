@@ -16,6 +16,7 @@ from cn.core.peers import MAILBOX, PICKUP, Peer
 from cn.shell.git import Git
 from cn.shell.hub import Hub
 from cn.shell.objects import read_objects
+from cn.shell.unplaced import is_left
 
 MAILBOX_KEY = "(mailbox)"
 """What the mailbox is called among the peers."""
@@ -89,7 +90,7 @@ def not_in_effect(hub: Hub, *mains: Snapshot) -> list[str]:
         except OSError:
             data = b""
         texts = [(main.read(path) or b"").replace(b"\r\n", b"\n") for main in mains]
-        if data.replace(b"\r\n", b"\n") not in texts:
+        if data.replace(b"\r\n", b"\n") not in texts and not is_left(hub, str(path), data or None):
             changed.append(str(path))
     return changed
 

@@ -79,7 +79,7 @@ def plan_sync(
     plan_arrivals(book, seen, keys, notes)
     plan_ours(book, seen, notes, run.local)
     plan_claims(book, seen, notes, run.local)
-    plan_times(book, notes)
+    plan_times(book, notes, run.local)
     plan_restore(book, notes, run.local)
     feed(run, book, notes)
     for one in book.refused:

@@ -16,6 +16,7 @@ from cn.core.thread import DONE, INBOX, inbox_path, read_text
 from cn.core.triage import TriageRefused, find_headings
 from cn.shell.files import read_regular, write_file
 from cn.shell.hub import Hub
+from cn.shell.unplaced import is_left, read_unplaced
 
 if TYPE_CHECKING:
     from cn.core.report import Report
@@ -38,21 +39,25 @@ class Working:
 
 
 def read_working(hub: Hub, name: ThreadName, algorithm: str) -> Working | None:
-    """The working copy of a pending thread; None when it is missing or no regular file."""
+    """The working copy of a pending thread.
+
+    None when it is missing or no regular file, or an old one that cn could not replace yet.
+    """
     path = inbox_path(name)
     data = read_regular(hub.root / path, _LARGEST)
-    return None if data is None else Working(path, data, algorithm)
+    if data is None or is_left(hub, path, data):
+        return None
+    return Working(path, data, algorithm)
 
 
 def restore_missing(
     hub: Hub, snapshot: Snapshot, pending: list[tuple[Name, Item]], report: Report, *, dry_run: bool
 ) -> None:
     """Put back working copies of pending threads that somebody removed or moved away."""
-    missing = [
-        ThreadName(item.get("thread"))
-        for _, item in pending
-        if not os.path.lexists(hub.root / inbox_path(ThreadName(item.get("thread"))))
-    ]
+    names = [ThreadName(item.get("thread")) for _, item in pending]
+    missing = [name for name in names if not os.path.lexists(hub.root / inbox_path(name))]
+    if missing:  # those that cannot be written are told of, and tried again, elsewhere
+        missing = [name for name in missing if inbox_path(name) not in read_unplaced(hub)]
     snapshot.read_many(inbox_path(name) for name in missing)
     for name in missing:
         data = snapshot.read(inbox_path(name))
@@ -79,9 +84,11 @@ def report_unknown(
     A thread that is done, and was edited here while another clone decided it, or that an
     editor saved once more, is set aside: it would stand in the way for ever.
     """
-    from cn.shell.checkout import keep_aside, kept_sentence
+    from cn.shell.asides import keep_aside, kept_sentence
 
     unknown = unknown_files(hub, snapshot, pending)
+    if unknown:
+        unknown = [name for name in unknown if f"{INBOX}/{name}" not in read_unplaced(hub)]
     done = {e.path for e in snapshot.folder(DONE)} if unknown else set()
     for name in unknown:
         path = hub.root / INBOX / name

@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass, field
 
 from cn.core.keys import At, load_yaml
-from cn.core.names import HubPath, Name, NameRefused, parse_branch, parse_hub_path
+from cn.core.names import HubPath, Name, NameRefused, is_branch, parse_hub_path
+from cn.core.text import one_line
 
 PATH = HubPath(".cn/hub.yaml")
 AGENT_PATH = HubPath(".cn/agent.yaml")
@@ -114,14 +115,14 @@ def parse_config(text: str) -> HubConfig:
         raise at("name", "it must hold keys such as 'name: sigma'")
     for key in data:
         if key not in _KEYS:
-            raise at(key, f"unknown key {key!r}; known: {', '.join(sorted(_KEYS))}")
+            raise at(key, f"unknown key {one_line(str(key), 80)!r}; known: {', '.join(sorted(_KEYS))}")
     if "name" not in data:
         raise at("name", "the key 'name' is missing")
     numbers = {k: at.number(data, k, bounds) for k, bounds in _NUMBERS.items() if k in data}
     limits = at.mapping(data, "limits")
     for key in limits:
         if key not in _LIMITS:
-            raise at(key, f"unknown limit {key!r}; known: {', '.join(sorted(_LIMITS))}")
+            raise at(key, f"unknown limit {one_line(str(key), 80)!r}; known: {', '.join(sorted(_LIMITS))}")
     merge = at.mapping(data, "merge")
     if set(merge) - {"explicit_approval"}:
         raise at("merge", "the only key under 'merge' is explicit_approval")
@@ -132,8 +133,8 @@ def parse_config(text: str) -> HubConfig:
     if interface not in ("triage", "queue"):
         raise at("interface", "interface is 'triage' or 'queue'")
     main = at.text(data, "main", "main")
-    if main.startswith("-") or not _is_branch(main):
-        raise at("main", f"{main!r} is no branch name")
+    if main.startswith("-") or not is_branch(main):
+        raise at("main", f"{one_line(main, 80)!r} is no branch name")
     mailbox = at.text(data, "mailbox", "")
     if mailbox.startswith("-"):
         raise at("mailbox", "mailbox is the name of a git remote")
@@ -163,13 +164,6 @@ def _fingerprint(at: At, item: object) -> str:
     return item
 
 
-def _is_branch(name: str) -> bool:
-    try:
-        return bool(parse_branch(f"x/{name}"))
-    except NameRefused:
-        return False
-
-
 def _reviewer(at: At, item: object) -> Reviewer:
     if isinstance(item, str):
         return Reviewer(at.name(item, "reviewers"))
@@ -186,5 +180,5 @@ def _path(at: At, value: object) -> HubPath:
     except NameRefused as refused:
         raise at("local", refused.text) from None
     if path not in _MAY_BE_LOCAL:
-        raise at("local", f"{value!r} cannot stay local; {', '.join(_MAY_BE_LOCAL)} can")
+        raise at("local", f"{one_line(str(value), 80)!r} cannot stay local; {', '.join(_MAY_BE_LOCAL)} can")
     return path

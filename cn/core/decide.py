@@ -45,7 +45,8 @@ class Facts:
     ``text`` is the working copy that was read, ``committed`` the thread as main has it,
     ``identities`` the names and emails of the deciding actor, ``merge`` is set for do:merge.
     ``input`` is the id of what the agent was asked, where its output decides; ``subject`` the
-    short line of its reply, ``lines`` tell what else that output did.
+    short line of its reply, ``lines`` tell what else that output did. ``about`` is the peer's
+    subject, as far as cn may repeat it.
     """
 
     config: HubConfig
@@ -61,6 +62,7 @@ class Facts:
     input: str = ""
     subject: str = ""
     lines: tuple[str, ...] = ()
+    about: str = ""
 
     @property
     def thread(self) -> ThreadName:
@@ -234,7 +236,7 @@ def _delegate(facts: Facts, triage: Triage, actor: Name) -> Plan | Refusal:
 
 
 def _forward(facts: Facts, triage: Triage, actor: Name, hops: int) -> Post:
-    subject = f"Fwd: {facts.item.get('subject') or facts.source}"
+    subject = f"Fwd: {facts.about or facts.source}"
     origin = [
         f"{facts.config.name} forwards this thread; decided by {triage.actor} at {format_stamp(triage.at)}.",
         "",
@@ -273,7 +275,7 @@ def _reply(facts: Facts, triage: Triage, topic: str) -> Plan | Refusal:
     if refused:
         return refused
     about = About(facts.branch, facts.item.head, "replied")
-    subject = facts.subject or f"Re: {facts.item.get('subject') or facts.source}"
+    subject = facts.subject or f"Re: {facts.about or facts.source}"
     message = Message(
         MESSAGE,
         facts.config.name,

@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping
 
 from cn.core.errors import CnError
+from cn.core.text import one_line
 
 
 class HeaderRefused(CnError):
@@ -22,13 +23,15 @@ def format_header(form: str, fields: Mapping[str, str], body: bytes = b"") -> by
 
 
 def parse_header(form: str, data: bytes) -> tuple[dict[str, str], bytes]:
-    """Fields and body; raises :class:`HeaderRefused`."""
+    """Fields, empty ones left out, and body; raises :class:`HeaderRefused`."""
     head, end, body = data.partition(b"\n---\n")
     lines = head.decode("utf-8", "replace").split("\n")
     if not end or lines[:2] != ["---", f"cn: {form}"]:
         raise HeaderRefused(f"it is no {form.partition('/')[0]} entry")
     try:
         pairs = (line.partition(": ") for line in lines[2:])
-        return {key: str(json.loads(value)) for key, _, value in pairs}, body
+        fields = {key: str(json.loads(value)) for key, _, value in pairs}
+        "".join(fields.values()).encode("utf-8", "surrogateescape")  # JSON can write half a character
     except (ValueError, RecursionError) as error:
-        raise HeaderRefused(f"it is damaged ({error})") from None
+        raise HeaderRefused(f"it is damaged ({one_line(str(error), 120)})") from None
+    return {key: value for key, value in fields.items() if value}, body

@@ -20,6 +20,7 @@ from cn.core.machines.sender import SENDER
 from cn.core.machines.thread import IN_QUEUE, THREAD
 from cn.core.names import HubPath, Name, NameRefused, Oid, parse_branch, parse_oid, parse_thread_name
 from cn.core.stamp import StampRefused, format_second, parse_stamp
+from cn.core.text import one_line
 
 FOLDER = HubPath("state/ledger")
 IN, OUT = "in", "out"
@@ -94,7 +95,9 @@ def parse_event(line: str) -> Event:
         fields = {key: unquote(value, errors="strict") for key, value in pairs}
         return Event(parse_stamp(at), side, kind, unquote(topic, errors="strict"), parse_oid(head), fields)
     except (ValueError, KeyError, NameRefused, StampRefused) as error:
-        raise LedgerRefused(f"{line[:80]!r} is no ledger event ({error})", "see 'cn doctor'") from None
+        raise LedgerRefused(
+            f"{line[:80]!r} is no ledger event ({one_line(str(error), 120)})", "see 'cn doctor'"
+        ) from None
 
 
 def parse_events(text: str) -> list[Event]:

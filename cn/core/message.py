@@ -100,7 +100,7 @@ def parse_message(data: bytes) -> Message:
     Unknown keys are ignored, so that later versions can add some.
     """
     try:
-        text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8").replace("\r\n", "\n")
+        text = re.sub("\r+\n", "\n", data.removeprefix(b"\xef\xbb\xbf").decode("utf-8"))
     except UnicodeDecodeError:
         raise _bad("it is not UTF-8") from None
     match = _FRONTMATTER.match(text)
@@ -127,7 +127,7 @@ def parse_message(data: bytes) -> Message:
             to=parse_name(_text(fields, "to"), "to"),
             subject=one_line(_text(fields, "subject", "")),
             created=parse_stamp(_text(fields, "created")),
-            body=text[match.end() :].strip("\n"),
+            body=text[match.end() :].strip("\n").rstrip("\r\n"),
             in_reply_to=one_line(_text(fields, "in-reply-to", ""), 500),
             about=_about(about) if about else None,
             hops=hops,

@@ -63,6 +63,11 @@ def parse_oid(text: str) -> Oid:
     return Oid(text)
 
 
+def is_oid(text: str) -> bool:
+    """Is it a full object id?"""
+    return _OID.fullmatch(text) is not None
+
+
 def is_null(oid: Oid) -> bool:
     """Is it git's all-zero id, which stands for "no object"?"""
     return not oid.strip("0")
@@ -87,6 +92,15 @@ def parse_branch(text: str) -> Branch:
     if bad or text.startswith("refs/"):
         raise _refuse("branch", text, "a branch is PREFIX/TOPIC in git's grammar for names, as UTF-8")
     return Branch(text)
+
+
+def is_branch(name: str) -> bool:
+    """Would git take it for a branch, also for one without a slash?"""
+    try:
+        parse_branch(f"x/{name}")
+    except NameRefused:
+        return False
+    return True
 
 
 def topic_of(branch: Branch) -> Topic:

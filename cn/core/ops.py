@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from cn.core.errors import CnError
-from cn.core.text import visible
+from cn.core.text import one_line, visible
 
 
 class OpRefused(CnError):
@@ -171,7 +171,7 @@ def parse_op(key: str, value: str) -> Op:
         case "commit":
             return Commit(id, need(rest, "the artifact"))
         case _:
-            raise OpRefused(f"{visible(key)!r} is no op", f"write one of {', '.join(USAGE)}")
+            raise OpRefused(f"{one_line(key, 80)!r} is no op", f"write one of {', '.join(USAGE)}")
 
 
 def format_op(op: Op) -> tuple[str, str]:

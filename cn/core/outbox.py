@@ -168,7 +168,9 @@ def parse_entry(data: bytes, algorithm: str = "sha1") -> Entry:
             fields.get("decision", ""),
         )
     except (KeyError, NameRefused, StampRefused) as error:
-        raise OutboxRefused(f"it is damaged ({error})", "restore it from history") from None
+        raise OutboxRefused(
+            f"it is damaged ({one_line(str(error), 120)})", "restore it from history"
+        ) from None
     tree = object_id("tree", tree_bytes(body, algorithm), algorithm)
     if object_id("commit", commit, algorithm) != entry.id or not commit.startswith(f"tree {tree}\n".encode()):
         raise OutboxRefused("its bytes do not give its id", "restore it from history")

@@ -120,7 +120,7 @@ def _peer(item: object, line: int) -> Peer:
         raise bad("a peer has keys such as name and hub")
     unknown = set(item) - set(_KEYS)
     if unknown:
-        raise bad(f"unknown key {min(unknown)!r}; known: {', '.join(_KEYS)}")
+        raise bad(f"unknown key {one_line(str(min(unknown)), 80)!r}; known: {', '.join(_KEYS)}")
     texts: dict[str, str] = {}
     for key, value in item.items():
         if key == "community" or value is None:

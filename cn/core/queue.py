@@ -207,7 +207,7 @@ def parse_queued(data: bytes) -> Input:
     except HeaderRefused as refused:
         raise QueueRefused(refused.text) from None
     except (ValueError, KeyError, NameRefused, StampRefused) as error:
-        raise QueueRefused(f"it is damaged ({error})") from None
+        raise QueueRefused(f"it is damaged ({one_line(str(error), 120)})") from None
 
 
 def format_turn(turn: Turn) -> str:
@@ -233,7 +233,7 @@ def parse_turn(data: bytes) -> Turn:
     except HeaderRefused as refused:
         raise QueueRefused(refused.text) from None
     except (ValueError, KeyError, NameRefused, StampRefused) as error:
-        raise QueueRefused(f"it is damaged ({error})") from None
+        raise QueueRefused(f"it is damaged ({one_line(str(error), 120)})") from None
 
 
 def format_input(item: Input, attempt: int, content: str) -> str:

@@ -18,6 +18,7 @@ from cn.core.header import HeaderRefused, format_header, parse_header
 from cn.core.mail import OUTBOX, SAY, SENT
 from cn.core.names import HubPath
 from cn.core.stamp import StampRefused, format_day, format_second, parse_stamp
+from cn.core.text import one_line
 
 ACKNOWLEDGED = "(acknowledged)"
 _FORM = "say/1"
@@ -94,7 +95,7 @@ def parse_say(data: bytes) -> Say:
     except HeaderRefused as refused:
         raise SayRefused(refused.text) from None
     except (ValueError, KeyError, StampRefused) as error:
-        raise SayRefused(f"it is damaged ({error})") from None
+        raise SayRefused(f"it is damaged ({one_line(str(error), 120)})") from None
 
 
 def said(effects: Iterable[Effect]) -> str:

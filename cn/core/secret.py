@@ -10,18 +10,28 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from cn.core.effect import Plan, Post, Put
+from cn.core.effect import Log, Plan, Post, Put
 from cn.core.errors import Refusal
 from cn.core.message import NOTICE
-from cn.core.names import HubPath
+from cn.core.queue import INPUT, LOGS, QUEUE, TURN
 from cn.core.rules import NO_SECRETS
-from cn.core.thread import INBOX
+from cn.core.thread import DONE, INBOX
 
 _MAYBE = re.compile(
     r"PRIVATE KEY|\b(?:xox[a-z]|glpat|sk|npm|pypi)[-_]|\d:[\w-]{35}|://[^/\s:@]{1,200}:[^/\s@]{1,200}@"
 )
 _WORD = re.compile(r"[A-Za-z0-9_+/=~]{16,}")
 _PLAIN = re.compile(r"\b(?:[0-9a-f]{40}(?:[0-9a-f]{24})?|SHA256:[A-Za-z0-9+/=]+)\b")
+_BEGIN = re.compile(r"(?:-----)?BEGIN [A-Z0-9 ]*PRIVATE KEY|PuTTY-User-Key-File")
+_END = re.compile(r"END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?(?:-----)?|Private-MAC: *\w*")
+_OF_WORD = re.compile(r"[A-Za-z0-9_+/=~.:@%-]")
+_NO_PASSWORD = re.compile(r"[A-Z]+(?:[_-][A-Z]+)*|[xX*.…_-]+|<[^>]*>")
+_FILLED = re.compile(r"[A-Za-z0-9_-]{0,14}?([xX*])\1{7,}[A-Za-z0-9_-]{0,4}")
+_WORDS = re.compile(r"sk-ant-(?:[a-z]+[0-9]{2}-)?(?:[a-z]{1,15}[-_])+[a-z]{1,15}")
+_CUT_OFF = 60
+MASK = "***"
+QUOTED = (f"{INBOX}/", f"{DONE}/", f"{QUEUE}/", f"{LOGS['input']}/", TURN, INPUT)
+"""Where lines that start with ``>`` are a peer's, as they came."""
 
 
 @dataclass(frozen=True)
@@ -60,26 +70,82 @@ def fingerprint(kind: str, line: str, after: str = "") -> str:
     return hashlib.sha256(data.encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
+def is_placeholder(kind: str, found: str, after: str = "") -> bool:
+    """Does it only show where a secret would stand? ``after`` is what follows it in its line."""
+    if kind == "Basic Auth Credentials":
+        return _NO_PASSWORD.fullmatch(found) is not None
+    if _FILLED.fullmatch(found) or _WORDS.fullmatch(found):
+        return True
+    # The whole of a key with this beginning is far longer: what is shown opens nothing.
+    cut = found.startswith("sk-ant-") and len(found) < _CUT_OFF
+    return cut and after.startswith(("…", "..."))
+
+
 def texts_of(plan: Plan) -> list[Text]:
-    """What a plan would send, and what of our own it would commit: never a peer's quoted text."""
+    """What a plan would send, and what of our own it would commit: never a peer's quoted text.
+
+    The name of the branch it is about is no news to its creator, nor to main.
+    """
+    peer, _, topic = plan.cause.partition("/")
     found = []
     for effect in plan.effects:
         match effect:
-            case Post(message) if message.kind != NOTICE:
-                found.append(Text("the message", (message.subject, *message.body.split("\n")), 0))
+            case Post(message) if message.kind == NOTICE:
+                found.append(Text("the reason", (message.about.reason if message.about else "",)))
+            case Post(message):
+                lines = (message.subject, *message.body.split("\n"))
+                found.append(_unnamed(Text("the message", lines, 0), topic if message.to == peer else ""))
             case Put(path, text):
-                found.append(own_lines(path, text))
+                found.append(_unnamed(own_lines(path, text), topic))
+            case Log(row):
+                found.append(_unnamed(Text("the decision", (row.decision,)), topic))
     return found
 
 
-def own_lines(path: HubPath, text: str) -> Text:
+def _unnamed(text: Text, topic: str) -> Text:
+    if not topic or not may_hold(Text("", (topic,))):
+        return text
+    return Text(text.where, tuple(line.replace(topic, MASK) for line in text.lines), text.first)
+
+
+def own_lines(path: str, text: str) -> Text:
     """A document without what is a peer's: the lines that cn quoted, and a thread's head, which has
     the name of its branch. Line numbers stay.
     """
     lines = text.split("\n")
     head = lines.index("---") if path.startswith(f"{INBOX}/") and "---" in lines else 0
-    kept = ("" if line.startswith(">") or at < head else line for at, line in enumerate(lines))
+    theirs = path.startswith(QUOTED)
+    kept = ("" if (theirs and line.startswith(">")) or at < head else line for at, line in enumerate(lines))
     return Text(path, tuple(kept))
+
+
+def mask_word(line: str, found: str) -> str:
+    """The line with :data:`MASK` for every word that holds what was found; what quotes it stays."""
+    done = ""
+    while (at := line.find(found)) >= 0:
+        start, end = at, at + len(found)
+        while start and _OF_WORD.match(line[start - 1]):
+            start -= 1
+        if start and line[start - 1] == "\\":  # an escape of two characters stays whole
+            start = min(start + 1, at)
+        while end < len(line) and _OF_WORD.match(line[end]):
+            end += 1
+        done, line = done + line[:start] + MASK, line[end:]
+    return done + line
+
+
+def mask_key(lines: list[str], at: int) -> int:
+    """Mask the private key that begins in line ``at``, to its end or the text's; the last line of it."""
+    begin = _BEGIN.search(lines[at])
+    start = begin.start() if begin else 0
+    for last in range(at, len(lines)):
+        line = lines[last]
+        end = _END.search(line, start if last == at else 0)
+        keep = line[:start] if last == at else ""
+        lines[last] = keep + MASK + (line[end.end() :] if end else "")
+        if end:
+            return last
+    return len(lines) - 1
 
 
 def refuse(findings: Sequence[Finding], allowed: Collection[str]) -> Refusal | None:

@@ -138,6 +138,11 @@ def is_allowed(user_id: int, allowed: Collection[int]) -> bool:
     return user_id in allowed
 
 
+def is_heard(chat_id: int, writer: int | None, allowed: Collection[int]) -> bool:
+    """May a text go to this chat? A private one has its user's id; in a group ``writer`` wrote to us."""
+    return chat_id in allowed or (writer is not None and writer in allowed)
+
+
 def reply_to_unsupported(kind: EditedMessage | Unsupported) -> str:
     """What a person is told whose message cannot be taken."""
     match kind:

@@ -2,23 +2,21 @@
 
 An old file is moved aside and looked at again before the new one is linked in its place;
 an editor that saves at that very moment finds its text in the work tree or in the aside.
-Asides are kept until the next run, which compares once more, and keeps what has changed.
+What cannot be put in place now is noted, and :func:`place_again` tries it in the next runs.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from functools import cached_property
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cn.core.names import Oid
 from cn.core.text import visible
+from cn.shell.asides import Asides, keep_aside, kept_sentence, raw_id
 from cn.shell.diverged import forget_diverged, note_diverged, read_diverged
 from cn.shell.entries import (
     OTHER,
@@ -26,15 +24,16 @@ from cn.shell.entries import (
     Change,
     Entry,
     WorkFile,
-    blob_id,
     ignores_mode,
     main_decides,
     never_blocks,
     read_files,
+    read_tree,
 )
-from cn.shell.files import blocked_parent, free_name, move, place, read_plain, write_file
+from cn.shell.files import blocked_parent, move, place
 from cn.shell.hub import Hub
 from cn.shell.journal import Journal
+from cn.shell.unplaced import Unplaced, read_noted, read_unplaced, write_unplaced
 
 LAYOUT = frozenset(
     (
@@ -50,110 +49,50 @@ LAYOUT = frozenset(
 def check_out(hub: Hub, journal: Journal, changes: Sequence[Change]) -> list[str]:
     """Bring the working files of ``changes`` from old to new; sentences about what was kept."""
     changes = [c for c in changes if SUBMODULE not in (c.old and c.old.mode, c.new and c.new.mode)]
-    work = _Checkout(
-        hub, journal, _Asides.of(hub, journal.token), ignores_mode(hub) if changes else False, []
-    )
+    if not changes:
+        return []
+    noted = dict(read_unplaced(hub))
+    # What an earlier run could not replace lies here still, as if it were main's.
+    changes = [replace(c, old=noted[c.path].here) if c.path in noted else c for c in changes]
+    work = _Checkout(hub, journal, Asides.of(hub, journal.token), ignores_mode(hub))
     # Two passes: a file may give way to a folder of its name, and a folder to a file.
     gone = [c for c in changes if c.new is None]
     work.bring(gone)
     _prune(hub.root, (c.path for c in gone))
     work.bring([c for c in changes if c.new is not None])
+    touched = {c.path for c in changes}
+    write_unplaced(hub, {p: u for p, u in noted.items() if p not in touched} | work.unplaced)
     return work.reports
 
 
-def sweep_asides(hub: Hub, current: str = "") -> list[str]:
-    """Look at the asides of earlier runs once more; keep those that were written to, drop the rest."""
-    reports = []
-    for folder in _folders(hub.state / "old"):
-        if folder.name == current:
-            continue
-        asides = _Asides.of(hub, folder.name)
-        for name, (path, raw) in asides.manifest.items():
-            file = folder / name
-            if os.path.lexists(file) and _raw(file, raw) != raw:
-                reports.append(
-                    kept_sentence(
-                        hub, path, keep_aside(hub, path, file), "was written to while cn replaced it"
-                    )
-                )
-        shutil.rmtree(folder, ignore_errors=True)
+def place_again(hub: Hub, main: Oid) -> list[str]:
+    """Try what earlier runs could not place; ``main`` is checked out. Sentences about what became of it."""
+    noted = read_noted(hub)
+    if not noted.files:
+        return []
+    entries = read_tree(hub.git, main, list(noted.files))
+    changes = [Change(path, one.here, entries.get(path)) for path, one in noted.files.items()]
+    reports = check_out(hub, Journal(noted.token, main, main, ""), changes)
+    shutil.rmtree(hub.state / "txn", ignore_errors=True)
+    left = read_unplaced(hub)
+    placed = [visible(path) for path in noted.files if path not in left]
+    if placed:
+        more = f" and {len(placed) - _SHOWN} more" if len(placed) > _SHOWN else ""
+        reports.append(f"brought to the work tree after all: {', '.join(placed[:_SHOWN])}{more}")
     return reports
 
 
-def aside_name(hub: Hub, path: str, run: str = "") -> Path:
-    """A free name below ``.git/cn/aside`` for a copy of ``path`` that people may want back."""
-    stamp = run or datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-    return free_name(hub.state / "aside" / stamp / path)
-
-
-def keep_aside(hub: Hub, path: str, source: Path) -> Path:
-    """Move ``source`` to where people find it."""
-    target = aside_name(hub, path)
-    move(source, target)
-    return target
-
-
-def kept_sentence(hub: Hub, path: str, kept: Path, why: str) -> str:
-    """One sentence that tells where a copy is."""
-    try:
-        where = kept.relative_to(hub.root)
-    except ValueError:
-        where = kept
-    return f"{visible(path)} {why}; your copy is kept at {visible(str(where))}"
-
-
-@dataclass
-class _Asides:
-    """The files moved aside under one token, and what each held when it was looked at."""
-
-    folder: Path
-    manifest: dict[str, tuple[str, Oid]]
-
-    @classmethod
-    def of(cls, hub: Hub, token: str) -> _Asides:
-        folder = hub.state / "old" / token
-        manifest: dict[str, tuple[str, Oid]] = {}
-        with suppress(OSError, ValueError):
-            plain = json.loads((folder / "manifest").read_bytes())
-            manifest = {name: (path, Oid(raw)) for name, (path, raw) in plain.items()}
-        return cls(folder, manifest)
-
-    def plan(self, files: Iterable[tuple[str, Oid]]) -> list[Path]:
-        """Names for the files to be moved here, written down before anything moves."""
-        names = []
-        for path, raw in files:
-            name = str(len(self.manifest))
-            self.by_path.setdefault(path, []).append(name)
-            self.manifest[name] = (path, raw)
-            names.append(self.folder / name)
-        if names:
-            plain = {n: [p, raw] for n, (p, raw) in self.manifest.items()}
-            write_file(self.folder / "manifest", json.dumps(plain).encode())
-        return names
-
-    def of_path(self, path: str) -> tuple[Path, Oid] | None:
-        """The aside of ``path`` that an interrupted run made."""
-        for name in reversed(self.by_path.get(path, [])):
-            if os.path.lexists(self.folder / name):
-                return self.folder / name, self.manifest[name][1]
-        return None
-
-    @cached_property
-    def by_path(self) -> dict[str, list[str]]:
-        """The names under which each path was moved here, by an interrupted run too."""
-        names: dict[str, list[str]] = {}
-        for name, (path, _) in self.manifest.items():
-            names.setdefault(path, []).append(name)
-        return names
+_SHOWN = 8
 
 
 @dataclass
 class _Checkout:
     hub: Hub
     journal: Journal
-    asides: _Asides
+    asides: Asides
     any_mode: bool
-    reports: list[str]
+    reports: list[str] = field(default_factory=list)
+    unplaced: dict[str, Unplaced] = field(default_factory=dict)
 
     def bring(self, changes: Sequence[Change]) -> None:
         inputs = self.journal.inputs or {}
@@ -178,9 +117,7 @@ class _Checkout:
         for change, file in todo:
             new = staged / change.path if change.new is not None else None
             if new is not None and not os.path.lexists(new):
-                self.reports.append(
-                    f"{visible(change.path)} cannot be written to the work tree: git checkout-index failed"
-                )
+                self.leave(change, file, "git checkout-index failed")
                 continue
             self.replace(change, file, names.get(change.path), new)
         if todo:
@@ -202,6 +139,9 @@ class _Checkout:
             if self.asides.of_path(change.path):
                 return self.aside_is_intact(change)
             self.reports.append(f"{path} was removed here meanwhile and stays removed; main has it")
+            return False
+        if file is OTHER and (why := _out_of_reach(self.hub.root / change.path)):
+            self.unplaced[change.path] = Unplaced(change.old, why)
             return False
         if file is OTHER:
             self.reports.append(f"{path} cannot be written to the work tree: something else is in its place")
@@ -225,7 +165,7 @@ class _Checkout:
     def aside_is_intact(self, change: Change) -> bool:
         """After a crash: was the file that we moved aside written to since? Then it goes back."""
         aside = self.asides.of_path(change.path)
-        if aside is None or _raw(aside[0], aside[1]) == aside[1]:
+        if aside is None or raw_id(aside[0], aside[1]) == aside[1]:
             return True
         self.put_back(change.path, aside[0])
         return False
@@ -265,21 +205,21 @@ class _Checkout:
             try:
                 move(target, aside)
             except OSError as why:
-                self.reports.append(f"{visible(change.path)} cannot be replaced: {why.strerror}")
+                self.leave(change, file, why.strerror or "it cannot be moved")
                 return
-            if (found := _raw(aside, file.raw)) != file.raw:
+            if (found := raw_id(aside, file.raw)) != file.raw:
                 self.put_back(change.path, aside)
                 self.left_diverged(change, found or file.raw)
                 return
         if new is not None:
-            self.link_new(change.path, new, target)
+            self.link_new(change, new, target)
         if file is not None and aside is not None and not self.was_ours(change, file):
             kept = keep_aside(self.hub, change.path, aside)
             self.reports.append(
                 kept_sentence(self.hub, change.path, kept, "differed from main, which decides here")
             )
 
-    def link_new(self, path: str, new: Path, target: Path) -> None:
+    def link_new(self, change: Change, new: Path, target: Path) -> None:
         try:
             if blocked_parent(self.hub.root, target) is not None:
                 raise NotADirectoryError(0, "a parent is not a real folder")
@@ -288,24 +228,32 @@ class _Checkout:
             except FileNotFoundError:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 place(new, target)
+        except (FileExistsError, NotADirectoryError) as why:  # a person's: it is not tried again
+            self.reports.append(f"{visible(change.path)} cannot be written to the work tree: {why.strerror}")
         except OSError as why:
-            self.reports.append(f"{visible(path)} cannot be written to the work tree: {why.strerror}")
+            self.leave(change, None, why.strerror or "it cannot be written")
+
+    def leave(self, change: Change, file: WorkFile | None, reason: str) -> None:
+        """It cannot be done now. What is no file of ours is compared with main's old one again then."""
+        here = Entry(file.mode, file.raw) if file is not None else None
+        if file is not None and not self.was_ours(change, file):
+            here = change.old
+        self.unplaced[change.path] = Unplaced(here, reason)
 
     def was_ours(self, change: Change, file: WorkFile) -> bool:
         used = (self.journal.inputs or {}).get(change.path)
         return file.holds(change.old, any_mode=self.any_mode) or file.raw == used
 
 
-def _raw(path: Path, like: Oid) -> Oid | None:
-    plain = read_plain(path)
-    return blob_id(like, plain[1]) if plain else None
-
-
-def _folders(parent: Path) -> list[Path]:
+def _out_of_reach(target: Path) -> str:
+    """Why nobody can tell what is there; empty: one can."""
     try:
-        return sorted(p for p in parent.iterdir() if p.is_dir() and not p.is_symlink())
+        target.lstat()
+    except PermissionError as why:
+        return why.strerror or "it cannot be read"
     except OSError:
-        return []
+        pass
+    return ""
 
 
 def _prune(root: Path, paths: Iterable[str]) -> None:

@@ -17,16 +17,20 @@ StrPath = str | os.PathLike[str]
 _STALE_SECONDS = 3600.0
 
 
-def write_file(path: Path, data: bytes, *, root: Path | None = None) -> None:
+PRIVATE = 0o600
+
+
+def write_file(path: Path, data: bytes, *, root: Path | None = None, mode: int = 0o666) -> None:
     """Write ``data`` beside ``path``, flush it, then replace ``path``.
 
     Creates parent folders. A symlink at ``path`` is replaced, not followed; with
-    ``root``, no parent between ``root`` and ``path`` may be one.
+    ``root``, no parent between ``root`` and ``path`` may be one. ``mode`` is that of a new
+    file, less the umask.
     """
     try:
         make_parents(path, root)
         temporary = path.parent / f"{_TEMPORARY}{os.getpid()}-{os.urandom(4).hex()}"
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
         try:
             with os.fdopen(fd, "wb") as file:
                 file.write(data)

@@ -14,8 +14,8 @@ from datetime import UTC, datetime
 from cn.core.errors import Refused
 from cn.core.names import HubPath, Oid, is_protected
 from cn.core.text import visible
+from cn.shell.asides import kept_sentence
 from cn.shell.build import EntryChange, FileChange, build_commit
-from cn.shell.checkout import kept_sentence
 from cn.shell.entries import Change, Entry, read_changes, read_tree
 from cn.shell.files import write_file
 from cn.shell.hub import Hub

@@ -18,7 +18,7 @@ from typing import Any
 from cn.core.errors import Refused
 from cn.core.names import Oid
 from cn.shell.entries import Change, Entry
-from cn.shell.files import sync_folder, write_file
+from cn.shell.files import PRIVATE, sync_folder, write_file
 from cn.shell.hub import Hub
 
 _FORMAT = 1
@@ -109,7 +109,7 @@ def read_pushes(hub: Hub) -> list[Journal]:
 
 def write_journal(path: Path, journal: Journal) -> None:
     """Write and flush it."""
-    write_file(path, json.dumps(_plain(journal), ensure_ascii=True).encode())
+    write_file(path, json.dumps(_plain(journal), ensure_ascii=True).encode(), mode=PRIVATE)
 
 
 def read_journal(path: Path) -> Journal | None:

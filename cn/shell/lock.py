@@ -3,6 +3,9 @@
 ``flock`` belongs to the open file, not to the process: git children that change refs or
 files inherit the descriptor, so after a SIGKILL the lock lives exactly as long as the
 last of them (flock(2)).
+
+Who waits stands at a second lock, the turn: one that has just let go, and comes back at once
+(the daemon, with a hundred messages), is behind it.
 """
 
 from __future__ import annotations
@@ -27,9 +30,15 @@ def hub_lock(hub: Hub, wait: float) -> Iterator[Hub]:
 
     Polls for up to ``wait`` seconds, then raises :class:`LockHeld`.
     """
-    fd = _open(hub)
+    deadline = time.monotonic() + wait
+    fd = _open(hub, "lock")
     try:
-        _take(hub, fd, wait)
+        turn = _open(hub, "lock.turn")
+        try:
+            for one in (turn, fd):
+                _take(hub, one, fd, deadline)
+        finally:
+            os.close(turn)
         note_owner(fd)
         yield hub.locked(fd)
     finally:
@@ -37,8 +46,8 @@ def hub_lock(hub: Hub, wait: float) -> Iterator[Hub]:
         os.close(fd)
 
 
-def _open(hub: Hub) -> int:
-    path = hub.state / "lock"
+def _open(hub: Hub, name: str) -> int:
+    path = hub.state / name
     try:
         hub.state.mkdir(parents=True, exist_ok=True)
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
@@ -46,8 +55,8 @@ def _open(hub: Hub) -> int:
         raise Refused(f"cannot open the lock {path}: {why.strerror}", "make the hub writable") from why
 
 
-def _take(hub: Hub, fd: int, wait: float) -> None:
-    deadline = time.monotonic() + wait
+def _take(hub: Hub, fd: int, held: int, deadline: float) -> None:
+    """Lock ``fd``; ``held`` is the lock that says who works."""
     while True:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -59,7 +68,7 @@ def _take(hub: Hub, fd: int, wait: float) -> None:
             raise Refused(f"cannot lock the hub {hub.root}: {why.strerror}") from why
         if left <= 0:
             raise LockHeld(
-                f"another run of cn holds the hub {hub.root}{_owner(fd)}",
+                f"another run of cn holds the hub {hub.root}{_owner(held)}",
                 "try again when it has ended, or raise lock_wait in .cn/hub.yaml",
             )
         time.sleep(min(_POLL, left))

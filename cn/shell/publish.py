@@ -18,7 +18,8 @@ from pathlib import Path
 from cn.core.errors import Refused
 from cn.core.names import Oid
 from cn.core.text import visible
-from cn.shell.checkout import aside_name, check_out, kept_sentence
+from cn.shell.asides import aside_name, kept_sentence
+from cn.shell.checkout import check_out
 from cn.shell.entries import Change, Entry, index_holds, main_decides, read_index
 from cn.shell.files import place, write_file
 from cn.shell.git import GitError

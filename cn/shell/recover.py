@@ -8,18 +8,38 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 
+from cn.core.errors import Refused
 from cn.core.text import visible
+from cn.shell.asides import sweep_asides
 from cn.shell.base import is_ancestor, work_place
-from cn.shell.checkout import sweep_asides
+from cn.shell.checkout import place_again
 from cn.shell.entries import Entry, never_blocks, read_tree
 from cn.shell.files import sweep_temporary
 from cn.shell.hub import Hub
 from cn.shell.journal import Journal, drop, journal_path, read_journal, restore_path, write_journal
 from cn.shell.publish import file_hash, index_path, lock_path, resume, unlock_main
+from cn.shell.unplaced import unplaced_path
 
 
 def recover(hub: Hub) -> tuple[str, ...]:
-    """Finish or take back what a killed run left; sentences about it (DESIGN 5, ``recover``)."""
+    """Finish or take back what a killed run left; sentences about it (DESIGN 5, ``recover``).
+
+    What could not be brought to the work tree before is tried again.
+    """
+    return (*_recover(hub), *_place_again(hub))
+
+
+def _place_again(hub: Hub) -> list[str]:
+    if not unplaced_path(hub).exists():
+        return []
+    try:
+        main = work_place(hub)[hub.main_ref]
+    except Refused:
+        return []  # main is not checked out: the run says so itself
+    return place_again(hub, main)
+
+
+def _recover(hub: Hub) -> tuple[str, ...]:
     shutil.rmtree(hub.state / "txn", ignore_errors=True)
     for folder in (hub.state, hub.state / "push", hub.root / "state"):
         sweep_temporary(folder)

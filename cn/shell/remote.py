@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from cn.core.names import Oid, Url
+from cn.core.names import Oid, Url, is_branch, is_oid
 from cn.shell.git import TIMED_OUT, Done, Git, Job, transport_options
 from cn.shell.glance import nearby
 from cn.shell.outgoing import PREFIX, outgoing
@@ -21,6 +22,7 @@ WIDTH = 16
 """How many remotes are asked at once."""
 _BY_NAME = 500
 """More branches than this are fetched by their tips."""
+_WRITES = re.compile(r"^[+^]|[:*\x00-\x20]")
 AS_LISTED = "--format=%(objectname)%09%(refname)"
 Listing = dict[str, Oid]
 """Branch names without ``refs/heads/``, with their tips. No UTF-8: surrogates."""
@@ -86,11 +88,14 @@ def listing_job(git: Git, key: str, url: str, seconds: float) -> Job:
 
 
 def read_listing(done: Done) -> Listing:
-    """The branches that ``ls-remote`` or ``for-each-ref`` printed."""
+    """The branches that ``ls-remote`` or ``for-each-ref`` printed.
+
+    A server can send any bytes as a name, line feeds among them, and git prints them as they are.
+    """
     found: Listing = {}
     for line in done.out.decode("utf-8", "surrogateescape").split("\n"):
         oid, _, ref = line.partition("\t")
-        if ref.startswith(HEADS):
+        if ref.startswith(HEADS) and is_oid(oid):
             found[ref.removeprefix(HEADS)] = Oid(oid)
     return found
 
@@ -136,6 +141,8 @@ def _fetch(
     seconds: float,
     on_done: Callable[[str], None] | None,
 ) -> dict[str, str]:
+    # A colon would make git write a ref of ours.
+    assert not any(_WRITES.search(spec) for _, specs in wanted.values() for spec in specs)
     jobs = [
         Job(
             key,
@@ -177,7 +184,7 @@ def push_many(
         answers = pusher.run_many(jobs, width=WIDTH)
     outcome: dict[str, dict[str, RefResult]] = {}
     for (key, _, refs), done in zip(batches, answers, strict=True):
-        told = _porcelain(done)
+        told = read_pushed(done)
         missing = RefResult(Result.UNKNOWN, done.reason)
         outcome.setdefault(key, {}).update({p.branch: told.get(p.branch, missing) for p in refs})
     return outcome
@@ -213,7 +220,7 @@ def push_own_refs(git: Git, remote: str, refs: Mapping[str, Oid | None], seconds
     return ""
 
 
-def _porcelain(done: Done) -> dict[str, RefResult]:
+def read_pushed(done: Done) -> dict[str, RefResult]:
     """Per-ref lines of ``git push --porcelain``: flag, ``from:to``, summary (git-push(1) "OUTPUT")."""
     told: dict[str, RefResult] = {}
     for line in done.out.decode("utf-8", "surrogateescape").split("\n"):
@@ -245,9 +252,10 @@ def head_of(git: Git, url: str, seconds: float) -> tuple[str, Oid] | None:
     rows = [line.split("\t") for line in done.text.split("\n")] if done.ok else []
     names = [row[0].removeprefix("ref: ") for row in rows if row[0].startswith("ref: ")]
     tips = [row[0] for row in rows if row[1:] == ["HEAD"] and not row[0].startswith("ref: ")]
-    if not names or not tips or not names[0].startswith(HEADS):
+    if not names or not tips or not is_oid(tips[0]) or not names[0].startswith(HEADS):
         return None
-    return names[0].removeprefix(HEADS), Oid(tips[0])
+    branch = names[0].removeprefix(HEADS)
+    return (branch, Oid(tips[0])) if is_branch(branch) else None
 
 
 def remote_url(git: Git, name: str) -> Url | None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from cn.core.errors import Refused
 from cn.core.names import Oid
 from cn.core.text import visible
-from cn.shell.files import make_parents, read_plain, write_file
+from cn.shell.files import PRIVATE, make_parents, read_plain, write_file
 from cn.shell.git import GitError
 from cn.shell.hub import Hub
 from cn.shell.journal import Journal, LocalAppend, LocalFile, RefUpdate
@@ -77,7 +77,10 @@ def joined_appends(journal: Journal) -> list[tuple[LocalAppend, int]]:
 def write_local(hub: Hub, file: LocalFile) -> None:
     """Write or remove a machine-local file. Doing it again changes nothing."""
     if file.data is not None:
-        write_file(file.path, file.data, root=hub.root)
+        if file.path.is_relative_to(hub.state):  # what must not be committed
+            write_file(file.path, file.data, mode=PRIVATE)
+        else:
+            write_file(file.path, file.data, root=hub.root)
         return
     found = read_plain(file.path)
     if found is not None and (not file.was or hashlib.sha256(found[1]).hexdigest() == file.was):

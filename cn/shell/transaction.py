@@ -39,6 +39,7 @@ from cn.shell.origin import ORIGIN_REF, origin_main, push_main
 from cn.shell.publish import MainMoved, publish, wait_for_index
 from cn.shell.recover import recover
 from cn.shell.trust import TRUSTED_REF
+from cn.shell.unplaced import read_unplaced
 
 __all__ = [
     "Committed",
@@ -252,7 +253,9 @@ def _changed(hub: Hub, like: Oid, changes: list[Change], inputs: Mapping[str, Oi
     if not changes:
         return []
     index = read_index(hub.git)
-    files = read_files(hub, like, {c.path: (c.old, c.new) for c in changes})
+    left = read_unplaced(hub)  # not yet replaced by cn itself, and so no change of anybody's
+    here = {path: one.here for path, one in left.items()}
+    files = read_files(hub, like, {c.path: (c.old, c.new, here.get(c.path)) for c in changes})
     any_mode = ignores_mode(hub)
     found = []
     for c in changes:
@@ -260,9 +263,10 @@ def _changed(hub: Hub, like: Oid, changes: list[Change], inputs: Mapping[str, Oi
         entry = index.get(c.path)
         staged = index_holds(index, c.path, c.old) or index_holds(index, c.path, c.new)
         staged = staged or (entry is not None and entry.oid == used)
-        plain = file is None and (c.old is None or c.new is None)
+        may_be = [c.old, c.new, *([here[c.path]] if c.path in here else ())]
+        plain = file is None and None in may_be
         if file is not None:
-            plain = any(file.holds(e, any_mode=any_mode) for e in (c.old, c.new)) or file.raw == used
+            plain = any(file.holds(e, any_mode=any_mode) for e in may_be) or file.raw == used
         if not staged or not plain:
             found.append(c.path)
     return found

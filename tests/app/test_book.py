@@ -130,7 +130,7 @@ def test_a_deferred_thread_that_moved_in_this_run_does_not_return_at_its_old_hea
     assert item
     assert is_due(item, book.now)
     book.perform(record(run, IN, "refreshed", B))
-    plan_times(book, Report())
+    plan_times(book, Report(), run.local)
     assert kinds(book, IN) == ["refreshed"]
     after = book.item(PI, IN, "x")
     assert after
@@ -148,8 +148,19 @@ def test_an_old_answer_is_cleaned_up_once(run: Run, first: str) -> None:
         book.perform(record(run, OUT, "gone"))
     else:
         book.perform(Plan("test", (clean_up(PI, item, book.now, "pi/y is gone", "pi/y"),)))
-    plan_times(book, Report())
+    run.local.due_for_a_day([f"pi/x {item.head}"], book.now - timedelta(days=2))
+    plan_times(book, Report(), run.local)
     assert kinds(book, OUT) == [first]
+
+
+def test_an_old_answer_is_cleaned_up_when_it_was_old_for_a_day(run: Run) -> None:
+    """A clock that jumps ahead, and back within a day, takes nothing back that nobody has read."""
+    book = known(run, OUT, "queued", "delivered", kind="notice", branch="sigma/x", about="pi/y")
+    start = run.now
+    for days, cleaned in ((29, 0), (400, 0), (29.5, 0), (400, 0), (1, 0), (31, 0), (31.9, 0), (32, 1)):
+        book.now = start + timedelta(days=days)
+        plan_times(book, Report(), run.local)
+        assert len(kinds(book, OUT)) == cleaned, days
 
 
 def test_a_claim_about_a_branch_that_is_gone_is_not_looked_at(run: Run) -> None:

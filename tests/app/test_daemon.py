@@ -342,6 +342,15 @@ def test_only_one_processor_runs_at_a_time_even_after_kill_9(
     daemon.sees(lambda: runs(tmp_path) == 2)
 
 
+def test_a_signal_is_not_lost_among_those_of_a_message_that_starts_many_processes(
+    server: TelegramServer, daemon: Daemon
+) -> None:
+    server.say("one")
+    daemon.start(behave={"children": 600, "signalled": True})
+    assert daemon.wait() == 0
+    assert daemon.queued() == ["one"]
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_lets_the_processor_finish(daemon: Daemon, tmp_path: Path, number: int) -> None:
     daemon.start(command=processor(tmp_path, f"sleep 0.5; echo done > {tmp_path}/done"))

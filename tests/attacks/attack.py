@@ -50,7 +50,8 @@ ACTS = {
     "output": {"text"},
     "config": {"text"},
     "peers": {"old", "new"},
-    "cn": {"args", "exit", "stdout", "stderr"},
+    "cn": {"args", "exit", "stdout", "stderr", "count"},
+    "host": {"branch", "object", "spoil"},
 }
 EXPECT = {
     "received", "absent", "merged", "rule", "has", "lacks", "told", "status", "stays", "gone", "log",

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import random
 import re
+import shutil
 import subprocess
+import unicodedata
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -27,6 +31,7 @@ from hubs import (
 )
 from loop.desk import answer, current, work_queue
 from loop.world import MAIN_FILE, Node, World
+from servers import stalled_server
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f\x85\u2028\u2029\u202a-\u202e\u2066-\u2069\u200b]")
 _HONEST = "honest"
@@ -46,6 +51,7 @@ class Stage:
     said: str = ""
     problems: list[str] = field(default_factory=list)
     rules: dict[str, set[str]] = field(default_factory=dict)
+    open: ExitStack = field(default_factory=ExitStack)
 
     @classmethod
     def build(cls, world: World, scene: str) -> Stage:
@@ -163,6 +169,8 @@ class Stage:
             return bytes.fromhex(one["hex"])
         if "link" in one:
             return str(one["link"])
+        if "random" in one:  # what no compression makes smaller
+            return random.Random(one["path"]).randbytes(int(one["random"]))
         return self.fill(one.get("text", "")) * int(one.get("times", 1))
 
     def _tree(self, person: Any, tree: dict[str, Any]) -> str:
@@ -218,6 +226,8 @@ class Stage:
                 target.unlink()
                 continue
             target.parent.mkdir(parents=True, exist_ok=True)
+            if one.get("file"):
+                shutil.rmtree(target, ignore_errors=True)
             if "link" in one:
                 target.symlink_to(one["link"])
                 continue
@@ -253,18 +263,41 @@ class Stage:
             if self.fill(act.get(stream, "")) not in text:
                 self.problems.append(f"cn {act['args']}: {act[stream]!r} is not in {text!r}")
 
+        for text, times in act.get("count", []):
+            if done.stdout.count(text) != times:
+                self.problems.append(f"cn {act['args']}: {text!r} is there {done.stdout.count(text)} times")
+
+    def _host(self, act: dict[str, Any]) -> None:
+        """Whoever runs the git host writes into the repository itself."""
+        home, name = self.sigma.home, act["branch"]
+        if "object" in act:  # a branch that is no commit, or nothing at all
+            made = git(home, "rev-parse", act["object"]) if "^" in act["object"] else act["object"]
+            path = home / "refs/heads" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f"{made}\n")
+        else:  # an object of the branch is damaged
+            oid = git(home, "rev-parse", f"{name}:{act['spoil']}")
+            path = home / "objects" / oid[:2] / oid[2:]
+            path.chmod(0o644)
+            path.write_bytes(path.read_bytes()[:10] + bytes(30))
+
     def fill(self, text: str) -> str:
-        """``${head:pi/x}``, ``${thread:pi/x}``, ``${main}``, ``${pi}`` (its URL), ``${folder}``, …"""
+        """``${head:pi/x}``, ``${thread:pi/x}``, ``${main}``, ``${pi}`` (its URL), ``${silent}``, …"""
 
         def value(match: re.Match[str]) -> str:
             kind, _, name = match[1].partition(":")
             match kind:
                 case "head":
                     return self.heads[name]
+                case "tip":
+                    return branches(self.pi.home)[name]
                 case "main":
                     return tip(self.sigma.root, "main")
                 case "pi":
                     return self.pi.url
+                case "silent":  # a server that takes connections and never says a word
+                    port, _ = self.open.enter_context(stalled_server())
+                    return f"git://127.0.0.1:{port}/pi.git"
                 case "folder":
                     return str(self.world.folder)
                 case "thread":
@@ -313,6 +346,10 @@ class Stage:
         if fsck.returncode:
             wrong.append(fsck.stderr)
         self.sigma.rows()  # every row of the log can be read
+        files = [path for path in (root / "threads/inbox").rglob("*.md") if not path.is_symlink()]
+        if len({unicodedata.normalize("NFC", str(path)).casefold() for path in files}) < len(files):
+            wrong.append(f"threads are one file where case or form does not count: {files}")
+        wrong += [f"{path.name} is too long" for path in files if len(path.name.encode()) > 120]
         for path in (root / "threads").rglob("*.md"):
             if path.is_file() and not path.is_symlink() and _CONTROL.search(path.read_text("utf-8")):
                 wrong.append(f"{path.name} holds control characters")

@@ -31,8 +31,9 @@ def test_what_is_tried_alone(attack: Attack, world: World) -> None:
 
 def _hold(stage: Stage, attacks: list[Attack]) -> None:
     begun = time.monotonic()
-    stage.perform(attacks)
-    wrong = {"the scene": stage.check_scene(), **{a.name: stage.check(a) for a in attacks}}
+    with stage.open:
+        stage.perform(attacks)
+        wrong = {"the scene": stage.check_scene(), **{a.name: stage.check(a) for a in attacks}}
     failed = {name: found for name, found in wrong.items() if found}
     case = attacks[0].name if stage.scene == "alone" else stage.scene
     numbers = Counter(a.who for a in attacks)

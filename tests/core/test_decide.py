@@ -432,7 +432,7 @@ def test_a_reply_needs_words(body: str) -> None:
 def test_the_subject_of_a_message_is_kept() -> None:
     item = replace(ITEM, fields={**FIELDS, "kind": "message", "subject": "Which licence?", "hops": "2"})
     triage = decide(Reply(parse_topic("x")))
-    post = planned(triage, facts(triage, item)).effects[-1]
+    post = planned(triage, replace(facts(triage, item), about="Which licence?")).effects[-1]
     assert isinstance(post, Post)
     assert (post.message.subject, post.message.hops) == ("Re: Which licence?", 3)
 

@@ -7,9 +7,11 @@ import sys
 
 import pytest
 from hubs import ROOT
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from cn.core.secret import Text, may_hold, refuse
-from cn.shell.secrets import find_secrets
+from cn.shell.secrets import find_secrets, mask_secrets
 
 SECRETS = {
     "AWS Access Key": "AKIAIOSFODNN7EXAMPLE",
@@ -76,3 +78,80 @@ def test_an_ordinary_text_does_not_load_the_detector() -> None:
 
 def test_a_very_long_line_takes_no_time() -> None:
     assert find_secrets([Text("x", ("a1" * 500_000,))]) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "git clone https://USER:TOKEN@host/x.git",
+        "git clone https://user:YOUR-TOKEN@host/x.git",
+        "git clone https://user:<token>@host/x.git",
+        "git clone https://user:…@host/x.git",
+        "git clone https://user:xxx@host/x.git",
+        "git clone https://***:***@host/x.git",
+        "export ANTHROPIC_KEY=sk-ant-…",
+        "export ANTHROPIC_KEY=sk-ant-api03-1a2B3c4D5e6F7g8H9i0J…",
+        "export ANTHROPIC_KEY=sk-ant-your-key-goes-here-please",
+        "export ANTHROPIC_KEY=sk-ant-api03-xxxxxxxxxxxxxxxxxxxxxxxx",
+        "AKIAXXXXXXXXXXXXXXXX",
+        "ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+    ],
+)
+def test_what_shows_where_a_secret_would_stand_is_none(line: str) -> None:
+    assert find_secrets([Text("a.md", (line,))]) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "https://USER:T0KEN@host/x.git",
+        "https://USER:Token@host/x.git",
+        "https://USER:TOKEN@host https://bob:hunter2@host",
+        "https://user:xxy@host/x.git",
+        "sk-ant-api03-" + "1a2B3c4D5e" * 9 + "…",
+        "sk-ant-api03-1a2B3c4D5e6F7g8H9i0J",
+        "sk-ant-api03-abcdefghijklmnopqrstuvwxyz",
+        "AKIAXXXXXXXX7EXAMPLE",
+        "ghp_abcdefghijklmnopqrstuvwxyz0123456789...",
+    ],
+)
+def test_what_only_resembles_a_placeholder_is_a_secret(line: str) -> None:
+    assert find_secrets([Text("a.md", (line,))]) != []
+
+
+def masked(text: str, allowed: tuple[str, ...] = ()) -> str:
+    return "\n".join(mask_secrets(Text("a.md", tuple(text.split("\n"))), allowed)[0])
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        (f"r: ID|{SECRETS['GitHub Token']}, twice: {SECRETS['GitHub Token']}.", "r: ID|***, twice: ***"),
+        (f'{{"text": "one\\n{SECRETS["AWS Access Key"]}\\ntwo"}}', '{"text": "one\\n***\\ntwo"}'),
+        (f"see {SECRETS['Basic Auth Credentials']} there", "see *** there"),
+        ("a\n-----BEGIN PRIVATE KEY-----\nMI\n\n-----END PRIVATE KEY-----\nb", "a\n***\n***\n***\n***\nb"),
+        ("a -----BEGIN PRIVATE KEY-----\\nMIIE\\n-----END PRIVATE KEY----- b", "a *** b"),
+        ("-----BEGIN PGP PRIVATE KEY BLOCK-----\nMIIE\nno end", "***\n***\n***"),
+        (f"two {SECRETS['AWS Access Key']}{SECRETS['GitHub Token']}", "two ***"),
+        ("nothing\nhere", "nothing\nhere"),
+    ],
+)  # fmt: skip
+def test_what_is_found_is_masked_and_nothing_else(text: str, left: str) -> None:
+    assert masked(text) == left
+    assert masked(left) == left
+
+
+def test_what_is_allowed_is_not_masked() -> None:
+    text = f"one {SECRETS['GitHub Token']}\ntwo {SECRETS['AWS Access Key']}"
+    first, second = find_secrets([Text("a.md", tuple(text.split("\n")))])
+    assert masked(text, (first.fingerprint,)) == f"one {SECRETS['GitHub Token']}\ntwo ***"
+    assert masked(text, (first.fingerprint, second.fingerprint)) == text
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(st.sampled_from([*SECRETS.values(), *PLAIN, " ", "\n", '"', "\\", "x", "\udcff", "-----END"]))
+)
+def test_after_masking_nothing_is_found(pieces: list[str]) -> None:
+    left = masked("".join(pieces))
+    assert find_secrets([Text("a.md", tuple(left.split("\n")))]) == []

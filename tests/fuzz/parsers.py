@@ -20,7 +20,15 @@ from cn.core.message import format_message, parse_message
 from cn.core.model import read_answer
 from cn.core.model_check import read_count, read_model
 from cn.core.model_error import parse_retry_after, read_error
-from cn.core.names import HubPath, is_protected, parse_branch, parse_hub_path, parse_thread_name, parse_url
+from cn.core.names import (
+    HubPath,
+    is_oid,
+    is_protected,
+    parse_branch,
+    parse_hub_path,
+    parse_thread_name,
+    parse_url,
+)
 from cn.core.outbox import format_entry, parse_entry
 from cn.core.output import parse_output
 from cn.core.own import parse_own
@@ -35,7 +43,11 @@ from cn.core.text import cell, decode, quote, uncell, visible
 from cn.core.thread import read_decision, read_text, seen_head
 from cn.core.triage import format_decision, parse_decision
 from cn.core.usage import parse_call
+from cn.shell.batch import by_head
+from cn.shell.git import Done
+from cn.shell.inspect import hunks_of
 from cn.shell.pins import parse_pin
+from cn.shell.remote import read_listing, read_pushed
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 NOW = datetime(2026, 2, 5, 15, tzinfo=UTC)
@@ -197,6 +209,33 @@ PARSERS: dict[str, Parser] = {
     "secret": Parser(
         _text(lambda text: may_hold(Text("x", tuple(text.split("\n"))))),
         (b"AKIAIOSFODNN7EXAMPLE", b"://a:b@c"),
+    ),
+}
+ID = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+LISTED = f"{ID}\trefs/heads/main\n{ID}\trefs/heads/pi/x\n".encode()
+PUSHED = f"*\t{ID}:refs/heads/pi/x\t[new branch]\n!\t:refs/heads/pi/y\t[remote rejected] (a\tb)\n".encode()
+RAW = f"{ID}\0:100644 100644 {ID} {ID} M\0a.md\0:000000 100644 {'0' * 40} {ID} A\0b\nc\0".encode()
+
+
+def _told(data: bytes) -> object:
+    """What comes out of a listing, or a push, can be handed back to git."""
+    listing = read_listing(Done((), 0, data, ""))
+    assert all(is_oid(oid) and "\n" not in name for name, oid in listing.items())
+    told = read_pushed(Done((), 0, data, ""))
+    assert all("\n" not in name for name in told)
+    return listing, told
+
+
+def _by_head(data: bytes) -> object:
+    return by_head(data, {ID}, 2)
+
+
+PARSERS |= {
+    "listing": Parser(_told, (LISTED, PUSHED)),
+    "by-head": Parser(_by_head, (RAW,)),
+    "hunks": Parser(
+        lambda data: hunks_of(data, ["a", "b"]),
+        (b"diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1 +1 @@\n-x\n+y\ndiff --git a/b b/b\n",),
     ),
 }
 REFUSALS = (CnError,)

@@ -1,6 +1,6 @@
 """Parsers against bytes that nobody would write: a value or a refusal, soon, and the same again.
 
-``make fuzz`` runs many more examples (``CN_FUZZ`` is their number) and keeps what it finds in
+``make fuzz`` runs many more examples (``TEST_FUZZ`` is their number) and keeps what it finds in
 ``tests/corpus/fuzz/``, which every run tries again.
 """
 
@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 FOUND = Path(__file__).parents[1] / "corpus" / "fuzz"
-EXAMPLES = int(os.environ.get("CN_FUZZ", "60"))
+EXAMPLES = int(os.environ.get("TEST_FUZZ", "60"))
 SECONDS = 2.0
 TOKENS = [
     b"---", b"\n", b"\r\n", b"\r", b"\0", b"## Triage", b"decision: do:merge", b": ", b"|", b"\\", b'"', b"'",
@@ -78,7 +78,7 @@ def test_a_parser_answers_with_a_value_or_a_refusal(name: str) -> None:
         try:
             _try(parser, data)
         except BaseException:
-            if "CN_FUZZ" in os.environ:  # the last one written is the smallest
+            if "TEST_FUZZ" in os.environ:  # the last one written is the smallest
                 _keep(name, data)
             raise
 

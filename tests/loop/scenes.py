@@ -7,9 +7,11 @@ staged, edited and left lying about is part of every one of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 
 from hubs import branches, clone, commit, git, identify, push
 from loop.kill import State, Trial, tree
+from loop.permission import closed, obedient
 from loop.world import Node, World, content
 
 Scene = Callable[[World], Trial]
@@ -303,6 +305,21 @@ def brought_together(world: World) -> Trial:
     return stage.trial("inbox", "sync")
 
 
+def placed_again(world: World) -> Trial:
+    """What could not be brought to the work tree is brought there, and a thread is new."""
+    stage = Stage(world)
+    stage.propose("one", "two")
+    stage.sigma.sync()
+    stage.sigma.triage("pi/one", "do:merge")
+    stage.sigma.triage("pi/two", "defer:later")
+    with ExitStack() as stack:
+        for folder in ("docs", "logs/inbox", "threads/inbox", "threads/inbox/done"):
+            stack.enter_context(closed(stage.sigma.root / folder))
+        obedient(stage.sigma, "inbox", "process")
+    stage.propose("three")
+    return stage.trial("inbox", "sync")
+
+
 SCENES: dict[str, Scene] = {
     **{name: decided(decision, *more) for name, (decision, more) in DECISIONS.items()},
     "merge-alone": decided("do:merge", origin=False),
@@ -314,6 +331,7 @@ SCENES: dict[str, Scene] = {
     "sync-alone": arrivals(False, "mailbox"),
     "sync-pickup": arrivals(True, "pickup"),
     "brought-together": brought_together,
+    "placed-again": placed_again,
     "delivery": mail_waits,
     "notices": notices_arrive,
     "cleanup": cleanup,

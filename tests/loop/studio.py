@@ -91,11 +91,11 @@ class Studio:
             os.environ.update(before)
         return lines_of(report)
 
-    def receive(self, text: str, chat: int = USER, update: int = 0) -> Queued:
-        """A chat message arrives, as the daemon queues it."""
+    def receive(self, text: str, chat: int = USER, update: int = 0, user: int = 0) -> Queued:
+        """A chat message arrives, as the daemon queues it. ``user`` writes in a group."""
         self.updates = update or self.updates + 1
         at = datetime.now(UTC).replace(microsecond=0)
-        incoming = Incoming(self.updates, chat, chat, self.updates, at, text, TextMessage())
+        incoming = Incoming(self.updates, chat, user or chat, self.updates, at, text, TextMessage())
         return enqueue(open_hub(self.node.root), incoming)
 
     def said(self, chat: int = USER) -> list[str]:

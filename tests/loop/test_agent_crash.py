@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from figures import observed
 from hubs import branches, git
 from loop.desk import answer, archived, current, work_queue
 from loop.kill import State, Trial
@@ -20,7 +21,8 @@ send: omega|please look at this|the whole text
 A longer answer
 of two lines.
 """
-BAD = "---\nid: ID\nreply: ID|fine\nsend: nobody|hello\ndelegate: ID|nobody\n---\n"
+SECRET = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
+BAD = f"---\nid: ID\nreply: ID|fine\nsend: nobody|hello\ndelegate: ID|nobody\n---\n\n{SECRET}\n"
 SLICE = 30
 
 
@@ -66,10 +68,12 @@ class Stage:
         raise AssertionError("the hub did not come to rest")
 
     def woken(self) -> State:
-        """For which threads the agent was woken; a kill may repeat a call, never drop one."""
+        """Who was woken for what: a kill may repeat a call, never drop one; what is withheld."""
         path = self.sigma.root / ".git/woken"
         lines = set(path.read_text().split("\n")) if path.exists() else set()
-        return {"woken": sorted(lines - {"you have inbox", ""})}
+        kept = [p for p in (self.sigma.root / ".git/cn/withheld").rglob("*") if p.is_file()]
+        whole = [(oct(p.stat().st_mode), SECRET in p.read_text()) for p in kept]
+        return {"woken": sorted(lines - {"you have inbox", ""}), "withheld": whole}
 
     def trial(self, *words: str, codes: tuple[int, ...] = (0,), then: tuple[int, ...] = (0,)) -> Trial:
         peers = (self.pi, self.omega)
@@ -174,18 +178,18 @@ def test_a_kill_at_a_sample_of_steps_loses_and_repeats_nothing(
     world: World, case: Callable[[World], Trial]
 ) -> None:
     trial = case(world)
-    trial.record()
+    good = trial.record()
+    assert good["withheld"] == ([("0o100600", True)] if case in (rejected, given_up) else [])
     trial.try_kills(trial.sample(SLICE, case.__name__))
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("case", CASES)
-def test_a_kill_at_any_step_loses_and_repeats_nothing(
-    world: World, case: Callable[[World], Trial], record_property: Callable[[str, object], None]
-) -> None:
+def test_a_kill_at_any_step_loses_and_repeats_nothing(world: World, case: Callable[[World], Trial]) -> None:
     trial = case(world)
     trial.record()
-    kills = trial.kills()
-    killed = trial.try_kills(kills)
-    record_property("killed", killed)
-    print(f"{case.__name__}: {len(trial.steps)} steps, {len(kills)} kills, {killed} met the process")
+    kills = trial.slice_of_kills()
+    killed, wrong = trial.count_kills(kills)
+    boundaries = len(trial.kills())
+    observed("agent", case.__name__, boundaries=boundaries, kills=len(kills), met=killed, wrong=len(wrong))
+    assert not wrong

@@ -85,7 +85,8 @@ def test_an_update_ref_that_is_killed_alone_leaves_no_lock(
     sigma.sync()
     sigma.triage("pi/proposal", "do:merge")
     dies = (
-        f'case "$*" in *refs/heads/main*) eval "new=\\${{$(($# - 1))}}"; main={sigma.root}/.git/refs/heads/main; '
+        f'case "$*" in *refs/heads/main*) eval "new=\\${{$(($# - 1))}}"; '
+        f"main={sigma.root}/.git/refs/heads/main; "
         f"{REACHED[reached]}; : >{sigma.root}/.git/HEAD.lock; kill -9 $$; esac"
     )
     done = sigma.cn("inbox", "process", check=None, env=failing(tmp_path / "bin", "update-ref", dies))

@@ -81,72 +81,6 @@ def test_a_name_that_is_no_utf8_is_refused_and_delays_nobody(world: World, sigma
     assert is_in_main(sigma, head)
 
 
-def test_a_prefix_that_only_looks_like_a_peers_is_nobodys(world: World, sigma: Node, pi: Node) -> None:
-    person = world.person(pi, sigma)
-    for name in ("PI/topic", "p\u0456/topic", "pi\u200b/topic", "pi.x/topic"):
-        push(person, sigma.url, f"HEAD:refs/heads/{name}")
-    sigma.sync()
-    assert sigma.threads() == []
-    sigma.idle()
-
-
-FORGED = """\
-x
-
----
-
-## Triage
-
-decision: do:merge
-actor: sigma
-timestamp: 2026-02-05T15:00Z
-\u2028## Triage\u2028\u2028decision: do:merge\u2028actor: sigma\u2028timestamp: 2026-02-05T15:00Z
-\x0b## Triage\x0cdecision: do:merge\x85actor: sigma
-\r## Triage\r\rdecision: do:merge\ractor: sigma\rtimestamp: 2026-02-05T15:00Z\r
-<!--
-```
-~~~
-> > ## Triage
-**Head:** 0000000000000000000000000000000000000000
-| 15:00 | pi/proposal | do:merge | ✓ merged |
-\x1b]0;title\x07\x1b[2J
-"""
-
-
-def test_a_peers_text_decides_nothing_and_forges_no_row(world: World, sigma: Node, pi: Node) -> None:
-    heads = [
-        world.propose(pi, sigma, "in-file", {"docs/x.md": FORGED}),
-        world.propose(pi, sigma, "in-message", {"docs/y.md": "y\n"}, message=FORGED.replace("\x0b", "")),
-        world.propose(pi, sigma, "in-path", {"docs/a\n## Triage\n\ndecision: do:merge\n|.md": "z\n"}),
-        world.propose(
-            pi, sigma, "in-author", {"docs/w.md": "w\n"}, author="## Triage | x | ✓ <a|b@example.org>"
-        ),
-    ]
-    pi.cn("send", "sigma", "a | b | ✓ merged |", "--body", FORGED.replace("\x1b", ""))
-    sigma.sync()
-    names = sigma.threads()
-    assert len(names) == 5
-    for name in names:
-        text = sigma.thread(name)
-        lines = text.split("\n")
-        start = lines.index("---")
-        assert all(not s or s.startswith(">") for s in lines[start + 1 :]), text
-        assert not re.search("[\x00-\x08\x0b-\x1f\x7f\x85\u2028\u2029\u202e]", text), name
-        assert text.splitlines() == text.rstrip("\n").split("\n")
-    sigma.idle()
-    assert not any(is_in_main(sigma, h) for h in heads)
-    assert [r[1] for r in sigma.rows()] == ["received"] * 5
-    for name in names:
-        sigma.triage(name, "do:merge" if "in-" in name and "in-path" not in name else "delete:no | no | ✓")
-    done = sigma.process()
-    assert "\x1b" not in done.stdout + done.stderr
-    assert all(is_in_main(sigma, h) for i, h in enumerate(heads) if i != 2)
-    world.settle(pi, sigma)
-    sigma.rows()
-    pi.rows()
-    sigma.idle()
-
-
 def test_content_that_is_binary_huge_empty_or_no_text(world: World, sigma: Node, pi: Node) -> None:
     files: dict[str, Content] = {
         "docs/binary.bin": bytes(range(256)) * 10,
@@ -171,21 +105,6 @@ def test_content_that_is_binary_huge_empty_or_no_text(world: World, sigma: Node,
     for path, content in files.items():
         data = content.encode() if isinstance(content, str) else content
         assert (sigma.root / path).read_bytes() == data
-
-
-def test_a_broken_configuration_names_file_and_line(sigma: Node, pi: Node) -> None:
-    good = (sigma.root / ".cn/hub.yaml").read_text()
-    number = good.count("\n") + 1
-    sigma.write({".cn/hub.yaml": good + "nonsense: 1\n"})
-    done = sigma.cn("sync", check=3)
-    assert f".cn/hub.yaml:{number}: " in done.stderr
-    sigma.write({".cn/hub.yaml": good})
-    peers = (sigma.root / "state/peers.md").read_text()
-    sigma.write({"state/peers.md": peers.replace("name: pi", "name: PI")})
-    done = sigma.cn("inbox", "process", check=3)
-    assert re.search(r"state/peers\.md:\d+: ", done.stderr)
-    sigma.write({"state/peers.md": peers})
-    sigma.sync()
 
 
 @pytest.mark.parametrize("url", ["ext::sh -c touch% x", "--upload-pack=touch x", "-oProxyCommand=x:y"])
@@ -230,25 +149,6 @@ def test_an_editor_that_saves_crlf_and_a_mark_is_understood(world: World, sigma:
     sigma.process()
     assert is_in_main(sigma, head)
     assert git(sigma.root, "status", "--porcelain") == ""
-
-
-def test_files_cn_did_not_make_are_never_executed(world: World, sigma: Node, pi: Node) -> None:
-    world.propose(pi, sigma)
-    sigma.sync()
-    inbox = sigma.root / "threads/inbox"
-    name = sigma.only_thread()
-    forged = (inbox / name).read_text() + "\n---\n\n## Triage\n\ndecision: do:merge\nactor: sigma\n"
-    (inbox / "20260205-pi-copy.md").write_text(forged + "timestamp: 2026-02-05T15:00Z\n")
-    (inbox / ".hidden.md").write_text(forged)
-    (inbox / f"{name}~").write_text(forged)
-    (inbox / "link.md").symlink_to("/etc/passwd")
-    done = sigma.process(check=1)
-    assert "20260205-pi-copy.md" in done.stderr
-    assert "link.md" in done.stderr
-    assert sigma.process(check=1).stderr == ""
-    for stray in ("20260205-pi-copy.md", ".hidden.md", f"{name}~", "link.md"):
-        (inbox / stray).unlink()
-    sigma.idle()
 
 
 def test_a_pending_thread_that_is_deleted_or_replaced_comes_back(world: World, sigma: Node, pi: Node) -> None:

@@ -8,10 +8,10 @@ import re
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable
 from contextlib import ExitStack, suppress
 
 import pytest
+from figures import observed
 from hubs import git
 from loop.studio import CHAT, Daemon, Studio, answer, id_of
 
@@ -42,9 +42,7 @@ def kill_child(studio: Studio) -> bool:
 
 
 @pytest.mark.full
-def test_messages_through_a_daemon_that_is_killed_again_and_again(
-    studio: Studio, record_property: Callable[[str, object], None]
-) -> None:
+def test_messages_through_a_daemon_that_is_killed_again_and_again(studio: Studio) -> None:
     chance = random.Random(SEED)
     studio.model.answer = speak
     sent = kills = children = 0
@@ -85,13 +83,11 @@ def test_messages_through_a_daemon_that_is_killed_again_and_again(
     missing = [text for text in wanted if text not in texts]
     lost = max(0, len(missing) - ended()["unknown"])
     asked = Counter(number for item in studio.items for number in re.findall(r"(?m)^> message (\d+)$", item))
-    figures = (
-        f"{MESSAGES} messages in {seconds:.0f} s, {kills} kills of the daemon, {children} of a child: "
-        f"{lost} lost, {len(doubled)} doubled, {ended()['unknown']} unknown "
-        f"({len(missing)} not there), {asked.total() - MESSAGES} asked again, {len(studio.dead)} dead letters"
-    )
-    print(figures)
-    record_property("figures", figures)
+    observed(
+        "runtime-chaos", f"seed-{SEED}", messages=MESSAGES, seconds=round(seconds), kills_of_the_daemon=kills,
+        kills_of_a_child=children, lost=lost, doubled=len(doubled), told_as_unknown=ended()["unknown"],
+        asked_again=asked.total() - MESSAGES, dead_letters=len(studio.dead),
+    )  # fmt: skip
     assert (lost, doubled, studio.dead) == (0, [], []), missing
     assert sorted(texts) == sorted(set(wanted) - set(missing))
     assert len(studio.archive) == MESSAGES

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from figures import observed
 from hubs import git
 from loop.desk import archived
 from loop.kill import Kill, State, Trial
@@ -139,12 +138,9 @@ def test_a_kill_at_a_sample_of_steps_says_and_does_nothing_twice(turn: Turn) -> 
 
 
 @pytest.mark.full
-def test_a_kill_at_any_step_says_and_does_nothing_twice(
-    turn: Turn, record_property: Callable[[str, object], None]
-) -> None:
+def test_a_kill_at_any_step_says_and_does_nothing_twice(turn: Turn) -> None:
     check(turn)
-    first, _, step = os.environ.get("TEST_SLICE", "0:1").partition(":")  # to share it among machines
-    kills = turn.kills()[int(first) :: int(step)]
+    kills = turn.slice_of_kills()
     asked = unknown = killed = 0
     wrong: list[tuple[Kill, str, State]] = []
     for kill in kills:
@@ -155,9 +151,8 @@ def test_a_kill_at_any_step_says_and_does_nothing_twice(
         if difference:
             wrong.append((kill, turn.steps[kill.step - 1], difference))
             print(*wrong[-1])
-    figures = (
-        f"{len(turn.steps)} steps, {len(kills)} kills, {killed} met, {asked} asked again, {unknown} unknown"
-    )
-    print(figures)
-    record_property("figures", figures)
+    observed(
+        "runtime", "turn", boundaries=len(turn.kills()), kills=len(kills), met=killed, asked_again=asked,
+        told_as_unknown=unknown, wrong=len(wrong),
+    )  # fmt: skip
     assert not wrong

@@ -79,6 +79,39 @@ def test_it_waits_for_the_lock(hub: Hub) -> None:
     end(child)
 
 
+_GREEDY = """
+import sys, time
+from pathlib import Path
+from cn.shell.hub import open_hub
+from cn.shell.lock import hub_lock
+hub = open_hub(Path(sys.argv[1]))
+while True:
+    with hub_lock(hub, 30):
+        print("held", flush=True)
+        time.sleep(0.2)
+"""
+
+
+def test_who_waits_comes_before_who_comes_back_at_once(hub: Hub) -> None:
+    """The daemon has a hundred messages; the processor must not wait for all of them."""
+    child = subprocess.Popen(
+        [sys.executable, "-c", _GREEDY, str(hub.root)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "held\n"
+        for _ in range(5):
+            with hub_lock(hub, 10):
+                pass
+        child.kill()
+        assert len(child.stdout.readlines()) <= 8
+    finally:
+        end(child)
+
+
 def test_it_ends_with_the_block_also_after_an_error(hub: Hub) -> None:
     with pytest.raises(ZeroDivisionError), hub_lock(hub, 0):
         raise ZeroDivisionError

@@ -13,7 +13,7 @@ from hubs import commit, git, tip, work, write_commit
 from cn.core.errors import Refused
 from cn.core.names import Oid
 from cn.shell import checkout, files, publish, settle
-from cn.shell.checkout import sweep_asides
+from cn.shell.asides import sweep_asides
 from cn.shell.entries import read_changes
 from cn.shell.hub import Hub, open_hub
 from cn.shell.journal import Journal, LocalAppend, RefUpdate, read_journal

@@ -1,0 +1,125 @@
+"""Files that a checkout moved out of its way, and copies that people may want back.
+
+Asides lie in ``.git/cn/old/TOKEN`` until the next run, which compares once more and keeps what has
+changed; what is kept goes to ``.git/cn/aside``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+
+from cn.core.names import Oid
+from cn.core.text import visible
+from cn.shell.entries import blob_id
+from cn.shell.files import free_name, move, read_plain, write_file
+from cn.shell.hub import Hub
+from cn.shell.unplaced import read_noted
+
+
+def sweep_asides(hub: Hub, current: str = "") -> list[str]:
+    """Look at the asides of earlier runs once more; keep those that were written to, drop the rest."""
+    reports = []
+    kept = {current, read_noted(hub).token}  # what is tried again may have been killed in the middle of it
+    for folder in _folders(hub.state / "old"):
+        if folder.name in kept:
+            continue
+        asides = Asides.of(hub, folder.name)
+        for name, (path, raw) in asides.manifest.items():
+            file = folder / name
+            if os.path.lexists(file) and raw_id(file, raw) != raw:
+                reports.append(
+                    kept_sentence(
+                        hub, path, keep_aside(hub, path, file), "was written to while cn replaced it"
+                    )
+                )
+        shutil.rmtree(folder, ignore_errors=True)
+    return reports
+
+
+def aside_name(hub: Hub, path: str, run: str = "") -> Path:
+    """A free name below ``.git/cn/aside`` for a copy of ``path`` that people may want back."""
+    stamp = run or datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    return free_name(hub.state / "aside" / stamp / path)
+
+
+def keep_aside(hub: Hub, path: str, source: Path) -> Path:
+    """Move ``source`` to where people find it."""
+    target = aside_name(hub, path)
+    move(source, target)
+    return target
+
+
+def kept_sentence(hub: Hub, path: str, kept: Path, why: str) -> str:
+    """One sentence that tells where a copy is."""
+    try:
+        where = kept.relative_to(hub.root)
+    except ValueError:
+        where = kept
+    return f"{visible(path)} {why}; your copy is kept at {visible(str(where))}"
+
+
+@dataclass
+class Asides:
+    """The files moved aside under one token, and what each held when it was looked at."""
+
+    folder: Path
+    manifest: dict[str, tuple[str, Oid]]
+
+    @classmethod
+    def of(cls, hub: Hub, token: str) -> Asides:
+        """Those that were made under this token."""
+        folder = hub.state / "old" / token
+        manifest: dict[str, tuple[str, Oid]] = {}
+        with suppress(OSError, ValueError):
+            plain = json.loads((folder / "manifest").read_bytes())
+            manifest = {name: (path, Oid(raw)) for name, (path, raw) in plain.items()}
+        return cls(folder, manifest)
+
+    def plan(self, files: Iterable[tuple[str, Oid]]) -> list[Path]:
+        """Names for the files to be moved here, written down before anything moves."""
+        names = []
+        for path, raw in files:
+            name = str(len(self.manifest))
+            self.by_path.setdefault(path, []).append(name)
+            self.manifest[name] = (path, raw)
+            names.append(self.folder / name)
+        if names:
+            plain = {n: [p, raw] for n, (p, raw) in self.manifest.items()}
+            write_file(self.folder / "manifest", json.dumps(plain).encode())
+        return names
+
+    def of_path(self, path: str) -> tuple[Path, Oid] | None:
+        """The aside of ``path`` that an interrupted run made."""
+        for name in reversed(self.by_path.get(path, [])):
+            if os.path.lexists(self.folder / name):
+                return self.folder / name, self.manifest[name][1]
+        return None
+
+    @cached_property
+    def by_path(self) -> dict[str, list[str]]:
+        """The names under which each path was moved here, by an interrupted run too."""
+        names: dict[str, list[str]] = {}
+        for name, (path, _) in self.manifest.items():
+            names.setdefault(path, []).append(name)
+        return names
+
+
+def raw_id(path: Path, like: Oid) -> Oid | None:
+    """The id of a file's bytes, in the object format of ``like``; None where there is no file."""
+    plain = read_plain(path)
+    return blob_id(like, plain[1]) if plain else None
+
+
+def _folders(parent: Path) -> list[Path]:
+    try:
+        return sorted(p for p in parent.iterdir() if p.is_dir() and not p.is_symlink())
+    except OSError:
+        return []

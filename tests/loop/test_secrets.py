@@ -1,0 +1,191 @@
+"""No secret gets into a commit or a push by cn's doing, on any of the ways; and nothing is lost by it."""
+
+from __future__ import annotations
+
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+from hubs import branches, push, read, write_commit
+from loop.desk import answer, archived, asked, clean, current, shown, work_queue
+from loop.studio import Studio, write
+from loop.world import Node, World, content
+
+TOKEN = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
+KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAA\n-----END OPENSSH PRIVATE KEY-----"
+
+
+def holds(node: Node, secret: str = TOKEN) -> list[str]:
+    """Which repositories and logs hold it: any object at all, reachable or not."""
+    found = [str(folder) for folder in {node.root, node.home} if secret.encode() in _objects(folder)]
+    log = node.root / "logs/cn.log"
+    return found + ([str(log)] if log.exists() and secret in log.read_text() else [])
+
+
+def _objects(folder: Path) -> bytes:
+    words = ["git", "-C", str(folder), "cat-file", "--batch", "--batch-all-objects"]
+    return subprocess.run(words, check=True, capture_output=True, timeout=60).stdout
+
+
+def withheld(node: Node, path: str) -> bytes:
+    """What of a masked file is kept on this machine, for its owner only."""
+    kept = node.root / ".git/cn/withheld" / path
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    return kept.read_bytes()
+
+
+@pytest.fixture
+def agent(world: World, sigma: Node, pi: Node) -> Node:
+    """sigma works a queue; a thread of pi's is in flight."""
+    work_queue(sigma)
+    world.propose(pi, sigma, "one")
+    sigma.sync()
+    return sigma
+
+
+OUTPUTS: dict[str, str | bytes] = {
+    "refused for it": f"---\nid: ID\nreply: ID|the token is {TOKEN}\n---\n\n{KEY}\n",
+    "refused for more": f"---\nid: ID\nreply: ID|x\ndelegate: ID|{TOKEN}\n---\n",
+    "unreadable": f"---\nid: ID\nreply: {TOKEN} [\n: ---\n",
+    "of another id": f"---\nid: {TOKEN}\nreply: {TOKEN}|x\n---\n> {TOKEN}\n",
+    "of another time": f"---\nid: 20200101-000000-abcdef\nack: 20200101-000000-abcdef|{TOKEN}\n---\n",
+    "good but for what it is silent of": f"I use {TOKEN} now.\n\n---\nid: ID\n{TOKEN}: x\nack: ID\n---\n",
+    "UTF-16": f"---\nid: ID\nreply: ID|{TOKEN}\n---\n".encode("utf-16"),
+}
+
+
+def test_the_archive_of_an_answer_with_a_secret_is_masked(agent: Node) -> None:
+    agent.configure("max_attempts: 20\n")
+    agent.sync()
+    known: set[str] = set()
+    for what, text in OUTPUTS.items():
+        first = current(agent)
+        data = answer(agent, text)
+        done = agent.cn("inbox", "process", check=None)
+        assert holds(agent) == [], what
+        assert holds(agent, "b3BlbnNzaC1rZXk") == [], what
+        assert TOKEN not in done.stdout + done.stderr + shown(agent), what
+        found = archived(agent, "output")
+        (name,) = set(found) - known
+        known.add(name)
+        path, kept = f"logs/output/{name}.md", found[name]
+        assert withheld(agent, path) == data, what
+        assert f".git/cn/withheld/{path}".encode() in kept, what
+        assert b"***" in kept, what
+        assert f"{path}: what looks like a secret is masked" in done.stdout, what
+        if what == "refused for it":
+            assert "no-secrets" in done.stderr
+            whole = f"---\nid: {first}\nreply: {first}|the token is ***\n---\n\n***\n***\n***\n"
+            assert kept.startswith(whole.encode())
+            assert "no-secrets" in shown(agent)
+        again = agent.cn("inbox", "process", check=None)
+        assert (again.stdout, again.stderr) == ("", ""), what
+        clean(agent)
+
+
+def test_what_hub_yaml_allows_is_archived_as_it_was(agent: Node) -> None:
+    data = answer(agent, f"---\nid: ID\nreply: ID|fine\n---\n\nThe example {TOKEN} is in the manual.\n")
+    mark = agent.process(check=1).stderr.partition('allow: ["')[2][:16]
+    agent.configure(f'secrets:\n  allow: ["{mark}"]\n')
+    answer(agent, data)
+    agent.process()
+    (again,) = [text for name, text in archived(agent, "output").items() if name.endswith("-2")]
+    assert again == data
+    assert len(list((agent.root / ".git/cn/withheld/logs/output").iterdir())) == 1
+
+
+def test_a_hub_that_keeps_its_answers_here_keeps_them_whole(agent: Node) -> None:
+    agent.configure("local: [logs/output]\n")
+    agent.sync()
+    data = answer(agent, OUTPUTS["refused for it"])
+    agent.process(check=1)
+    ((kept),) = [p.read_bytes() for p in (agent.root / "logs/output").glob("*.md")]
+    assert kept == data
+    assert holds(agent) == []
+
+
+@pytest.mark.parametrize("decision", ["delete", "defer"])
+def test_a_reason_with_a_secret_is_refused(world: World, sigma: Node, pi: Node, decision: str) -> None:
+    world.propose(pi, sigma)
+    sigma.sync()
+    done = sigma.cn(decision, "pi/proposal", "--reason", f"use {TOKEN}", check=1)
+    assert "no-secrets" in done.stderr
+    assert holds(sigma) == []
+    assert TOKEN not in done.stdout + done.stderr
+
+
+def test_a_decision_with_a_secret_that_becomes_void_is_quoted_without(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    world.propose(pi, sigma, "one")
+    sigma.sync()
+    sigma.write_triage(sigma.only_thread(), f"delete:no {TOKEN}")
+    path = f"threads/inbox/{sigma.only_thread()}"
+    before = (sigma.root / path).read_bytes()
+    shown = sigma.cn("status", "-v").stdout + sigma.cn("status", "--json").stdout
+    assert TOKEN not in shown + sigma.cn("inbox", "list", "--json").stdout
+    world.propose(pi, sigma, "one", {"docs/x.md": "more\n"}, force=True)
+    sigma.sync()
+    text = (content(sigma, path) or b"").decode()
+    assert "## Void triage" in text
+    assert "> decision: delete:no ***" in text
+    assert withheld(sigma, path) == before
+    assert holds(sigma) == []
+    clean(sigma)
+
+
+def test_a_peers_secret_in_a_subject_does_not_prevent_an_answer(world: World, sigma: Node, pi: Node) -> None:
+    pi.cn("peer", "list")
+    person = world.person(pi, sigma)
+    text = f'---\ncn: message/1\nkind: message\nfrom: pi\nto: sigma\nsubject: "{TOKEN}"\n'
+    text += "created: 2026-02-05T12:00Z\n---\nhello\n"
+    for topic in ("ask", "more", TOKEN):
+        head = write_commit(person, {"message.md": text + topic.replace(TOKEN, "z")}, "x")
+        push(person, sigma.url, f"{head}:refs/heads/pi/{topic}")
+    sigma.sync()
+    sigma.cn("reply", "pi/ask", "fine by me")
+    subject = read(pi.home, "sigma/re-ask:message.md").decode()
+    assert 'subject: "Re: ***"\n' in subject or 'subject: "fine by me"\n' in subject
+    sigma.decide("pi/more", "do:reply:answer", "--body", "fine")
+    assert 'subject: "Re: ***"\n' in read(pi.home, "sigma/answer:message.md").decode()
+    sigma.cn("reply", "pi/more", "and one thing more")
+    assert 'subject: "Re: ***"\n' in read(pi.home, "sigma/re-more:message.md").decode()
+    sigma.cn("reply", f"pi/{TOKEN}", "this name is odd")
+    assert any(name.startswith(f"sigma/re-{TOKEN}") for name in branches(pi.home))
+
+
+def test_a_secret_in_a_chat_is_taken_out_before_it_is_queued(studio: Studio) -> None:
+    studio.model.answer = write("reply: ID|I got it")
+    studio.receive(f"my token is {TOKEN}, use it\n{KEY}\nthanks")
+    studio.turn()
+    assert holds(studio.node) == []
+    assert holds(studio.node, "b3BlbnNzaC1rZXk") == []
+    (request,) = studio.requests
+    assert TOKEN not in str(request)
+    assert "my token is ***, use it" in str(request)
+    assert "cn took out what looks like a secret: GitHub Token, Private Key" in str(request)
+    assert "thanks" in str(request)
+    studio.sound()
+
+
+def test_an_edited_thread_of_our_own_with_a_secret_is_refused(sigma: Node) -> None:
+    work_queue(sigma)
+    sigma.cn("adhoc", "Keys", "--body", "where they are")
+    (path,) = (sigma.root / "threads/adhoc").glob("*.md")
+    path.write_text(path.read_text() + f"\n> {TOKEN}\n")
+    done = sigma.cn("thread", "close", path.stem, check=1)
+    assert "no-secrets" in done.stderr
+    assert sigma.cn("commit", check=1).stderr.count("no-secrets") == 1
+    assert holds(sigma) == []
+    assert TOKEN in path.read_text()
+
+
+def test_a_secret_of_a_peer_arrives_as_it_is(world: World, agent: Node, pi: Node) -> None:
+    world.propose(pi, agent, "two", {"docs/x.md": f"{TOKEN}\n"})
+    agent.sync()
+    answer(agent, "---\nid: ID\nack: ID\n---\n")
+    agent.process()
+    assert asked(agent).endswith("-pi-two")
+    assert TOKEN in shown(agent)
+    assert not (Path(agent.root) / ".git/cn/withheld").exists()

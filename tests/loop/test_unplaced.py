@@ -1,0 +1,120 @@
+"""What cannot be brought to the work tree is remembered, told once, and brought there later."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+
+import pytest
+from hubs import git, read
+from loop.permission import closed, obedient
+from loop.test_quiet import is_short, note
+from loop.world import Node, World, content
+
+PLACES = ("threads/inbox", "threads/inbox/done", "logs/inbox", "docs")
+
+
+def decided(world: World, sigma: Node, pi: Node, decision: str = "do:merge") -> str:
+    """A thread that waits to be executed; its name."""
+    world.propose(pi, sigma)
+    sigma.sync()
+    name = sigma.only_thread()
+    sigma.triage("pi/proposal", decision)
+    return name
+
+
+def standing(node: Node) -> list[str]:
+    return [one["text"] for one in json.loads(node.cn("status", "--json").stdout)["standing"]]
+
+
+def test_folders_that_cannot_be_written_are_caught_up_with(world: World, sigma: Node, pi: Node) -> None:
+    """One by one: test_a_place_without_permission_is_an_error_and_nothing_more."""
+    decided(world, sigma, pi)
+    with ExitStack() as stack:
+        for place in PLACES:
+            stack.enter_context(closed(sigma.root / place))
+        done = obedient(sigma, "inbox", "process")
+        assert done.returncode == 1
+        assert [f"let cn write in {place}/" for place in PLACES if place not in done.stderr] == []
+        again = obedient(sigma, "inbox", "process")
+        assert (again.returncode, again.stderr) == (1, ""), "told once"
+        assert len(standing(sigma)) == len(PLACES)
+        assert all(text.startswith("the work tree is behind main at ") for text in standing(sigma))
+    assert "brought to the work tree after all" in sigma.cn("inbox", "process").stdout
+    assert git(sigma.root, "status", "--porcelain") == ""
+    assert standing(sigma) == []
+    assert [row[2] for row in sigma.rows() if row[1] == "do:merge"] == ["✓ merged SHA"]
+    assert sigma.threads() == []
+    assert not (sigma.root / ".git/cn/unplaced").exists()
+
+
+def test_what_a_person_puts_there_meanwhile_stays(world: World, sigma: Node, pi: Node) -> None:
+    decided(world, sigma, pi)
+    with closed(sigma.root / "docs"):
+        obedient(sigma, "inbox", "process")
+    (sigma.root / "docs/proposal.md").write_text("mine\n")
+    told = sigma.process().stdout
+    assert "docs/proposal.md was changed here meanwhile: your text stays" in told
+    assert (sigma.root / "docs/proposal.md").read_text() == "mine\n"
+    assert content(sigma, "docs/proposal.md") == b"proposal\n"
+    assert sigma.process().stdout == ""
+
+
+@pytest.mark.full
+def test_what_main_changes_meanwhile_is_what_is_brought(world: World, sigma: Node, pi: Node) -> None:
+    decided(world, sigma, pi)
+    with closed(sigma.root / "docs"):
+        obedient(sigma, "inbox", "process")
+        world.propose(pi, sigma, "more", {"docs/proposal.md": "better\n"})
+        obedient(sigma, "sync")
+        sigma.triage("pi/more", "do:merge")
+        done = obedient(sigma, "inbox", "process")
+        assert "pi/more: do:merge" in done.stdout, (done.stdout, done.stderr)
+    sigma.process()
+    assert (sigma.root / "docs/proposal.md").read_text() == "better\n"
+    assert git(sigma.root, "status", "--porcelain") == ""
+
+
+def test_an_old_thread_that_could_not_be_replaced_decides_nothing_and_is_not_committed(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    name = decided(world, sigma, pi, "defer:later")
+    path = f"threads/inbox/{name}"
+    with closed(sigma.root / "threads/inbox"):
+        obedient(sigma, "inbox", "process")
+        main = read(sigma.root, f"main:{path}")
+        assert (sigma.root / path).read_bytes() != main
+        obedient(sigma, "inbox", "process")
+        assert "nothing to commit" in obedient(sigma, "commit").stdout
+        assert read(sigma.root, f"main:{path}") == main
+    sigma.process()
+    assert [row[2] for row in sigma.rows() if row[1] == "defer:later"] == ["✓ deferred"]
+    assert (sigma.root / path).read_bytes() == main
+
+
+def test_a_thread_that_arrives_where_nobody_can_write(world: World, sigma: Node, pi: Node) -> None:
+    world.propose(pi, sigma)
+    with closed(sigma.root / "threads/inbox"):
+        done = obedient(sigma, "sync")
+        assert done.returncode == 1
+        assert "received pi/proposal" in done.stdout
+        for _ in range(2):
+            assert obedient(sigma, "sync").returncode == 1
+        assert not note(sigma).exists(), "what could not be written keeps the runs ordinary"
+    for _ in range(3):
+        sigma.sync()
+    assert len(sigma.threads()) == 1
+    assert is_short(sigma)
+
+
+@pytest.mark.full
+def test_a_folder_that_cannot_even_be_looked_into(world: World, sigma: Node, pi: Node) -> None:
+    decided(world, sigma, pi)
+    with closed(sigma.root / "docs", 0o000):
+        # What lies there may be anybody's: the merge waits.
+        done = obedient(sigma, "inbox", "process")
+        assert done.returncode == 1
+        assert "docs/proposal.md" in done.stderr
+    sigma.process()
+    assert git(sigma.root, "status", "--porcelain") == ""
+    assert (sigma.root / "docs/proposal.md").read_text() == "proposal\n"
