@@ -697,7 +697,7 @@ class TestRecover:
             (folder / f".cn-tmp-{dead.pid}-0").write_bytes(b"")
         alone.recover()
         assert alone.status == ""
-        assert [p.name for p in alone.hub.state.iterdir()] == ["lock"]
+        assert sorted(p.name for p in alone.hub.state.iterdir()) == ["lock", "lock.turn"]
 
     def test_a_damaged_journal_stops_the_run(self, alone: Place) -> None:
         alone.hub.state.mkdir()
