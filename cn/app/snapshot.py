@@ -123,8 +123,8 @@ class Snapshot:
     def history(self, peer: Name) -> str:
         """All months of a peer's ledger, oldest first, as text."""
         if peer not in self._history:
-            months = [e.path for e in self.folder(f"{ledger.FOLDER}/{peer}") if e.path.isdigit()]
-            paths = [f"{ledger.FOLDER}/{peer}/{month}" for month in sorted(months)]
+            folder = f"{ledger.FOLDER}/{peer}"
+            paths = [f"{folder}/{month}" for month in ledger.months(e.path for e in self.folder(folder))]
             self.read_many(paths)
             self._history[peer] = "".join(self.text(p) for p in paths)
         return self._history[peer]

@@ -34,7 +34,7 @@ def read_history(snapshot: Snapshot, peer: Name) -> History:
     """Every month of a peer's ledger; whatever the files hold."""
     found = History()
     folder = f"{ledger.FOLDER}/{peer}"
-    for name in sorted(e.path for e in snapshot.folder(folder) if e.path.isdigit()):
+    for name in ledger.months(e.path for e in snapshot.folder(folder)):
         path = f"{folder}/{name}"
         data = snapshot.read(path) or b""
         for number, line in enumerate(data.split(b"\n"), 1):
@@ -49,7 +49,7 @@ def read_history(snapshot: Snapshot, peer: Name) -> History:
 
 def fold_history(history: History) -> Open:
     """What ``open`` must hold."""
-    return _plain(ledger.fold_all(history.events))
+    return _plain(ledger.fold_history(history.events))
 
 
 def _plain(items: Open) -> Open:
@@ -131,7 +131,7 @@ def _pending(snapshot: Snapshot) -> list[tuple[Name, Item]]:
     """Threads that wait, by the history, so that a damaged ``open`` hides none."""
     found = []
     for peer in _peers(snapshot)[0]:
-        items = ledger.fold_all(read_history(snapshot, peer).events)
+        items = ledger.fold_history(read_history(snapshot, peer).events)
         found += [(peer, i) for (side, _), i in sorted(items.items()) if side == IN and i.get("thread")]
     return found
 
