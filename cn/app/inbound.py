@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from cn.app.book import Book
 from cn.app.observe import Observation, ThreadKey, fetch_mains
+from cn.app.seen_before import SeenBefore
 from cn.app.standing import RefusedArrival
 from cn.app.threads import read_working
 from cn.core import rules
@@ -68,9 +69,14 @@ def plan_arrivals(book: Book, seen: Observation, keys: Sequence[ThreadKey], repo
         if item.step is Step.KNOWN:
             book.pin(item.key[0], IN, item.key[1], item.head)
     fresh = [f for f in found if f.step is not Step.KNOWN]
+    before = SeenBefore(book)
+    before.read((f.key[0], f.head) for f in fresh)
     unreadable: dict[Name, int] = {}
     for start in range(0, len(fresh), _TOGETHER):
         for arrival, item, refusal in _read(book, seen, fresh[start : start + _TOGETHER], unreadable):
+            refusal = refusal or before.refusal(arrival)
+            if refusal is None:
+                before.let_in(arrival)
             _plan_one(book, seen, arrival, item, refusal, report)
 
 

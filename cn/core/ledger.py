@@ -296,6 +296,17 @@ def mentions(history: str, side: str, topics: Iterable[str]) -> dict[str, list[E
     return found
 
 
+def of_heads(history: str, side: str, heads: Iterable[Oid]) -> dict[Oid, list[Event]]:
+    """The events at some heads, whatever the topic, each oldest first; heads without any are left out."""
+    wanted = set(heads)
+    found: dict[Oid, list[Event]] = {}
+    for line in history.split("\n"):
+        words = line.split(" ", 5)
+        if len(words) > 4 and words[1] == side and words[4] in wanted:
+            found.setdefault(Oid(words[4]), []).append(parse_event(line))
+    return found
+
+
 def topics(history: str, side: str) -> set[str]:
     """All topics of one side."""
     rows = (line.split(" ", 4) for line in history.split("\n"))
