@@ -18,6 +18,7 @@ from cn.core.text import one_line, visible
 from cn.core.thread import DONE, INBOX, inbox_path
 from cn.shell.objects import list_refs, list_tree, read_info
 from cn.shell.pins import PREFIX, Key, encode, parse_pin, pin_ref
+from cn.shell.unplaced import read_unplaced
 
 _FEW = 5
 
@@ -176,7 +177,8 @@ def _strays(patient: Patient, snapshot: Snapshot, known: set[str], in_main: set[
     except OSError:
         here = {}
     done = DONE.rpartition("/")[2]
-    for name in sorted((here.keys() | in_main) - known - {done}):
+    left = {path.removeprefix(f"{INBOX}/") for path in read_unplaced(patient.hub)}  # cn's own, told elsewhere
+    for name in sorted((here.keys() | in_main) - known - left - {done}):
         if name.startswith(".") or name.endswith("~"):
             continue
         what = f"{INBOX}/{visible(name)} is no thread cn knows"
