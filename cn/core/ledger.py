@@ -88,9 +88,13 @@ def parse_event(line: str) -> Event:
     """The inverse of :func:`format_event`."""
     words = line.split(" ")
     try:
+        if len(words) < 5:
+            raise ValueError("it is cut off: time, side, kind, topic and head are needed")
         at, side, kind, topic, head, *rest = words
-        if kind not in _KINDS[side]:
-            raise KeyError(kind)
+        if kind not in _KINDS.get(side, ()):
+            raise ValueError(f"there is no kind {side} {kind}")
+        if bad := [word for word in rest if "=" not in word]:
+            raise ValueError(f"{bad[0]!r} is no key=value")
         pairs = (word.split("=", 1) for word in rest)
         fields = {key: unquote(value, errors="strict") for key, value in pairs}
         return Event(parse_stamp(at), side, kind, unquote(topic, errors="strict"), parse_oid(head), fields)

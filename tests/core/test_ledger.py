@@ -122,6 +122,7 @@ def test_no_event(line: str) -> None:
     with pytest.raises(LedgerRefused) as caught:
         parse_event(line)
     assert caught.value.hint
+    assert "unpack" not in caught.value.text
 
 
 @given(st.lists(EVENTS, max_size=12))
