@@ -326,8 +326,10 @@ class Book:
         return LocalFile(self.hub.root / path, data, was)
 
     def _write_ledgers(self) -> None:
+        self.snapshot.read_many(f"{ledger.FOLDER}/{peer}" for peer in self._events)
         for peer, events in self._events.items():
-            path = ledger.month_path(peer, self.now)
+            names = [e.path for e in self.snapshot.folder(f"{ledger.FOLDER}/{peer}")]
+            path = ledger.month_path(peer, self.now, names)
             lines = "".join(ledger.format_event(e) + "\n" for e in events)
             self.files[path] = (self.snapshot.read(path) or b"") + lines.encode()
             self.files[ledger.open_path(peer)] = ledger.format_open(self._open(peer)).encode()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from cn.core import ledger
 from cn.core.config import PATH as CONFIG
@@ -123,8 +124,8 @@ class Snapshot:
     def history(self, peer: Name) -> str:
         """All months of a peer's ledger, oldest first, as text."""
         if peer not in self._history:
-            months = [e.path for e in self.folder(f"{ledger.FOLDER}/{peer}") if e.path.isdigit()]
-            paths = [f"{ledger.FOLDER}/{peer}/{month}" for month in sorted(months)]
+            folder = f"{ledger.FOLDER}/{peer}"
+            paths = [f"{folder}/{month}" for month in ledger.months(e.path for e in self.folder(folder))]
             self.read_many(paths)
             self._history[peer] = "".join(self.text(p) for p in paths)
         return self._history[peer]
@@ -137,11 +138,21 @@ class Snapshot:
 
     def read_past(self, peer: Name, side: str, topics: Iterable[str]) -> None:
         """Load what :meth:`past` says of many topics, with one look at the history."""
-        try:
+        with self._readable(peer):
             found = ledger.mentions(self.history(peer), side, topics)
+        self._past.update({(peer, side, topic): events for topic, events in found.items()})
+
+    def of_heads(self, peer: Name, side: str, heads: Iterable[Oid]) -> dict[Oid, list[Event]]:
+        """What the ledger says of some heads, under any topic, with one look at the history."""
+        with self._readable(peer):
+            return ledger.of_heads(self.history(peer), side, heads)
+
+    @contextmanager
+    def _readable(self, peer: Name) -> Iterator[None]:
+        try:
+            yield
         except LedgerRefused as refused:
             raise Refused(f"the ledger of {peer} is damaged: {refused.text}", "see 'cn doctor'") from None
-        self._past.update({(peer, side, topic): events for topic, events in found.items()})
 
     def outbox(self) -> tuple[list[tuple[HubPath, Entry]], list[tuple[HubPath, str]]]:
         """The waiting entries, and the files that are none with the reason."""

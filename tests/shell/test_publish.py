@@ -272,6 +272,10 @@ class TestRefs:
         assert "refs/cn/a cannot be written" in told[0]
         assert tip(hub.root, "refs/cn/b") == here
 
+    def test_a_pin_that_fails_names_the_next_step(self, hub: Hub) -> None:
+        (told,) = write_refs(hub, [RefUpdate("refs/cn/pins/pi/in/x", Oid("1" * 40))])
+        assert told.endswith("; the next 'cn sync' tries it again")
+
     @pytest.mark.parametrize("content", ["", "same"])
     def test_a_lock_that_a_killed_git_left_is_removed(
         self, hub: Hub, content: str, monkeypatch: pytest.MonkeyPatch
