@@ -18,13 +18,14 @@ from cn.core.rules import NO_SECRETS
 from cn.core.thread import DONE, INBOX
 
 _MAYBE = re.compile(
-    r"PRIVATE KEY|\b(?:xox[a-z]|glpat|sk|npm|pypi)[-_]|\d:[\w-]{35}|://[^/\s:@]{1,200}:[^/\s@]{1,200}@"
+    r"PRIVATE KEY|Private-Lines:|PuTTY-User-Key-File|\b(?:xox[a-z]|glpat|sk|npm|pypi|hf)\\?[-_]|\d:[\w-]{35}|://[^/\s:@]{1,200}:[^/\s@]{1,200}@"
 )
 _WORD = re.compile(r"[A-Za-z0-9_+/=~]{16,}")
 _PLAIN = re.compile(r"\b(?:[0-9a-f]{40}(?:[0-9a-f]{24})?|SHA256:[A-Za-z0-9+/=]+)\b")
-_BEGIN = re.compile(r"(?:-----)?BEGIN [A-Z0-9 ]*PRIVATE KEY|PuTTY-User-Key-File")
+_BEGIN = re.compile(r"(?:-----)?BEGIN [A-Z0-9 ]*PRIVATE KEY|PuTTY-User-Key-File|Private-Lines:")
 _END = re.compile(r"END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?(?:-----)?|Private-MAC: *\w*")
 _OF_WORD = re.compile(r"[A-Za-z0-9_+/=~.:@%-]")
+_ESCAPE = re.compile(r"\\[_.:/@+=~-]")
 _NO_PASSWORD = re.compile(r"[A-Z]+(?:[_-][A-Z]+)*|[xX*.…_-]+|<[^>]*>")
 _FILLED = re.compile(r"[A-Za-z0-9_-]{0,14}?([xX*])\1{7,}[A-Za-z0-9_-]{0,4}")
 _WORDS = re.compile(r"sk-ant-(?:[a-z]+[0-9]{2}-)?(?:[a-z]{1,15}[-_])+[a-z]{1,15}")
@@ -123,15 +124,28 @@ def mask_word(line: str, found: str) -> str:
     """The line with :data:`MASK` for every word that holds what was found; what quotes it stays."""
     done = ""
     while (at := line.find(found)) >= 0:
-        start, end = at, at + len(found)
-        while start and _OF_WORD.match(line[start - 1]):
-            start -= 1
-        if start and line[start - 1] == "\\":  # an escape of two characters stays whole
-            start = min(start + 1, at)
-        while end < len(line) and _OF_WORD.match(line[end]):
-            end += 1
+        start, end = _word(line, at, at + len(found))
         done, line = done + line[:start] + MASK, line[end:]
     return done + line
+
+
+def word_of(line: str, found: str) -> str:
+    """The whole word that holds what was found; empty if it is not there."""
+    at = line.find(found)
+    start, end = _word(line, at, at + len(found)) if at >= 0 else (0, 0)
+    return line[start:end]
+
+
+def _word(line: str, at: int, end: int) -> tuple[int, int]:
+    """From where to where the word around it goes, with the characters that Markdown escapes."""
+    start = at
+    while start and (_OF_WORD.match(line[start - 1]) or _ESCAPE.match(line, start - 1)):
+        start -= 1
+    if start and line[start - 1] == "\\":  # an escape of two characters stays whole
+        start = min(start + 1, at)
+    while end < len(line) and (_OF_WORD.match(line[end]) or _ESCAPE.match(line, end)):
+        end += 1
+    return start, end
 
 
 def mask_key(lines: list[str], at: int) -> int:
