@@ -15,7 +15,7 @@ from cn.core.errors import Refusal
 from cn.core.names import HubPath
 from cn.core.queue import LOGS
 from cn.core.rules import NO_SECRETS
-from cn.core.secret import MASK, Finding, Text, own_lines, refuse, texts_of
+from cn.core.secret import MASK, Finding, Text, own_lines, refuse, texts_of, texts_of_change
 from cn.shell.secrets import find_secrets, mask_secrets
 
 _HIDDEN = "(not shown: it looks like a secret)"
@@ -31,6 +31,15 @@ def check_plan(plan: Plan, settings: Settings) -> Refusal | None:
 def check_texts(texts: Sequence[Text], settings: Settings) -> Refusal | None:
     """The same for texts."""
     return refuse(find_secrets(texts), settings.config.allowed_secrets)
+
+
+def check_change(path: HubPath, data: bytes, old: bytes | None, settings: Settings) -> Refusal | None:
+    """Refuse what a file that cn is about to commit adds to main."""
+    before = None if old is None else old.decode("utf-8", "surrogateescape")
+    text = data.decode("utf-8", "surrogateescape")
+    if "\0" in text:  # UTF-16
+        text += "\n" + text.replace("\0", "")
+    return check_texts(texts_of_change(path, text, before), settings)
 
 
 def without_secrets(text: str, settings: Settings) -> str:

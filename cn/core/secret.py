@@ -12,7 +12,11 @@ from dataclasses import dataclass
 
 from cn.core.effect import Log, Plan, Post, Put
 from cn.core.errors import Refusal
+from cn.core.ledger import FOLDER as LEDGER
+from cn.core.log import FOLDER as LOG
 from cn.core.message import NOTICE
+from cn.core.names import HubPath
+from cn.core.outbox import OUTBOX, SENT
 from cn.core.queue import INPUT, LOGS, QUEUE, TURN
 from cn.core.rules import NO_SECRETS
 from cn.core.thread import DONE, INBOX
@@ -33,6 +37,8 @@ _CUT_OFF = 60
 MASK = "***"
 QUOTED = (f"{INBOX}/", f"{DONE}/", f"{QUEUE}/", f"{LOGS['input']}/", TURN, INPUT)
 """Where lines that start with ``>`` are a peer's, as they came."""
+RECORDS = (f"{OUTBOX}/", f"{SENT}/", f"{LEDGER}/", f"{LOG}/")
+"""What is made of what others sent, and of our messages, which are looked at before and at delivery."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +52,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Finding:
-    """Something in line ``line`` of ``where`` that looks like a secret of this ``kind``."""
+    """Something in line ``line`` of ``where`` (0: it has no lines) that looks like a secret of this kind."""
 
     where: str
     line: int
@@ -94,13 +100,33 @@ def texts_of(plan: Plan) -> list[Text]:
             case Post(message) if message.kind == NOTICE:
                 found.append(Text("the reason", (message.about.reason if message.about else "",)))
             case Post(message):
-                lines = (message.subject, *message.body.split("\n"))
-                found.append(_unnamed(Text("the message", lines, 0), topic if message.to == peer else ""))
+                hidden = topic if message.to == peer else ""
+                found.append(_unnamed(Text("the message's subject", (message.subject,), 0), hidden))
+                found.append(_unnamed(Text("the message", tuple(message.body.split("\n"))), hidden))
             case Put(path, text):
                 found.append(_unnamed(own_lines(path, text), topic))
             case Log(row):
                 found.append(_unnamed(Text("the decision", (row.decision,)), topic))
     return found
+
+
+def texts_of_change(path: HubPath, new: str, old: str | None) -> list[Text]:
+    """What a commit changes in one file: the name of a new one, and the lines that main does not have yet.
+
+    Not in the records of what others sent, and of what was looked at before it was queued.
+    """
+    if path.startswith(RECORDS):
+        return []
+    known = set((old or "").split("\n"))
+    text = own_lines(path, new)
+    lines = tuple("" if line in known else line for line in text.lines)
+    name = [] if old is not None or path.startswith(QUOTED) else [name_of(path)]
+    return [*name, Text(path, lines)]
+
+
+def name_of(path: str) -> Text:
+    """The name of a file, as a text in which a secret may stand."""
+    return Text("the file's name", (path,), 0)
 
 
 def _unnamed(text: Text, topic: str) -> Text:
@@ -180,5 +206,5 @@ def refuse(findings: Sequence[Finding], allowed: Collection[str]) -> Refusal | N
 
 def describe(one: Finding) -> str:
     """``notes.md, line 3: looks like a Private Key``."""
-    line = f", line {one.line}" if one.line else ", its subject"
+    line = f", line {one.line}" if one.line else ""
     return f"{one.where}{line}: looks like a secret ({one.kind})"
