@@ -185,7 +185,7 @@ def _take_one(
             return None
         data = merged
     named = [name_of(path)] if main is None else []
-    secret = check_texts([*named, own_lines(path, decode(data))], book.settings)
+    secret = check_texts([*named, own_lines(path, decode(data).replace("\0", ""))], book.settings)
     if secret is not None:
         return Left(path, f"is refused: {secret.rule}: {secret.reason}", secret.remedy)
     _enter(book, path, data)

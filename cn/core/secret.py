@@ -14,9 +14,9 @@ from cn.core.effect import Log, Plan, Post, Put
 from cn.core.errors import Refusal
 from cn.core.ledger import FOLDER as LEDGER
 from cn.core.log import FOLDER as LOG
-from cn.core.message import NOTICE
-from cn.core.names import HubPath
-from cn.core.outbox import OUTBOX, SENT
+from cn.core.message import NOTICE, MessageRefused, parse_message
+from cn.core.names import HubPath, topic_of
+from cn.core.outbox import OUTBOX, SENT, Deliver
 from cn.core.queue import INPUT, LOGS, QUEUE, TURN
 from cn.core.rules import NO_SECRETS
 from cn.core.thread import DONE, INBOX
@@ -101,12 +101,12 @@ def texts_of(plan: Plan) -> list[Text]:
                 found.append(Text("the reason", (message.about.reason if message.about else "",)))
             case Post(message):
                 hidden = topic if message.to == peer else ""
-                found.append(_unnamed(Text("the message's subject", (message.subject,), 0), hidden))
-                found.append(_unnamed(Text("the message", tuple(message.body.split("\n"))), hidden))
+                found.append(unnamed(Text("the message's subject", (message.subject,), 0), hidden))
+                found.append(unnamed(Text("the message", tuple(message.body.split("\n"))), hidden))
             case Put(path, text):
-                found.append(_unnamed(own_lines(path, text), topic))
+                found.append(unnamed(own_lines(path, text), topic))
             case Log(row):
-                found.append(_unnamed(Text("the decision", (row.decision,)), topic))
+                found.append(unnamed(Text("the decision", (row.decision,)), topic))
     return found
 
 
@@ -124,12 +124,41 @@ def texts_of_change(path: HubPath, new: str, old: str | None) -> list[Text]:
     return [*name, Text(path, lines)]
 
 
+def texts_of_entry(path: HubPath, data: bytes, entry: Deliver) -> list[Text]:
+    """All of a message that its peer would get: the name of its branch, the commit, the message.
+
+    ``data`` is the file at ``path``. Words stand as they were looked at when they were queued, without what
+    a frontmatter puts around them: a fingerprint in ``hub.yaml`` is for a line.
+    """
+    head = data.removesuffix(entry.content).decode("utf-8", "replace").split("\n")
+    at = {line.partition(":")[0]: number for number, line in enumerate(head, 1)}
+    try:
+        message = parse_message(entry.content)
+    except MessageRefused:
+        words = {}
+    else:
+        reason = message.about.reason if message.about else ""
+        words = {"subject:": message.subject, "  reason:": reason, "Reason:": reason}
+    lines = []
+    for line in entry.content.decode("utf-8", "replace").split("\n"):
+        key, colon, rest = line.partition(":")
+        lines.append(words.get(key + colon, line) if rest else line)
+    commit = " ".join(entry.commit.decode("utf-8", "replace").partition("\n\n")[0].split("\n"))
+    subject = entry.commit.decode("utf-8", "replace").partition("\n\n")[2].strip("\n").split("\n")
+    return [
+        Text(path, (topic_of(entry.branch),), at.get("branch", 1)),
+        *(Text(path, (line,), at.get("commit", 1)) for line in (commit, *subject)),
+        Text(path, tuple(lines), len(head)),
+    ]
+
+
 def name_of(path: str) -> Text:
     """The name of a file, as a text in which a secret may stand."""
     return Text("the file's name", (path,), 0)
 
 
-def _unnamed(text: Text, topic: str) -> Text:
+def unnamed(text: Text, topic: str) -> Text:
+    """The text without the name of a branch, if that may look like a secret."""
     if not topic or not may_hold(Text("", (topic,))):
         return text
     return Text(text.where, tuple(line.replace(topic, MASK) for line in text.lines), text.first)

@@ -201,7 +201,7 @@ def test_a_topic_adopted_in_this_run_is_taken(run: Run) -> None:
     [
         ("state/peers.md", "one\nAKIAIOSFODNN7EXAMPLE\n", "state/peers.md, line 2"),
         ("threads/adhoc/AKIAIOSFODNN7EXAMPLE.md", "x\n", "the file's name"),
-        ("threads/adhoc/x.md", "A\0K\0I\0A\0IOSFODNN7EXAMPLE\0\n", "threads/adhoc/x.md, line 3"),
+        ("threads/adhoc/x.md", "A\0K\0I\0A\0IOSFODNN7EXAMPLE\0\n", "threads/adhoc/x.md, line 1"),
     ],
 )
 def test_no_way_into_a_commit_is_unwatched(run: Run, path: str, text: str, told: str) -> None:

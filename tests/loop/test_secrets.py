@@ -10,7 +10,13 @@ import pytest
 from hubs import branches, push, read, write_commit
 from loop.desk import answer, archived, asked, clean, current, shown, work_queue
 from loop.studio import Studio, write
+from loop.test_origin_pusher import plant
 from loop.world import Node, World, content
+
+from cn.core.message import MESSAGE, Message, seal
+from cn.core.names import Branch, Name
+from cn.core.outbox import Deliver, format_entry, outbox_path
+from cn.core.stamp import parse_stamp
 
 TOKEN = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
 KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAA\n-----END OPENSSH PRIVATE KEY-----"
@@ -284,3 +290,37 @@ def test_a_hub_named_like_a_secret_is_not_made(world: World, sigma: Node) -> Non
     assert "no-secrets" in done.stderr
     assert TOKEN not in done.stderr
     assert not (world.folder / "new").exists()
+
+
+@pytest.mark.parametrize("place", ["body", "subject", "commit"])
+def test_a_planted_message_with_a_secret_is_held(world: World, sigma: Node, pi: Node, place: str) -> None:
+    """Well-formed, in our name, to a peer of ours; but cn would never have queued it."""
+    when = parse_stamp("2026-11-21T10:00Z")
+    subject, body = f"Keys {TOKEN}" if place == "subject" else "Keys", f"one\n{TOKEN}" * (place == "body")
+    message = Message(MESSAGE, Name("sigma"), Name("pi"), subject, when, body)
+    sealed = seal(message, (f"sigma {TOKEN}" if place == "commit" else "sigma", "sigma@example.org"))
+    entry = Deliver(
+        sealed.id, Name("pi"), Branch("sigma/keys"), MESSAGE, when, "Keys", sealed.commit, sealed.content,
+        source=f"pi/{TOKEN}",
+    )  # fmt: skip
+    data = format_entry(entry).decode()
+    path = outbox_path(entry)
+    plant(sigma, world, {path: data})
+    lines = [number for number, line in enumerate(data.split("\n"), 1) if TOKEN in line][1:]
+    done = sigma.cn("sync", check=1)
+    assert f"sigma/keys for pi is not delivered: no-secrets: {path}, line {lines[0]}: looks" in done.stderr
+    assert f"{path}, line {lines[-1]}: looks like a secret (GitHub Token)" in done.stderr
+    assert TOKEN not in done.stderr + sigma.cn("status").stdout
+    assert "no-secrets" in sigma.cn("status").stdout
+    assert sigma.cn("sync", check=1).stderr == ""
+    assert "sigma/keys" not in branches(pi.home)
+    allow(sigma, done.stderr)
+    sigma.sync()
+    assert "sigma/keys" in branches(pi.home)
+
+
+def test_what_was_allowed_is_delivered(world: World, sigma: Node, pi: Node) -> None:
+    pi.cn("peer", "list")
+    words = ("send", "pi", f'the "key" is {TOKEN}', "--body", f"as said:\n{TOKEN}, good")
+    allow(sigma, refused(sigma, *words))
+    assert "✓ delivered" in sigma.cn(*words).stdout
