@@ -6,16 +6,27 @@ in a thread whose branch moved) is masked, and the whole of it stays on this mac
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from cn.app.settings import Settings
 from cn.core.effect import Plan
 from cn.core.errors import Refusal
 from cn.core.names import HubPath
+from cn.core.outbox import Deliver
 from cn.core.queue import LOGS
 from cn.core.rules import NO_SECRETS
-from cn.core.secret import MASK, Finding, Text, own_lines, refuse, texts_of
+from cn.core.secret import (
+    MASK,
+    Finding,
+    Text,
+    own_lines,
+    refuse,
+    texts_of,
+    texts_of_change,
+    texts_of_entry,
+    unnamed,
+)
 from cn.shell.secrets import find_secrets, mask_secrets
 
 _HIDDEN = "(not shown: it looks like a secret)"
@@ -31,6 +42,33 @@ def check_plan(plan: Plan, settings: Settings) -> Refusal | None:
 def check_texts(texts: Sequence[Text], settings: Settings) -> Refusal | None:
     """The same for texts."""
     return refuse(find_secrets(texts), settings.config.allowed_secrets)
+
+
+def check_change(path: HubPath, data: bytes, old: bytes | None, settings: Settings) -> Refusal | None:
+    """Refuse what a file that cn is about to commit adds to main."""
+    before = None if old is None else _plain(old)
+    return check_texts(texts_of_change(path, _plain(data), before), settings)
+
+
+def _plain(data: bytes) -> str:
+    """Also what is written in UTF-16."""
+    return data.decode("utf-8", "surrogateescape").replace("\0", "")
+
+
+def check_entry(
+    path: HubPath, data: bytes, entry: Deliver, topics: Callable[[], Collection[str]], settings: Settings
+) -> Refusal | None:
+    """Refuse a message of the outbox that would bring a secret to a peer, whoever put it there.
+
+    ``topics`` are those of the branches that the peer made: their names are no news to it.
+    """
+    texts = texts_of_entry(path, data, entry)
+    if check_texts(texts, settings) is None:
+        return None
+    about = {name.partition("/")[2] for name in (entry.about, entry.source)}
+    for topic in about.intersection(topics()):
+        texts = [unnamed(unnamed(text, topic), topic.lower()) for text in texts]
+    return check_texts(texts, settings)
 
 
 def without_secrets(text: str, settings: Settings) -> str:

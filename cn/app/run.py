@@ -106,6 +106,7 @@ class Run:
         if self.dry_run:
             book = self.book(self.base)
             plan(book, self.base, notes)
+            book.check()
             self._show(book, notes)
             return
 
