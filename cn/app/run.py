@@ -134,6 +134,8 @@ class Run:
         for line in committed.reports:
             self.report.info(line)
         self.report.notes.extend(notes.notes)
+        if committed.base is not self.base:  # somebody's commit came in after the plan
+            self._read_settings(committed.base)
         self.base = replace(self.base, commit=committed.commit, local=committed.commit)
         if books:
             note_ledgers(self.snapshot(), self.local, books[-1].files)

@@ -32,10 +32,23 @@ class CnError(Exception):
         self.text = text
         self.hint = hint
         self.known = False
+        self._done = False
+
+    def is_done(self, where: str) -> None:
+        """It came after the commit point: ``where`` has what was asked for. Repeated, it is done twice."""
+        if not self._done:
+            self._done = True
+            self.text = f"{where} has what was asked for, but it could not be finished: {self.text}"
+            hint = self.hint.replace("run again", "run 'cn sync'")
+            self.hint = f"do not repeat it; {hint or 'the next run finishes it'}"
 
 
 class Refused(CnError):
     """The thing asked for cannot be done in the state the hub is in."""
+
+
+class Blocked(Refused):
+    """Nothing can be done here as long as something on this machine, or origin, is not mended."""
 
 
 class UsageError(CnError):
