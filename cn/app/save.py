@@ -14,10 +14,11 @@ from cn.app.book import Book
 from cn.app.deliver import push_refs
 from cn.app.guard import check_texts
 from cn.app.run import open_run
+from cn.app.standing import note_edits
 from cn.core.errors import CnError, Refused, UsageError
 from cn.core.message import object_id
 from cn.core.names import HubPath, ThreadName
-from cn.core.report import Report
+from cn.core.report import Mark, Report
 from cn.core.saving import FOLDERS, Kind, Left, judge
 from cn.core.secret import own_lines
 from cn.core.text import decode, is_text, one_line
@@ -49,6 +50,7 @@ def commit_edits(hub: Hub, message: str | None = None, *, dry_run: bool = False)
     with open_run(hub, report, dry_run=dry_run, offline=True) as run:
         taken: list[str] = []
         looked: list[str] = []
+        left_out: list[Left] = []
 
         def plan(book: Book, base: Base, notes: Report) -> str | None:
             # What peers may read is published by a run that asks origin: two clones would differ.
@@ -61,7 +63,8 @@ def commit_edits(hub: Hub, message: str | None = None, *, dry_run: bool = False)
                 if e.path not in left or not is_left(run.hub, e.path, read_edit(run.hub, e.path))
             ]
             looked[:] = [one.path for one in edits]
-            taken[:] = _take(book, edits, notes)
+            left_out.clear()
+            taken[:] = _take(book, edits, notes, left_out)
             return message or _subject(taken)
 
         run.commit(plan)
@@ -70,6 +73,7 @@ def commit_edits(hub: Hub, message: str | None = None, *, dry_run: bool = False)
         elif not dry_run:
             report.done(f"committed {_names(taken)} as {run.base.commit[:7]}")
         if not dry_run:
+            note_edits(run.local, run.hub.root, left_out, run.now)
             known = read_diverged(run.hub)
             forget_diverged(run.hub, [path for path in known if path in taken or path not in looked])
     return report
@@ -118,7 +122,7 @@ def _unique(edits: Iterable[Edited]) -> list[Edited]:
     return sorted(found.values(), key=lambda one: one.path)
 
 
-def _take(book: Book, edits: Sequence[Edited], notes: Report) -> list[str]:
+def _take(book: Book, edits: Sequence[Edited], notes: Report, refused: list[Left]) -> list[str]:
     """Put into the book what may be committed, say what is left out and why; the paths taken."""
     pending = {str(inbox_path(ThreadName(item.get("thread")))) for _, item in book.snapshot.pending()}
     diverged = read_diverged(book.hub)
@@ -130,6 +134,8 @@ def _take(book: Book, edits: Sequence[Edited], notes: Report) -> list[str]:
             outcome = _displaced(one, tracked) or _take_one(book, one, HubPath(outcome), diverged, notes)
         if isinstance(outcome, Left):
             _tell(outcome, notes)
+            if outcome.mark is not Mark.INFO:
+                refused.append(outcome)
         elif outcome is not None:
             taken.append(str(outcome))
     return taken

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -23,9 +24,41 @@ def left_lock(path: Path) -> Iterator[None]:
         path.unlink()
 
 
+@contextmanager
+def other_bytes(path: Path, data: bytes) -> Iterator[None]:
+    """A file that is broken."""
+    before = path.read_bytes()
+    path.write_bytes(data)
+    try:
+        yield
+    finally:
+        path.write_bytes(before)
+
+
+@contextmanager
+def link_instead(folder: Path) -> Iterator[None]:
+    """A symlink in the place of a folder."""
+    away = folder.with_name("away")
+    folder.rename(away)
+    folder.symlink_to(away)
+    try:
+        yield
+    finally:
+        folder.unlink()
+        away.rename(folder)
+
+
 def stopping(node: Node, what: str) -> AbstractContextManager[None]:
     """Something on this machine that keeps main from moving."""
-    return closed(node.root / what) if what in (".git", ".git/objects") else left_lock(node.root / what)
+    match what:
+        case ".git" | ".git/objects":
+            return closed(node.root / what)
+        case ".git/index":
+            return other_bytes(node.root / what, b"DIRC")
+        case "threads/inbox":
+            return link_instead(node.root / what)
+        case _:
+            return left_lock(node.root / what)
 
 
 STOPS = [".git/refs/heads/main.lock", ".git/HEAD.lock", ".git/index.lock", ".git", ".git/objects"]
@@ -90,3 +123,72 @@ def test_a_commit_made_here_while_origin_took_the_push_does_not_send_twice(
     assert sigma.main
     sigma.sync()
     sigma.idle()
+
+
+@pytest.mark.parametrize("stop", [*STOPS, ".git/index", "threads/inbox"])
+def test_what_stops_every_run_is_told_once_and_stands_in_the_status(
+    world: World, sigma: Node, pi: Node, stop: str
+) -> None:
+    sigma.sync()
+    world.propose(pi, sigma)
+    with stopping(sigma, stop):
+        first = obedient(sigma, "sync", "-q")
+        assert first.returncode == 1
+        told = first.stderr.splitlines()
+        assert told[0].startswith("cn: ")
+        assert told[1].startswith("  → ")
+        again = obedient(sigma, "sync", "-q")
+        assert (again.returncode, again.stderr) == (1, "")
+        stopped = json.loads(sigma.cn("status", "--json").stdout)["stopped"]
+        assert told[0].endswith(stopped["reason"])
+        assert told[1].endswith(stopped["remedy"])
+        assert stopped["reason"] in obedient(sigma, "sync").stderr
+    sigma.sync()
+    assert json.loads(sigma.cn("status", "--json").stdout)["stopped"] is None
+    assert len(sigma.threads()) == 1
+    with stopping(sigma, stop):
+        world.propose(pi, sigma, "second")
+        assert obedient(sigma, "sync", "-q").stderr.startswith("cn: ")
+
+
+def test_a_run_with_nothing_to_write_does_not_say_that_it_is_over(sigma: Node, pi: Node) -> None:
+    sigma.sync()
+    lock = sigma.root / ".git/refs/heads/main.lock"
+    with left_lock(lock):
+        sigma.cn("send", "pi", "pay invoice 7", check=1)
+        sigma.sync()
+        sigma.sync()
+        assert str(lock) in json.loads(sigma.cn("status", "--json").stdout)["stopped"]["reason"]
+    sigma.sync()
+    assert json.loads(sigma.cn("status", "--json").stdout)["stopped"] is None
+
+
+def test_what_a_command_refuses_stops_no_other_run(sigma: Node, pi: Node) -> None:
+    sigma.cn("send", "nobody", "hello", check=1)
+    assert json.loads(sigma.cn("status", "--json").stdout)["stopped"] is None
+
+
+def test_a_broken_configuration_is_told_once(sigma: Node, pi: Node) -> None:
+    sigma.sync()
+    sigma.configure("lock_wait: soon\n")
+    told = sigma.cn("sync", "-q", check=3).stderr
+    assert "lock_wait" in told
+    assert sigma.cn("sync", "-q", check=3).stderr == ""
+    assert sigma.cn("sync", check=3).stderr == told
+
+
+def test_an_edit_that_is_not_committed_stands_until_it_is_another(sigma: Node, pi: Node) -> None:
+    sigma.cn("adhoc", "an idea")
+    (path,) = (sigma.root / "threads/adhoc").glob("*-an-idea.md")
+    before = path.read_text()
+    path.write_text(f"{before}\nkey AKIA{'Q7RZ' * 4}\n")
+    done = sigma.cn("commit", check=1)
+    assert "no-secrets" in done.stderr
+    (one,) = json.loads(sigma.cn("status", "--json").stdout)["standing"]
+    assert path.name in one["text"]
+    assert "no-secrets" in one["text"]
+    assert one["remedy"]
+    path.write_text(before)
+    assert json.loads(sigma.cn("status", "--json").stdout)["standing"] == []
+    sigma.cn("commit")
+    assert "no-secrets" not in (sigma.root / ".git/cn/local.json").read_text()
