@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import shlex
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -185,6 +186,8 @@ def _prepare(hub: Hub, base: Base, draft: Draft | None, arrived: Iterable[Journa
         appends += draft.appends
         files += draft.files
     changes = tuple(read_changes(hub.git, base.local, new))
+    if draft is not None:
+        _refuse_displaced(hub, base, draft, changes)
     return Journal(
         token=secrets.token_hex(16),
         old=base.local,
@@ -198,6 +201,20 @@ def _prepare(hub: Hub, base: Base, draft: Draft | None, arrived: Iterable[Journa
         # The note of our own push too: what it carries is carried out with this journal.
         covers=(*covers, new),
     )
+
+
+def _refuse_displaced(hub: Hub, base: Base, draft: Draft, changes: Iterable[Change]) -> None:
+    """A file of the draft below what is no folder in main would take that out of main, unseen."""
+    written = [str(c.path) for c in draft.changes if c.content is not None]
+    gone = [c.path for c in changes if c.new is None]
+    above = [path for path in gone if any(name.startswith(f"{path}/") for name in written)]
+    if above and (found := read_tree(hub.git, base.commit, above)):
+        path = min(found)
+        what = "a symlink" if found[path].mode == "120000" else "no folder"
+        raise Blocked(
+            f"cn needs the folder {visible(path)}, and in main it is {what}",
+            f"'git rm -- {shlex.quote(visible(path))}', commit that, then run again",
+        )
 
 
 def _arrived(hub: Hub, base: Base) -> list[Journal]:

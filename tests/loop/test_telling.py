@@ -192,3 +192,49 @@ def test_an_edit_that_is_not_committed_stands_until_it_is_another(sigma: Node, p
     assert json.loads(sigma.cn("status", "--json").stdout)["standing"] == []
     sigma.cn("commit")
     assert "no-secrets" not in (sigma.root / ".git/cn/local.json").read_text()
+
+
+def plant(world: World, sigma: Node, path: str) -> None:
+    """A symlink at a path of main, from another clone."""
+    other = world.second(sigma).root
+    shutil.rmtree(other / path, ignore_errors=True)
+    (other / path).symlink_to("../docs")
+    git(other, "add", "-A")
+    git(other, "commit", "--quiet", "-m", "planted")
+    git(other, "push", "--quiet", "origin", "main")
+
+
+def test_a_symlink_in_the_place_of_a_folder_of_cn_stands_and_is_not_replaced(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    (sigma.root / "threads/adhoc").mkdir(exist_ok=True)
+    (sigma.root / "threads/adhoc/.keep").write_text("")  # or git would take the folder away
+    plant(world, sigma, "threads/adhoc")
+    first = sigma.cn("sync", "-q", check=1)
+    assert "threads/adhoc" in first.stderr
+    assert "→ move threads/adhoc out of the way" in first.stderr
+    assert sigma.cn("sync", "-q", check=1).stderr == ""
+    (one,) = json.loads(sigma.cn("status", "--json").stdout)["standing"]
+    assert "threads/adhoc" in one["text"]
+    before = sigma.main
+    done = sigma.cn("adhoc", "my idea", check=1)
+    assert "cn needs the folder threads/adhoc, and in main it is a symlink" in done.stderr
+    assert "→ 'git rm -- threads/adhoc', commit that, then run again" in done.stderr
+    assert "✓" not in done.stdout
+    assert sigma.main == before
+    git(sigma.root, "rm", "--quiet", "--cached", "--", "threads/adhoc")
+    git(sigma.root, "commit", "--quiet", "-m", "no symlink")
+    sigma.sync()
+    sigma.cn("adhoc", "my idea")
+    assert json.loads(sigma.cn("status", "--json").stdout)["standing"] == []
+    assert json.loads(sigma.cn("status", "--json").stdout)["stopped"] is None
+
+
+@pytest.mark.parametrize("folder", [".git/objects", ".git", ".git/refs"])
+def test_the_doctor_finds_what_cannot_be_written(sigma: Node, pi: Node, folder: str) -> None:
+    sigma.sync()
+    assert "not writable" not in obedient(sigma, "doctor").stdout
+    with closed(sigma.root / folder):
+        done = obedient(sigma, "doctor")
+    assert done.returncode == 1
+    assert f"{folder} is not writable" in done.stdout + done.stderr
