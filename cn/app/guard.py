@@ -99,6 +99,11 @@ def mask_line(text: str, settings: Settings) -> str:
     return mask_text(text, settings)[0]
 
 
+def mask_path(path: str, settings: Settings) -> str:
+    """A path with each of its names masked for itself."""
+    return "/".join(mask_line(part, settings) for part in path.split("/"))
+
+
 def mask_file(path: HubPath, data: bytes, settings: Settings) -> tuple[bytes, list[Finding]]:
     """A file of cn's folders as it may be committed, and what is masked in it.
 

@@ -12,13 +12,14 @@ from dataclasses import replace
 
 from cn.app.book import Book
 from cn.app.deliver import push_refs
-from cn.app.guard import check_texts, mask_line
+from cn.app.guard import check_texts, mask_line, mask_path
 from cn.app.run import open_run
 from cn.app.settings import Settings
+from cn.app.standing import note_edits
 from cn.core.errors import CnError, Refused, UsageError
 from cn.core.message import object_id
 from cn.core.names import HubPath, ThreadName
-from cn.core.report import Report
+from cn.core.report import Mark, Report
 from cn.core.saving import FOLDERS, Kind, Left, judge
 from cn.core.secret import Text, name_of, own_lines
 from cn.core.text import decode, is_text, one_line
@@ -52,6 +53,7 @@ def commit_edits(hub: Hub, message: str | None = None, *, dry_run: bool = False)
         looked: list[str] = []
         if refusal := check_texts([Text("the commit message", _lines(message))], run.settings):
             raise Refused(f"{refusal.rule}: {refusal.reason}", refusal.remedy)
+        left_out: list[Left] = []
 
         def plan(book: Book, base: Base, notes: Report) -> str | None:
             # What peers may read is published by a run that asks origin: two clones would differ.
@@ -64,7 +66,8 @@ def commit_edits(hub: Hub, message: str | None = None, *, dry_run: bool = False)
                 if e.path not in left or not is_left(run.hub, e.path, read_edit(run.hub, e.path))
             ]
             looked[:] = [one.path for one in edits]
-            taken[:] = _take(book, edits, notes)
+            left_out.clear()
+            taken[:] = _take(book, edits, notes, left_out)
             return message or _subject(taken)
 
         run.commit(plan)
@@ -73,6 +76,7 @@ def commit_edits(hub: Hub, message: str | None = None, *, dry_run: bool = False)
         elif not dry_run:
             report.done(f"committed {_names(taken)} as {run.base.commit[:7]}")
         if not dry_run:
+            note_edits(run.local, run.hub.root, left_out, run.now, run.settings)
             known = read_diverged(run.hub)
             forget_diverged(run.hub, [path for path in known if path in taken or path not in looked])
     return report
@@ -125,7 +129,7 @@ def _unique(edits: Iterable[Edited]) -> list[Edited]:
     return sorted(found.values(), key=lambda one: one.path)
 
 
-def _take(book: Book, edits: Sequence[Edited], notes: Report) -> list[str]:
+def _take(book: Book, edits: Sequence[Edited], notes: Report, refused: list[Left]) -> list[str]:
     """Put into the book what may be committed, say what is left out and why; the paths taken."""
     pending = {str(inbox_path(ThreadName(item.get("thread")))) for _, item in book.snapshot.pending()}
     diverged = read_diverged(book.hub)
@@ -137,6 +141,8 @@ def _take(book: Book, edits: Sequence[Edited], notes: Report) -> list[str]:
             outcome = _displaced(one, tracked) or _take_one(book, one, HubPath(outcome), diverged, notes)
         if isinstance(outcome, Left):
             _tell(outcome, book.settings, notes)
+            if outcome.mark is not Mark.INFO:
+                refused.append(outcome)
         elif outcome is not None:
             taken.append(str(outcome))
     return taken
@@ -204,7 +210,7 @@ def _staged(path: HubPath) -> Left:
 
 
 def _tell(left: Left, settings: Settings, notes: Report) -> None:
-    path = "/".join(mask_line(part, settings) for part in left.path.split("/"))
+    path = mask_path(left.path, settings)
     text = f"not committed: {one_line(path, 300)} {left.why}"
     notes.add(left.mark, text, mask_line(left.remedy, settings), source=path)
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from cn.core.errors import Refused
+from cn.core.errors import Blocked
 from cn.core.names import Oid
 from cn.core.text import visible
 from cn.shell.files import PRIVATE, make_parents, read_plain, write_file
@@ -110,7 +110,7 @@ def append_once(append: LocalAppend, size: int, *, root: Path | None = None) -> 
             rest = data[len(since) :] if data.startswith(since) else data
             _write_all(file.fileno(), rest)
     except OSError as why:
-        raise Refused(f"cannot append to {append.path}: {why.strerror}", "the next run tries again") from why
+        raise Blocked(f"cannot append to {append.path}: {why.strerror}", "the next run tries again") from why
 
 
 def _write_all(fd: int, data: bytes) -> None:
