@@ -27,21 +27,28 @@ from cn.core.secret import (
     texts_of_entry,
     unnamed,
 )
-from cn.shell.secrets import find_secrets, mask_secrets
+from cn.shell.secrets import beginnings, find_secrets, mask_secrets
 
 _HIDDEN = "(not shown: it looks like a secret)"
+_NOTHING = Text("", ())
 KEPT = "withheld"
 """The folder below ``.git/cn`` that keeps what was masked as it was."""
 
 
-def check_plan(plan: Plan, settings: Settings) -> Refusal | None:
-    """Refuse a plan that would send or commit a secret of ours."""
-    return check_texts(texts_of(plan), settings)
+def check_plan(
+    plan: Plan, settings: Settings, sources: Sequence[Text] = (), given: Sequence[Text] = ()
+) -> Refusal | None:
+    """Refuse a plan that would send or commit a secret of ours.
+
+    ``sources`` are what the plan was made of, where a person can take the secret out. What was ``given``
+    is searched too: the plan may hold a piece of it.
+    """
+    return check_texts([*given, *texts_of(plan)], settings, [*given, *sources])
 
 
-def check_texts(texts: Sequence[Text], settings: Settings) -> Refusal | None:
+def check_texts(texts: Sequence[Text], settings: Settings, sources: Sequence[Text] = ()) -> Refusal | None:
     """The same for texts."""
-    return refuse(find_secrets(texts), settings.config.allowed_secrets)
+    return refuse(find_secrets(texts, sources), settings.config.allowed_secrets)
 
 
 def check_change(path: HubPath, data: bytes, old: bytes | None, settings: Settings) -> Refusal | None:
@@ -71,20 +78,27 @@ def check_entry(
     return check_texts(texts, settings)
 
 
-def without_secrets(text: str, settings: Settings) -> str:
-    """One line as it may be logged and shown: up to its first colon, where it holds a secret."""
-    if check_texts([Text("", (text,))], settings) is None:
+def without_secrets(text: str, settings: Settings, whole: Text = _NOTHING) -> str:
+    """One line as it may be logged and shown: up to its first colon, where it holds a secret.
+
+    It may be cut from ``whole``: the beginning of a secret of that, which has no form any more, counts too.
+    """
+    parts = beginnings(whole, settings.config.allowed_secrets)
+
+    def is_clean(part: str) -> bool:
+        return check_texts([Text("", (part,))], settings) is None and not any(p in part for p in parts)
+
+    if is_clean(text):
         return text
     word, colon, _ = text.partition(":")
-    clean = colon and check_texts([Text("", (word,))], settings) is None
-    return f"{word}: {_HIDDEN}" if clean else _HIDDEN
+    return f"{word}: {_HIDDEN}" if colon and is_clean(word) else _HIDDEN
 
 
-def clean_refusal(refusal: Refusal, settings: Settings) -> Refusal:
-    """A refusal as it may be told: it may quote what it refuses."""
+def clean_refusal(refusal: Refusal, settings: Settings, whole: Text) -> Refusal:
+    """A refusal as it may be told: it may quote what it refuses, or a piece of it."""
     if refusal.rule == NO_SECRETS:  # which names the place, and not what stands there
         return refusal
-    reason, remedy = (without_secrets(text, settings) for text in (refusal.reason, refusal.remedy))
+    reason, remedy = (without_secrets(text, settings, whole) for text in (refusal.reason, refusal.remedy))
     return replace(refusal, reason=reason, remedy=remedy)
 
 

@@ -50,6 +50,16 @@ class Text:
     first: int = 1
 
 
+def text_of(where: str, text: str) -> Text:
+    """A text of any lines."""
+    return Text(where, tuple(text.split("\n")))
+
+
+def joined(texts: Sequence[Text]) -> Text:
+    """Several as one."""
+    return Text("", tuple(line for text in texts for line in text.lines))
+
+
 @dataclass(frozen=True)
 class Finding:
     """Something in line ``line`` of ``where`` (0: it has no lines) that looks like a secret of this kind."""
@@ -222,9 +232,11 @@ def refuse(findings: Sequence[Finding], allowed: Collection[str]) -> Refusal | N
     left = [one for one in findings if one.fingerprint not in allowed]
     if not left:
         return None
-    shown = "; ".join(describe(one) for one in left[:5])
-    more = f" and {len(left) - 5} more" if len(left) > 5 else ""
-    marks = ", ".join(f'"{mark}"' for mark in dict.fromkeys(one.fingerprint for one in left[:5]))
+    places = list(dict.fromkeys(map(describe, left)))
+    shown = "; ".join(places[:5])
+    more = f" and {len(places) - 5} more" if len(places) > 5 else ""
+    known = dict.fromkeys(one.fingerprint for one in left if describe(one) in places[:5])
+    marks = ", ".join(f'"{mark}"' for mark in known)
     return Refusal(
         NO_SECRETS,
         f"{shown}{more}",

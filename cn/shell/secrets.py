@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 
 from cn.core.secret import (
     MASK,
@@ -69,9 +70,27 @@ _ESCAPED = re.compile(r"\\([_.:/@+=~-])")
 """A character as Markdown may write it."""
 
 
-def find_secrets(texts: Sequence[Text]) -> list[Finding]:
-    """What looks like a secret, in the order of the texts. Nothing is asked of any network."""
-    return list(dict.fromkeys(finding for text in texts for finding, _ in _search(text)))
+def find_secrets(texts: Sequence[Text], sources: Sequence[Text] = ()) -> list[Finding]:
+    """What looks like a secret, in the order of the texts. Nothing is asked of any network.
+
+    What stands in one of the ``sources`` too is told of there: a person can edit that.
+    """
+    hits = (hit for text in texts for hit in _search(text))
+    return list(dict.fromkeys(_placed(one, found, sources) for one, found in hits))
+
+
+def _placed(one: Finding, found: str, sources: Sequence[Text]) -> Finding:
+    for source in sources:
+        for at, line in enumerate(source.lines):
+            if found in line:
+                return replace(one, where=source.where, line=source.first + at if source.first else 0)
+    return one
+
+
+def beginnings(text: Text, allowed: Collection[str]) -> set[str]:
+    """By what the secrets of a text are known that was cut before it was looked at."""
+    found = {secret for one, secret in _search(text) if one.fingerprint not in allowed}
+    return {secret[: min(8, max(3, len(secret) // 2))] for secret in found}
 
 
 def mask_secrets(text: Text, allowed: Collection[str]) -> tuple[list[str], list[Finding]]:

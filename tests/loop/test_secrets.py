@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hubs import branches, push, read, write_commit
+from hubs import branches, git, push, read, write_commit
 from loop.desk import answer, archived, asked, clean, current, shown, work_queue
 from loop.studio import Studio, write
 from loop.test_origin_pusher import plant
@@ -324,3 +324,79 @@ def test_what_was_allowed_is_delivered(world: World, sigma: Node, pi: Node) -> N
     words = ("send", "pi", f'the "key" is {TOKEN}', "--body", f"as said:\n{TOKEN}, good")
     allow(sigma, refused(sigma, *words))
     assert "✓ delivered" in sigma.cn(*words).stdout
+
+
+LONG = "sk-ant-api03-" + "1a2B3c4D5e" * 9
+WRONG = {
+    "approval": f"decision: do:merge\nactor: sigma\ntimestamp: 2026-02-05T15:00Z\napproval: {LONG}\n",
+    "actor": f"decision: do:merge\nactor: x {LONG}\ntimestamp: 2026-02-05T15:00Z\n",
+    "decision": f"decision: merge it with the very long {TOKEN}\nactor: sigma\ntimestamp: 2026-02-05\n",
+    "far": f"decision: {'m' * 60}{TOKEN}\nactor: sigma\ntimestamp: 2026-02-05T15:00Z\n",
+    "a key": f"decision: do:merge\n{'x' * 20}{TOKEN}: x\nactor: sigma\n",
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_no_piece_of_a_secret_is_told(world: World, sigma: Node, pi: Node, what: str) -> None:
+    """What is cut to be quoted has no form any more by which a detector would know it."""
+    world.propose(pi, sigma)
+    sigma.sync()
+    path = sigma.root / "threads/inbox" / sigma.only_thread()
+    path.write_text(f"{path.read_text()}\n---\n\n## Triage\n\n{WRONG[what]}")
+    secret = LONG if LONG in WRONG[what] else TOKEN
+    shown = sigma.cn("status", "-v").stdout + sigma.cn("inbox", "list", "--json").stdout
+    done = sigma.process(check=1)
+    shown += done.stdout + done.stderr + sigma.cn("status", "-v").stdout + sigma.cn("log", "-v").stdout
+    piece = secret[:14] if secret == TOKEN else secret[:20]
+    assert piece not in shown
+    assert holds(sigma, piece) == []
+
+
+def test_an_answers_fault_tells_no_piece_of_a_secret(agent: Node) -> None:
+    agent.configure("max_attempts: 20\n")
+    agent.sync()
+    for text in (
+        f"{'x' * 30}{TOKEN}: y\nack: ID",
+        f"delegate: ID|{LONG}",
+        f"ack: {'x' * 30}{TOKEN}",
+        f"commit: {LONG}",
+    ):
+        answer(agent, f"---\nid: ID\n{text}\n---\n")
+        done = agent.cn("inbox", "process", check=None)
+        assert TOKEN[:14] not in done.stdout + done.stderr + shown(agent), text
+        assert LONG[:20] not in done.stdout + done.stderr + shown(agent), text
+        assert holds(agent, TOKEN[:14]) + holds(agent, LONG[:20]) == [], text
+
+
+def test_what_is_cut_is_searched_before(sigma: Node, pi: Node) -> None:
+    pi.cn("peer", "list")
+    for length in (100, 180, 280):
+        text = "x" * length + " " + LONG
+        for words in (("adhoc", text), ("mca", "add", text), ("send", "pi", text, "--body", "fine")):
+            assert holds(sigma, LONG[:20]) == []
+            refused(sigma, *words, secret=LONG[:20])
+
+
+def test_a_finding_names_what_a_person_can_edit(world: World, sigma: Node, pi: Node) -> None:
+    world.propose(pi, sigma)
+    sigma.sync()
+    thread = sigma.only_thread()
+    sigma.write_triage(thread, f"delete:no {TOKEN}")
+    file = sigma.root / "threads/inbox" / thread
+    line = file.read_text().split("\n").index(f"decision: delete:no {TOKEN}") + 1
+    assert f"threads/inbox/{thread}, line {line}: looks" in sigma.process(check=1).stderr
+    git(sigma.root, "checkout", "--", ".")
+    assert "the decision: looks" in refused(sigma, "delete", "pi/proposal", "--reason", TOKEN)
+    file.write_text(file.read_text() + f"\nnote\n{TOKEN}\n")
+    line = file.read_text().split("\n").index(TOKEN) + 1
+    assert f"threads/inbox/{thread}, line {line}: looks" in refused(
+        sigma, "delete", "pi/proposal", "--reason", "x"
+    )
+    git(sigma.root, "checkout", "--", ".")
+    assert "the title, line 1: looks" in refused(sigma, "mca", "add", f"the key {TOKEN}")
+    told = refused(sigma, "adhoc", "Keys", "--body", f"one\n{TOKEN}")
+    assert "the text, line 2: looks" in told
+    assert ".md" not in told
+    told = refused(sigma, "delete", "pi/proposal", "--reason", f"use {TOKEN}")
+    allow(sigma, told)
+    sigma.cn("delete", "pi/proposal", "--reason", f"use {TOKEN}")
