@@ -278,6 +278,7 @@ def test_what_hub_yaml_allows_may_be_a_peer(sigma: Node) -> None:
         ("mca", "add", f"the key {TOKEN}"),
         ("send", "pi", f"the key {TOKEN}"),
         ("send", "pi", "the key", "--body", TOKEN),
+        ("send", "pi", "glpat-abcdefghijklmnopqrst"),  # its topic is that too
     ],
 )
 def test_no_command_commits_a_secret(sigma: Node, pi: Node, words: tuple[str, ...]) -> None:
