@@ -292,9 +292,11 @@ class Book:
 
         What is masked by :meth:`mask` need not be looked at again.
         """
-        for path, data in self.files.items():
-            if data is None or path in self._looked:
-                continue
+        changed = {
+            path: data for path, data in self.files.items() if data is not None and path not in self._looked
+        }
+        self.snapshot.read_many(changed)
+        for path, data in changed.items():
             if refusal := check_change(path, data, self.snapshot.read(path), self.settings):
                 raise Refused(f"{refusal.rule}: {refusal.reason}", refusal.remedy)
 
