@@ -125,7 +125,24 @@ def test_a_commit_made_here_while_origin_took_the_push_does_not_send_twice(
     sigma.idle()
 
 
-@pytest.mark.parametrize("stop", [*STOPS, ".git/index", "threads/inbox"])
+def test_a_link_in_the_place_of_the_inbox_is_told_once_and_the_inbox_comes_back(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    sigma.sync()
+    world.propose(pi, sigma)
+    with stopping(sigma, "threads/inbox"):
+        told = obedient(sigma, "sync", "-q").stderr.splitlines()
+        assert told[0].startswith("failed: the work tree is behind main at threads/inbox/"), told
+        assert told[1].startswith("  → ")
+        again = obedient(sigma, "sync", "-q")
+        assert (again.returncode, again.stderr) == (1, "")
+        assert "the work tree is behind main at threads/inbox/" in sigma.cn("status").stdout
+    sigma.sync()
+    assert len(sigma.threads()) == 1
+    assert "behind main" not in sigma.cn("status").stdout
+
+
+@pytest.mark.parametrize("stop", [*STOPS, ".git/index"])
 def test_what_stops_every_run_is_told_once_and_stands_in_the_status(
     world: World, sigma: Node, pi: Node, stop: str
 ) -> None:
