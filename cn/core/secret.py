@@ -101,12 +101,9 @@ def is_placeholder(kind: str, found: str, after: str = "") -> bool:
 def texts_of(plan: Plan) -> list[Text]:
     """What a plan would send, and what of our own it would commit: never a peer's quoted text.
 
-    The name of the branch it is about is no news to its creator, nor to main; that of a message
-    which answers nothing is our own.
+    The name of the branch it is about is no news to its creator, nor to main.
     """
     peer, _, topic = plan.cause.partition("/")
-    if any(isinstance(effect, Post) and effect.message.about is None for effect in plan.effects):
-        topic = ""
     found = []
     for effect in plan.effects:
         match effect:
