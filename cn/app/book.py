@@ -298,7 +298,7 @@ class Book:
         self.snapshot.read_many(changed)
         for path, data in changed.items():
             if refusal := check_change(path, data, self.snapshot.read(path), self.settings):
-                raise Refused(f"{refusal.rule}: {refusal.reason}", refusal.remedy)
+                raise Refused.by(refusal)
 
     def draft(self, message: str) -> Draft | None:
         """The commit of this run, or None when there is nothing to commit or to pin.

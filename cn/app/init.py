@@ -39,7 +39,7 @@ def init(
             f"the signing key {signing_key} is no file", "make one with ssh-keygen, or leave it out"
         )
     if refusal := refuse(find_secrets([Text("the name", (name,), 0)]), ()):
-        raise Refused(f"{refusal.rule}: {refusal.reason}", "choose another name")
+        raise Refused.by(refusal, "choose another name")
     source = template_dir()
     if dry_run:
         for file in sorted(p for p in source.rglob("*") if p.is_file()):

@@ -58,7 +58,7 @@ def _queue(run: Run, post: Post, what: str, given: Sequence[Text]) -> None:
     def plan(book: Book, base: Base, notes: Report) -> str | None:
         sending = Plan(post.source or f"{post.message.to}/{post.topic}", (post,))
         if refusal := check_plan(sending, run.settings, given=given):
-            raise Refused(f"{refusal.rule}: {refusal.reason}", refusal.remedy)
+            raise Refused.by(refusal)
         book.perform(sending)
         if not run.dry_run:
             notes.info(f"queued: {what}")

@@ -85,7 +85,7 @@ def _refuse_secrets(peer: Peer, text: str, book: Book) -> None:
     texts = [Text(f"the entry for {PATH}", lines), *cut]
     if refusal := check_texts(texts, book.settings):
         remedy = f"{_INSTEAD}; revoke it if it is real; {refusal.remedy.partition('; ')[2]}"
-        raise Refused(f"{refusal.rule}: {refusal.reason}", remedy)
+        raise Refused.by(refusal, remedy)
 
 
 def remove(hub: Hub, name: Name, *, dry_run: bool = False) -> Report:

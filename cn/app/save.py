@@ -52,7 +52,7 @@ def commit_edits(hub: Hub, message: str | None = None, *, dry_run: bool = False)
         taken: list[str] = []
         looked: list[str] = []
         if refusal := check_texts([Text("the commit message", _lines(message))], run.settings):
-            raise Refused(f"{refusal.rule}: {refusal.reason}", refusal.remedy)
+            raise Refused.by(refusal)
         left_out: list[Left] = []
 
         def plan(book: Book, base: Base, notes: Report) -> str | None:

@@ -51,6 +51,11 @@ class CnError(Exception):
 class Refused(CnError):
     """The thing asked for cannot be done in the state the hub is in."""
 
+    @classmethod
+    def by(cls, refusal: Refusal, remedy: str = "") -> Refused:
+        """A rule said no to a command; ``remedy`` in place of the rule's own."""
+        return cls(f"{refusal.rule}: {refusal.reason}", remedy or refusal.remedy)
+
 
 class Blocked(Refused):
     """Nothing can be done here as long as something on this machine, or origin, is not mended."""
