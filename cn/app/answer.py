@@ -10,7 +10,7 @@ from dataclasses import replace
 from cn.app.agent import read_shown
 from cn.app.book import Book
 from cn.app.conversing import remember
-from cn.app.guard import check_plan, clean_refusal, mask_line
+from cn.app.guard import check_plan, clean_refusal, mask_line, without_secrets
 from cn.app.inbound import working_text
 from cn.app.own import read_own
 from cn.app.queue import MOST_READ, actor_of, current_turn, failing, is_wanted, read_output
@@ -25,11 +25,12 @@ from cn.core.machines.actor import ACTOR, ActorEvent
 from cn.core.names import HubPath, Name, Oid, ThreadName, digest
 from cn.core.ops import Commit, Op, format_op
 from cn.core.output import Output, parse_output
-from cn.core.own import parse_own
+from cn.core.own import format_own, parse_own
 from cn.core.own_decide import OwnFacts
 from cn.core.queue import OUTPUT, Turn, is_input_id, parse_input
 from cn.core.report import Report
 from cn.core.say import is_chat, said
+from cn.core.secret import Text, own_lines, text_of
 from cn.core.text import one_line
 from cn.core.thread import inbox_path
 from cn.core.turn import late_path, out_of_turn, plan_answered, plan_rejected, source_of
@@ -54,10 +55,11 @@ def plan_answer(run: Run, book: Book, notes: Report) -> str | None:
         notes.refused(f"{OUTPUT}: {late}; it is kept as {late_path(id, nth)}", "ask 'cn input' what is on")
         return None
     refused = tuple(check_output(output, turn.input.id))
-    plan = refused if output.id != turn.input.id else _planned(run, book, turn, output, refused)
+    whole = text_of(OUTPUT, data.decode("utf-8", "replace").replace("\0", ""))
+    plan = refused if output.id != turn.input.id else _planned(run, book, turn, output, refused, whole)
     source = source_of(turn.input)
     if not isinstance(plan, Plan):
-        plan = tuple(clean_refusal(one, run.settings) for one in plan)
+        plan = tuple(clean_refusal(one, run.settings, whole) for one in plan)
         ACTOR.step(actor_of(run, turn), ActorEvent.REJECTED)
         book.perform(plan_rejected(turn, data, plan, failing(run, book, turn.input)))
         for refusal in plan:
@@ -72,7 +74,7 @@ def plan_answer(run: Run, book: Book, notes: Report) -> str | None:
     book.perform(plan_answered(turn, data, plan))
     if is_chat(turn.input.sender):
         remember(book, turn, said(plan.effects))
-    for key in (mask_line(key, run.settings) for key in output.unknown):
+    for key in (without_secrets(key, run.settings, whole) for key in output.unknown):
         notes.info(f"{source}: the output's key {key!r} is unknown; ignored", source=source)
     words = _words(output.ops)
     notes.done(f"{source}: {words} by {run.settings.us}", source=source)
@@ -96,13 +98,14 @@ def _report_blocked(run: Run, notes: Report) -> None:
 
 
 def _planned(
-    run: Run, book: Book, turn: Turn, output: Output, refused: tuple[Refusal, ...]
+    run: Run, book: Book, turn: Turn, output: Output, refused: tuple[Refusal, ...], whole: Text
 ) -> Plan | tuple[Refusal, ...]:
     """The plan; or all that is wrong, in what cannot be read and in what can."""
     artifacts = find_artifacts(book, output.ops)
     order = Order(run.settings.us, turn.input.names, output.ops, output.body, turn.input.id, artifacts)
-    plan = plan_order(facts_of(run, book, turn), order)
-    if isinstance(plan, Plan) and (secret := check_plan(plan, run.settings)):
+    facts = facts_of(run, book, turn)
+    plan = plan_order(facts, order)
+    if isinstance(plan, Plan) and (secret := check_plan(plan, run.settings, [whole, *sources_of(facts)])):
         plan = (secret,)
     if not refused:
         return plan
@@ -164,6 +167,17 @@ def own_facts(run: Run, book: Book, path: HubPath) -> OwnFacts:
     except Refused:  # main's text counts; the working copy is kept beside it, and reported
         own = parse_own(path, (book.read(path) or b"").decode("utf-8", "replace"))
     return OwnFacts(run.settings.config, run.settings.peers, own, book.now, run.machine)
+
+
+def sources_of(facts: AnyFacts) -> list[Text]:
+    """The document that people may have written into."""
+    match facts:
+        case Facts():
+            return [own_lines(inbox_path(ThreadName(facts.item.get("thread"))), facts.text)]
+        case OwnFacts():
+            return [text_of(facts.own.path, format_own(facts.own))]
+        case _:
+            return []
 
 
 def find_artifacts(book: Book, ops: Iterable[Op]) -> dict[str, Oid]:

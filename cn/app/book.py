@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import assert_never
 
-from cn.app.guard import KEPT, mask_file, mask_line
+from cn.app.guard import KEPT, check_change, mask_file, mask_line, mask_text
 from cn.app.settings import Settings
 from cn.app.snapshot import Snapshot
 from cn.app.standing import RefusedArrival
@@ -32,6 +32,7 @@ from cn.core.effect import (
     Wake,
     describe,
 )
+from cn.core.errors import Refused
 from cn.core.ledger import OUT, Event
 from cn.core.log import Row
 from cn.core.message import own_topic
@@ -77,6 +78,7 @@ class Book:
     _events: dict[Name, list[Event]] = field(default_factory=dict)
     _items: dict[Name, ledger.Open] = field(default_factory=dict)
     _topics: dict[Name, set[str]] = field(default_factory=dict)
+    _looked: set[HubPath] = field(default_factory=set)
 
     published: Oid | None = None
     dry_run: bool = False
@@ -150,6 +152,7 @@ class Book:
         here = is_machine_local(path) or is_local(path, self.settings.config.local)
         if data is not None and (path == INPUT or not here):
             data = self.mask(path, data, told=told)
+            self._looked.add(path)
         (self.local if here else self.files)[path] = data
 
     def mask(self, path: HubPath, data: bytes, *, told: bool = False) -> bytes:
@@ -284,8 +287,25 @@ class Book:
             not (self.files or self.local or self.rows or self._events) and self.tip == self.snapshot.commit
         )
 
+    def check(self) -> None:
+        """Refuse a secret in what this run would commit, whatever way it came: no command is without this.
+
+        What is masked by :meth:`mask` need not be looked at again.
+        """
+        changed = {
+            path: data for path, data in self.files.items() if data is not None and path not in self._looked
+        }
+        self.snapshot.read_many(changed)
+        for path, data in changed.items():
+            if refusal := check_change(path, data, self.snapshot.read(path), self.settings):
+                raise Refused.by(refusal)
+
     def draft(self, message: str) -> Draft | None:
-        """The commit of this run, or None when there is nothing to commit or to pin."""
+        """The commit of this run, or None when there is nothing to commit or to pin.
+
+        Its message is masked: it may repeat the name that a peer gave a branch.
+        """
+        self.check()
         self.rows = [self._clean(row) for row in self.rows]
         self._write_ledgers()
         self._write_logs()
@@ -302,7 +322,7 @@ class Book:
         return Draft(
             tip=self.tip,
             changes=tuple(changes),
-            message=message,
+            message=mask_text(message, self.settings)[0],
             at=self.now,
             inputs=self.inputs,
             extra_parents=extra,
@@ -326,9 +346,12 @@ class Book:
         return LocalFile(self.hub.root / path, data, was)
 
     def _write_ledgers(self) -> None:
-        self.snapshot.read_many(ledger.month_path(peer, self.now) for peer in self._events)
+        folders = {peer: f"{ledger.FOLDER}/{peer}" for peer in self._events}
+        self.snapshot.read_many(folders.values())
+        names = {peer: [e.path for e in self.snapshot.folder(path)] for peer, path in folders.items()}
+        self.snapshot.read_many(ledger.month_path(peer, self.now, names[peer]) for peer in folders)
         for peer, events in self._events.items():
-            path = ledger.month_path(peer, self.now)
+            path = ledger.month_path(peer, self.now, names[peer])
             lines = "".join(ledger.format_event(e) + "\n" for e in events)
             self.files[path] = (self.snapshot.read(path) or b"") + lines.encode()
             self.files[ledger.open_path(peer)] = ledger.format_open(self._open(peer)).encode()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cn.app.agents_share import feed
-from cn.app.answer import find_artifacts, inbox_facts
+from cn.app.answer import find_artifacts, inbox_facts, sources_of
 from cn.app.book import Book
 from cn.app.deliver import deliver, push_refs
-from cn.app.guard import check_plan
+from cn.app.guard import check_plan, clean_refusal
 from cn.app.own import find_own, read_own
 from cn.app.run import Run, open_run
 from cn.app.triage import find_pending
@@ -22,6 +22,7 @@ from cn.core.names import Name, NameRefused, parse_name
 from cn.core.ops import Op, format_op
 from cn.core.own_decide import OwnFacts
 from cn.core.report import Report
+from cn.core.secret import Text, joined, text_of, unnamed
 from cn.core.text import is_text, one_line
 from cn.core.thread import seen_head
 from cn.shell.base import Base
@@ -50,20 +51,27 @@ def decide_now(run: Run, thread: str, make: Make, *, actor: str = "", body: str 
         raise UsageError("the words hold bytes that are not UTF-8", "write them as UTF-8")
     who = _actor(run, actor)
 
+    given = [*(Text("the decision", (word,), 0) for word in format_op(op)), text_of("the text", body)]
+
     def plan(book: Book, base: Base, notes: Report) -> str | None:
         facts = _facts(run, book, thread)
         order = Order(who, frozenset({thread}), (op,), body, "", find_artifacts(book, (op,)))
         outcome = plan_order(facts, order)
-        if isinstance(outcome, Plan) and (secret := check_plan(outcome, run.settings)):
+        # The name of a branch is no news to who made it.
+        topic = facts.source.partition("/")[2] if isinstance(facts, Facts) else ""
+        words = [unnamed(text, topic) for text in given]
+        if isinstance(outcome, Plan) and (
+            secret := check_plan(outcome, run.settings, sources_of(facts), words)
+        ):
             outcome = (secret,)
         if not isinstance(outcome, Plan):
-            first = outcome[0]
+            first = clean_refusal(outcome[0], run.settings, joined([*given, *sources_of(facts)]))
             raise Refused(f"{facts.source}: {first.rule}: {first.reason}", first.remedy)
         book.perform(outcome)
         feed(run, book, notes)
-        words = format_op(op)[0]
-        notes.done(f"{facts.source}: {words} by {who}", source=facts.source)
-        return f"cn: {facts.source} {one_line(words, 80)} by {who}"
+        told = format_op(op)[0]
+        notes.done(f"{facts.source}: {told} by {who}", source=facts.source)
+        return f"cn: {facts.source} {one_line(told, 80)} by {who}"
 
     run.commit(plan)
 

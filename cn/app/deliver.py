@@ -6,15 +6,16 @@ what nobody knows is asked, never blindly repeated; what failed stays, with its 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from cn.app.book import Book, entry_source
+from cn.app.guard import check_entry
 from cn.app.run import Run
-from cn.core import rules
+from cn.core import ledger, rules
 from cn.core.config import PATH as CONFIG
-from cn.core.errors import ConfigError
-from cn.core.ledger import OUT
+from cn.core.errors import ConfigError, Refusal
+from cn.core.ledger import IN, OUT
 from cn.core.machines.sender import Sender
 from cn.core.message import tree_bytes
 from cn.core.names import HubPath, Name, digest, parse_oid, topic_of
@@ -84,6 +85,8 @@ def _ready(run: Run, entries: Sequence[Pair], force: bool) -> list[Pair]:
             _failed(run, path, entry, reason, f"add it again with 'cn peer add {entry.to} URL'")
         elif refusal := rules.may_send(entry, run.settings.us):
             _failed(run, path, entry, f"{refusal.rule}: {refusal.reason}", refusal.remedy)
+        elif isinstance(entry, Deliver) and (secret := _secret(run, path, entry)):
+            _failed(run, path, entry, f"{secret.rule}: {secret.reason}", secret.remedy)
         elif not run.settings.is_outbound(run.settings.peers[entry.to], entry.branch):
             _failed(
                 run,
@@ -98,6 +101,16 @@ def _ready(run: Run, entries: Sequence[Pair], force: bool) -> list[Pair]:
         else:
             ready.append((path, entry))
     return ready
+
+
+def _secret(run: Run, path: HubPath, entry: Deliver) -> Refusal | None:
+    """What is queued was looked at; but whoever can push to origin may have put it there."""
+    snapshot = run.snapshot()
+
+    def topics() -> Collection[str]:
+        return ledger.topics(snapshot.history(entry.to), IN)
+
+    return check_entry(path, snapshot.read(path) or b"", entry, topics, run.settings)
 
 
 def _failed(

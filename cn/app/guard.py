@@ -6,47 +6,99 @@ in a thread whose branch moved) is masked, and the whole of it stays on this mac
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from cn.app.settings import Settings
 from cn.core.effect import Plan
 from cn.core.errors import Refusal
 from cn.core.names import HubPath
+from cn.core.outbox import Deliver
 from cn.core.queue import LOGS
 from cn.core.rules import NO_SECRETS
-from cn.core.secret import MASK, Finding, Text, own_lines, refuse, texts_of
-from cn.shell.secrets import find_secrets, mask_secrets
+from cn.core.secret import (
+    MASK,
+    Finding,
+    Text,
+    own_lines,
+    refuse,
+    texts_of,
+    texts_of_change,
+    texts_of_entry,
+    unnamed,
+)
+from cn.shell.secrets import beginnings, find_secrets, mask_secrets
 
 _HIDDEN = "(not shown: it looks like a secret)"
+_NOTHING = Text("", ())
 KEPT = "withheld"
 """The folder below ``.git/cn`` that keeps what was masked as it was."""
 
 
-def check_plan(plan: Plan, settings: Settings) -> Refusal | None:
-    """Refuse a plan that would send or commit a secret of ours."""
-    return check_texts(texts_of(plan), settings)
+def check_plan(
+    plan: Plan, settings: Settings, sources: Sequence[Text] = (), given: Sequence[Text] = ()
+) -> Refusal | None:
+    """Refuse a plan that would send or commit a secret of ours.
+
+    ``sources`` are what the plan was made of, where a person can take the secret out. What was ``given``
+    is searched too: the plan may hold a piece of it.
+    """
+    return check_texts([*given, *texts_of(plan)], settings, [*given, *sources])
 
 
-def check_texts(texts: Sequence[Text], settings: Settings) -> Refusal | None:
+def check_texts(texts: Sequence[Text], settings: Settings, sources: Sequence[Text] = ()) -> Refusal | None:
     """The same for texts."""
-    return refuse(find_secrets(texts), settings.config.allowed_secrets)
+    return refuse(find_secrets(texts, sources), settings.config.allowed_secrets)
 
 
-def without_secrets(text: str, settings: Settings) -> str:
-    """One line as it may be logged and shown: up to its first colon, where it holds a secret."""
-    if check_texts([Text("", (text,))], settings) is None:
+def check_change(path: HubPath, data: bytes, old: bytes | None, settings: Settings) -> Refusal | None:
+    """Refuse what a file that cn is about to commit adds to main."""
+    before = None if old is None else _plain(old)
+    return check_texts(texts_of_change(path, _plain(data), before), settings)
+
+
+def _plain(data: bytes) -> str:
+    """Also what is written in UTF-16."""
+    return data.decode("utf-8", "surrogateescape").replace("\0", "")
+
+
+def check_entry(
+    path: HubPath, data: bytes, entry: Deliver, topics: Callable[[], Collection[str]], settings: Settings
+) -> Refusal | None:
+    """Refuse a message of the outbox that would bring a secret to a peer, whoever put it there.
+
+    ``topics`` are those of the branches that the peer made: their names are no news to it.
+    """
+    texts = texts_of_entry(path, data, entry)
+    if check_texts(texts, settings) is None:
+        return None
+    about = {name.partition("/")[2] for name in (entry.about, entry.source)}
+    for topic in about.intersection(topics()):
+        texts = [unnamed(unnamed(text, topic), topic.lower()) for text in texts]
+    return check_texts(texts, settings)
+
+
+def without_secrets(text: str, settings: Settings, whole: Text = _NOTHING) -> str:
+    """One line as it may be logged and shown: up to its first colon, where it holds a secret.
+
+    It may be cut from ``whole``: the beginning of a secret of that, which has no form any more, counts too.
+    """
+    parts = beginnings(whole, settings.config.allowed_secrets)
+
+    def is_clean(part: str) -> bool:
+        return check_texts([Text("", (part,))], settings) is None and not any(p in part for p in parts)
+
+    if is_clean(text):
         return text
     word, colon, _ = text.partition(":")
-    clean = colon and check_texts([Text("", (word,))], settings) is None
-    return f"{word}: {_HIDDEN}" if clean else _HIDDEN
+    return f"{word}: {_HIDDEN}" if colon and is_clean(word) else _HIDDEN
 
 
-def clean_refusal(refusal: Refusal, settings: Settings) -> Refusal:
-    """A refusal as it may be told: it may quote what it refuses."""
+def clean_refusal(refusal: Refusal, settings: Settings, whole: Text) -> Refusal:
+    """A refusal as it may be told: it may quote what it refuses, or a piece of it."""
     if refusal.rule == NO_SECRETS:  # which names the place, and not what stands there
         return refusal
-    reason, remedy = (without_secrets(text, settings) for text in (refusal.reason, refusal.remedy))
+    reason, remedy = (without_secrets(text, settings, whole) for text in (refusal.reason, refusal.remedy))
     return replace(refusal, reason=reason, remedy=remedy)
 
 
@@ -59,6 +111,11 @@ def mask_text(text: str, settings: Settings) -> tuple[str, list[Finding]]:
 def mask_line(text: str, settings: Settings) -> str:
     """The same for one line."""
     return mask_text(text, settings)[0]
+
+
+def mask_path(path: str, settings: Settings) -> str:
+    """A path with each of its names masked for itself."""
+    return "/".join(mask_line(part, settings) for part in path.split("/"))
 
 
 def mask_file(path: HubPath, data: bytes, settings: Settings) -> tuple[bytes, list[Finding]]:

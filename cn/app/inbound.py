@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 
 from cn.app.book import Book
 from cn.app.observe import Observation, ThreadKey, fetch_mains
+from cn.app.seen_before import SeenBefore
 from cn.app.standing import RefusedArrival
 from cn.app.threads import read_working
 from cn.core import rules
 from cn.core.content import format_message_content, format_proposal
+from cn.core.effect import Record
 from cn.core.errors import Refusal
 from cn.core.inbox import (
     Arrival,
@@ -68,9 +70,14 @@ def plan_arrivals(book: Book, seen: Observation, keys: Sequence[ThreadKey], repo
         if item.step is Step.KNOWN:
             book.pin(item.key[0], IN, item.key[1], item.head)
     fresh = [f for f in found if f.step is not Step.KNOWN]
+    before = SeenBefore(book)
+    before.read((f.key[0], f.head) for f in fresh)
     unreadable: dict[Name, int] = {}
     for start in range(0, len(fresh), _TOGETHER):
         for arrival, item, refusal in _read(book, seen, fresh[start : start + _TOGETHER], unreadable):
+            refusal = refusal or before.refusal(arrival)
+            if refusal is None:
+                before.let_in(arrival)
             _plan_one(book, seen, arrival, item, refusal, report)
 
 
@@ -310,12 +317,24 @@ def _take_notice(
     past = book.snapshot.past(peer.name, OUT, topic) if ours is None else []
     deleted = about.branch == expected and any(e.head == about.head for e in past)
     tip = listed[1] if listed else None
-    book.perform(plan_notice(arrival, ours, expected, tip, proof, deleted=deleted))
-    told = "" if proof is None else f" (claimed, unproven: {proof.reason})"
+    plan = plan_notice(arrival, ours, expected, tip, proof, deleted=deleted)
+    book.perform(plan)
+    source = f"{peer.name}/{topic}"
     reason = f": {about.reason}" if about.reason else ""
-    report.done(
-        f"{peer.name} says {about.branch} is {about.status}{told}{reason}", source=f"{peer.name}/{topic}"
-    )
+    text = f"{peer.name} says {about.branch} is {about.status}"
+    taken = any(isinstance(e, Record) and e.event.kind == "answered" for e in plan.effects)
+    if taken and proof is None:
+        report.done(f"{text}{reason}", source=source)
+    elif taken and proof is not None:
+        report.info(f"{text} (claimed, unproven: {proof.reason}){reason}", source=source)
+    elif deleted or (
+        about.branch == expected and ours and (ours.state, ours.head) == ("deleting", about.head)
+    ):
+        report.info(f"{text}{reason}; it is cleaned up, or about to be", source=source)
+    else:
+        report.info(
+            f"{text}{reason}; but it names no branch and head of ours: nothing follows", source=source
+        )
 
 
 def prove_merge(book: Book, seen: Observation, peer: Peer, about: About, signature: str) -> Refusal | None:

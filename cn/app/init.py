@@ -10,8 +10,10 @@ from pathlib import Path
 from cn.core.errors import Refused
 from cn.core.names import Name
 from cn.core.report import Report
+from cn.core.secret import Text, refuse
 from cn.shell.git import GitError
 from cn.shell.repo import commit_all, create_repo
+from cn.shell.secrets import find_secrets
 
 _RENAMED = {"gitignore": ".gitignore", "gitattributes": ".gitattributes"}
 
@@ -36,6 +38,8 @@ def init(
         raise Refused(
             f"the signing key {signing_key} is no file", "make one with ssh-keygen, or leave it out"
         )
+    if refusal := refuse(find_secrets([Text("the name", (name,), 0)]), ()):
+        raise Refused.by(refusal, "choose another name")
     source = template_dir()
     if dry_run:
         for file in sorted(p for p in source.rglob("*") if p.is_file()):

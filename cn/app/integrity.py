@@ -74,8 +74,8 @@ def _grew_well(snapshot: Snapshot, peer: Name, before: Oid, tree: Oid) -> bool:
     """Did the months only grow since ``before``, by events that give the new ``open``?"""
     git = snapshot.git
     old, new = ({e.path: e.oid for e in list_tree(git, t)} for t in (before, tree))
-    months = [name for name in sorted(new) if name.isdigit() and old.get(name) != new[name]]
-    if any(name.isdigit() and name not in new for name in old):
+    months = [name for name in ledger.months(new) if old.get(name) != new[name]]
+    if any(name not in new for name in ledger.months(old)):
         return False
     names = [f"{before}:open", f"{tree}:open", *(f"{t}:{m}" for m in months for t in (before, tree))]
     was, now, *contents = [(data or b"") for data in read_objects(git, names)]
@@ -86,7 +86,7 @@ def _grew_well(snapshot: Snapshot, peer: Name, before: Oid, tree: Oid) -> bool:
         added += two[len(one) :]
     try:
         items = ledger.parse_open(was.decode())
-        wanted = ledger.fold_all(ledger.parse_events(added.decode()), items)
+        wanted = ledger.fold_history(ledger.parse_events(added.decode()), items)
         return _plain(ledger.parse_open(now.decode())) == _plain(wanted)
     except (LedgerRefused, UnicodeDecodeError):
         return False
@@ -96,7 +96,7 @@ def _check_whole(snapshot: Snapshot, peer: Name, local: Local, report: Report) -
     """Fold the whole history; ``open`` is that, or is mended. A line that is no event damages the peer."""
     path = ledger.open_path(peer)
     try:
-        wanted = ledger.fold_all(ledger.parse_events(snapshot.history(peer)))
+        wanted = ledger.fold_history(ledger.parse_events(snapshot.history(peer)))
     except LedgerRefused as refused:
         snapshot.open_items.pop(peer, None)
         snapshot.damaged[peer] = f"its ledger is damaged: {refused.text}"

@@ -15,6 +15,7 @@ from cn.core.ledger import OUT, Event, Item
 from cn.core.lifecycle import INFORMED, Life, Link, Written, executed_text, read_chain, read_lives
 from cn.core.machines.thread import Thread
 from cn.core.names import Name, ThreadName
+from cn.core.secret import Text, own_lines
 from cn.core.stamp import parse_stamp
 from cn.core.thread import inbox_path, read_decision, read_text
 from cn.core.triage import TriageRefused, find_headings, format_decision
@@ -132,11 +133,13 @@ def read_written(view: View, items: Sequence[Item]) -> dict[str, Written]:
     """The decisions that stand in working copies, by thread. None where HEAD is not main."""
     texts: dict[str, str] = {}
     found: dict[str, Written] = {}
+    wholes: dict[str, Text] = {}
     for item in items if view.on_main else ():
         name = item.get("thread")
         working = read_working(view.hub, ThreadName(name), "sha1")
         if working is None:
             continue
+        wholes[name] = own_lines(working.path, working.data.decode("utf-8", "replace"))
         try:
             text = read_text(working.data)
         except TriageRefused as refused:
@@ -154,15 +157,14 @@ def read_written(view: View, items: Sequence[Item]) -> dict[str, Written]:
             continue
         if triage is not None:
             found[name] = Written(format_decision(triage.decision), triage.actor, triage.at)
-    return {name: _clean(written, view.settings) for name, written in found.items()}
+    return {name: _clean(written, view.settings, wholes[name]) for name, written in found.items()}
 
 
-def _clean(written: Written, settings: Settings) -> Written:
+def _clean(written: Written, settings: Settings, whole: Text) -> Written:
     """A decision as it may be shown, in the words in which a refusal of it is remembered."""
-    decision, actor = (without_secrets(text, settings) for text in (written.decision, written.actor))
-    return replace(
-        written, decision=decision, actor=actor, problem=without_secrets(written.problem, settings)
-    )
+    texts = (written.decision, written.actor, written.problem)
+    decision, actor, problem = (without_secrets(text, settings, whole) for text in texts)
+    return replace(written, decision=decision, actor=actor, problem=problem)
 
 
 def pending_view(peer: Name, item: Item, written: Written | None, life: Life | None) -> ThreadView:

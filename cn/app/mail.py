@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from cn.app.book import Book
 from cn.app.decide import decide_now
 from cn.app.deliver import deliver, push_refs
@@ -18,6 +20,7 @@ from cn.core.message import MESSAGE, Message
 from cn.core.names import Name, NameRefused, parse_thread_name
 from cn.core.ops import Reply
 from cn.core.report import Report
+from cn.core.secret import Text, text_of
 from cn.core.text import is_text, one_line, slug
 from cn.shell.base import Base
 from cn.shell.hub import Hub
@@ -33,7 +36,9 @@ def send(hub: Hub, to: str, message: str, *, body: str = "", dry_run: bool = Fal
         peer = run.settings.peer(to)
         text = body or message
         mail = Message(MESSAGE, run.settings.us, peer.name, subject, run.now, text)
-        _queue(run, Post(mail, slug(subject)), f"message to {peer.name}: {subject}")
+        given = [text_of("the message's subject", message), text_of("the message", body)]
+        given = given if body else [text_of("the message", message)]
+        _queue(run, Post(mail, slug(subject)), f"message to {peer.name}: {subject}", given)
     return report
 
 
@@ -49,11 +54,11 @@ def _subject(message: str, body: str) -> str:
     return subject
 
 
-def _queue(run: Run, post: Post, what: str) -> None:
+def _queue(run: Run, post: Post, what: str, given: Sequence[Text]) -> None:
     def plan(book: Book, base: Base, notes: Report) -> str | None:
         sending = Plan(post.source or f"{post.message.to}/{post.topic}", (post,))
-        if refusal := check_plan(sending, run.settings):
-            raise Refused(f"{refusal.rule}: {refusal.reason}", refusal.remedy)
+        if refusal := check_plan(sending, run.settings, given=given):
+            raise Refused.by(refusal)
         book.perform(sending)
         if not run.dry_run:
             notes.info(f"queued: {what}")
@@ -91,7 +96,7 @@ def _follow_up(run: Run, snapshot: Snapshot, thread: str, message: str, text: st
     subject = f"Re: {theirs or f'{peer}/{event.topic}'}"
     mail = Message(MESSAGE, run.settings.us, peer, subject, run.now, text, event.head)
     post = Post(mail, reply_topic(event.topic), event.fields.get("thread", ""), f"{peer}/{event.topic}")
-    _queue(run, post, f"reply to {peer}/{event.topic}")
+    _queue(run, post, f"reply to {peer}/{event.topic}", [text_of("the message", text)])
 
 
 def find_done(snapshot: Snapshot, peers: list[Name], thread: str) -> tuple[Name, Event] | None:

@@ -11,8 +11,9 @@ from cn.core.effect import Plan
 from cn.core.inbox import clean_up, plan_adopted, plan_ours_gone, plan_proven, plan_returned
 from cn.core.ledger import IN, OUT, Item
 from cn.core.message import About
-from cn.core.names import Branch, Name, digest, parse_oid
+from cn.core.names import Branch, Name, Oid, digest, parse_oid
 from cn.core.report import Report
+from cn.core.text import one_line
 from cn.shell.pins import decode
 
 
@@ -23,7 +24,14 @@ def plan_ours(book: Book, seen: Observation, report: Report, local: Local) -> No
             continue
         branch, tip = seen.ours[(peer, topic)]
         item = book.item(peer, OUT, topic)
-        if item is None:
+        other = _other_name(book, peer, topic, tip) if item is None else ""
+        if item is None and other:  # not ours to clean up: whoever writes the mailbox may have put it there
+            report.info(
+                f"{branch} at {peer} is the very commit of our {peer}/{one_line(other, 80)}, pushed under "
+                "another name; cn did not do that, and leaves it there",
+                source=f"{peer}/{topic}",
+            )
+        elif item is None:
             book.perform(plan_adopted(peer, branch, tip, book.now))
             report.done(f"adopted {branch} at {peer}: pushed by hand", source=f"{peer}/{topic}")
         elif item.head != tip:
@@ -42,6 +50,12 @@ def plan_ours(book: Book, seen: Observation, report: Report, local: Local) -> No
             book.perform(plan_ours_gone(peer, item, book.now))
             book.pin(peer, OUT, item.topic, None)
             report.info(f"our {item.get('branch')} is gone at {peer}", source=f"{peer}/{item.topic}")
+
+
+def _other_name(book: Book, peer: Name, topic: str, tip: Oid) -> str:
+    """Under which topic our records know this commit, where they do not under this one."""
+    known = [e.topic for e in book.snapshot.of_heads(peer, OUT, [tip]).get(tip, [])]
+    return known[0] if known and topic not in known else ""
 
 
 def plan_claims(book: Book, seen: Observation, report: Report, local: Local) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from cn.app.listing import InboxView, list_inbox
 from cn.app.settings import MAILBOX_KEY, not_in_effect
+from cn.app.standing import drop_mended
 from cn.app.view import View
 from cn.core.ages import is_old
 from cn.core.ledger import Item
@@ -139,6 +140,8 @@ class Status:
 
 def read_status(view: View) -> Status:
     """Gather it from main, the working copies of pending threads, and this clone's memory."""
+    local = view.local  # read again: what is dropped here is not written
+    drop_mended(local, view.hub.root, view.now)
     return Status(
         hub=view.settings.us,
         main=_main(view),
@@ -147,7 +150,7 @@ def read_status(view: View) -> Status:
         outbox=tuple(list_outbox(view)),
         unreachable=tuple(_unreachable(view).values()),
         stopped=_stopped(view),
-        standing=tuple(Standing(text, hint, parse_stamp(at)) for text, hint, at in view.local.standing),
+        standing=tuple(Standing(text, hint, parse_stamp(at)) for text, hint, at in local.standing),
         not_in_effect=tuple(not_in_effect(view.hub, view.snapshot)) if view.on_main else (),
         last_run=_last_run(view),
         queue=_queue(view),

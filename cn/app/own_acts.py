@@ -31,6 +31,7 @@ from cn.core.own import (
     new_own,
 )
 from cn.core.report import Report
+from cn.core.secret import text_of
 from cn.core.text import is_text, one_line
 from cn.shell.base import Base
 from cn.shell.clock import now
@@ -48,7 +49,7 @@ def open_adhoc(hub: Hub, title: str, body: str = "", *, dry_run: bool = False) -
             path = adhoc_path(title, book.now, taken)
             own = new_own(path, title, book.now, run.settings.us, body.replace("\r\n", "\n"))
             queued = run.settings.config.interface == "queue"
-            _open(book, own, "opened", "queued for the agent" if queued else "✓ written")
+            _open(book, own, title, "opened", "queued for the agent" if queued else "✓ written")
             if queued:
                 enqueue_own(book, own)
             if not run.dry_run:
@@ -69,10 +70,11 @@ def _check(what: str, text: str, body: str = "") -> None:
         raise UsageError(f"the {what} is empty", "say in a few words what it is about")
 
 
-def _open(book: Book, own: Own, words: str, executed: str) -> None:
+def _open(book: Book, own: Own, title: str, words: str, executed: str) -> None:
     row = Row(book.now, own.source, words, executed, own.path, outcome="opened")
     plan = Plan(own.source, (Put(own.path, format_own(own)), Log(row)))
-    if refusal := check_plan(plan, book.settings):
+    given = [text_of("the title", title), text_of("the text", own.body)]
+    if refusal := check_plan(plan, book.settings, given=given):
         raise Refused(f"{own.source}: {refusal.rule}: {refusal.reason}", refusal.remedy)
     book.perform(plan)
 
@@ -104,7 +106,7 @@ def _begin(hub: Hub, cadence: Cadence, path: HubPath, report: Report, *, dry_run
             name = path.rpartition("/")[2].removesuffix(".md")
             title = f"{TITLES[cadence]} {_shown(cadence, name)}"
             own = new_own(path, title, book.now, run.settings.us)
-            _open(book, own, "opened", "✓ written")
+            _open(book, own, title, "opened", "✓ written")
             if not run.dry_run:
                 notes.done(f"opened {path}", source=own.source)
             return f"cn: open {own.source}"
@@ -128,7 +130,7 @@ def add_concern(hub: Hub, description: str, body: str = "", *, dry_run: bool = F
         def plan(book: Book, base: Base, notes: Report) -> str | None:
             path = _free_concern(book, one_line(description, 300), us)
             own = new_own(path, description, book.now, us, body.replace("\r\n", "\n"), Source=us)
-            _open(book, own, f"surface:{one_line(description, 120)}", "✓ opened")
+            _open(book, own, description, f"surface:{one_line(description, 120)}", "✓ opened")
             if not run.dry_run:
                 notes.done(f"opened {path}", source=own.source)
             return f"cn: open {own.source}"

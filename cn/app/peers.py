@@ -7,26 +7,32 @@ from dataclasses import asdict
 from pathlib import Path
 
 from cn.app.book import Book
+from cn.app.guard import check_texts
 from cn.app.run import open_run
 from cn.app.settings import configured
 from cn.core.errors import Refused
 from cn.core.names import Name, NameRefused, Url, is_local, parse_url
 from cn.core.peers import MAILBOX, PATH, Peer, add_peer, check_names, parse_peers, remove_peer
 from cn.core.report import Report
+from cn.core.rules import NO_SECRETS
+from cn.core.secret import Text
 from cn.core.stamp import format_stamp
-from cn.core.text import redact
+from cn.core.text import one_line, redact
 from cn.shell.base import Base
 from cn.shell.hub import Hub
 from cn.shell.remote import list_remotes
+
+_INSTEAD = "leave it out: use a git credential helper, or an ssh URL"
 
 
 def absolute_url(text: str, cwd: Path) -> Url:
     """A local path made absolute, so that it means the same from cron; other URLs as they are."""
     url = parse_url(text)
-    if redact(url) != url and ":" in url.partition("://")[2].partition("@")[0]:
-        raise NameRefused(
-            "the URL holds a password, and peers.md is committed", "leave it out; use a git credential helper"
-        )
+    shown = redact(url)
+    password = shown != url and ":" in url.partition("://")[2].partition("@")[0]
+    if password or shown.count("=***") > url.count("=***"):
+        what = "a password" if password else "a parameter that looks like a secret"
+        raise NameRefused(f"{NO_SECRETS}: the URL holds {what}, and peers.md is committed", _INSTEAD)
     if is_local(url) and not url.startswith("file://"):
         return Url(os.path.normpath(cwd / Path(url).expanduser()))
     return url
@@ -43,7 +49,8 @@ def add(hub: Hub, peer: Peer, *, check: bool = False, dry_run: bool = False) -> 
                 raise Refused(
                     f"{peer.name} cannot be reached at {redact(peer.hub)}: {reason}", "check the URL"
                 )
-        dated = Peer(**{**asdict(peer), "peered": peer.peered or format_stamp(run.now)[:10]})
+        kind, peered = one_line(peer.kind, 60), peer.peered or format_stamp(run.now)[:10]
+        dated = Peer(**{**asdict(peer), "kind": kind, "peered": peered})
 
         def plan(book: Book, base: Base, notes: Report) -> str | None:
             if peer.name in run.settings.peers:
@@ -51,6 +58,7 @@ def add(hub: Hub, peer: Peer, *, check: bool = False, dry_run: bool = False) -> 
             check_names(run.settings.config, (dated,))
             text = add_peer(book.snapshot.text(PATH), dated)
             parse_peers(text)
+            _refuse_secrets(peer, text, book)
             book.files[PATH] = text.encode()
             book.steps.append((str(peer.name), f"add to {PATH}"))
             others = [p for p in run.settings.peers.values() if p.deliver == MAILBOX]
@@ -67,6 +75,17 @@ def add(hub: Hub, peer: Peer, *, check: bool = False, dry_run: bool = False) -> 
 
         run.commit(plan)
     return report
+
+
+def _refuse_secrets(peer: Peer, text: str, book: Book) -> None:
+    """As any commit does, but before the kind is shortened, and with what to do instead."""
+    known = set(book.snapshot.text(PATH).split("\n"))
+    lines = tuple(line for line in text.split("\n") if line not in known)
+    cut = [Text("--kind", (peer.kind,), 0)] if one_line(peer.kind, 60) != peer.kind else []
+    texts = [Text(f"the entry for {PATH}", lines), *cut]
+    if refusal := check_texts(texts, book.settings):
+        remedy = f"{_INSTEAD}; revoke it if it is real; {refusal.remedy.partition('; ')[2]}"
+        raise Refused.by(refusal, remedy)
 
 
 def remove(hub: Hub, name: Name, *, dry_run: bool = False) -> Report:

@@ -26,6 +26,7 @@ from cn.core.ledger import IN, Item
 from cn.core.names import Name, Oid, ThreadName, digest
 from cn.core.queue import Input
 from cn.core.report import Report
+from cn.core.secret import Text, own_lines
 from cn.core.text import one_line
 from cn.core.thread import inbox_path, read_decision, read_text, seen_head
 from cn.core.triage import Merge, Triage, TriageRefused, format_decision
@@ -164,7 +165,7 @@ def _decided(run: Run, book: Book, peer: Name, item: Item, working: Working, not
         triage = read_decision(text, committed)
     except TriageRefused as refused:
         refusal = Refusal(rules.VALID_TRIAGE, refused.text, refused.hint)
-        _refuse(book, facts, _raw_decision(working.data), "", refusal, notes)
+        _refuse(book, facts, _raw_decision(working.data), "", refusal, notes, _own(working))
         return None
     if triage is None:
         return None
@@ -198,9 +199,8 @@ def _execute(
             except GitError as error:
                 if error.done.limited:  # the branch is to blame
                     remedy = "look at the branch with git, or delete the thread"
-                    _refuse(
-                        book, facts, decision, actor, Refusal(rules.CLEAN_MERGE, error.text, remedy), notes
-                    )
+                    refusal = Refusal(rules.CLEAN_MERGE, error.text, remedy)
+                    _refuse(book, facts, decision, actor, refusal, notes, _own(one.working))
                     continue
                 # Disk or memory may be to blame: the creator is told nothing, the others go on.
                 condition = digest("not decided", facts.source, facts.item.head, error.text)
@@ -211,9 +211,9 @@ def _execute(
                 undone[f"{_UNDONE}{facts.source}"] = (text, remedy)
                 continue
             if isinstance(outcome, Plan):
-                outcome = check_plan(outcome, run.settings) or outcome
+                outcome = check_plan(outcome, run.settings, [_own(one.working)]) or outcome
             if isinstance(outcome, Refusal):
-                _refuse(book, facts, decision, actor, outcome, notes)
+                _refuse(book, facts, decision, actor, outcome, notes, _own(one.working))
                 continue
             book.inputs[one.working.path] = one.working.oid
             book.perform(outcome)
@@ -267,6 +267,11 @@ def _outcome(
     return plan_decision(facts, triage)
 
 
+def _own(working: Working) -> Text:
+    """What of a thread's working copy is ours."""
+    return own_lines(working.path, working.data.decode("utf-8", "replace"))
+
+
 def _raw_decision(data: bytes) -> str:
     """The decision line of a section that cannot be read, for the log."""
     for line in data.decode("utf-8", "replace").splitlines():
@@ -275,10 +280,12 @@ def _raw_decision(data: bytes) -> str:
     return "(none)"
 
 
-def _refuse(book: Book, facts: Facts, decision: str, actor: str, refusal: Refusal, notes: Report) -> None:
+def _refuse(
+    book: Book, facts: Facts, decision: str, actor: str, refusal: Refusal, notes: Report, whole: Text
+) -> None:
     # What was decided is logged as it was written, unless it is what must not get into a log.
-    decision, actor = (without_secrets(text, book.settings) for text in (decision, actor))
-    refusal = clean_refusal(refusal, book.settings)
+    decision, actor = (without_secrets(text, book.settings, whole) for text in (decision, actor))
+    refusal = clean_refusal(refusal, book.settings, whole)
     plan = plan_refused(facts, decision, actor, refusal, book.now)
     book.perform(plan)
     notes.refused(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -17,17 +17,20 @@ from cn.app.settings import Settings, configured, decode_texts, not_in_effect, p
 from cn.app.snapshot import Snapshot
 from cn.app.unplaced import tell_unplaced
 from cn.core.config import PATH as CONFIG
-from cn.core.errors import Refused
+from cn.core.errors import Blocked, CnError, LockHeld
 from cn.core.names import HubPath, Oid, digest
 from cn.core.peers import PATH as PEERS
 from cn.core.queue import Input
 from cn.core.report import Report
 from cn.shell.base import Base, observe_base
 from cn.shell.clock import now
+from cn.shell.entries import read_index
+from cn.shell.git import GitError
 from cn.shell.hub import Hub
 from cn.shell.lock import hub_lock
 from cn.shell.maintain import rotate_log
 from cn.shell.pins import clone_id
+from cn.shell.publish import wait_for_place
 from cn.shell.transaction import Draft, RefUpdate, commit, recover
 
 NOT_YET = "not yet"
@@ -39,7 +42,8 @@ class Run:
     """One run on a locked hub (or, in a dry run, on a hub whose objects go to a throw-away folder).
 
     ``hold`` tells of an item why it must not be given to the agent now; empty: it may,
-    :data:`NOT_YET`: in a moment. A ``patient`` one ends no turn that is out of time.
+    :data:`NOT_YET`: in a moment. A ``patient`` one ends no turn that is out of time. ``moved``: it has
+    made a commit, which stays.
     """
 
     hub: Hub
@@ -54,6 +58,7 @@ class Run:
     down: dict[str, str] = field(default_factory=dict)
     hold: Callable[[Input], str] | None = None
     patient: bool = False
+    moved: bool = False
     _snapshot: Snapshot | None = None
     _machine: str = ""
 
@@ -110,6 +115,7 @@ class Run:
         if self.dry_run:
             book = self.book(self.base)
             plan(book, self.base, notes)
+            book.check()
             self._show(book, notes)
             return
 
@@ -134,11 +140,18 @@ class Run:
             refs, written = made.refs if made else (), tuple(book.files)
             return made
 
-        committed = commit(self.hub, draft, base=self.base)
+        try:
+            committed = commit(self.hub, draft, base=self.base)
+        except CnError:
+            self.local.rollback(before)  # what was not shown is told by the next run
+            raise
+        self.moved |= committed.changed
         self.pushable.update({update.ref: update.new for update in refs})
         for line in committed.reports:
             self.report.info(line)
         self.report.notes.extend(notes.notes)
+        if committed.base is not self.base:  # somebody's commit came in after the plan
+            self._read_settings(committed.base)
         self.base = replace(self.base, commit=committed.commit, local=committed.commit)
         note_ledgers(self.snapshot(), self.local, written)
 
@@ -159,20 +172,43 @@ def scratch_objects(hub: Hub, folder: str) -> Hub:
     return hub.with_git(hub.git.with_env(**objects))
 
 
-def _observed(hub: Hub, dry_run: bool) -> Base:
-    """What main is. What stops the run is remembered, for ``cn status`` and to be told once."""
-    local = Local(hub)
+@contextmanager
+def _noting(hub: Hub, dry_run: bool) -> Iterator[list[type[Exception]]]:
+    """What stops the run is remembered, for ``cn status`` and to be told once (issue 3).
+
+    Yields what counts as that. At first it is all that goes wrong; once the run is open, what a
+    command refuses is its own answer, and no other run is stopped by it.
+    """
+    stops: list[type[Exception]] = [CnError, OSError]
     try:
-        base = observe_base(hub, dry_run=dry_run)
-    except Refused as refused:
-        refused.known = not local.stopped(refused.text, refused.hint, now())
-        if not dry_run:
-            local.save()
+        yield stops
+    except (LockHeld, BrokenPipeError):
         raise
-    if not dry_run:
-        local.resumed()
-        local.save()
-    return base
+    except (CnError, OSError) as why:
+        if not isinstance(why, tuple(stops)):
+            raise
+        error = why if isinstance(why, CnError) else _blocked(why)
+        local = Local(hub)
+        new = local.stopped(*error.plain, now())
+        error.known = not (new or error.finished)
+        if not dry_run:
+            with suppress(Blocked):  # the disk may be what stops it
+                local.save()
+        raise error from why.__cause__
+
+
+def _blocked(why: OSError) -> Blocked:
+    where = f"{why.filename}: " if why.filename else ""
+    return Blocked(f"{where}{why.strerror or why}", "nothing is lost; mend this, then run again")
+
+
+def _resume(run: Run) -> None:
+    """Nothing stops this run. One that had nothing to write did not meet what stopped the last one."""
+    if run.local.stop:
+        with suppress(Blocked, GitError):
+            wait_for_place(run.hub, 0.0)
+            read_index(run.hub.git)
+            run.local.resumed()
 
 
 @contextmanager
@@ -188,26 +224,35 @@ def open_run(
 
     ``offline``: work on local main without asking origin; the next run brings the two together.
     """
-    hub, before = configured(replace(hub, origin=False) if offline else hub)
     with ExitStack() as stack:
+        stops = stack.enter_context(_noting(hub, dry_run))
+        hub, before = configured(replace(hub, origin=False) if offline else hub)
         if dry_run:
             scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="cn-dry-run-"))
             hub = scratch_objects(hub, scratch)
         else:
             hub = stack.enter_context(hub_lock(hub, before.config.lock_wait))
+            stops.clear()  # from here on it is noted under the lock
+            stops = stack.enter_context(_noting(hub, dry_run))
             for line in recover(hub):
                 report.info(line)
             rotate_log(hub.root / MACHINE_LOG)
-        # What it says of origin would be no news: nothing is remembered of it.
-        base = observe_base(hub, dry_run=dry_run) if offline else _observed(hub, dry_run)
+        base = observe_base(hub, dry_run=dry_run)
         for line in base.reports:
             report.info(line)
         run = Run(hub, base, before, Local(hub), report, now(), dry_run, progress)
         run._read_settings(base)
+        stops[:] = [Blocked, GitError, OSError]
         try:
             yield run
             if not dry_run:
                 tell_unplaced(hub, run.local, report, run.now)
+                if not offline:  # one that asks nobody cannot tell whether origin answers again
+                    _resume(run)
+        except (Blocked, GitError) as late:
+            if run.moved:
+                late.is_done("main")
+            raise
         finally:
             if not dry_run:
                 run.local.save()

@@ -36,6 +36,7 @@ from cn.core.names import digest
 from cn.core.output import parse_output
 from cn.core.queue import CHAT, Input, Turn, is_input_id
 from cn.core.report import Report
+from cn.core.secret import text_of
 from cn.core.text import one_line
 from cn.core.turn import plan_lapsed, plan_rejected, plan_released, source_of, time_limit
 from cn.core.usage import begin_call
@@ -275,7 +276,7 @@ def _end(hub: Hub, means: Means, turn: Turn, report: Report, outcome: Answer | F
             facts = failing(run, book, turn.input)
             if isinstance(outcome, Answer):
                 fault = Refusal(rules.VALID_OUTPUT, *_fault(turn, outcome))
-                refusal = clean_refusal(fault, run.settings)
+                refusal = clean_refusal(fault, run.settings, text_of("the answer", outcome.text))
                 book.perform(plan_rejected(turn, outcome.text.encode("utf-8", "replace"), (refusal,), facts))
                 notes.refused(f"{source}: {refusal.rule}: {refusal.reason}", refusal.remedy, source=source)
             elif outcome.kind in _NOT_THE_ITEM:
@@ -283,7 +284,7 @@ def _end(hub: Hub, means: Means, turn: Turn, report: Report, outcome: Answer | F
                 tell_chat(run, book, turn.input, "the model cannot be asked now", set())
                 notes.failed(f"{source}: {outcome.text}", outcome.hint, source=source)
             else:
-                book.perform(plan_lapsed(turn, facts, mask_line(one_line(outcome.text, 300), run.settings)))
+                book.perform(plan_lapsed(turn, facts, one_line(mask_line(outcome.text, run.settings), 300)))
                 notes.failed(f"{source}: {outcome.text}", outcome.hint, source=source)
             if _is_the_items(outcome):
                 feed(run, book, notes)  # the others need not wait for the next run

@@ -12,14 +12,16 @@ from dataclasses import replace
 
 from cn.app.book import Book
 from cn.app.deliver import push_refs
-from cn.app.guard import check_texts
+from cn.app.guard import check_texts, mask_line, mask_path
 from cn.app.run import open_run
+from cn.app.settings import Settings
+from cn.app.standing import note_edits
 from cn.core.errors import CnError, Refused, UsageError
 from cn.core.message import object_id
 from cn.core.names import HubPath, ThreadName
-from cn.core.report import Report
+from cn.core.report import Mark, Report
 from cn.core.saving import FOLDERS, Kind, Left, judge
-from cn.core.secret import own_lines
+from cn.core.secret import Text, name_of, own_lines
 from cn.core.text import decode, is_text, one_line
 from cn.core.thread import inbox_path
 from cn.shell.base import Base
@@ -49,6 +51,9 @@ def commit_edits(hub: Hub, message: str | None = None, *, dry_run: bool = False)
     with open_run(hub, report, dry_run=dry_run, offline=True) as run:
         taken: list[str] = []
         looked: list[str] = []
+        if refusal := check_texts([Text("the commit message", _lines(message))], run.settings):
+            raise Refused.by(refusal)
+        left_out: list[Left] = []
 
         def plan(book: Book, base: Base, notes: Report) -> str | None:
             # What peers may read is published by a run that asks origin: two clones would differ.
@@ -61,7 +66,8 @@ def commit_edits(hub: Hub, message: str | None = None, *, dry_run: bool = False)
                 if e.path not in left or not is_left(run.hub, e.path, read_edit(run.hub, e.path))
             ]
             looked[:] = [one.path for one in edits]
-            taken[:] = _take(book, edits, notes)
+            left_out.clear()
+            taken[:] = _take(book, edits, notes, left_out)
             return message or _subject(taken)
 
         run.commit(plan)
@@ -70,6 +76,7 @@ def commit_edits(hub: Hub, message: str | None = None, *, dry_run: bool = False)
         elif not dry_run:
             report.done(f"committed {_names(taken)} as {run.base.commit[:7]}")
         if not dry_run:
+            note_edits(run.local, run.hub.root, left_out, run.now, run.settings)
             known = read_diverged(run.hub)
             forget_diverged(run.hub, [path for path in known if path in taken or path not in looked])
     return report
@@ -99,6 +106,10 @@ def push(hub: Hub, *, dry_run: bool = False) -> Report:
     return report
 
 
+def _lines(message: str | None) -> tuple[str, ...]:
+    return tuple((message or "").split("\n"))
+
+
 def _subject(paths: Sequence[str]) -> str:
     if len(paths) == 1:
         return f"cn: save {paths[0]}"
@@ -118,7 +129,7 @@ def _unique(edits: Iterable[Edited]) -> list[Edited]:
     return sorted(found.values(), key=lambda one: one.path)
 
 
-def _take(book: Book, edits: Sequence[Edited], notes: Report) -> list[str]:
+def _take(book: Book, edits: Sequence[Edited], notes: Report, refused: list[Left]) -> list[str]:
     """Put into the book what may be committed, say what is left out and why; the paths taken."""
     pending = {str(inbox_path(ThreadName(item.get("thread")))) for _, item in book.snapshot.pending()}
     diverged = read_diverged(book.hub)
@@ -129,7 +140,9 @@ def _take(book: Book, edits: Sequence[Edited], notes: Report) -> list[str]:
         if isinstance(outcome, str):
             outcome = _displaced(one, tracked) or _take_one(book, one, HubPath(outcome), diverged, notes)
         if isinstance(outcome, Left):
-            _tell(outcome, notes)
+            _tell(outcome, book.settings, notes)
+            if outcome.mark is not Mark.INFO:
+                refused.append(outcome)
         elif outcome is not None:
             taken.append(str(outcome))
     return taken
@@ -177,7 +190,8 @@ def _take_one(
         if merged == main:
             return None
         data = merged
-    secret = check_texts([own_lines(path, decode(data))], book.settings)
+    named = [name_of(path)] if main is None else []
+    secret = check_texts([*named, own_lines(path, decode(data).replace("\0", ""))], book.settings)
     if secret is not None:
         return Left(path, f"is refused: {secret.rule}: {secret.reason}", secret.remedy)
     _enter(book, path, data)
@@ -195,9 +209,10 @@ def _staged(path: HubPath) -> Left:
     return Left(path, "is staged in another state than it has here", remedy)
 
 
-def _tell(left: Left, notes: Report) -> None:
-    text = f"not committed: {one_line(left.path, 300)} {left.why}"
-    notes.add(left.mark, text, left.remedy, source=left.path)
+def _tell(left: Left, settings: Settings, notes: Report) -> None:
+    path = mask_path(left.path, settings)
+    text = f"not committed: {one_line(path, 300)} {left.why}"
+    notes.add(left.mark, text, mask_line(left.remedy, settings), source=path)
 
 
 def _names(paths: Sequence[str]) -> str:

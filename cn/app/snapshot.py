@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from cn.core import ledger
@@ -158,9 +159,7 @@ class Snapshot:
 
     def _months(self, peer: Name) -> list[str]:
         folder = f"{ledger.FOLDER}/{peer}"
-        return [
-            f"{folder}/{month}" for month in sorted(e.path for e in self.folder(folder)) if month.isdigit()
-        ]
+        return [f"{folder}/{month}" for month in ledger.months(e.path for e in self.folder(folder))]
 
     def past(self, peer: Name, side: str, topic: str) -> list[Event]:
         """What the ledger says of one topic, oldest first."""
@@ -170,11 +169,21 @@ class Snapshot:
 
     def read_past(self, peer: Name, side: str, topics: Iterable[str]) -> None:
         """Load what :meth:`past` says of many topics, with one look at the history."""
-        try:
+        with self._readable(peer):
             found = ledger.mentions(self.history(peer), side, topics)
+        self._past.update({(peer, side, topic): events for topic, events in found.items()})
+
+    def of_heads(self, peer: Name, side: str, heads: Iterable[Oid]) -> dict[Oid, list[Event]]:
+        """What the ledger says of some heads, under any topic, with one look at the history."""
+        with self._readable(peer):
+            return ledger.of_heads(self.history(peer), side, heads)
+
+    @contextmanager
+    def _readable(self, peer: Name) -> Iterator[None]:
+        try:
+            yield
         except LedgerRefused as refused:
             raise Refused(f"the ledger of {peer} is damaged: {refused.text}", "see 'cn doctor'") from None
-        self._past.update({(peer, side, topic): events for topic, events in found.items()})
 
     def outbox(self) -> tuple[list[tuple[HubPath, Entry]], list[tuple[HubPath, str]]]:
         """The waiting entries, and the files that are none with the reason; parsed once."""

@@ -87,8 +87,6 @@ def report_unknown(
     from cn.shell.asides import keep_aside, kept_sentence
 
     unknown = unknown_files(hub, snapshot, pending)
-    if unknown:
-        unknown = [name for name in unknown if f"{INBOX}/{name}" not in read_unplaced(hub)]
     done = {e.path for e in snapshot.folder(DONE)} if unknown else set()
     for name in unknown:
         path = hub.root / INBOX / name
@@ -107,7 +105,10 @@ def report_unknown(
 
 
 def unknown_files(hub: Hub, snapshot: Snapshot, pending: list[tuple[Name, Item]]) -> list[str]:
-    """The names of markdown files in the inbox, here or in main, that are no pending thread."""
+    """The names of markdown files in the inbox, here or in main, that are no pending thread.
+
+    Not what cn itself could not take away or replace yet: that is told of elsewhere.
+    """
     known = {item.get("thread") for _, item in pending}
     folder = hub.root / INBOX
     try:
@@ -116,6 +117,9 @@ def unknown_files(hub: Hub, snapshot: Snapshot, pending: list[tuple[Name, Item]]
         return []
     stray = [n for n in names if n not in known and n.endswith(".md") and not n.startswith(".")]
     stray += [n for n in thread_names(snapshot.folder(INBOX)) if n not in known and n not in stray]
+    if stray:
+        left = read_unplaced(hub)
+        stray = [n for n in stray if f"{INBOX}/{n}" not in left]
     # Whose records are damaged, whose threads are not known as such: that is told of the peer.
     damaged = tuple(f"-{peer}-" for peer in snapshot.damaged)
     return [n for n in stray if not n[8:].startswith(damaged)] if damaged else stray

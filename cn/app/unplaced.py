@@ -8,6 +8,7 @@ from datetime import datetime
 from cn.app.local import Local
 from cn.core.report import Report
 from cn.core.text import visible
+from cn.shell.checkout import IN_ITS_PLACE
 from cn.shell.hub import Hub
 from cn.shell.unplaced import Unplaced, read_unplaced
 
@@ -33,6 +34,12 @@ def _by_folder(files: Mapping[str, Unplaced]) -> dict[str, tuple[str, str]]:
         more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
         found[f"{_STANDING}{folder} {reason}"] = (
             f"the work tree is behind main at {visible(paths[0])}{more}: {reason}",
-            f"let cn write in {visible(folder)}/; the next run brings it there",
+            f"{_remedy(folder, reason)}; the next run brings it there",
         )
     return found
+
+
+def _remedy(folder: str, reason: str) -> str:
+    if reason.endswith(IN_ITS_PLACE):
+        return f"move {reason.removesuffix(IN_ITS_PLACE).strip()} out of the way"
+    return f"let cn write in {visible(folder)}/"

@@ -18,6 +18,7 @@ from cn.core.config import PATH as CONFIG
 from cn.core.errors import ConfigError, Refused
 from cn.core.ledger import FOLDER, IN, Event, LedgerRefused, parse_event
 from cn.core.ledger import mentions as ledger_mentions
+from cn.core.ledger import months as ledger_months
 from cn.core.names import Name, Oid
 from cn.core.peers import PATH as PEERS
 from cn.shell.clock import now
@@ -99,7 +100,7 @@ def read_events(view: View, peer: Name, *, since: str = "", about: str = "") -> 
     sorted out as text before any is parsed.
     """
     folder = f"{FOLDER}/{peer}"
-    months = sorted(e.path for e in view.snapshot.folder(folder) if e.path.isdigit() and e.path >= since)
+    months = [m for m in ledger_months(e.path for e in view.snapshot.folder(folder)) if m >= since]
     view.snapshot.read_many(f"{folder}/{month}" for month in months)
     text = "".join(view.snapshot.text(f"{folder}/{month}") for month in months)
     try:

@@ -6,17 +6,19 @@ import io
 import os
 import signal
 import sys
+from contextlib import contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from cn import __version__
 from cn.cli.env import HUB, JSON, QUIET, VERBOSE
 from cn.cli.terminal import colour
-from cn.core.errors import EXIT_REFUSED, CnError, ConfigError, Refused
+from cn.core.errors import EXIT_PIPE, EXIT_REFUSED, CnError, ConfigError, Refused
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import FrameType
 
     from click.shell_completion import CompletionItem
@@ -66,6 +68,16 @@ _COMMANDS = {
 
 class LazyGroup(click.Group):
     """Imports a command's module only when it is called: cron pays for what it uses."""
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        """As click does it; help is printed here."""
+        with _reader():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """As click does it."""
+        with _reader():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """All commands, in the order of a hub's life."""
@@ -121,7 +133,7 @@ def cli() -> None:
     decision, cn enforces the protocol, does every effect, and logs it.
 
     Exit codes: 0 all done; 1 something was refused or failed; 2 usage; 3 no hub or broken
-    configuration; 75 another run holds the lock.
+    configuration; 75 another run holds the lock; 141 whoever read the output has left.
     """
 
 
@@ -147,9 +159,7 @@ def run() -> NoReturn:
     except (KeyboardInterrupt, click.exceptions.Abort):
         _fail("interrupted", "the next run finishes what was begun", 130)
     except BrokenPipeError:
-        # Whoever read our output has left; see the note on SIGPIPE in Python's signal module.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(EXIT_REFUSED)
+        _leave()  # what was printed last
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         _fail(
@@ -165,6 +175,24 @@ def run() -> NoReturn:
             "this is a bug in cn; CN_DEBUG=1 shows where. Nothing is lost, 'cn doctor' checks the hub",
             EXIT_REFUSED,
         )
+
+
+@contextmanager
+def _reader() -> Iterator[None]:
+    """A reader that has left is met before click makes an error of it, with the exit code 1."""
+    try:
+        yield
+    except BrokenPipeError:
+        _leave()
+
+
+def _leave() -> NoReturn:
+    """Whoever read our output has left: end as the other tools do, which the signal would end.
+
+    Not by the signal itself: it would also end a run whose git has died.
+    """
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(EXIT_PIPE)
 
 
 def _flush() -> None:

@@ -33,7 +33,6 @@ def add_command(
     from cn.core.errors import UsageError
     from cn.core.names import NameRefused, parse_name
     from cn.core.peers import Peer, parse_key
-    from cn.core.text import one_line
 
     try:
         if key and Path(key).expanduser().is_file():
@@ -41,7 +40,7 @@ def add_command(
         parsed = Peer(
             parse_name(name, "peer"),
             absolute_url(url, Path.cwd()),
-            one_line(kind, 60),
+            kind,
             key=parse_key(key) if key else "",
             deliver=deliver,
             community=community,

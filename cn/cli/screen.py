@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -57,9 +58,10 @@ def state_text(thread: ThreadView) -> str:
     return f"{text}, withdrawn by its creator" if thread.withdrawn else text
 
 
-def status_lines(status: Status) -> list[str]:
-    """One screen, the most urgent things first."""
+def status_lines(status: Status, *, everything: bool = False) -> list[str]:
+    """One screen, the most urgent things first; with ``everything`` as long as it is."""
     now = status.now
+    most, standing = (sys.maxsize, sys.maxsize) if everything else (_MOST, _STANDING)
     lines = [_head(status)]
     if status.stopped:
         told = f"{clean(status.stopped.reason, 300)} ({since(status.stopped.since, now)})"
@@ -68,11 +70,11 @@ def status_lines(status: Status) -> list[str]:
     elif not status.main.checked_out:
         text = f"HEAD is not {status.main.branch}: runs are refused until 'git switch {status.main.branch}'"
         lines += wrap("! ", text, colour="yellow")
-    for one in status.standing[:_STANDING]:
+    for one in status.standing[:standing]:
         lines += wrap("! ", f"{clean(one.text, 300)} ({since(one.since, now)})", colour="yellow")
         lines += wrap("  → ", clean(one.remedy, 300)) if one.remedy else []
-    if len(status.standing) > _STANDING:
-        lines.append(f"  and {len(status.standing) - _STANDING} more; --json shows all")
+    if len(status.standing) > standing:
+        lines.append(f"  and {len(status.standing) - standing} more; -v shows all")
     for path in status.not_in_effect:
         lines += wrap(
             "! ", f"{path} has a change that is not committed: it is not in effect", colour="yellow"
@@ -87,28 +89,33 @@ def status_lines(status: Status) -> list[str]:
         lines.append(f"{len(threads)} pending, oldest {age(threads[0].received, now)}")
     else:
         lines.append("nothing pending")
-    lines += _section("to decide", [_thread(t, _pending_text(t, now)) for t in by_state.get("pending", [])])
-    lines += _section("refused", [_refused(t) for t in by_state.get("refused", [])], "yellow")
     lines += _section(
+        most, "to decide", [_thread(t, _pending_text(t, now)) for t in by_state.get("pending", [])]
+    )
+    lines += _section(most, "refused", [_refused(t) for t in by_state.get("refused", [])], "yellow")
+    lines += _section(
+        most,
         "decided; 'cn inbox process' executes",
         [_thread(t, _decided_text(t)) for t in by_state.get("decided", [])],
     )
-    lines += _section("deferred", [_thread(t, _deferred_text(t)) for t in by_state.get("deferred", [])])
+    lines += _section(most, "deferred", [_thread(t, _deferred_text(t)) for t in by_state.get("deferred", [])])
     lines += _section(
+        most,
         "assigned",
         [_thread(t, f"to {t.assigned_to}, {age(t.received, now)}") for t in by_state.get("assigned", [])],
     )
     lines += _section(
+        most,
         "no thread, not executed; move it out of threads/inbox/",
         [[f"  {clean(name)}"] for name in status.inbox.unknown],
         "yellow",
     )
     if status.queue is not None:
-        lines += _section("the agent", [[f"  {line}" for line in queue_lines(status.queue, _MOST)]])
-    lines += _section("waiting on others", [_waiting(w, now) for w in status.waiting])
+        lines += _section(most, "the agent", [[f"  {line}" for line in queue_lines(status.queue, most)]])
+    lines += _section(most, "waiting on others", [_waiting(w, now) for w in status.waiting])
     if status.outbox:
-        lines += _section("outbox", [_outbox(entry, now) for entry in status.outbox])
-    lines += _section("unreachable", [_unreachable(u, now) for u in status.unreachable], "red")
+        lines += _section(most, "outbox", [_outbox(entry, now) for entry in status.outbox])
+    lines += _section(most, "unreachable", [_unreachable(u, now) for u in status.unreachable], "red")
     return lines
 
 
@@ -202,13 +209,13 @@ def _origin(main: Main) -> str:
     return f"{main.ahead} ahead of origin" if main.ahead else f"{main.behind} behind origin"
 
 
-def _section(title: str, items: Sequence[list[str]], colour: str = "") -> list[str]:
+def _section(most: int, title: str, items: Sequence[list[str]], colour: str = "") -> list[str]:
     if not items:
         return []
     lines = ["", paint(title, colour, bold=True)]
-    lines += [line for item in items[:_MOST] for line in item]
-    if len(items) > _MOST:
-        lines.append(f"  and {len(items) - _MOST} more")
+    lines += [line for item in items[:most] for line in item]
+    if len(items) > most:
+        lines.append(f"  and {len(items) - most} more; -v shows all")
     return lines
 
 

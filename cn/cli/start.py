@@ -17,7 +17,24 @@ if TYPE_CHECKING:
 
 
 def run() -> NoReturn:
-    """Run cn and end the process."""
+    """Run cn and end the process. Ctrl-C ends it tidily from here on, also while it is still loading."""
+    try:
+        _open_streams()
+        _run()
+    except KeyboardInterrupt:
+        os.write(2, b"cn: interrupted\n")
+        os._exit(130)
+
+
+def _open_streams() -> None:
+    """What the caller closed leads nowhere: else a lock or a pipe of ours gets its number (open(2))."""
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115 (stays open)
+
+
+def _run() -> NoReturn:
     if _is_quiet_sync(sys.argv[1:]):
         os._exit(0)  # nothing was said, nothing is open: taking the interpreter down takes 4 ms
     from cn.cli.main import run as run_command

@@ -39,7 +39,7 @@ def status_command(env: Env, folder: str | None) -> None:
     elif not env.quiet:
         from cn.cli.screen import status_lines
 
-        _print(status_lines(status))
+        _print(status_lines(status, everything=env.verbose))
 
 
 @click.command("log")

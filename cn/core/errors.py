@@ -17,12 +17,16 @@ EXIT_MORE = 10
 EXIT_LOCKED = 75
 """``EX_TEMPFAIL`` of sysexits.h: try again later, another run holds the lock."""
 
+EXIT_PIPE = 141
+"""128 + SIGPIPE, as a shell tells it of other tools: whoever read the output has left."""
+
 
 class CnError(Exception):
     """An error with the next step for the person who reads it.
 
     ``text`` says what and why, ``hint`` the remedy, ``exit_code`` what the process
-    answers when the error ends it, ``known`` that it was told at an earlier run.
+    answers when the error ends it, ``known`` that it was told at an earlier run, ``finished``
+    that the thing asked for is done all the same, ``plain`` text and hint without that.
     """
 
     exit_code = EXIT_REFUSED
@@ -32,10 +36,29 @@ class CnError(Exception):
         self.text = text
         self.hint = hint
         self.known = False
+        self.finished = False
+        self.plain = text, hint
+
+    def is_done(self, where: str) -> None:
+        """It came after the commit point: ``where`` has what was asked for. Repeated, it is done twice."""
+        if not self.finished:
+            self.finished = True
+            self.text = f"{where} has what was asked for, but it could not be finished: {self.text}"
+            hint = self.hint.replace("run again", "run 'cn sync'")
+            self.hint = f"do not repeat it; {hint or 'the next run finishes it'}"
 
 
 class Refused(CnError):
     """The thing asked for cannot be done in the state the hub is in."""
+
+    @classmethod
+    def by(cls, refusal: Refusal, remedy: str = "") -> Refused:
+        """A rule said no to a command; ``remedy`` in place of the rule's own."""
+        return cls(f"{refusal.rule}: {refusal.reason}", remedy or refusal.remedy)
+
+
+class Blocked(Refused):
+    """Nothing can be done here as long as something on this machine, or origin, is not mended."""
 
 
 class UsageError(CnError):

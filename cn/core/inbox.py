@@ -207,6 +207,8 @@ def plan_notice(
         told = f"claimed, unproven: {proof.reason}"
     else:
         told = _told(about)
+        if ours is not None and ours.get("unproven"):
+            fields["unproven"] = ""  # what an earlier answer claimed
     event = Event(arrival.at, OUT, "answered", topic_of(about.branch), about.head, fields)
     effects.append(Record(arrival.peer, event))
     effects.append(_our_row(arrival, about, said, told, source))

@@ -88,9 +88,13 @@ def parse_event(line: str) -> Event:
     """The inverse of :func:`format_event`."""
     words = line.split(" ")
     try:
+        if len(words) < 5:
+            raise ValueError("it is cut off: time, side, kind, topic and head are needed")
         at, side, kind, topic, head, *rest = words
-        if kind not in _KINDS[side]:
-            raise KeyError(kind)
+        if kind not in _KINDS.get(side, ()):
+            raise ValueError(f"there is no kind {side} {kind}")
+        if bad := [word for word in rest if "=" not in word]:
+            raise ValueError(f"{bad[0]!r} is no key=value")
         pairs = (word.split("=", 1) for word in rest)
         fields = {key: unquote(value, errors="strict") for key, value in pairs}
         return Event(parse_stamp(at), side, kind, unquote(topic, errors="strict"), parse_oid(head), fields)
@@ -105,9 +109,18 @@ def parse_events(text: str) -> list[Event]:
     return [parse_event(line) for line in text.split("\n") if line]
 
 
-def month_path(peer: Name, at: datetime) -> HubPath:
-    """The file for events of this month."""
-    return HubPath(f"{FOLDER}/{peer}/{at:%Y%m}")
+def months(names: Iterable[str]) -> list[str]:
+    """The files of a peer's history among the names in its folder, oldest first."""
+    return sorted(name for name in names if name.isdigit())
+
+
+def month_path(peer: Name, at: datetime, names: Iterable[str] = ()) -> HubPath:
+    """The file for events of this month; ``names`` is what the peer's folder holds.
+
+    Never one before the last: the order of the files is the order in which things happened,
+    whatever the clocks of the clones that write them say.
+    """
+    return HubPath(f"{FOLDER}/{peer}/{max([f'{at:%Y%m}', *months(names)])}")
 
 
 def open_path(peer: Name) -> HubPath:
@@ -125,6 +138,9 @@ _OF_THIS_HEAD = {IN: {"refused", "repeated"}, OUT: {"deleted", "gone"}}
 
 A head that was not let in is not the pending one, an old deletion does not close a new branch.
 """
+_ENDS = {IN: {"decided"}, OUT: {"deleted", "gone"}}
+_BEGINS = {IN: {"received", "refreshed"}, OUT: {"queued"}}
+"""Kinds that begin something at a head. A branch of ours that was deleted may be adopted again."""
 _DECIDED = ("digest", "rule", "why", "remedy", "until", "actor", "reason", "by", "gone")
 """Fields that speak of a decision on an earlier head."""
 
@@ -189,6 +205,25 @@ def fold_all(events: Iterable[Event], items: Open | None = None) -> Open:
     state: Open = dict(items or {})
     for event in events:
         apply(state, event)
+    return state
+
+
+def fold_history(events: Iterable[Event], items: Open | None = None) -> Open:
+    """The items after a history from the files, which may not be in order.
+
+    A clone whose clock was slow may have written into a month before (:func:`month_path` does not):
+    there the end of a thread comes before its beginning, and must stay its end.
+    """
+    state: Open = dict(items or {})
+    ended: set[tuple[str, str, Oid]] = set()
+    for event in events:
+        found = state.get((event.side, event.topic))
+        this = (event.side, event.topic, event.head)
+        if event.kind in _ENDS[event.side] and (found is None or found.head != event.head):
+            ended.add(this)
+        apply(state, event)
+        if event.kind in _BEGINS[event.side] and this in ended:
+            state.pop((event.side, event.topic), None)
     return state
 
 
@@ -262,6 +297,17 @@ def mentions(history: str, side: str, topics: Iterable[str]) -> dict[str, list[E
         words = line.split(" ", 4)
         if len(words) > 3 and words[1] == side and words[3] in wanted:
             found[wanted[words[3]]].append(parse_event(line))
+    return found
+
+
+def of_heads(history: str, side: str, heads: Iterable[Oid]) -> dict[Oid, list[Event]]:
+    """The events at some heads, whatever the topic, each oldest first; heads without any are left out."""
+    wanted = set(heads)
+    found: dict[Oid, list[Event]] = {}
+    for line in history.split("\n"):
+        words = line.split(" ", 5)
+        if len(words) > 4 and words[1] == side and words[4] in wanted:
+            found.setdefault(Oid(words[4]), []).append(parse_event(line))
     return found
 
 

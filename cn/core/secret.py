@@ -12,19 +12,25 @@ from dataclasses import dataclass
 
 from cn.core.effect import Log, Plan, Post, Put
 from cn.core.errors import Refusal
-from cn.core.message import NOTICE
+from cn.core.ledger import FOLDER as LEDGER
+from cn.core.log import FOLDER as LOG
+from cn.core.mail import OUTBOX, SENT
+from cn.core.message import NOTICE, MessageRefused, parse_message
+from cn.core.names import HubPath, topic_of
+from cn.core.outbox import Deliver
 from cn.core.queue import INPUT, LOGS, QUEUE, TURN
 from cn.core.rules import NO_SECRETS
 from cn.core.thread import DONE, INBOX
 
 _MAYBE = re.compile(
-    r"PRIVATE KEY|\b(?:xox[a-z]|glpat|sk|npm|pypi)[-_]|\d:[\w-]{35}|://[^/\s:@]{1,200}:[^/\s@]{1,200}@"
+    r"PRIVATE KEY|Private-Lines:|PuTTY-User-Key-File|\b(?:xox[a-z]|glpat|sk|npm|pypi|hf)\\?[-_]|\d:[\w-]{35}|://[^/\s:@]{1,200}:[^/\s@]{1,200}@"
 )
 _WORD = re.compile(r"[A-Za-z0-9_+/=~]{16,}")
 _PLAIN = re.compile(r"\b(?:[0-9a-f]{40}(?:[0-9a-f]{24})?|SHA256:[A-Za-z0-9+/=]+)\b")
-_BEGIN = re.compile(r"(?:-----)?BEGIN [A-Z0-9 ]*PRIVATE KEY|PuTTY-User-Key-File")
+_BEGIN = re.compile(r"(?:-----)?BEGIN [A-Z0-9 ]*PRIVATE KEY|PuTTY-User-Key-File|Private-Lines:")
 _END = re.compile(r"END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?(?:-----)?|Private-MAC: *\w*")
 _OF_WORD = re.compile(r"[A-Za-z0-9_+/=~.:@%-]")
+_ESCAPE = re.compile(r"\\[_.:/@+=~-]")
 _NO_PASSWORD = re.compile(r"[A-Z]+(?:[_-][A-Z]+)*|[xX*.…_-]+|<[^>]*>")
 _FILLED = re.compile(r"[A-Za-z0-9_-]{0,14}?([xX*])\1{7,}[A-Za-z0-9_-]{0,4}")
 _WORDS = re.compile(r"sk-ant-(?:[a-z]+[0-9]{2}-)?(?:[a-z]{1,15}[-_])+[a-z]{1,15}")
@@ -32,6 +38,8 @@ _CUT_OFF = 60
 MASK = "***"
 QUOTED = (f"{INBOX}/", f"{DONE}/", f"{QUEUE}/", f"{LOGS['input']}/", TURN, INPUT)
 """Where lines that start with ``>`` are a peer's, as they came."""
+RECORDS = (f"{OUTBOX}/", f"{SENT}/", f"{LEDGER}/", f"{LOG}/")
+"""What is made of what others sent, and of our messages, which are looked at before and at delivery."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +51,19 @@ class Text:
     first: int = 1
 
 
+def text_of(where: str, text: str) -> Text:
+    """A text of any lines."""
+    return Text(where, tuple(text.split("\n")))
+
+
+def joined(texts: Sequence[Text]) -> Text:
+    """Several as one."""
+    return Text("", tuple(line for text in texts for line in text.lines))
+
+
 @dataclass(frozen=True)
 class Finding:
-    """Something in line ``line`` of ``where`` that looks like a secret of this ``kind``."""
+    """Something in line ``line`` of ``where`` (0: it has no lines) that looks like a secret of this kind."""
 
     where: str
     line: int
@@ -93,16 +111,65 @@ def texts_of(plan: Plan) -> list[Text]:
             case Post(message) if message.kind == NOTICE:
                 found.append(Text("the reason", (message.about.reason if message.about else "",)))
             case Post(message):
-                lines = (message.subject, *message.body.split("\n"))
-                found.append(_unnamed(Text("the message", lines, 0), topic if message.to == peer else ""))
+                hidden = topic if message.to == peer else ""
+                found.append(unnamed(Text("the message's subject", (message.subject,), 0), hidden))
+                found.append(unnamed(Text("the message", tuple(message.body.split("\n"))), hidden))
             case Put(path, text):
-                found.append(_unnamed(own_lines(path, text), topic))
+                found.append(unnamed(own_lines(path, text), topic))
             case Log(row):
-                found.append(_unnamed(Text("the decision", (row.decision,)), topic))
+                found.append(unnamed(Text("the decision", (row.decision,)), topic))
     return found
 
 
-def _unnamed(text: Text, topic: str) -> Text:
+def texts_of_change(path: HubPath, new: str, old: str | None) -> list[Text]:
+    """What a commit changes in one file: the name of a new one, and the lines that main does not have yet.
+
+    Not in the records of what others sent, and of what was looked at before it was queued.
+    """
+    if path.startswith(RECORDS):
+        return []
+    known = set((old or "").split("\n"))
+    text = own_lines(path, new)
+    lines = tuple("" if line in known else line for line in text.lines)
+    name = [] if old is not None or path.startswith(QUOTED) else [name_of(path)]
+    return [*name, Text(path, lines)]
+
+
+def texts_of_entry(path: HubPath, data: bytes, entry: Deliver) -> list[Text]:
+    """All of a message that its peer would get: the name of its branch, the commit, the message.
+
+    ``data`` is the file at ``path``. Words stand as they were looked at when they were queued, without what
+    a frontmatter puts around them: a fingerprint in ``hub.yaml`` is for a line.
+    """
+    head = data.removesuffix(entry.content).decode("utf-8", "replace").split("\n")
+    at = {line.partition(":")[0]: number for number, line in enumerate(head, 1)}
+    try:
+        message = parse_message(entry.content)
+    except MessageRefused:
+        words = {}
+    else:
+        reason = message.about.reason if message.about else ""
+        words = {"subject:": message.subject, "  reason:": reason, "Reason:": reason}
+    lines = []
+    for line in entry.content.decode("utf-8", "replace").split("\n"):
+        key, colon, rest = line.partition(":")
+        lines.append(words.get(key + colon, line) if rest else line)
+    commit = " ".join(entry.commit.decode("utf-8", "replace").partition("\n\n")[0].split("\n"))
+    subject = entry.commit.decode("utf-8", "replace").partition("\n\n")[2].strip("\n").split("\n")
+    return [
+        Text(path, (topic_of(entry.branch),), at.get("branch", 1)),
+        *(Text(path, (line,), at.get("commit", 1)) for line in (commit, *subject)),
+        Text(path, tuple(lines), len(head)),
+    ]
+
+
+def name_of(path: str) -> Text:
+    """The name of a file, as a text in which a secret may stand."""
+    return Text("the file's name", (path,), 0)
+
+
+def unnamed(text: Text, topic: str) -> Text:
+    """The text without the name of a branch, if that may look like a secret."""
     if not topic or not may_hold(Text("", (topic,))):
         return text
     return Text(text.where, tuple(line.replace(topic, MASK) for line in text.lines), text.first)
@@ -123,15 +190,28 @@ def mask_word(line: str, found: str) -> str:
     """The line with :data:`MASK` for every word that holds what was found; what quotes it stays."""
     done = ""
     while (at := line.find(found)) >= 0:
-        start, end = at, at + len(found)
-        while start and _OF_WORD.match(line[start - 1]):
-            start -= 1
-        if start and line[start - 1] == "\\":  # an escape of two characters stays whole
-            start = min(start + 1, at)
-        while end < len(line) and _OF_WORD.match(line[end]):
-            end += 1
+        start, end = _word(line, at, at + len(found))
         done, line = done + line[:start] + MASK, line[end:]
     return done + line
+
+
+def word_of(line: str, found: str) -> str:
+    """The whole word that holds what was found; empty if it is not there."""
+    at = line.find(found)
+    start, end = _word(line, at, at + len(found)) if at >= 0 else (0, 0)
+    return line[start:end]
+
+
+def _word(line: str, at: int, end: int) -> tuple[int, int]:
+    """From where to where the word around it goes, with the characters that Markdown escapes."""
+    start = at
+    while start and (_OF_WORD.match(line[start - 1]) or _ESCAPE.match(line, start - 1)):
+        start -= 1
+    if start and line[start - 1] == "\\":  # an escape of two characters stays whole
+        start = min(start + 1, at)
+    while end < len(line) and (_OF_WORD.match(line[end]) or _ESCAPE.match(line, end)):
+        end += 1
+    return start, end
 
 
 def mask_key(lines: list[str], at: int) -> int:
@@ -153,9 +233,11 @@ def refuse(findings: Sequence[Finding], allowed: Collection[str]) -> Refusal | N
     left = [one for one in findings if one.fingerprint not in allowed]
     if not left:
         return None
-    shown = "; ".join(describe(one) for one in left[:5])
-    more = f" and {len(left) - 5} more" if len(left) > 5 else ""
-    marks = ", ".join(f'"{mark}"' for mark in dict.fromkeys(one.fingerprint for one in left[:5]))
+    places = list(dict.fromkeys(map(describe, left)))
+    shown = "; ".join(places[:5])
+    more = f" and {len(places) - 5} more" if len(places) > 5 else ""
+    known = dict.fromkeys(one.fingerprint for one in left if describe(one) in places[:5])
+    marks = ", ".join(f'"{mark}"' for mark in known)
     return Refusal(
         NO_SECRETS,
         f"{shown}{more}",
@@ -166,5 +248,5 @@ def refuse(findings: Sequence[Finding], allowed: Collection[str]) -> Refusal | N
 
 def describe(one: Finding) -> str:
     """``notes.md, line 3: looks like a Private Key``."""
-    line = f", line {one.line}" if one.line else ", its subject"
+    line = f", line {one.line}" if one.line else ""
     return f"{one.where}{line}: looks like a secret ({one.kind})"

@@ -14,7 +14,8 @@ from cn.core.machines.receiver import RECEIVER, Receiver, ReceiverEvent, read_st
 from cn.core.machines.receiver import Step as Step
 from cn.core.names import Oid
 
-_LOOKED = {"received", "refreshed", "repeated", "noticed"}
+LOOKED = frozenset({"received", "refreshed", "repeated", "noticed"})
+"""Kinds of events that say: this head was there, and let in."""
 _SETTLES = {"decided", "noticed"}
 
 
@@ -52,7 +53,7 @@ def read_sighting(item: Item | None, past: Sequence[Event]) -> Sighting:
 def _after(seen: Sighting, event: Event) -> Sighting:
     heads = seen.heads
     acts: list[ReceiverEvent] = []
-    if event.kind in _LOOKED:
+    if event.kind in LOOKED:
         acts.append(seen.look(event.head))
         heads |= {event.head}
     if event.kind in _SETTLES:

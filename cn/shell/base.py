@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cn.core.errors import Refused
+from cn.core.errors import Blocked
 from cn.core.names import HubPath, Oid
 from cn.core.text import visible
 from cn.shell.build import EntryChange, FileChange, build_commit
@@ -45,7 +45,7 @@ class Base:
 
 
 def observe_base(hub: Hub, *, dry_run: bool = False, check_trust: bool = True) -> Base:
-    """Fetch origin's main and integrate; :class:`Refused` where a run must not work.
+    """Fetch origin's main and integrate; :class:`Blocked` where a run must not work.
 
     With ``dry_run`` no ref and no file is written, objects go where ``hub.git`` says.
     ``check_trust=False`` is for ``cn trust``, which looks at what the check refuses.
@@ -76,14 +76,14 @@ def _check_trust(hub: Hub, known: Oid, commit: Oid, given: set[Oid]) -> None:
         names = ", ".join(visible(c.path) for c in foreign[:10])
         commits = sorted({c[:12] for change in foreign for c in change.commits})
         told = f" (commit {', '.join(commits[:5])})" if commits else ""
-        raise Refused(
+        raise Blocked(
             f"protected files changed elsewhere, and this clone has not accepted it: {names}{told}",
             "look at the change and accept it with 'cn trust'",
         )
 
 
 def work_place(hub: Hub) -> dict[str, Oid]:
-    """cn's own refs and main, if this is a place to work in; else :class:`Refused`."""
+    """cn's own refs and main, if this is a place to work in; else :class:`Blocked`."""
     form = "--format=%(refname)%00%(objectname)%00%(HEAD)"
     lines = hub.git.run("for-each-ref", form, hub.main_ref, ORIGIN_REF, TRUSTED_REF).lines
     rows = [line.split("\0") for line in lines]
@@ -91,17 +91,17 @@ def work_place(hub: Hub) -> dict[str, Oid]:
     on_main = any(name == hub.main_ref and mark == "*" for name, _, mark in rows)
     open_work = next((what for name, what in _OPEN.items() if (hub.work_git_dir / name).exists()), None)
     if open_work:
-        raise Refused(
+        raise Blocked(
             f"{open_work} is open in {hub.root}",
             "finish or abort it, then run again ('git status' tells how)",
         )
     if hub.main_ref not in refs:
-        raise Refused(f"{hub.main} has no commit yet in {hub.root}", "make the first one, or run 'cn init'")
+        raise Blocked(f"{hub.main} has no commit yet in {hub.root}", "make the first one, or run 'cn init'")
     if not on_main:
         head = (
             hub.git.run("symbolic-ref", "--quiet", "--short", "HEAD", check=False).text or "a detached commit"
         )
-        raise Refused(
+        raise Blocked(
             f"HEAD is {visible(head)}, and cn works on {hub.main} only",
             f"run 'git switch {hub.main}', then run again",
         )
@@ -119,7 +119,7 @@ def _no_other_work_tree(hub: Hub) -> None:
         elif line == f"branch {hub.main_ref}":
             holders.append(here)
     if len(holders) > 1:
-        raise Refused(
+        raise Blocked(
             f"more than one work tree is on {hub.main}: {', '.join(visible(h) for h in holders)}",
             "switch the others to another branch, or remove them with 'git worktree remove'",
         )
@@ -141,7 +141,7 @@ def _observe_origin(hub: Hub, known: Oid | None, local: Oid, dry_run: bool) -> O
             if not dry_run:
                 update_refs(hub.git, [(ORIGIN_REF, tip)])
             return tip
-    raise Refused("origin's main changes faster than it can be fetched", "run again later")
+    raise Blocked("origin's main changes faster than it can be fetched", "run again later")
 
 
 def _check_grown(hub: Hub, known: Oid | None, tip: Oid, local: Oid, dry_run: bool) -> None:
@@ -155,12 +155,12 @@ def _check_grown(hub: Hub, known: Oid | None, tip: Oid, local: Oid, dry_run: boo
         raise _rewound(hub, before, tip, text, dry_run)
 
 
-def _rewound(hub: Hub, known: Oid, tip: Oid | None, text: str, dry_run: bool) -> Refused:
+def _rewound(hub: Hub, known: Oid, tip: Oid | None, text: str, dry_run: bool) -> Blocked:
     rescue = f"refs/cn/rescue/{known[:16]}"
     if not dry_run:
         update_refs(hub.git, [(rescue, known)])
     lease = f"--force-with-lease={hub.main}:{tip or ''}"
-    return Refused(
+    return Blocked(
         f"{text}; what this clone knew is kept at {rescue}",
         f"push it back ('git push {lease} origin {rescue}:{hub.main_ref}'); "
         f"if the loss is meant, 'git pull' and 'git update-ref -d {ORIGIN_REF}'",

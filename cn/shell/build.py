@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from cn.core.errors import CnError, Refused
+from cn.core.errors import Blocked, CnError
 from cn.core.names import HubPath, NameRefused, Oid, parse_hub_path, parse_oid
 from cn.core.text import one_line
 from cn.shell.git import GitError
@@ -249,7 +249,7 @@ def _commit_tree(
     except GitError as failed:
         if not settings.sign:
             raise
-        raise Refused(
+        raise Blocked(
             f"cannot sign the commit: {failed.done.reason}",
             "check user.signingKey and gpg.format, or turn cn.sign and commit.gpgSign off",
         ) from failed

@@ -83,6 +83,8 @@ def place_again(hub: Hub, main: Oid) -> list[str]:
 
 
 _SHOWN = 8
+IN_ITS_PLACE = "is something else here"
+"""Why a file of main cannot be brought: a folder, a link, a pipe; a person's, which cn does not touch."""
 
 
 @dataclass
@@ -144,7 +146,10 @@ class _Checkout:
             self.unplaced[change.path] = Unplaced(change.old, why)
             return False
         if file is OTHER:
-            self.reports.append(f"{path} cannot be written to the work tree: something else is in its place")
+            if change.new is not None:  # else it is not main's affair any more
+                stop = blocked_parent(self.hub.root, self.hub.root / change.path)
+                what = visible(str(stop.relative_to(self.hub.root))) if stop else path
+                self.unplaced[change.path] = Unplaced(change.old, f"{what} {IN_ITS_PLACE}")
             return False
         if file.holds(change.old, any_mode=self.any_mode) or file.raw == used or main_decides(change.path):
             return True

@@ -9,7 +9,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from cn.core.errors import Refused
+from cn.core.errors import Blocked
 
 _TEMPORARY = ".cn-tmp-"
 StrPath = str | os.PathLike[str]
@@ -43,7 +43,7 @@ def write_file(path: Path, data: bytes, *, root: Path | None = None, mode: int =
             raise
         sync_folder(path.parent)
     except OSError as why:
-        raise Refused(f"cannot write {path}: {why.strerror}", "is the disk full or read-only?") from why
+        raise Blocked(f"cannot write {path}: {why.strerror}", "is the disk full or read-only?") from why
 
 
 def append_line(path: Path, line: str, *, root: Path | None = None) -> None:
@@ -65,7 +65,7 @@ def append_line(path: Path, line: str, *, root: Path | None = None) -> None:
         finally:
             os.close(fd)
     except OSError as why:
-        raise Refused(f"cannot append to {path}: {why.strerror}", "is the disk full or read-only?") from why
+        raise Blocked(f"cannot append to {path}: {why.strerror}", "is the disk full or read-only?") from why
 
 
 def sync_folder(folder: Path) -> None:
@@ -83,7 +83,7 @@ def make_parents(path: Path, root: Path | None) -> None:
     if root is not None:
         stop = blocked_parent(root, path)
         if stop is not None:
-            raise Refused(f"cannot write {path}: {stop} is not a real folder", "move it out of the way")
+            raise Blocked(f"cannot write {path}: {stop} is not a real folder", "move it out of the way")
     path.parent.mkdir(parents=True, exist_ok=True)
 
 

@@ -39,12 +39,34 @@ _GRACE = 0.5
 """Seconds that pipes may stay open after git itself has ended."""
 
 
+_REMEDIES = (
+    (
+        "index file",
+        "move .git/index away and 'git reset' makes a new one; nothing but what was staged is lost",
+    ),
+    (
+        "bad index",
+        "move .git/index away and 'git reset' makes a new one; nothing but what was staged is lost",
+    ),
+    ("No space left", "make room on the disk, then run again"),
+    ("Read-only file system", "make the disk writable, then run again"),
+    ("insufficient permission", "let the user of cn write in .git/objects and all below it, then run again"),
+    ("ermission denied", "let the user of cn write in .git and all below it, then run again"),
+)
+"""What git says, in our locale, and what helps."""
+
+
+def _remedy(done: Done) -> str:
+    found = [remedy for said, remedy in _REMEDIES if said in done.err]
+    return found[0] if found else "'cn doctor' looks for the cause; when it is mended, run again"
+
+
 class GitError(CnError):
     """git answered with an error; ``done`` holds the whole answer."""
 
     def __init__(self, done: Done) -> None:
         verb = next((a for a in done.args if not a.startswith("-")), "?")
-        super().__init__(f"git {verb} failed: {done.reason}")
+        super().__init__(f"git {verb} failed: {done.reason}", _remedy(done))
         self.done = done
 
 

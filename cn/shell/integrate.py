@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from cn.core.errors import Refused
+from cn.core.errors import Blocked
 from cn.core.names import HubPath, Oid, is_protected
 from cn.core.text import visible
 from cn.shell.asides import kept_sentence
@@ -109,7 +109,7 @@ def _ledger_losses(hub: Hub, old: Oid, new: Oid) -> dict[str, bytes]:
 def _merge_base(hub: Hub, origin: Oid, local: Oid) -> Oid:
     done = hub.git.run("merge-base", origin, local, check=False)
     if not done.ok:
-        raise Refused(
+        raise Blocked(
             "origin's main and yours share no history",
             "is 'git remote get-url origin' the right hub? cn never joins unrelated histories",
         )
@@ -137,12 +137,12 @@ def _merge(hub: Hub, base: Oid, origin: Oid, local: Oid, special: _Special) -> O
     if done.code == 1:
         names = sorted({f for f in done.fields[1:] if f})
         shown = ", ".join(visible(n) for n in names[:10])
-        raise Refused(
+        raise Blocked(
             f"your local commits conflict with origin's main in {shown}",
             "run 'git pull', resolve the conflict, commit, and run again",
         )
     if not done.ok:
-        raise Refused(f"cannot merge origin's main with yours: {done.reason}", "run 'git pull' to see why")
+        raise Blocked(f"cannot merge origin's main with yours: {done.reason}", "run 'git pull' to see why")
     return Oid(done.fields[0])
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from cn.core.errors import Refused
+from cn.core.errors import Blocked
 from cn.core.names import Oid
 from cn.shell.entries import Change, Entry
 from cn.shell.files import PRIVATE, sync_folder, write_file
@@ -119,11 +119,11 @@ def read_journal(path: Path) -> Journal | None:
     except FileNotFoundError:
         return None
     except OSError as why:
-        raise Refused(f"cannot read {path}: {why.strerror}") from why
+        raise Blocked(f"cannot read {path}: {why.strerror}") from why
     try:
         return _parse(json.loads(data))
     except (ValueError, KeyError, TypeError, IndexError) as why:
-        raise Refused(
+        raise Blocked(
             f"{path} is damaged: {why}",
             "compare 'git status' with main, then move the file away and run again",
         ) from why

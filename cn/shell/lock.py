@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from cn.core.errors import LockHeld, Refused
+from cn.core.errors import Blocked, LockHeld
 from cn.core.text import one_line
 from cn.shell.hub import Hub
 from cn.shell.owner import note_owner
@@ -52,7 +52,7 @@ def _open(hub: Hub, name: str) -> int:
         hub.state.mkdir(parents=True, exist_ok=True)
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
     except OSError as why:
-        raise Refused(f"cannot open the lock {path}: {why.strerror}", "make the hub writable") from why
+        raise Blocked(f"cannot open the lock {path}: {why.strerror}", "make the hub writable") from why
 
 
 def _take(hub: Hub, fd: int, held: int, deadline: float) -> None:
@@ -65,7 +65,7 @@ def _take(hub: Hub, fd: int, held: int, deadline: float) -> None:
             left = deadline - time.monotonic()
         except OSError as why:
             # For example ENOLCK on a network file system without locks.
-            raise Refused(f"cannot lock the hub {hub.root}: {why.strerror}") from why
+            raise Blocked(f"cannot lock the hub {hub.root}: {why.strerror}") from why
         if left <= 0:
             raise LockHeld(
                 f"another run of cn holds the hub {hub.root}{_owner(held)}",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cn.core.errors import Refused
+from cn.core.errors import Blocked
 from cn.core.names import Oid, parse_oid
 from cn.core.text import redact
 from cn.shell.git import Done, transport_options
@@ -44,7 +44,7 @@ class Rejected:
 
 
 def origin_main(hub: Hub) -> Oid | None:
-    """Origin's main now; None when it has none. Raises :class:`Refused` when it does not answer."""
+    """Origin's main now; None when it has none. Raises :class:`Blocked` when it does not answer."""
     done = hub.git.run(
         "ls-remote", "--quiet", "--", _url(hub), hub.main_ref, check=False, network=True, seconds=_SECONDS
     )
@@ -89,9 +89,9 @@ def push_main(hub: Hub, new: Oid) -> Rejected | None:
     return Rejected(redact(told or done.reason), said, any(word in told for word in locks))
 
 
-def unreachable(done: Done) -> Refused:
+def unreachable(done: Done) -> Blocked:
     """Origin did not answer."""
-    return Refused(
+    return Blocked(
         f"origin is unreachable: {done.reason}",
         "nothing was committed; check the network and 'git remote -v', then run again",
     )
@@ -102,4 +102,4 @@ def _url(hub: Hub, *, push: bool = False) -> str:
     for key in ("pushurl", "url") if push else ("url",):
         if urls := hub.config.all(f"remote.origin.{key}"):
             return urls[0]
-    raise Refused("the remote origin has no URL", "see 'git remote -v'")
+    raise Blocked("the remote origin has no URL", "see 'git remote -v'")

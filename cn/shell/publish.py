@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from cn.core.errors import Refused
+from cn.core.errors import Blocked, CnError, Refused
 from cn.core.names import Oid
 from cn.core.text import visible
 from cn.shell.asides import aside_name, kept_sentence
@@ -37,6 +37,7 @@ from cn.shell.objects import read_object
 from cn.shell.settle import append_once, joined_appends, remove_stale, write_local, write_refs
 
 LOCK_WAIT = 10.0
+_REF_WAIT = 2.0
 _POLL = 0.05
 _NO_MODE = "0"
 
@@ -58,7 +59,7 @@ def lock_path(hub: Hub) -> Path:
 def publish(hub: Hub, journal: Journal) -> list[str]:
     """Move local main, index, work tree and cn's refs to ``journal``; sentences to show.
 
-    Raises :class:`MainMoved` when main is elsewhere, :class:`Refused` when the index stays locked.
+    Raises :class:`MainMoved` when main is elsewhere, :class:`Blocked` when the index stays locked.
     """
     wait_for_index(hub)
     with _undisturbed():
@@ -74,10 +75,14 @@ def publish(hub: Hub, journal: Journal) -> list[str]:
             raise
         except OSError as why:
             drop(journal_path(hub))
-            raise Refused(
+            raise Blocked(
                 f"cannot write the index of {hub.root}: {why.strerror}", "is the disk full or read-only?"
             ) from why
-        return reports + _bring(hub, journal, journal.changes)
+        try:
+            return reports + _bring(hub, journal, journal.changes)
+        except CnError as late:
+            late.is_done("main")
+            raise
 
 
 def resume(hub: Hub, journal: Journal, changes: Sequence[Change]) -> list[str]:
@@ -122,20 +127,42 @@ def _bring(hub: Hub, journal: Journal, changes: Sequence[Change]) -> list[str]:
         refresh_index(hub, journal)
         return reports + _finish(hub, journal)
     except OSError as why:
-        text = f"main has the result, but it could not be brought to {hub.root}: {why.strerror}"
-        raise Refused(text, "the next run finishes it") from why
+        text = f"it could not be brought to {hub.root}: {why.strerror}"
+        raise Blocked(text, "is the disk full or read-only?") from why
 
 
 def wait_for_index(hub: Hub, seconds: float = LOCK_WAIT) -> None:
-    """Wait until nobody holds the index, or raise :class:`Refused`."""
+    """Wait until nobody holds the index, or raise :class:`Blocked`."""
     deadline = time.monotonic() + seconds
     while os.path.lexists(lock_path(hub)):
         if time.monotonic() >= deadline:
-            raise Refused(
+            raise Blocked(
                 f"{lock_path(hub)} exists: another git is changing the index of {hub.root}",
-                "wait for it; if none is running it was left by a crash, and can be removed",
+                "wait for it; if none is running it was left by a crash, and can be removed; then run again",
             )
         time.sleep(_POLL)
+
+
+def wait_for_place(hub: Hub, seconds: float = LOCK_WAIT) -> None:
+    """Raise :class:`Blocked` where main could not be moved here, before anything is pushed.
+
+    Waits for locks that another git holds; those of a ref are held for a moment only.
+    """
+    for folder in dict.fromkeys(
+        (hub.work_git_dir, hub.git_dir, (hub.git_dir / hub.main_ref).parent, hub.git_dir / "objects")
+    ):
+        if folder.exists() and not os.access(folder, os.W_OK | os.X_OK):
+            raise Blocked(f"cannot write in {folder}", "make it writable for the user of cn, then run again")
+    wait_for_index(hub, seconds)
+    deadline = time.monotonic() + min(seconds, _REF_WAIT)
+    for lock in (hub.git_dir / f"{hub.main_ref}.lock", hub.work_git_dir / "HEAD.lock"):
+        while os.path.lexists(lock):
+            if time.monotonic() >= deadline:
+                raise Blocked(
+                    f"cannot move main: {lock} exists",
+                    "if no git is running it was left by a crash: remove it, then run again",
+                )
+            time.sleep(_POLL)
 
 
 def take_index(hub: Hub, journal: Journal, seconds: float = LOCK_WAIT) -> None:
@@ -233,7 +260,7 @@ def move_main(hub: Hub, journal: Journal) -> None:
     if now != journal.new:
         if now != journal.old:
             raise MainMoved
-        raise Refused(
+        raise Blocked(
             f"cannot move main: {done.reason}", "remove a stale lock if no git is running, then run again"
         )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 
 from cn.core.secret import (
     MASK,
@@ -26,7 +27,6 @@ _DETECTORS = (
     "AzureStorageKeyDetector",
     "BasicAuthDetector",
     "DiscordBotTokenDetector",
-    "GitHubTokenDetector",
     "GitLabTokenDetector",
     "JwtTokenDetector",
     "MailchimpDetector",
@@ -41,12 +41,20 @@ _DETECTORS = (
     "TwilioKeyDetector",
 )
 _MORE = {
+    "Age Secret Key": re.compile(r"AGE-SECRET-KEY-1[02-9AC-HJ-NP-Z]{58}"),
     "Anthropic API Key": re.compile(r"\bsk-ant-[A-Za-z0-9_-]{20,}"),
-    "GitHub Token": re.compile(r"\bgithub_pat_[A-Za-z0-9_]{22,}"),
+    "AWS Secret Key": re.compile(
+        r"(?:aws_?secret_?|secret_?access_?)(?:access_?)?key[\"']?\s{0,3}(?::|=>?)\s{0,3}[\"']?([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])",
+        re.IGNORECASE,
+    ),
+    "GitHub Token": re.compile(r"gh[opusr]_[A-Za-z0-9_]{36,}|\bgithub_pat_[A-Za-z0-9_]{22,}"),
     "Google API Key": re.compile(r"\bAIza[0-9A-Za-z_-]{35}\b"),
+    "Hugging Face Token": re.compile(r"\bhf_[A-Za-z0-9]{34}\b"),
+    "NPM tokens": re.compile(r"\bnpm_[A-Za-z0-9]{36}\b"),
+    "Private Key": re.compile(r"BEGIN ENCRYPTED[ ]PRIVATE KEY|PuTTY-User-Key-File-[13]|\bPrivate-Lines: ?\d"),
     "Telegram Bot Token": re.compile(r"\b\d{8,10}:[0-9A-Za-z_-]{35,}"),
 }
-"""Forms that detect-secrets 1.5 does not know, or knows only where they stand alone."""
+"""Forms that detect-secrets 1.5 does not know, or not alone, or of which it tells only the beginning."""
 _OURS = ("ANTHROPIC_KEY", "ANTHROPIC_API_KEY", "TELEGRAM_TOKEN", "TELEGRAM_BOT_TOKEN")
 """Variables whose very values must not leave."""
 _GUESSES = (
@@ -57,14 +65,32 @@ _GUESSES = (
 """Filters by what stands beside a secret: a remark in the text, a call, a word such as "id". Only
 ``hub.yaml`` lets something pass."""
 _LONGEST = 2_000
-
-
 _KEY = "Private Key"
+_ESCAPED = re.compile(r"\\([_.:/@+=~-])")
+"""A character as Markdown may write it."""
 
 
-def find_secrets(texts: Sequence[Text]) -> list[Finding]:
-    """What looks like a secret, in the order of the texts. Nothing is asked of any network."""
-    return list(dict.fromkeys(finding for text in texts for finding, _ in _search(text)))
+def find_secrets(texts: Sequence[Text], sources: Sequence[Text] = ()) -> list[Finding]:
+    """What looks like a secret, in the order of the texts. Nothing is asked of any network.
+
+    What stands in one of the ``sources`` too is told of there: a person can edit that.
+    """
+    hits = (hit for text in texts for hit in _search(text))
+    return list(dict.fromkeys(_placed(one, found, sources) for one, found in hits))
+
+
+def _placed(one: Finding, found: str, sources: Sequence[Text]) -> Finding:
+    for source in sources:
+        for at, line in enumerate(source.lines):
+            if found in line:
+                return replace(one, where=source.where, line=source.first + at if source.first else 0)
+    return one
+
+
+def beginnings(text: Text, allowed: Collection[str]) -> set[str]:
+    """By what the secrets of a text are known that was cut before it was looked at."""
+    found = {secret for one, secret in _search(text) if one.fingerprint not in allowed}
+    return {secret[: min(8, max(3, len(secret) // 2))] for secret in found}
 
 
 def mask_secrets(text: Text, allowed: Collection[str]) -> tuple[list[str], list[Finding]]:
@@ -91,7 +117,6 @@ def _search(text: Text) -> list[tuple[Finding, str]]:
     ours = [os.environ[name] for name in _OURS if len(os.environ.get(name, "")) > 8]
     if not (may_hold(text) or any(s in line for s in ours for line in text.lines)):
         return []
-    from detect_secrets.core.scan import scan_line
     from detect_secrets.settings import get_settings, transient_settings
 
     hits = dict[tuple[Finding, str], None]()
@@ -100,14 +125,31 @@ def _search(text: Text) -> list[tuple[Finding, str]]:
         for index, line in enumerate(text.lines):
             after = text.lines[index + 1] if index + 1 < len(text.lines) else ""
             for part in _parts(line):
-                kinds = {(secret.type, str(secret.secret_value)) for secret in scan_line(part)}
-                kinds |= {(kind, match[0]) for kind, form in _MORE.items() for match in form.finditer(part)}
-                kinds |= {("a key of this hub", secret) for secret in ours if secret in part}
-                for kind, found in sorted(kinds):
-                    if not is_placeholder(kind, found, part.partition(found)[2]):
-                        mark = fingerprint(kind, line, after)
-                        hits[Finding(text.where, text.first + index, kind, mark), found] = None
+                for kind, found in sorted(_found(part, ours)):
+                    mark = fingerprint(kind, line, after if kind == _KEY else "")
+                    hits[Finding(text.where, text.first + index, kind, mark), found] = None
     return list(hits)
+
+
+def _found(part: str, ours: Sequence[str]) -> set[tuple[str, str]]:
+    """Kind and spelling of what stands in one part of a line, also where Markdown's escapes part it."""
+    found, plain = _scan(part, ours), _ESCAPED.sub(r"\1", part)
+    for kind, secret in _scan(plain, ours) - found if plain != part else ():
+        spelled = re.search(r"\\?".join(map(re.escape, secret)), part)
+        found.add((kind, spelled[0] if spelled else part))
+    return found
+
+
+def _scan(part: str, ours: Sequence[str]) -> set[tuple[str, str]]:
+    from detect_secrets.core.scan import scan_line
+
+    kinds = {(secret.type, str(secret.secret_value)) for secret in scan_line(part)}
+    for kind, form in _MORE.items():
+        kinds |= {(kind, match[form.groups]) for match in form.finditer(part)}
+    kinds |= {("a key of this hub", secret) for secret in ours if secret in part}
+    return {
+        (kind, found) for kind, found in kinds if not is_placeholder(kind, found, part.partition(found)[2])
+    }
 
 
 def _parts(line: str) -> Iterator[str]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from cn.core.errors import Refused
+from cn.core.errors import Blocked
 from cn.core.names import Oid
 from cn.core.text import visible
 from cn.shell.files import PRIVATE, make_parents, read_plain, write_file
@@ -17,6 +17,7 @@ from cn.shell.git import GitError
 from cn.shell.hub import Hub
 from cn.shell.journal import Journal, LocalAppend, LocalFile, RefUpdate
 from cn.shell.objects import update_refs
+from cn.shell.pins import PREFIX
 
 _POLL = 0.05
 _STALE_LOOKS = 30
@@ -43,7 +44,9 @@ def _write_ref(hub: Hub, ref: str, new: Oid | None, tries: int = 2) -> str:
         # Only cn writes here, under its lock: one that stays was left by a killed git of ours.
         if tries > 1 and remove_stale(hub.git_dir / f"{ref}.lock", new or ""):
             return _write_ref(hub, ref, new, tries - 1)
-        return f"{visible(ref)} cannot be written: {failed.done.reason}"
+        # A pin that is not as the listing says makes the next sync look at its branch once more.
+        then = "; the next 'cn sync' tries it again" if ref.startswith(PREFIX) else ""
+        return f"{visible(ref)} cannot be written: {failed.done.reason}{then}"
     return ""
 
 
@@ -107,7 +110,7 @@ def append_once(append: LocalAppend, size: int, *, root: Path | None = None) -> 
             rest = data[len(since) :] if data.startswith(since) else data
             _write_all(file.fileno(), rest)
     except OSError as why:
-        raise Refused(f"cannot append to {append.path}: {why.strerror}", "the next run tries again") from why
+        raise Blocked(f"cannot append to {append.path}: {why.strerror}", "the next run tries again") from why
 
 
 def _write_all(fd: int, data: bytes) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import secrets
+import shlex
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from cn.core.errors import Refused
+from cn.core.errors import Blocked, CnError
 from cn.core.names import HubPath, Oid
 from cn.core.text import one_line, visible
 from cn.shell.base import Base, is_ancestor, observe_base
@@ -35,8 +36,8 @@ from cn.shell.journal import (
     restore_path,
     write_journal,
 )
-from cn.shell.origin import ORIGIN_REF, origin_main, push_main
-from cn.shell.publish import MainMoved, publish, wait_for_index
+from cn.shell.origin import ORIGIN_REF, Rejected, origin_main, push_main
+from cn.shell.publish import MainMoved, publish, wait_for_place
 from cn.shell.recover import recover
 from cn.shell.trust import TRUSTED_REF
 from cn.shell.unplaced import read_unplaced
@@ -92,36 +93,60 @@ def commit(hub: Hub, plan: Callable[[Base], Draft | None], *, base: Base | None 
     What a killed run has published is finished before anything is planned: a plan must not
     meet files of this machine that main says are used up.
     """
+    own = _Own()
+    try:
+        return _commit(hub, plan, base, own)
+    except CnError as error:
+        if own.taken:
+            error.is_done("main on origin")
+        raise
+
+
+@dataclass
+class _Own:
+    """The commits that this run planned and tried to push; ``taken``: origin has one of them."""
+
+    tried: set[Oid] = field(default_factory=set)
+    taken: bool = False
+
+
+def _commit(hub: Hub, plan: Callable[[Base], Draft | None], base: Base | None, own: _Own) -> Committed:
     reports: list[str] = []
     moved = False
     for _ in range(_ATTEMPTS):
         base = base or observe_base(hub)
         reports += [r for r in base.reports if r not in reports]
         arrived = _arrived(hub, base)
+        own.taken |= any(note.new in own.tried for note in arrived)
         journal = _prepare(hub, base, None if arrived else plan(base), arrived)
+        if not arrived:
+            own.tried.add(journal.new)
         moves = journal.new != base.local or (hub.origin and journal.new != base.origin)
         try:
             if not moves and not (journal.refs or journal.appends or journal.files):
                 for done in (*(push_path(hub, oid) for oid in journal.covers), restore_path(hub)):
                     drop(done)
-            elif not _carry_out(hub, base, journal, moves, reports):
+            elif not _carry_out(hub, base, journal, moves, reports, own):
                 base = None
                 continue
         except MainMoved:
             base = None
             continue
         moved |= moves
-        if not arrived:
+        if not arrived or own.taken:  # planned a second time it would be done twice
             return Committed(base, journal.new, moved, tuple(reports))
         base = None
-    raise Refused(f"{hub.main} moved {_ATTEMPTS} times while cn was at work", "run again later")
+    raise Blocked(f"{hub.main} moved {_ATTEMPTS} times while cn was at work", "run again later")
 
 
-def _carry_out(hub: Hub, base: Base, journal: Journal, moves: bool, reports: list[str]) -> bool:
+def _carry_out(hub: Hub, base: Base, journal: Journal, moves: bool, reports: list[str], own: _Own) -> bool:
     """Push and publish; False when somebody else's push was faster."""
     _refuse_local_changes(hub, journal)
+    if moves:
+        wait_for_place(hub)
     if hub.origin and journal.new != base.origin and not _push(hub, base, journal):
         return False
+    own.taken |= hub.origin and journal.new in own.tried
     if moves:
         journal = _with_own_refs(hub, journal)
     reports += publish(hub, journal)
@@ -161,6 +186,8 @@ def _prepare(hub: Hub, base: Base, draft: Draft | None, arrived: Iterable[Journa
         appends += draft.appends
         files += draft.files
     changes = tuple(read_changes(hub.git, base.local, new))
+    if draft is not None:
+        _refuse_displaced(hub, base, draft, changes)
     return Journal(
         token=secrets.token_hex(16),
         old=base.local,
@@ -174,6 +201,20 @@ def _prepare(hub: Hub, base: Base, draft: Draft | None, arrived: Iterable[Journa
         # The note of our own push too: what it carries is carried out with this journal.
         covers=(*covers, new),
     )
+
+
+def _refuse_displaced(hub: Hub, base: Base, draft: Draft, changes: Iterable[Change]) -> None:
+    """A file of the draft below what is no folder in main would take that out of main, unseen."""
+    written = [str(c.path) for c in draft.changes if c.content is not None]
+    gone = [c.path for c in changes if c.new is None]
+    above = [path for path in gone if any(name.startswith(f"{path}/") for name in written)]
+    if above and (found := read_tree(hub.git, base.commit, above)):
+        path = min(found)
+        what = "a symlink" if found[path].mode == "120000" else "no folder"
+        raise Blocked(
+            f"cn needs the folder {visible(path)}, and in main it is {what}",
+            f"'git rm -- {shlex.quote(visible(path))}', commit that, then run again",
+        )
 
 
 def _arrived(hub: Hub, base: Base) -> list[Journal]:
@@ -206,14 +247,13 @@ def _with_own_refs(hub: Hub, journal: Journal) -> Journal:
 
 def _push(hub: Hub, base: Base, journal: Journal) -> bool:
     """Step 3: is our commit origin's main now? False: somebody else's is, plan again."""
-    wait_for_index(hub)
     note = push_path(hub, journal.new)
     write_journal(note, replace(journal, changes=(), expected=base.origin))
     for pause in _PUSH_PAUSES:
         time.sleep(pause)
         rejected = push_main(hub, journal.new)
         # An answer other than "done" is no proof of anything: ask.
-        now = origin_main(hub) if rejected else journal.new
+        now = _ask_origin(hub, rejected) if rejected else journal.new
         if now == journal.new:
             return True
         if now != base.origin:
@@ -221,13 +261,24 @@ def _push(hub: Hub, base: Base, journal: Journal) -> bool:
         if rejected and not rejected.transient:
             if rejected.told:
                 drop(note)
-            raise Refused(
+            raise Blocked(
                 f"origin did not take main: {rejected.reason}",
                 "nothing was committed; may you push to origin's main, and is origin a bare repository?"
                 if rejected.told
                 else "nothing was committed here; origin was asked, and does not have it; run again",
             )
-    raise Refused("origin's main is locked by somebody else's push", "run again later")
+    raise Blocked("origin's main is locked by somebody else's push", "run again later")
+
+
+def _ask_origin(hub: Hub, rejected: Rejected) -> Oid | None:
+    """Origin's main after a push that was not answered with "done"."""
+    try:
+        return origin_main(hub)
+    except CnError as silent:
+        raise Blocked(
+            f"nobody knows whether origin took main: {rejected.reason}; asked for it, {silent.text}",
+            "do not repeat it now; run 'cn sync' when origin answers: if origin has it, that finishes it",
+        ) from silent
 
 
 def local_changes(hub: Hub, base: Oid, paths: Iterable[str]) -> list[str]:
@@ -242,7 +293,7 @@ def _refuse_local_changes(hub: Hub, journal: Journal) -> None:
     changed = _changed(hub, journal.new, touched, journal.inputs or {})
     if changed:
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
-        raise Refused(
+        raise Blocked(
             f"your {visible(changed[0])}{more} {'have' if more else 'has'} local changes",
             "commit or stash them, then run again",
         )

@@ -16,6 +16,7 @@ from cn.app.ours import plan_claims, plan_ours, plan_times
 from cn.app.run import Run, open_run
 from cn.core.ages import is_due
 from cn.core.effect import Plan, Post, Put, Record
+from cn.core.errors import Refused
 from cn.core.inbox import clean_up
 from cn.core.ledger import IN, OUT, Event
 from cn.core.machine import InvalidTransition
@@ -193,3 +194,28 @@ def test_a_topic_adopted_in_this_run_is_taken(run: Run) -> None:
     topics = {item.topic: item.get("branch") for item in book.open(PI, OUT)}
     assert set(topics) > {"x"}
     assert topics["x"] == "sigma/x"
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "told"),
+    [
+        ("state/peers.md", "one\nAKIAIOSFODNN7EXAMPLE\n", "state/peers.md, line 2"),
+        ("threads/adhoc/AKIAIOSFODNN7EXAMPLE.md", "x\n", "the file's name"),
+        ("threads/adhoc/x.md", "A\0K\0I\0A\0IOSFODNN7EXAMPLE\0\n", "threads/adhoc/x.md, line 1"),
+    ],
+)
+def test_no_way_into_a_commit_is_unwatched(run: Run, path: str, text: str, told: str) -> None:
+    book = run.book(run.base)
+    book.files[HubPath(path)] = text.encode()
+    with pytest.raises(Refused) as refused:
+        book.draft("cn: x")
+    assert f"no-secrets: {told}: looks like a secret" in refused.value.text
+    assert "AKIA" not in refused.value.text
+
+
+def test_the_message_of_a_commit_is_masked(run: Run) -> None:
+    book = run.book(run.base)
+    book.files[HubPath("threads/adhoc/x.md")] = b"x\n"
+    draft = book.draft("cn: pi/AKIAIOSFODNN7EXAMPLE ack by sigma")
+    assert draft is not None
+    assert draft.message == "cn: *** ack by sigma"

@@ -307,6 +307,13 @@ def test_a_merge_that_is_not_shown_is_only_claimed() -> None:
     assert after.get("proven")
 
 
+def test_a_later_answer_does_not_keep_what_an_earlier_one_claimed() -> None:
+    claimed = fold_all(records(plan_notice(told("merged"), OPEN, OURS, A, UNPROVEN)), {(OUT, "x"): OPEN})
+    item = claimed[(OUT, "x")]
+    later = fold_all(records(plan_notice(told("refused", reason="rebase"), item, OURS, A, None)), claimed)
+    assert (later[(OUT, "x")].get("status"), later[(OUT, "x")].get("unproven")) == ("refused", "")
+
+
 @pytest.mark.parametrize("ours", [None, replace(OPEN, head=B)])
 def test_an_authentic_notice_adopts_exactly_the_tip_that_is_there(ours: Item | None) -> None:
     plan = plan_notice(told("discarded"), ours, OURS, A, None)

@@ -16,10 +16,12 @@ from cn.core.ledger import (
     apply,
     fold,
     fold_all,
+    fold_history,
     format_event,
     format_open,
     mentions,
     month_path,
+    months,
     open_path,
     parse_event,
     parse_events,
@@ -120,6 +122,7 @@ def test_no_event(line: str) -> None:
     with pytest.raises(LedgerRefused) as caught:
         parse_event(line)
     assert caught.value.hint
+    assert "unpack" not in caught.value.text
 
 
 @given(st.lists(EVENTS, max_size=12))
@@ -364,3 +367,39 @@ def test_names_in_the_open_file_are_names_or_the_file_is_damaged(key: str, value
     item = Item(IN, "x", A, "received", AT, {key: value})
     with pytest.raises(LedgerRefused):
         parse_open(format_open({(IN, "x"): item}))
+
+
+@pytest.mark.parametrize(
+    "early",
+    [
+        [event("decided"), event("received", thread="t.md")],
+        [event("decided", B), event("received", thread="t.md"), event("refreshed", B)],
+        [event("received"), event("decided", B), event("decided"), event("received", B)],
+        [event("deleted", side=OUT), event("queued", side=OUT), event("delivered", side=OUT)],
+        [event("gone", side=OUT), event("queued", side=OUT)],
+    ],
+    ids=lambda events: " ".join(one.kind for one in events),
+)
+def test_an_end_that_stands_before_its_beginning_is_an_end(early: list[Event]) -> None:
+    assert fold_all(early)
+    assert fold_history(early) == {}
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [event("received"), event("decided"), event("received", B), event("refreshed", A)],
+        [event("queued", side=OUT), event("deleted", side=OUT), event("adopted", side=OUT)],
+        [event("received"), event("decided", topic="y"), event("decided", B), event("received", C)],
+    ],
+    ids=lambda events: " ".join(one.kind for one in events),
+)
+def test_a_history_in_order_is_only_folded(events: list[Event]) -> None:
+    assert fold_history(events) == fold_all(events) != {}
+
+
+def test_no_event_is_written_before_the_last_file() -> None:
+    assert months(["202612", "open", "202611", ".gitkeep"]) == ["202611", "202612"]
+    assert month_path(PI, AT) == "state/ledger/pi/202602"
+    assert month_path(PI, AT, ["open", "202601"]) == "state/ledger/pi/202602"
+    assert month_path(PI, AT, ["open", "202601", "202612"]) == "state/ledger/pi/202612"

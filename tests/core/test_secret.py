@@ -22,7 +22,13 @@ SECRETS = {
     "Telegram Bot Token": "123456789:AAabcdefghijklmnopqrstuvwxyz0123456",
     "Slack Token": "xoxb-123456789012-123456789012-abcdefghijklmnopqrstuvwx",
     "GitLab Token": "glpat-abcdefghijklmnopqrst",
+    "AWS Secret Key": "aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+    "NPM tokens": "npm_abcdefghijklmnopqrstuvwxyz0123456789",
+    "Age Secret Key": "AGE-SECRET-KEY-1" + "QPZRY9X8GF" * 5 + "2TVDW0S3",
+    "Hugging Face Token": "hf_" + "aBcDeFgHiJkLmNoPq" * 2,
+    "JSON Web Token": "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9Pl",
 }
+TEXTS = (".md", ".py", ".yaml", ".toml", ".sh")
 PLAIN = [
     "commit 3f2a9c1be04d7f6582a1c0d94be7f0386d5512aa in 20260205-pi-proposal.md",
     "**Signature:** verified SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU",
@@ -95,6 +101,7 @@ def test_a_very_long_line_takes_no_time() -> None:
         "export ANTHROPIC_KEY=sk-ant-api03-xxxxxxxxxxxxxxxxxxxxxxxx",
         "AKIAXXXXXXXXXXXXXXXX",
         "ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+        '"ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",',
     ],
 )
 def test_what_shows_where_a_secret_would_stand_is_none(line: str) -> None:
@@ -112,11 +119,40 @@ def test_what_shows_where_a_secret_would_stand_is_none(line: str) -> None:
         "sk-ant-api03-1a2B3c4D5e6F7g8H9i0J",
         "sk-ant-api03-abcdefghijklmnopqrstuvwxyz",
         "AKIAXXXXXXXX7EXAMPLE",
+        "ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx or ghp_abcdefghijklmnopqrstuvwxyz0123456789",
         "ghp_abcdefghijklmnopqrstuvwxyz0123456789...",
     ],
 )
 def test_what_only_resembles_a_placeholder_is_a_secret(line: str) -> None:
     assert find_secrets([Text("a.md", (line,))]) != []
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "AWS Secret Key"),
+        ('"SecretAccessKey": "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"', "AWS Secret Key"),
+        (r"aws\_secret\_access\_key: wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "AWS Secret Key"),
+        (r"ghp\_abcdefghijklmnopqrstuvwxyz0123456789", "GitHub Token"),
+        (r"glpat\-abcdefghij\_klmnopqrs", "GitLab Token"),
+        (r"sk\-ant\-api03\-abcdefghijklmnopqrstuvwxyz0123456789", "Anthropic API Key"),
+        (f"Authorization: Bearer {SECRETS['JSON Web Token']}", "JSON Web Token"),
+        ("PuTTY-User-Key-File-3: ssh-ed25519", "Private Key"),
+        ("Private-Lines: 1", "Private Key"),
+        ("-----BEGIN ENCRYPTED PRIVATE KEY-----", "Private Key"),
+    ],
+)
+def test_other_spellings_are_found_too(line: str, kind: str) -> None:
+    assert kind in [one.kind for one in find_secrets([Text("a.md", (line,))])]
+
+
+@pytest.mark.parametrize("folder", ["docs", "README.md", "CHANGELOG.md", "hub-template", "cn", "demo"])
+def test_our_own_pages_and_programs_hold_none(folder: str) -> None:
+    place = ROOT / folder
+    files = [place] if place.is_file() else [p for p in place.rglob("*") if p.suffix in TEXTS]
+    assert files
+    texts = [Text(str(p), tuple(p.read_text("utf-8").split("\n"))) for p in files]
+    assert find_secrets(texts) == []
 
 
 def masked(text: str, allowed: tuple[str, ...] = ()) -> str:
@@ -134,6 +170,8 @@ def masked(text: str, allowed: tuple[str, ...] = ()) -> str:
         ("-----BEGIN PGP PRIVATE KEY BLOCK-----\nMIIE\nno end", "***\n***\n***"),
         (f"two {SECRETS['AWS Access Key']}{SECRETS['GitHub Token']}", "two ***"),
         ("nothing\nhere", "nothing\nhere"),
+        (r"it is ghp\_abcdefghijklmnopqrstuvwxyz0123456789, see", "it is ***, see"),
+        ("a\nPrivate-Lines: 1\nAAAA\nPrivate-MAC: 00ff\nb", "a\n***\n***\n***\nb"),
     ],
 )  # fmt: skip
 def test_what_is_found_is_masked_and_nothing_else(text: str, left: str) -> None:

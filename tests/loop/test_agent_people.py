@@ -58,8 +58,8 @@ def test_a_person_and_the_agent_come_to_the_same_by_the_same_op(
     omega: Node,  # noqa: F811
 ) -> None:
     for verb in WAYS:
-        world.propose(pi, sigma, f"agent-{verb}", {"docs/x.md": "x\n"})
-        world.propose(pi, sigma, f"human-{verb}", {"docs/x.md": "x\n"})
+        for who in ("agent", "human"):
+            world.propose(pi, sigma, f"{who}-{verb}", {"docs/x.md": f"{who}-{verb}\n"})
     sigma.sync()
     while current(sigma):
         (item,) = [queue(sigma)["in_flight"]]

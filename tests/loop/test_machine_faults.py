@@ -265,7 +265,7 @@ def test_a_reader_that_leaves_is_no_error(world: World, sigma: Node, pi: Node, w
         ["bash", "-c", command], env=env, capture_output=True, text=True, timeout=60, check=False
     )
     assert done.stderr == ""
-    assert done.returncode in (0, 1)
+    assert done.returncode in (0, 141)  # it may have been faster than the reader
 
 
 @pytest.mark.parametrize("lock", ["index.lock", "HEAD.lock", "refs/heads/main.lock", "packed-refs.lock"])

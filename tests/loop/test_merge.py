@@ -43,8 +43,8 @@ def test_two_overlapping_merges_in_one_run(world: World, sigma: Node, pi: Node) 
 
 
 def test_a_merge_that_the_guard_refuses_is_none_for_the_others(world: World, sigma: Node, pi: Node) -> None:
-    head = world.propose(pi, sigma, "one")
-    world.offer(pi, sigma, "two", head)
+    one = world.propose(pi, sigma, "one")
+    head = world.propose(pi, sigma, "two", start=one)
     sigma.sync()
     sigma.triage("pi/one", "do:merge", "--body", "as said, with ghp_abcdefghijklmnopqrstuvwxyz0123456789")
     sigma.triage("pi/two", "do:merge")

@@ -7,10 +7,16 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hubs import branches, push, read, write_commit
+from hubs import branches, git, push, read, write_commit
 from loop.desk import answer, archived, asked, clean, current, shown, work_queue
 from loop.studio import Studio, write
+from loop.test_origin_pusher import plant
 from loop.world import Node, World, content
+
+from cn.core.message import MESSAGE, Message, seal
+from cn.core.names import Branch, Name
+from cn.core.outbox import Deliver, format_entry, outbox_path
+from cn.core.stamp import parse_stamp
 
 TOKEN = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
 KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAA\n-----END OPENSSH PRIVATE KEY-----"
@@ -189,3 +195,209 @@ def test_a_secret_of_a_peer_arrives_as_it_is(world: World, agent: Node, pi: Node
     assert asked(agent).endswith("-pi-two")
     assert TOKEN in shown(agent)
     assert not (Path(agent.root) / ".git/cn/withheld").exists()
+
+
+def refused(node: Node, *words: str, secret: str = TOKEN) -> str:
+    """What the command says, which neither tells the secret nor brings it into any repository."""
+    done = node.cn(*words, check=None)
+    assert done.returncode != 0
+    assert "no-secrets" in done.stderr
+    assert secret not in done.stdout + done.stderr
+    assert holds(node, secret) == []
+    return done.stderr
+
+
+def allow(node: Node, told: str) -> None:
+    marks = told.partition("allow: [")[2].partition("]")[0]
+    node.configure(f"secrets:\n  allow: [{marks}]\n")
+
+
+@pytest.mark.parametrize("command", ["commit", "save"])
+def test_a_commit_message_with_a_secret_is_refused(sigma: Node, command: str) -> None:
+    (sigma.root / "threads/adhoc/note.md").write_text("x\n")
+    words = (command, "--message", f"Keys\n\nused {TOKEN}")
+    told = refused(sigma, *words)
+    assert "the commit message, line 3: looks like a secret (GitHub Token)" in told
+    allow(sigma, told)
+    sigma.cn(*words)
+    assert TOKEN in subprocess.run(
+        ["git", "-C", str(sigma.root), "log", "-1", "--format=%B"], capture_output=True, text=True, check=True
+    ).stdout  # fmt: skip
+
+
+@pytest.mark.parametrize("command", ["commit", "save"])
+def test_a_file_whose_name_holds_a_secret_is_left_out(sigma: Node, command: str) -> None:
+    (sigma.root / "threads/adhoc/good.md").write_text("x\n")
+    (sigma.root / f"threads/adhoc/20261121-{TOKEN}.md").write_text("x\n")
+    done = sigma.cn(command, check=1)
+    assert "threads/adhoc/*** is refused: no-secrets: the file's name: looks like a secret" in done.stderr
+    assert TOKEN not in done.stdout + done.stderr
+    assert holds(sigma) == []
+    assert content(sigma, "threads/adhoc/good.md") == b"x\n"
+    allow(sigma, done.stderr)
+    sigma.cn(command)
+    assert content(sigma, f"threads/adhoc/20261121-{TOKEN}.md") == b"x\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (f"https://{TOKEN}@example.org/x.git",),
+        (f"https://oauth2:{TOKEN}@example.org/x.git",),
+        ("https://example.org/x.git?private_token=hunter2", "hunter2"),
+        ("https://example.org/x.git", TOKEN, "--kind", TOKEN),
+        ("https://example.org/x.git", TOKEN, "--kind", "x" * 40 + f" {TOKEN}"),
+    ],
+)
+def test_a_peer_whose_entry_holds_a_secret_is_refused(sigma: Node, words: tuple[str, ...]) -> None:
+    url, secret, *more = (*words, TOKEN)[: max(2, len(words))]
+    told = refused(sigma, "peer", "add", "omega", url, *more, secret=secret)
+    assert "a git credential helper, or an ssh URL" in told
+    assert "omega" not in sigma.cn("peer", "list").stdout
+
+
+def test_a_peer_named_like_a_secret_is_refused(sigma: Node) -> None:
+    refused(sigma, "peer", "add", TOKEN, "https://example.org/x.git")
+
+
+def test_what_hub_yaml_allows_may_be_a_peer(sigma: Node) -> None:
+    words = ("peer", "add", "omega", "https://example.org/x.git", "--kind", TOKEN)
+    allow(sigma, refused(sigma, *words))
+    sigma.cn(*words)
+    assert TOKEN.encode() in (content(sigma, "state/peers.md") or b"")
+    sigma.cn("peer", "add", "psi", "https://example.org/y.git")
+    sigma.configure("lock_wait: 30\n")
+    sigma.cn("peer", "remove", "psi")  # what main holds already stands in nobody's way
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("adhoc", f"Keys {TOKEN}"),
+        ("adhoc", "Keys", "--body", f"one\n{TOKEN}"),
+        ("mca", "add", f"the key {TOKEN}"),
+        ("send", "pi", f"the key {TOKEN}"),
+        ("send", "pi", "the key", "--body", TOKEN),
+        ("send", "pi", "glpat-abcdefghijklmnopqrst"),  # its topic is that too
+    ],
+)
+def test_no_command_commits_a_secret(sigma: Node, pi: Node, words: tuple[str, ...]) -> None:
+    pi.cn("peer", "list")
+    refused(sigma, *words)
+
+
+def test_a_hub_named_like_a_secret_is_not_made(world: World, sigma: Node) -> None:
+    done = sigma.cn("init", TOKEN, "--path", str(world.folder / "new"), check=None)
+    assert "no-secrets" in done.stderr
+    assert TOKEN not in done.stderr
+    assert not (world.folder / "new").exists()
+
+
+@pytest.mark.parametrize("place", ["body", "subject", "commit"])
+def test_a_planted_message_with_a_secret_is_held(world: World, sigma: Node, pi: Node, place: str) -> None:
+    """Well-formed, in our name, to a peer of ours; but cn would never have queued it."""
+    when = parse_stamp("2026-11-21T10:00Z")
+    subject, body = f"Keys {TOKEN}" if place == "subject" else "Keys", f"one\n{TOKEN}" * (place == "body")
+    message = Message(MESSAGE, Name("sigma"), Name("pi"), subject, when, body)
+    sealed = seal(message, (f"sigma {TOKEN}" if place == "commit" else "sigma", "sigma@example.org"))
+    entry = Deliver(
+        sealed.id, Name("pi"), Branch("sigma/keys"), MESSAGE, when, "Keys", sealed.commit, sealed.content,
+        source=f"pi/{TOKEN}",
+    )  # fmt: skip
+    data = format_entry(entry).decode()
+    path = outbox_path(entry)
+    plant(sigma, world, {path: data})
+    lines = [number for number, line in enumerate(data.split("\n"), 1) if TOKEN in line][1:]
+    done = sigma.cn("sync", check=1)
+    assert f"sigma/keys for pi is not delivered: no-secrets: {path}, line {lines[0]}: looks" in done.stderr
+    assert f"{path}, line {lines[-1]}: looks like a secret (GitHub Token)" in done.stderr
+    assert TOKEN not in done.stderr + sigma.cn("status").stdout
+    assert "no-secrets" in sigma.cn("status").stdout
+    assert sigma.cn("sync", check=1).stderr == ""
+    assert "sigma/keys" not in branches(pi.home)
+    allow(sigma, done.stderr)
+    sigma.sync()
+    assert "sigma/keys" in branches(pi.home)
+
+
+def test_what_was_allowed_is_delivered(world: World, sigma: Node, pi: Node) -> None:
+    pi.cn("peer", "list")
+    words = ("send", "pi", f'the "key" is {TOKEN}', "--body", f"as said:\n{TOKEN}, good")
+    allow(sigma, refused(sigma, *words))
+    assert "✓ delivered" in sigma.cn(*words).stdout
+
+
+LONG = "sk-ant-api03-" + "1a2B3c4D5e" * 9
+WRONG = {
+    "approval": f"decision: do:merge\nactor: sigma\ntimestamp: 2026-02-05T15:00Z\napproval: {LONG}\n",
+    "actor": f"decision: do:merge\nactor: x {LONG}\ntimestamp: 2026-02-05T15:00Z\n",
+    "decision": f"decision: merge it with the very long {TOKEN}\nactor: sigma\ntimestamp: 2026-02-05\n",
+    "far": f"decision: {'m' * 60}{TOKEN}\nactor: sigma\ntimestamp: 2026-02-05T15:00Z\n",
+    "a key": f"decision: do:merge\n{'x' * 20}{TOKEN}: x\nactor: sigma\n",
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_no_piece_of_a_secret_is_told(world: World, sigma: Node, pi: Node, what: str) -> None:
+    """What is cut to be quoted has no form any more by which a detector would know it."""
+    world.propose(pi, sigma)
+    sigma.sync()
+    path = sigma.root / "threads/inbox" / sigma.only_thread()
+    path.write_text(f"{path.read_text()}\n---\n\n## Triage\n\n{WRONG[what]}")
+    secret = LONG if LONG in WRONG[what] else TOKEN
+    shown = sigma.cn("status", "-v").stdout + sigma.cn("inbox", "list", "--json").stdout
+    done = sigma.process(check=1)
+    shown += done.stdout + done.stderr + sigma.cn("status", "-v").stdout + sigma.cn("log", "-v").stdout
+    piece = secret[:14] if secret == TOKEN else secret[:20]
+    assert piece not in shown
+    assert holds(sigma, piece) == []
+
+
+def test_an_answers_fault_tells_no_piece_of_a_secret(agent: Node) -> None:
+    agent.configure("max_attempts: 20\n")
+    agent.sync()
+    for text in (
+        f"{'x' * 30}{TOKEN}: y\nack: ID",
+        f"delegate: ID|{LONG}",
+        f"ack: {'x' * 30}{TOKEN}",
+        f"commit: {LONG}",
+    ):
+        answer(agent, f"---\nid: ID\n{text}\n---\n")
+        done = agent.cn("inbox", "process", check=None)
+        assert TOKEN[:14] not in done.stdout + done.stderr + shown(agent), text
+        assert LONG[:20] not in done.stdout + done.stderr + shown(agent), text
+        assert holds(agent, TOKEN[:14]) + holds(agent, LONG[:20]) == [], text
+
+
+def test_what_is_cut_is_searched_before(sigma: Node, pi: Node) -> None:
+    pi.cn("peer", "list")
+    for length in (100, 180, 280):
+        text = "x" * length + " " + LONG
+        for words in (("adhoc", text), ("mca", "add", text), ("send", "pi", text, "--body", "fine")):
+            assert holds(sigma, LONG[:20]) == []
+            refused(sigma, *words, secret=LONG[:20])
+
+
+def test_a_finding_names_what_a_person_can_edit(world: World, sigma: Node, pi: Node) -> None:
+    world.propose(pi, sigma)
+    sigma.sync()
+    thread = sigma.only_thread()
+    sigma.write_triage(thread, f"delete:no {TOKEN}")
+    file = sigma.root / "threads/inbox" / thread
+    line = file.read_text().split("\n").index(f"decision: delete:no {TOKEN}") + 1
+    assert f"threads/inbox/{thread}, line {line}: looks" in sigma.process(check=1).stderr
+    git(sigma.root, "checkout", "--", ".")
+    assert "the decision: looks" in refused(sigma, "delete", "pi/proposal", "--reason", TOKEN)
+    file.write_text(file.read_text() + f"\nnote\n{TOKEN}\n")
+    line = file.read_text().split("\n").index(TOKEN) + 1
+    assert f"threads/inbox/{thread}, line {line}: looks" in refused(
+        sigma, "delete", "pi/proposal", "--reason", "x"
+    )
+    git(sigma.root, "checkout", "--", ".")
+    assert "the title, line 1: looks" in refused(sigma, "mca", "add", f"the key {TOKEN}")
+    told = refused(sigma, "adhoc", "Keys", "--body", f"one\n{TOKEN}")
+    assert "the text, line 2: looks" in told
+    assert ".md" not in told
+    told = refused(sigma, "delete", "pi/proposal", "--reason", f"use {TOKEN}")
+    allow(sigma, told)
+    sigma.cn("delete", "pi/proposal", "--reason", f"use {TOKEN}")

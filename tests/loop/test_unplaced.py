@@ -39,6 +39,8 @@ def test_folders_that_cannot_be_written_are_caught_up_with(world: World, sigma: 
         again = obedient(sigma, "inbox", "process")
         assert (again.returncode, again.stderr) == (1, ""), "told once"
         assert len(standing(sigma)) == len(PLACES)
+        assert json.loads(sigma.cn("status", "--json").stdout)["unknown_files"] == [], "what is cn's own"
+        assert "is no thread cn knows" not in sigma.cn("doctor", check=None).stdout
         assert all(text.startswith("the work tree is behind main at ") for text in standing(sigma))
     assert "brought to the work tree after all" in sigma.cn("inbox", "process").stdout
     assert git(sigma.root, "status", "--porcelain") == ""

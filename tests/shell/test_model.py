@@ -278,6 +278,7 @@ def test_a_signal_ends_the_wait(server: ModelServer, sent: signal.Signals, code:
         "from cn.core.model import Request, Said\n"
         "from cn.shell.model import call\n"
         "signal.signal(signal.SIGTERM, _terminate)\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's & ignores it
         "try:\n"
         f"    call(Request({MODEL!r}, 1, (), (Said('user', 'hi'),)), api_key={KEY!r}, base_url=sys.argv[1])\n"
         "except KeyboardInterrupt:\n"

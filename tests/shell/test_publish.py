@@ -19,6 +19,7 @@ from cn.shell.hub import Hub, open_hub
 from cn.shell.journal import Journal, LocalAppend, RefUpdate, read_journal
 from cn.shell.publish import MainMoved, lock_path
 from cn.shell.settle import append_once, write_refs
+from cn.shell.unplaced import read_unplaced
 
 INBOX = "threads/inbox/20260101-pi-x.md"
 
@@ -243,8 +244,8 @@ class TestWhatIsInTheWay:
                 (hub.root / "logs").symlink_to(tmp_path / "nowhere")
             case _:
                 (hub.root / "logs").write_text("a file\n")
-        told = go(hub, {"logs/inbox/20260101.md": "| a |\n"})
-        assert "something else is in its place" in told[0]
+        assert go(hub, {"logs/inbox/20260101.md": "| a |\n"}) == []
+        assert read_unplaced(hub)["logs/inbox/20260101.md"].reason == "logs is something else here"
         assert os.listdir(tmp_path / "outside") == []
         assert not (tmp_path / "nowhere").exists()
 
@@ -271,6 +272,10 @@ class TestRefs:
         assert len(told) == 1
         assert "refs/cn/a cannot be written" in told[0]
         assert tip(hub.root, "refs/cn/b") == here
+
+    def test_a_pin_that_fails_names_the_next_step(self, hub: Hub) -> None:
+        (told,) = write_refs(hub, [RefUpdate("refs/cn/pins/pi/in/x", Oid("1" * 40))])
+        assert told.endswith("; the next 'cn sync' tries it again")
 
     @pytest.mark.parametrize("content", ["", "same"])
     def test_a_lock_that_a_killed_git_left_is_removed(

@@ -331,7 +331,8 @@ class TestOthersAtWork:
             return None if LOG in paths(place.root, base.commit) else draft(base, {LOG: "| a |\n"})
 
         done = place.run(plan)
-        assert len(calls) == 2
+        # Where origin had taken the first plan, that is brought here: a second one would do it twice.
+        assert len(calls) == (1 if place.hub.origin else 2)
         assert {LOG, "mine"} <= set(paths(place.root, done.commit))
         assert tip(place.root) == done.commit
         assert place.status == ""
@@ -697,7 +698,7 @@ class TestRecover:
             (folder / f".cn-tmp-{dead.pid}-0").write_bytes(b"")
         alone.recover()
         assert alone.status == ""
-        assert [p.name for p in alone.hub.state.iterdir()] == ["lock"]
+        assert sorted(p.name for p in alone.hub.state.iterdir()) == ["lock", "lock.turn"]
 
     def test_a_damaged_journal_stops_the_run(self, alone: Place) -> None:
         alone.hub.state.mkdir()

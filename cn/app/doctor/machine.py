@@ -53,14 +53,17 @@ def check_repository(patient: Patient) -> Iterator[Finding]:
             "nothing else in the hub can be checked",
             "repair .git, or clone the hub again from its origin and copy 'git config' settings over",
         )
-    for folder in (hub.git_dir, hub.root):
-        if not _writable(folder):
-            yield problem(
-                "repository",
-                f"{folder} is not writable",
-                "no run can work here",
-                "check owner, permissions, and how it is mounted",
-            )
+    objects = hub.git_dir / "objects"
+    below = [hub.git_dir / "refs", hub.state, objects, objects / "pack", *sorted(objects.glob("??"))]
+    closed = [f for f in (hub.git_dir, hub.root, *below) if f.is_dir() and not _writable(f)]
+    if closed:
+        more = f" and {len(closed) - 1} more folders are" if len(closed) > 1 else " is"
+        yield problem(
+            "repository",
+            f"{closed[0]}{more} not writable",
+            "no run can work here",
+            "check owner, permissions, and how it is mounted",
+        )
     for name in (".cn/hub.yaml",):
         if not (hub.root / name).is_file() and patient.main is not None:
             yield problem(

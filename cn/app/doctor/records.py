@@ -18,6 +18,7 @@ from cn.core.text import one_line, visible
 from cn.core.thread import DONE, INBOX, inbox_path
 from cn.shell.objects import list_refs, list_tree, read_info
 from cn.shell.pins import PREFIX, Key, encode, parse_pin, pin_ref
+from cn.shell.unplaced import read_unplaced
 
 _FEW = 5
 
@@ -34,7 +35,7 @@ def read_history(snapshot: Snapshot, peer: Name) -> History:
     """Every month of a peer's ledger; whatever the files hold."""
     found = History()
     folder = f"{ledger.FOLDER}/{peer}"
-    for name in sorted(e.path for e in snapshot.folder(folder) if e.path.isdigit()):
+    for name in ledger.months(e.path for e in snapshot.folder(folder)):
         path = f"{folder}/{name}"
         data = snapshot.read(path) or b""
         for number, line in enumerate(data.split(b"\n"), 1):
@@ -49,7 +50,7 @@ def read_history(snapshot: Snapshot, peer: Name) -> History:
 
 def fold_history(history: History) -> Open:
     """What ``open`` must hold."""
-    return _plain(ledger.fold_all(history.events))
+    return _plain(ledger.fold_history(history.events))
 
 
 def _plain(items: Open) -> Open:
@@ -131,7 +132,7 @@ def _pending(snapshot: Snapshot) -> list[tuple[Name, Item]]:
     """Threads that wait, by the history, so that a damaged ``open`` hides none."""
     found = []
     for peer in _peers(snapshot)[0]:
-        items = ledger.fold_all(read_history(snapshot, peer).events)
+        items = ledger.fold_history(read_history(snapshot, peer).events)
         found += [(peer, i) for (side, _), i in sorted(items.items()) if side == IN and i.get("thread")]
     return found
 
@@ -176,7 +177,8 @@ def _strays(patient: Patient, snapshot: Snapshot, known: set[str], in_main: set[
     except OSError:
         here = {}
     done = DONE.rpartition("/")[2]
-    for name in sorted((here.keys() | in_main) - known - {done}):
+    left = {path.removeprefix(f"{INBOX}/") for path in read_unplaced(patient.hub)}  # cn's own, told elsewhere
+    for name in sorted((here.keys() | in_main) - known - left - {done}):
         if name.startswith(".") or name.endswith("~"):
             continue
         what = f"{INBOX}/{visible(name)} is no thread cn knows"
