@@ -1,6 +1,6 @@
 """Secrets that must not leave by accident: what was found where, and how a person lets it pass (issue 3).
 
-The secret itself is in no finding: a fingerprint names the line it stands in.
+The secret itself is in no finding: a fingerprint names it, the same one wherever it stands.
 """
 
 from __future__ import annotations
@@ -29,12 +29,19 @@ _WORD = re.compile(r"[A-Za-z0-9_+/=~]{16,}")
 _PLAIN = re.compile(r"\b(?:[0-9a-f]{40}(?:[0-9a-f]{24})?|SHA256:[A-Za-z0-9+/=]+)\b")
 _BEGIN = re.compile(r"(?:-----)?BEGIN [A-Z0-9 ]*PRIVATE KEY|PuTTY-User-Key-File|Private-Lines:")
 _END = re.compile(r"END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?(?:-----)?|Private-MAC: *\w*")
+_HEAD_ONLY = re.compile(rf"(?:{_BEGIN.pattern})(?: BLOCK)?[-\s\d]*")
 _OF_WORD = re.compile(r"[A-Za-z0-9_+/=~.:@%-]")
-_ESCAPE = re.compile(r"\\[_.:/@+=~-]")
+_ESCAPE = re.compile(r"\\([_.:/@+=~-])")
+"""A character as Markdown may write it."""
+_BREAK = re.compile(r"\\[nr]|[\s\\]")
 _NO_PASSWORD = re.compile(r"[A-Z]+(?:[_-][A-Z]+)*|[xX*.…_-]+|<[^>]*>")
 _FILLED = re.compile(r"[A-Za-z0-9_-]{0,14}?([xX*])\1{7,}[A-Za-z0-9_-]{0,4}")
 _WORDS = re.compile(r"sk-ant-(?:[a-z]+[0-9]{2}-)?(?:[a-z]{1,15}[-_])+[a-z]{1,15}")
 _CUT_OFF = 60
+_LONGEST_KEY = 1_000
+PRIVATE_KEY = "Private Key"
+LOGIN = "Basic Auth Credentials"
+"""Kinds whose detectors tell less than what counts: where a key begins, the password of a URL."""
 MASK = "***"
 QUOTED = (f"{INBOX}/", f"{DONE}/", f"{QUEUE}/", f"{LOGS['input']}/", TURN, INPUT)
 """Where lines that start with ``>`` are a peer's, as they came."""
@@ -82,15 +89,53 @@ def _mixed(line: str) -> bool:
     return any(any(c.isdigit() for c in word) and any(c.isalpha() for c in word) for word in words)
 
 
-def fingerprint(kind: str, line: str, after: str = "") -> str:
-    """16 hex digits of a finding: kind, line and the line after it (keys have the same first line)."""
-    data = "\0".join([kind, line.strip(), after.strip()])
-    return hashlib.sha256(data.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+def plain(text: str) -> str:
+    """A text without the escapes of Markdown."""
+    return _ESCAPE.sub(r"\1", text)
+
+
+def fingerprint(secret: str) -> str:
+    """16 hex digits that stand for a secret, whatever kinds it is of and wherever it stands."""
+    return hashlib.sha256(plain(secret).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+def whole(kind: str, found: str, lines: Sequence[str], at: int) -> str:
+    """All of the secret of which a detector found this in line ``at``.
+
+    A private key to its end, however it is broken into lines; a password with its user and host, because
+    a word alone is soon guessed from its fingerprint.
+    """
+    if kind == LOGIN:
+        match = re.search(rf"[^\s/:@]*:{re.escape(found)}@[\w.-]*", lines[at])
+        return match[0] if match else found
+    if kind != PRIVATE_KEY:
+        return found
+    first, last = _from_key(lines, at), end_of_key(lines, at)
+    if last is None:
+        text = first + (lines[at + 1] if _HEAD_ONLY.fullmatch(first) and at + 1 < len(lines) else "")
+    else:
+        text = "".join([first, *lines[at + 1 : last + 1]])
+        text = text[: max(end.end() for end in _END.finditer(text))]
+    return _BREAK.sub("", text)
+
+
+def end_of_key(lines: Sequence[str], at: int) -> int | None:
+    """The line in which the private key ends that begins in line ``at``; None: nowhere near."""
+    for index in range(at, min(len(lines), at + _LONGEST_KEY)):
+        line = lines[index] if index > at else _from_key(lines, at)
+        if ("END" in line or "MAC" in line) and _END.search(line):
+            return index
+    return None
+
+
+def _from_key(lines: Sequence[str], at: int) -> str:
+    begin = _BEGIN.search(lines[at])
+    return lines[at][begin.start() if begin else 0 :]
 
 
 def is_placeholder(kind: str, found: str, after: str = "") -> bool:
     """Does it only show where a secret would stand? ``after`` is what follows it in its line."""
-    if kind == "Basic Auth Credentials":
+    if kind == LOGIN:
         return _NO_PASSWORD.fullmatch(found) is not None
     if _FILLED.fullmatch(found) or _WORDS.fullmatch(found):
         return True
@@ -139,7 +184,7 @@ def texts_of_entry(path: HubPath, data: bytes, entry: Deliver) -> list[Text]:
     """All of a message that its peer would get: the name of its branch, the commit, the message.
 
     ``data`` is the file at ``path``. Words stand as they were looked at when they were queued, without what
-    a frontmatter puts around them: a fingerprint in ``hub.yaml`` is for a line.
+    a frontmatter puts around them.
     """
     head = data.removesuffix(entry.content).decode("utf-8", "replace").split("\n")
     at = {line.partition(":")[0]: number for number, line in enumerate(head, 1)}

@@ -12,14 +12,19 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from cn.core.secret import (
+    LOGIN,
     MASK,
+    PRIVATE_KEY,
     Finding,
     Text,
+    end_of_key,
     fingerprint,
     is_placeholder,
     mask_key,
     mask_word,
     may_hold,
+    plain,
+    whole,
 )
 
 _DETECTORS = (
@@ -65,9 +70,8 @@ _GUESSES = (
 """Filters by what stands beside a secret: a remark in the text, a call, a word such as "id". Only
 ``hub.yaml`` lets something pass."""
 _LONGEST = 2_000
-_KEY = "Private Key"
-_ESCAPED = re.compile(r"\\([_.:/@+=~-])")
-"""A character as Markdown may write it."""
+_Hit = tuple[str, str]
+"""A kind, and what a detector found of it."""
 
 
 def find_secrets(texts: Sequence[Text], sources: Sequence[Text] = ()) -> list[Finding]:
@@ -101,7 +105,7 @@ def mask_secrets(text: Text, allowed: Collection[str]) -> tuple[list[str], list[
         at = one.line - text.first
         if at <= masked:
             continue  # inside a key
-        if one.kind == _KEY:
+        if one.kind == PRIVATE_KEY:
             masked = mask_key(lines, at)
         else:
             lines[at] = mask_word(lines[at], found)
@@ -120,27 +124,45 @@ def _search(text: Text) -> list[tuple[Finding, str]]:
     from detect_secrets.settings import get_settings, transient_settings
 
     hits = dict[tuple[Finding, str], None]()
+    inside = -1
     with transient_settings({"plugins_used": [{"name": name} for name in _DETECTORS]}):
         get_settings().disable_filters(*_GUESSES)
         for index, line in enumerate(text.lines):
-            after = text.lines[index + 1] if index + 1 < len(text.lines) else ""
-            for part in _parts(line):
-                for kind, found in sorted(_found(part, ours)):
-                    mark = fingerprint(kind, line, after if kind == _KEY else "")
-                    hits[Finding(text.where, text.first + index, kind, mark), found] = None
+            for kind, found in sorted(_in_line(line, ours)):
+                if kind == PRIVATE_KEY:
+                    if index <= inside:
+                        continue  # one key, though its parts have headers of their own
+                    inside = end_of_key(text.lines, index) or index
+                mark = fingerprint(whole(kind, found, text.lines, index))
+                hits[Finding(text.where, text.first + index, kind, mark), found] = None
     return list(hits)
 
 
-def _found(part: str, ours: Sequence[str]) -> set[tuple[str, str]]:
+def _in_line(line: str, ours: Sequence[str]) -> set[_Hit]:
+    """What stands in one line. A secret counts once: as a whole, and as one kind."""
+    parts = [_found(part, ours) for part in _parts(line)]
+    near = [set().union(*parts[max(0, at - 1) : at + 2]) for at in range(len(parts))]
+    return {
+        hit for at, part in enumerate(parts) for hit in part if not any(_covers(o, hit) for o in near[at])
+    }
+
+
+def _covers(other: _Hit, hit: _Hit) -> bool:
+    if PRIVATE_KEY in (other[0], hit[0]) or hit[1] not in other[1]:
+        return False
+    return other[1] != hit[1] or (other[0] == LOGIN, other[0]) < (hit[0] == LOGIN, hit[0])
+
+
+def _found(part: str, ours: Sequence[str]) -> set[_Hit]:
     """Kind and spelling of what stands in one part of a line, also where Markdown's escapes part it."""
-    found, plain = _scan(part, ours), _ESCAPED.sub(r"\1", part)
-    for kind, secret in _scan(plain, ours) - found if plain != part else ():
+    found, bare = _scan(part, ours), plain(part)
+    for kind, secret in _scan(bare, ours) - found if bare != part else ():
         spelled = re.search(r"\\?".join(map(re.escape, secret)), part)
         found.add((kind, spelled[0] if spelled else part))
     return found
 
 
-def _scan(part: str, ours: Sequence[str]) -> set[tuple[str, str]]:
+def _scan(part: str, ours: Sequence[str]) -> set[_Hit]:
     from detect_secrets.core.scan import scan_line
 
     kinds = {(secret.type, str(secret.secret_value)) for secret in scan_line(part)}

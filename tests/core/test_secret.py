@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 
 import pytest
 from hubs import ROOT
@@ -193,3 +194,46 @@ def test_what_is_allowed_is_not_masked() -> None:
 def test_after_masking_nothing_is_found(pieces: list[str]) -> None:
     left = masked("".join(pieces))
     assert find_secrets([Text("a.md", tuple(left.split("\n")))]) == []
+
+
+OPENED = "-----BEGIN OPENSSH PRIVATE KEY-----"
+CLOSED = "-----END OPENSSH PRIVATE KEY-----"
+PUTTY = "PuTTY-User-Key-File-3: ssh-rsa\nPrivate-Lines: 1\nAAAA\nPrivate-MAC: 00ff"
+
+
+def marks(*texts: str) -> set[str]:
+    return {one.fingerprint for one in find_secrets([Text("a.md", tuple(t.split("\n"))) for t in texts])}
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        *((f"it is {secret} here", f"decision: delete:{secret}", f"{secret}.") for kind, secret in SECRETS.items() if kind != "Private Key"),
+        (SECRETS["GitHub Token"], r"ghp\_abcdefghijklmnopqrstuvwxyz0123456789"),
+        (SECRETS["GitHub Token"], f"https://oauth2:{SECRETS['GitHub Token']}@host/x.git"),
+        (f"https://{SECRETS['Telegram Bot Token']}@host/x",),
+        (f"{OPENED}\nb3Bl\nAAAA\n{CLOSED}\n", f"{OPENED} b3Bl AAAA {CLOSED}", rf"{OPENED}\nb3Bl\nAAAA\n{CLOSED}"),
+        (f"{CLOSED} {OPENED}\nb3Bl", f"x {OPENED}\nb3Bl\nmore"),
+        (PUTTY,),
+        ("x" * 1_990 + " " + SECRETS["Anthropic API Key"] * 3,),
+    ],
+)  # fmt: skip
+def test_one_secret_has_one_fingerprint_wherever_it_stands(texts: tuple[str, ...]) -> None:
+    assert len(marks(*texts)) == 1, find_secrets([Text("", (t,)) for t in texts])
+    assert all(marks(text) for text in texts)
+
+
+def test_two_secrets_have_two() -> None:
+    keys = [f"{OPENED}\nb3Bl\n{body}\n{CLOSED}" for body in ("AAAA", "BBBB")]
+    assert len(marks(*keys)) == 2
+    assert len(marks(f"{OPENED}\nb3Bl", f"{OPENED}\nb3Bm")) == 2
+    blocks = [f"-----BEGIN PGP PRIVATE KEY BLOCK-----\n{body}" for body in ("AAAA", "BBBB")]
+    assert len(marks(*blocks)) == 2
+    assert len(marks("https://bob:hunter2pass@a.example.org", "https://bob:hunter2pass@b.example.org")) == 2
+    assert len(marks(f"{SECRETS['AWS Access Key']} {SECRETS['GitHub Token']}")) == 2
+
+
+def test_many_keys_without_an_end_take_no_time() -> None:
+    began = time.monotonic()
+    assert len(find_secrets([Text("x", (OPENED,) * 2_000)])) == 2_000
+    assert time.monotonic() - began < 30

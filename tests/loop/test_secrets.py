@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import stat
 import subprocess
 from pathlib import Path
@@ -401,3 +402,26 @@ def test_a_finding_names_what_a_person_can_edit(world: World, sigma: Node, pi: N
     told = refused(sigma, "delete", "pi/proposal", "--reason", f"use {TOKEN}")
     allow(sigma, told)
     sigma.cn("delete", "pi/proposal", "--reason", f"use {TOKEN}")
+
+
+def test_one_secret_is_allowed_once(world: World, sigma: Node, pi: Node) -> None:
+    """It stands in the decision, the thread, the notice, the log and the commit: one fingerprint is enough."""
+    pi.cn("peer", "list")
+    world.propose(pi, sigma, "one")
+    world.propose(pi, sigma, "two")
+    sigma.sync()
+    told = refused(sigma, "delete", "pi/one", "--reason", f"use {TOKEN}")
+    assert re.search(r'allow: \["[0-9a-f]{16}"\]', told), told
+    (sigma.root / "threads/adhoc/note.md").write_text(f"as in\n{TOKEN}\n")
+    for words in (
+        ("commit",),
+        ("send", "pi", f"the key {TOKEN}", "--body", f"see {TOKEN}"),
+        ("adhoc", TOKEN),
+    ):
+        assert told.partition("allow:")[2] == refused(sigma, *words).partition("allow:")[2]
+    allow(sigma, told)
+    sigma.cn("delete", "pi/one", "--reason", f"use {TOKEN}")
+    sigma.cn("commit")
+    assert "✓ delivered" in sigma.cn("send", "pi", f"the key {TOKEN}", "--body", f"see {TOKEN}").stdout
+    sigma.decide("pi/two", "do:reply:answer", "--body", f"it was `{TOKEN}`")
+    assert "sigma/answer" in branches(pi.home)
