@@ -16,14 +16,17 @@ from cn.core.act import flat
 from cn.core.errors import Refused, UsageError
 from cn.core.ops import Ack, Defer, Noop, Op, Reply, Send, format_op
 from cn.core.output import format_output
-from cn.core.queue import INPUT, OUTPUT, Shown, parse_input
+from cn.core.queue import INPUT, OUTPUT, TURN, QueueRefused, Shown, parse_input, parse_turn
 from cn.core.reason import check_reason
 from cn.core.report import Report
+from cn.core.secret import text_of_word
 from cn.core.stamp import StampRefused, format_second, parse_stamp, parse_until
 from cn.core.text import is_text, one_line
 from cn.shell.clock import now
 from cn.shell.files import place, read_plain, write_file
 from cn.shell.hub import Hub
+from cn.shell.objects import read_objects
+from cn.shell.secrets import find_secrets
 
 
 def read_input(hub: Hub) -> str | None:
@@ -91,6 +94,7 @@ def write_output(hub: Hub, make: Callable[[str], Op], *, dry_run: bool = False) 
     id = item.id
     _check_read(hub, item)
     op = make(id)
+    _check_secrets(hub, op)
     output = compose(op, id)
     answered = Refused(f"{id} has its answer already", "'cn inbox process' executes it")
     if is_answered(hub):
@@ -113,6 +117,28 @@ def write_output(hub: Hub, make: Callable[[str], Op], *, dry_run: bool = False) 
         _note_shown(hub, item.trigger, answered=True)
     report.done(f"{id}: {format_op(op)[0]}; 'cn inbox process' executes it")
     return report
+
+
+def _check_secrets(hub: Hub, op: Op) -> None:
+    """Refuse an answer that holds a secret, as the run that executes it would."""
+    words = {f.name: str(getattr(op, f.name)) for f in fields(op) if f.name != "id"}
+    texts = [text_of_word(f"--{_OPTIONS.get(name, name)}", word) for name, word in words.items()]
+    if not find_secrets(texts):
+        return  # nearly always, and hub.yaml is not read for it
+    from cn.app.guard import check_words
+    from cn.app.settings import configured
+
+    hub, settings = configured(hub)
+    if refusal := check_words(texts, settings, lambda: _topic(hub)):
+        raise Refused.by(refusal)
+
+
+def _topic(hub: Hub) -> str:
+    """The topic of the peer's branch that is in flight; empty when it is something else."""
+    (turn,) = read_objects(hub.git, [f"{hub.main_ref}:{TURN}"])
+    with suppress(QueueRefused):
+        return parse_turn(turn or b"").input.topic
+    return ""
 
 
 def put_output(hub: Hub, output: str) -> bool:

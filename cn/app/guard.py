@@ -51,6 +51,14 @@ def check_texts(texts: Sequence[Text], settings: Settings, sources: Sequence[Tex
     return refuse(find_secrets(texts, sources), settings.config.allowed_secrets)
 
 
+def check_words(texts: Sequence[Text], settings: Settings, topic: Callable[[], str]) -> Refusal | None:
+    """The same for the words of a command about a branch, whose name is no news to who made it."""
+    refusal = check_texts(texts, settings)
+    if refusal is None or not (hidden := topic()):
+        return refusal
+    return check_texts([unnamed(text, hidden) for text in texts], settings)
+
+
 def check_change(path: HubPath, data: bytes, old: bytes | None, settings: Settings) -> Refusal | None:
     """Refuse what a file that cn is about to commit adds to main."""
     before = None if old is None else _plain(old)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
+from cn.app.guard import check_words
 from cn.app.settings import configured
 from cn.app.snapshot import Snapshot
 from cn.app.threads import read_working
@@ -9,6 +12,7 @@ from cn.core.errors import Refused, UsageError
 from cn.core.ledger import Item
 from cn.core.names import Name, NameRefused, ThreadName, parse_name, parse_thread_name
 from cn.core.report import Report
+from cn.core.secret import text_of, text_of_word
 from cn.core.stamp import StampRefused, parse_until
 from cn.core.text import is_text, one_line
 from cn.core.thread import inbox_path, read_text, set_triage
@@ -51,11 +55,18 @@ def write_triage(
     approval: str = "",
     dry_run: bool = False,
 ) -> Report:
-    """Write or replace the section in the working copy. Nothing is executed here."""
+    """Write or replace the section in the working copy. Nothing is executed here.
+
+    Raises :class:`Refused` for a secret in it: who decides is told now, not by the run that executes it.
+    """
     report = Report()
     if not is_text(decision + body + until + actor + approval):
         raise UsageError("the words hold bytes that are not UTF-8", "write them as UTF-8")
     hub, settings = configured(hub)
+    words = {"the decision": decision, "--until": until, "--actor": actor, "--approval": approval}
+    texts = [*(text_of_word(where, word) for where, word in words.items()), text_of("the text", body)]
+    if secret := check_words(texts, settings, lambda: _topic(hub, thread)):
+        raise Refused.by(secret)
     try:
         parsed = parse_decision(decision)
         who = parse_name(actor, "actor") if actor else settings.us
@@ -76,11 +87,22 @@ def write_triage(
     return report
 
 
-def _write(hub: Hub, thread: str, triage: Triage, *, dry_run: bool) -> ThreadName:
+def _topic(hub: Hub, thread: str) -> str:
+    """The topic of a pending thread; empty: there is none, which is told later."""
+    with suppress(NoThread):
+        return find_pending(_snapshot(hub), thread)[1].topic
+    return ""
+
+
+def _snapshot(hub: Hub) -> Snapshot:
     main = resolve(hub.git, hub.main_ref)
     if main is None:
         raise Refused(f"there is no branch {hub.main}", "see 'cn doctor'")
-    snapshot = Snapshot(hub.git, main)
+    return Snapshot(hub.git, main)
+
+
+def _write(hub: Hub, thread: str, triage: Triage, *, dry_run: bool) -> ThreadName:
+    snapshot = _snapshot(hub)
     _, item = find_pending(snapshot, thread)
     name = ThreadName(item.get("thread"))
     working = read_working(hub, name, snapshot.algorithm)

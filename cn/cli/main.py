@@ -154,7 +154,9 @@ def run() -> NoReturn:
     except click.exceptions.Exit as done:
         sys.exit(done.exit_code)
     except click.ClickException as error:
-        error.show()
+        words = io.StringIO()
+        error.show(words)
+        click.echo(_unsaid(words.getvalue()), err=True, nl=False)
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, click.exceptions.Abort):
         _fail("interrupted", "the next run finishes what was begun", 130)
@@ -205,8 +207,15 @@ def _terminate(number: int, frame: FrameType | None) -> NoReturn:
     raise SystemExit(128 + number)
 
 
+def _unsaid(text: str) -> str:
+    """What an error says, without a secret that somebody typed: what is shown is kept in many places."""
+    from cn.shell.secrets import mask_typed
+
+    return mask_typed(text, sys.argv[1:])
+
+
 def _fail(text: str, hint: str, code: int) -> NoReturn:
     from cn.cli.render import show_error
 
-    show_error(text, hint)
+    show_error(_unsaid(text), _unsaid(hint))
     sys.exit(code)

@@ -45,6 +45,7 @@ LOGIN = "Basic Auth Credentials"
 MASK = "***"
 QUOTED = (f"{INBOX}/", f"{DONE}/", f"{QUEUE}/", f"{LOGS['input']}/", TURN, INPUT)
 """Where lines that start with ``>`` are a peer's, as they came."""
+_PLACES = ("path: ", "topic: ", "thread: ")
 RECORDS = (f"{OUTBOX}/", f"{SENT}/", f"{LEDGER}/", f"{LOG}/")
 """What is made of what others sent, and of our messages, which are looked at before and at delivery."""
 
@@ -61,6 +62,12 @@ class Text:
 def text_of(where: str, text: str) -> Text:
     """A text of any lines."""
     return Text(where, tuple(text.split("\n")))
+
+
+def text_of_word(where: str, word: str) -> Text:
+    """A word of a command: of one line, without a number, or of several."""
+    lines = tuple(word.split("\n"))
+    return Text(where, lines, 1 if len(lines) > 1 else 0)
 
 
 def joined(texts: Sequence[Text]) -> Text:
@@ -154,7 +161,9 @@ def texts_of(plan: Plan) -> list[Text]:
     for effect in plan.effects:
         match effect:
             case Post(message) if message.kind == NOTICE:
-                found.append(Text("the reason", (message.about.reason if message.about else "",)))
+                hidden = topic if message.to == peer else ""
+                reason = message.about.reason if message.about else ""
+                found.append(unnamed(Text("the reason", (reason,)), hidden))
             case Post(message):
                 hidden = topic if message.to == peer else ""
                 found.append(unnamed(Text("the message's subject", (message.subject,), 0), hidden))
@@ -221,13 +230,22 @@ def unnamed(text: Text, topic: str) -> Text:
 
 
 def own_lines(path: str, text: str) -> Text:
-    """A document without what is a peer's: the lines that cn quoted, and a thread's head, which has
-    the name of its branch. Line numbers stay.
+    """A document without what is a peer's: the lines that cn quoted, and what a head says of its branch.
+
+    Line numbers stay.
     """
     lines = text.split("\n")
-    head = lines.index("---") if path.startswith(f"{INBOX}/") and "---" in lines else 0
     theirs = path.startswith(QUOTED)
-    kept = ("" if (theirs and line.startswith(">")) or at < head else line for at, line in enumerate(lines))
+    kept = ["" if theirs and line.startswith(">") else line for line in lines]
+    if path.startswith(f"{INBOX}/") and "---" in lines:
+        end = lines.index("---")
+        kept[:end] = [""] * end
+    elif theirs:  # what an agent is asked; a turn has the head of its input below its own
+        at = 0
+        while lines[at : at + 1] == ["---"] and "---" in lines[at + 1 :]:
+            end = lines.index("---", at + 1)
+            kept[at:end] = ["" if line.startswith(_PLACES) else line for line in lines[at:end]]
+            at = end + 1
     return Text(path, tuple(kept))
 
 

@@ -97,6 +97,17 @@ def beginnings(text: Text, allowed: Collection[str]) -> set[str]:
     return {secret[: min(8, max(3, len(secret) // 2))] for secret in found}
 
 
+def mask_typed(text: str, words: Sequence[str]) -> str:
+    """A text that may quote the words of a command, also cut off, without the secrets in these."""
+    typed = Text("", tuple(line for word in words for line in word.split("\n")))
+    pieces = beginnings(typed, ())
+    if pieces:
+        text = "\n".join(mask_secrets(Text("", tuple(text.split("\n"))), ())[0])
+    for piece in sorted(pieces, key=len, reverse=True):
+        text = mask_word(text, piece)
+    return text
+
+
 def mask_secrets(text: Text, allowed: Collection[str]) -> tuple[list[str], list[Finding]]:
     """The lines with ``***`` for what looks like a secret and is not ``allowed``, and what that was."""
     hits = [(one, found) for one, found in _search(text) if one.fingerprint not in allowed]

@@ -46,7 +46,9 @@ def test_a_merge_that_the_guard_refuses_is_none_for_the_others(world: World, sig
     one = world.propose(pi, sigma, "one")
     head = world.propose(pi, sigma, "two", start=one)
     sigma.sync()
-    sigma.triage("pi/one", "do:merge", "--body", "as said, with ghp_abcdefghijklmnopqrstuvwxyz0123456789")
+    sigma.triage("pi/one", "do:merge", "--body", "as said")
+    (path,) = (sigma.root / "threads/inbox").glob("*-pi-one.md")
+    path.write_text(path.read_text() + "\nghp_abcdefghijklmnopqrstuvwxyz0123456789\n")
     sigma.triage("pi/two", "do:merge")
     done = sigma.process(check=1)
     assert done.stderr.count("refused: pi/") == 1, done.stderr

@@ -101,7 +101,9 @@ def _good_triage(world: World, sigma: Node, pi: Node) -> None:
 def _secret(world: World, sigma: Node, pi: Node) -> None:
     world.propose(pi, sigma, "question")
     sigma.sync()
-    sigma.triage("pi/question", "do:reply:answer", "--body", "it is ghp_abcdefghijklmnopqrstuvwxyz0123456789")
+    sigma.triage("pi/question", "do:reply:answer", "--body", "it is with you")
+    path = sigma.root / "threads/inbox" / sigma.only_thread()
+    path.write_text(f"{path.read_text()}\nghp_abcdefghijklmnopqrstuvwxyz0123456789\n")
 
 
 def _no_secret(world: World, sigma: Node, pi: Node) -> None:

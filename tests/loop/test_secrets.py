@@ -405,7 +405,7 @@ def test_a_finding_names_what_a_person_can_edit(world: World, sigma: Node, pi: N
 
 
 def test_one_secret_is_allowed_once(world: World, sigma: Node, pi: Node) -> None:
-    """It stands in the decision, the thread, the notice, the log and the commit: one fingerprint is enough."""
+    """It stands in decision, thread, notice, log and commit: one fingerprint is enough."""
     pi.cn("peer", "list")
     world.propose(pi, sigma, "one")
     world.propose(pi, sigma, "two")
@@ -425,3 +425,138 @@ def test_one_secret_is_allowed_once(world: World, sigma: Node, pi: Node) -> None
     assert "✓ delivered" in sigma.cn("send", "pi", f"the key {TOKEN}", "--body", f"see {TOKEN}").stdout
     sigma.decide("pi/two", "do:reply:answer", "--body", f"it was `{TOKEN}`")
     assert "sigma/answer" in branches(pi.home)
+
+
+TYPED = {
+    "delete": (f"delete:use {TOKEN}",),
+    "custom": (f"do:custom:{TOKEN}",),
+    "body": ("do:reply:answer", "--body", f"one\n{TOKEN}"),
+    "key": ("do:reply:answer", "--body", KEY),
+    "approval": ("do:merge", "--approval", f"{'x' * 30}{TOKEN}"),
+    "until": ("defer:later", "--until", TOKEN),
+    "actor": ("do:merge", "--actor", f"{TOKEN}"),
+    "topic": (f"do:reply:{TOKEN}",),
+    "no decision": (f"{'merge it ' * 5}{TOKEN}",),
+}
+
+
+@pytest.mark.parametrize("what", TYPED)
+def test_a_triage_with_a_secret_is_refused_at_once(world: World, sigma: Node, pi: Node, what: str) -> None:
+    world.propose(pi, sigma)
+    sigma.sync()
+    path = sigma.root / "threads/inbox" / sigma.only_thread()
+    before = path.read_bytes()
+    for more in ((), ("--dry-run",)):
+        done = sigma.triage("pi/proposal", *TYPED[what], *more, check=1)
+        assert "no-secrets: " in done.stderr
+        assert "take it out" in done.stderr
+        assert TOKEN[:12] not in done.stdout + done.stderr
+        assert path.read_bytes() == before
+    sigma.idle()
+
+
+def test_what_hub_yaml_allows_may_be_decided(world: World, sigma: Node, pi: Node) -> None:
+    world.propose(pi, sigma)
+    sigma.sync()
+    allow(sigma, sigma.triage("pi/proposal", f"delete:use {TOKEN}", check=1).stderr)
+    sigma.decide("pi/proposal", f"delete:use {TOKEN}")
+    assert sigma.threads() == []
+
+
+def test_the_name_of_the_branch_may_be_said(world: World, sigma: Node, pi: Node) -> None:
+    world.propose(pi, sigma, TOKEN)
+    sigma.sync()
+    done = sigma.triage(f"pi/{TOKEN}", f"delete:no more like {TOKEN}, use {TOKEN[:-1]}Z", check=1)
+    assert "no-secrets" in done.stderr
+    sigma.decide(f"pi/{TOKEN}", f"delete:no more like {TOKEN}")
+    assert sigma.threads() == []
+
+
+def test_the_name_of_the_branch_may_be_answered_with(world: World, sigma: Node, pi: Node) -> None:
+    work_queue(sigma)
+    world.propose(pi, sigma, TOKEN)
+    sigma.sync()
+    assert "no-secrets" in sigma.cn("out", "delete", "--reason", f"use {TOKEN[:-1]}Z", check=1).stderr
+    sigma.cn("out", "delete", "--reason", f"no more like {TOKEN}")
+    sigma.process()
+    assert sigma.threads() == []
+
+
+ANSWERS = {
+    "ack": ("do", "ack", "--reason", f"found {TOKEN} in it"),
+    "noop": ("do", "noop", "--reason", f"found {TOKEN} in it"),
+    "reply": ("do", "reply", "--message", f"one\n{TOKEN}"),
+    "send": ("do", "send", "--to", "pi", "--message", "x", "--body", f"one\n{KEY}"),
+    "send to": ("do", "send", "--to", TOKEN, "--message", "x"),
+    "surface": ("do", "surface", "--desc", f"rotate {TOKEN}"),
+    "commit": ("do", "commit", "--artifact", f"docs/{TOKEN}"),
+    "defer": ("defer", "--reason", TOKEN),
+    "until": ("defer", "--reason", "later", "--until", TOKEN),
+    "delegate": ("delegate", "--to", TOKEN),
+    "delete": ("delete", "--reason", f"use {TOKEN}"),
+}
+
+
+@pytest.mark.parametrize("what", ANSWERS)
+def test_an_answer_with_a_secret_is_refused_at_once(agent: Node, what: str) -> None:
+    for more in ((), ("--dry-run",)):
+        done = agent.cn("out", *ANSWERS[what], *more, check=1)
+        assert "no-secrets: --" in done.stderr
+        assert TOKEN[:12] not in done.stdout + done.stderr
+        assert "b3Bl" not in done.stdout + done.stderr
+        assert not (agent.root / "state/output.md").exists()
+    agent.cn("out", "do", "reply", "--message", "fine")  # the item waits for its answer as before
+
+
+def test_what_hub_yaml_allows_may_be_answered(agent: Node) -> None:
+    words = ("out", "delete", "--reason", f"use {TOKEN}")
+    allow(agent, agent.cn(*words, check=1).stderr)
+    agent.sync()
+    agent.cn(*words)
+    agent.process()
+    assert agent.threads() == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("inbox", "show", f"pi/{TOKEN}"),
+        ("inbox", "triage", f"{'x' * 60}{TOKEN}", "do:merge"),
+        ("delete", f"{'x' * 60} {TOKEN}"),
+        ("done", LONG),
+        ("delegate", "pi/x", LONG),
+        ("defer", "pi/x", "--until", TOKEN),
+        ("reply", TOKEN, "hi"),
+        ("send", TOKEN, "hi"),
+        ("read", TOKEN),
+        ("why", TOKEN),
+        ("context", TOKEN),
+        ("replay", TOKEN),
+        ("queue", "retry", TOKEN),
+        ("mca", "done", TOKEN),
+        ("thread", "close", TOKEN),
+        ("peer", "remove", TOKEN),
+        ("peer", "sync", TOKEN),
+        ("log", "--since", TOKEN),
+        ("usage", "--since", TOKEN),
+        (TOKEN,),
+        ("inbox", TOKEN),
+        ("status", f"--{TOKEN}"),
+        ("inbox", "triage", "pi/x", "do:merge", "--body-file", TOKEN),
+        ("adhoc", "x", "--body-file", TOKEN),
+        ("log", "--limit", TOKEN),
+        ("status", "--hub", f"/nowhere/{TOKEN}"),
+        ("read", KEY),
+        ("read", "https://bob:hunter2pass@git.example.org/x"),
+    ],
+)
+def test_no_error_repeats_a_secret_that_was_typed(sigma: Node, words: tuple[str, ...]) -> None:
+    done = sigma.cn(*words, check=None)
+    assert done.returncode != 0
+    assert done.stderr
+    shown = (
+        done.stdout + done.stderr + "".join(p.read_text() for p in (sigma.root / ".git/cn").glob("*.json"))
+    )
+    for piece in (TOKEN[:12], LONG[:20], "b3Bl", "hunter2"):
+        assert piece not in shown
+    assert holds(sigma) == []
