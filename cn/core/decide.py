@@ -322,13 +322,17 @@ def _merge(facts: Facts, triage: Triage) -> Plan | Refusal:
         )
     signature = facts.item.get("signature")
     mailbox = facts.shared_mailbox and facts.peers[facts.peer].deliver == "mailbox"
-    refusal = (
-        rules.no_self_merge(triage.actor, facts.peer, merge.people, facts.identities)
-        or rules.approval(triage, merge.head, facts.config.explicit_approval)
-        or rules.proven_sender(signature, mailbox, facts.config.mailbox_trusted)
-        or rules.on_latest_main(merge)
-        or rules.no_protected_path(merge.changes)
-        or rules.clean(merge)
+    # What the branch holds stands before where it stands: main moves on, and that reason would be gone.
+    refusal = rules.together(
+        [
+            rules.no_self_merge(triage.actor, facts.peer, merge.people, facts.identities),
+            rules.approval(triage, merge.head, facts.config.explicit_approval),
+            rules.proven_sender(signature, mailbox, facts.config.mailbox_trusted),
+            rules.no_protected_path(merge.changes),
+            rules.no_hidden_name(merge.changes),
+            rules.on_latest_main(merge),
+            rules.clean(merge),
+        ]
     )
     if refusal:
         return refusal

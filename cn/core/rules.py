@@ -15,7 +15,7 @@ from cn.core.message import MOST_TEXT, MessageRefused, parse_message
 from cn.core.names import Name, NameRefused, Oid, is_owned, is_protected, parse_topic, topic_of
 from cn.core.outbox import Deliver, Entry
 from cn.core.stamp import StampRefused, parse_until
-from cn.core.text import one_line
+from cn.core.text import one_line, visible
 from cn.core.triage import Triage
 
 CREATOR_ONLY_DELETE = "creator-only-delete"
@@ -69,7 +69,8 @@ class MergeFacts:
     ``stale`` are paths main changed since the merge base (outside cn's folders), ``overlap``
     paths that an earlier merge of this run touched too, ``conflicts`` paths that git could
     not merge, ``dirty`` touched paths with local changes, ``clashes`` pairs of names that are one
-    on a file system without case. ``changes`` is main..result.
+    on a file system without case. ``changes`` is main..result; where there is no result, what the branch
+    changes of its own.
     ``people`` are authors and signers of the commits merged. ``commit`` is the prepared merge,
     ``published`` its twin for peers where the mailbox is a remote of its own.
     """
@@ -165,6 +166,30 @@ def no_protected_path(changes: Sequence[TreeChange]) -> Refusal | None:
                 notify=True,
             )
     return None
+
+
+def no_hidden_name(changes: Sequence[TreeChange]) -> Refusal | None:
+    """No new file has a name that commands a terminal, hides a part of itself, or turns its order around."""
+    for change in changes:
+        if change.adds and (visible(change.path) != change.path or set(change.path) & {"\n", "\t"}):
+            why = f"the name {one_line(change.path)} holds control or hidden characters"
+            return Refusal(VALID_NAME, why, "rename it in the branch and push it again", notify=True)
+    return None
+
+
+def together(refusals: Iterable[Refusal | None]) -> Refusal | None:
+    """The first refusal, and what else stands in the way: who mends one thing should know of all.
+
+    Where the branch's creator is to act, without what only people here can mend.
+    """
+    found = [one for one in refusals if one is not None]
+    if not found:
+        return None
+    first, *others = found
+    others = [one for one in others if one.notify or not first.notify]
+    reason = "; also ".join([first.reason, *(f"{one.rule}: {one.reason}" for one in others)])
+    remedies = dict.fromkeys(one.remedy for one in [first, *others] if one.remedy)
+    return Refusal(first.rule, reason, "; ".join(remedies), first.notify)
 
 
 def clean(facts: MergeFacts) -> Refusal | None:

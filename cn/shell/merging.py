@@ -122,7 +122,8 @@ class Merges:
             return MergeFacts(head, True, people=offer.people, merged_already=True)
         overlap = sorted({c.path for c in offer.changes if self._touched.clashes(c.path)})
         if offer.stale or overlap:  # refused in any case: what git would make of it is not asked
-            return MergeFacts(head, True, offer.stale, tuple(overlap), people=offer.people)
+            theirs = self._own_changes(offer)
+            return MergeFacts(head, True, offer.stale, tuple(overlap), changes=theirs, people=offer.people)
         laid, tree = self._laid(offer), None
         if laid is not None:
             changes = tuple(_tree_change(c) for c in laid)
@@ -141,6 +142,16 @@ class Merges:
             people=offer.people,
             commit=self._commit(tip, head, tree, laid or (), message),
         )
+
+    def _own_changes(self, offer: Offer) -> tuple[TreeChange, ...]:
+        """What the branch changes, but for paths that main changed too: a rebase may take those out of it.
+
+        With several merge bases that cannot be told from what main has.
+        """
+        if len(offer.bases) > 1:
+            return ()
+        stale = set(offer.stale)
+        return tuple(_tree_change(c) for c in offer.changes if c.path not in stale)
 
     def _laid(self, offer: Offer) -> tuple[Change, ...] | None:
         """The changes that, laid upon the tip, are what git's merge gives; None: only git can tell."""

@@ -320,6 +320,12 @@ RULES: dict[str, tuple[MergeFacts, dict[str, str], str, str, bool]] = {
     "merged already": (replace(MERGE, merged_already=True, changes=(), commit=None), {}, "",
     rules.VALID_TRIAGE, False),
     "bad signature": (MERGE, {"signature": "bad"}, "", rules.SIGNATURE, True),
+    "a hidden name": (replace(MERGE, changes=(TreeChange("a\x1b[2J", "100644"),)), {}, "",
+    rules.VALID_NAME, True),
+    "protected and stale": (replace(MERGE, stale=("a",), changes=(TreeChange(".cn/x", "100644"),)), {}, "",
+    rules.PROTECTED_PATHS, True),
+    "not approved and stale": (replace(MERGE, stale=("a",)), {}, "REJECTED",
+    rules.MERGE_NEEDS_APPROVAL, False),
 }  # fmt: skip
 
 

@@ -216,3 +216,44 @@ def test_no_path_or_name_breaks_the_line_of_a_refusal(texts: list[str]) -> None:
         if refusal is not None:
             assert len(refusal.reason.splitlines()) == 1
             refusal.reason.encode()
+
+
+@pytest.mark.parametrize(
+    ("path", "old_mode", "what"),
+    [
+        ("docs/grüße 日本.md", "000000", ""),
+        ("docs/\x1b[2J\x1b[H.md", "000000", "<U+001B>[2J"),
+        ("docs/a\nb.md", "000000", "docs/a b.md"),
+        ("docs/a\tb.md", "000000", "docs/a b.md"),
+        ("docs/fdp\u202exe.md", "000000", "<U+202E>"),
+        ("docs/READ\u200bME", "000000", "<U+200B>"),
+        ("docs/\x9b2J.md", "000000", "<U+009B>"),
+        ("docs/\udcff.md", "000000", "<U+DCFF>"),
+        ("docs/\x1b[2J.md", "100644", ""),  # main has it already
+    ],
+)
+def test_no_hidden_name(path: str, old_mode: str, what: str) -> None:
+    found = rules.no_hidden_name([TreeChange(path, "100644", old_mode)])
+    check(found, rules.VALID_NAME if what else "", what, notify=True)
+    assert rules.no_hidden_name([TreeChange(path, "000000", "100644")]) is None
+
+
+def test_all_that_stands_in_the_way_is_told_together() -> None:
+    stale = rules.on_latest_main(MergeFacts(HEAD, True, stale=("a",)))
+    protected = rules.no_protected_path([TreeChange(".cn/hub.yaml", "100644")])
+    dirty = rules.clean(MergeFacts(HEAD, True, dirty=("b",)))
+    own = rules.no_self_merge(PI, PI, (), ())
+    assert rules.together([None, None]) is None
+    assert rules.together([None, stale, None]) == stale
+    both = rules.together([protected, stale, dirty])
+    assert both is not None
+    assert both.rule == rules.PROTECTED_PATHS
+    assert both.reason == ".cn/hub.yaml is protected; also rebase-before-merge: main changed since: a"
+    assert both.remedy.startswith("leave it out of the branch")
+    assert both.remedy.endswith("; rebase the branch on the latest main and push it again")
+    assert both.notify
+    here = rules.together([own, stale, dirty])
+    assert here is not None
+    assert not here.notify
+    assert "also rebase-before-merge" in here.reason
+    assert "also clean-merge: your b has" in here.reason

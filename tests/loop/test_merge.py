@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from hubs import commit, git
 from loop.world import MAIN_FILE, Node, World, content, is_in_main
 
@@ -138,3 +140,39 @@ def test_a_branch_that_is_in_main_already_is_no_merge(world: World, sigma: Node,
     sigma.triage("pi/proposal", "do:merge")
     done = sigma.process(check=1)
     assert "main holds every commit of this branch already" in done.stderr
+
+
+def test_a_reason_that_still_holds_stays_when_main_moves(world: World, sigma: Node, pi: Node) -> None:
+    world.propose(pi, sigma, "both", {".cn/hub.yaml": "name: sigma\n", "docs/x.md": "x\n"})
+    sigma.sync()
+    sigma.triage("pi/both", "do:merge")
+    assert "refused: protected-paths: .cn/hub.yaml is protected\n" in f"{_why(sigma)}\n"
+    sigma.write({"docs/other.md": "main moved\n"})
+    assert "refused: protected-paths: .cn/hub.yaml is protected; also rebase-before-merge: " in _why(sigma)
+    assert "main changed since: docs/other.md" in _why(sigma)
+    assert "protected-paths" in sigma.cn("status").stdout
+    # Rebased with the file left in, and with main's file changed too, it is judged by what it would bring.
+    world.propose(pi, sigma, "both", {"docs/x.md": "x\n"}, force=True)
+    sigma.sync()
+    sigma.decide("pi/both", "do:merge")
+    assert content(sigma, "docs/x.md") == b"x\n"
+
+
+def _why(node: Node) -> str:
+    """What stands of the only pending thread, after one more run."""
+    node.process(check=1)
+    (thread,) = json.loads(node.cn("inbox", "--json").stdout)
+    return str(thread["executed"])
+
+
+def test_a_path_that_main_changed_too_is_not_held_against_the_branch(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    """A rebase takes it out: only then is it known."""
+    world.propose(pi, sigma, "same", {".gitignore": "x\n", "docs/x.md": "x\n"})
+    sigma.sync()
+    sigma.write({".gitignore": "x\n"})
+    sigma.triage("pi/same", "do:merge")
+    why = _why(sigma)
+    assert "rebase-before-merge" in why
+    assert "protected-paths" not in why
