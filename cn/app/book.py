@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import assert_never
 
-from cn.app.guard import KEPT, check_change, mask_file, mask_line, mask_text
+from cn.app.guard import check_change, mask_file, mask_line, mask_text
 from cn.app.settings import Settings
 from cn.app.snapshot import Snapshot
 from cn.app.standing import RefusedArrival
@@ -44,6 +44,7 @@ from cn.core.thread import DONE, INBOX
 from cn.shell import published
 from cn.shell.build import FileChange, identity
 from cn.shell.hub import Hub
+from cn.shell.maintain import KEPT
 from cn.shell.pins import Key, encode, keep, pin_ref
 from cn.shell.seal import Sealer
 from cn.shell.transaction import Draft, LocalAppend, LocalFile, RefUpdate

@@ -31,8 +31,6 @@ from cn.shell.secrets import beginnings, find_secrets, mask_secrets
 
 _HIDDEN = "(not shown: it looks like a secret)"
 _NOTHING = Text("", ())
-KEPT = "withheld"
-"""The folder below ``.git/cn`` that keeps what was masked as it was."""
 
 
 def check_plan(

@@ -21,7 +21,7 @@ from cn.core.names import Name, ThreadName
 from cn.core.report import Report
 from cn.shell.base import Base
 from cn.shell.hub import Hub
-from cn.shell.maintain import sweep_stale, tidy
+from cn.shell.maintain import sweep_kept, sweep_stale, tidy
 
 
 def sync(
@@ -60,6 +60,7 @@ def sync(
         deliver(run, force=force)
         if not dry_run and run.local.day("sweep", run.now):
             sweep_stale(run.hub)
+            sweep_kept(run.hub)
         due = not dry_run and run.local.hour("tidy", run.now)
         if watch is not None:
             run.local.save()

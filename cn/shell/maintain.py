@@ -11,6 +11,9 @@ from pathlib import Path
 
 from cn.shell.hub import Hub
 
+KEPT = "withheld"
+"""The folder below ``.git/cn`` that keeps what was masked as it was."""
+_KEPT_SECONDS = 90 * 86400.0
 _STALE_SECONDS = 3600.0
 _LOG_BYTES = 4 << 20
 _LOGS_KEPT = 3
@@ -37,6 +40,17 @@ def sweep_stale(hub: Hub) -> None:
         with suppress(OSError):
             if time.time() - file.stat().st_mtime > _STALE_SECONDS:
                 file.unlink()
+
+
+def sweep_kept(hub: Hub) -> None:
+    """Remove the whole of what was masked 90 days ago: nobody has missed it, and it holds secrets."""
+    for here, _, names in os.walk(hub.state / KEPT, topdown=False):
+        for file in (Path(here) / name for name in names):
+            with suppress(OSError):
+                if time.time() - file.lstat().st_mtime > _KEPT_SECONDS:
+                    file.unlink()
+        with suppress(OSError):  # it is not empty
+            Path(here).rmdir()
 
 
 def tidy(hub: Hub) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import stat
 import subprocess
@@ -560,3 +561,14 @@ def test_no_error_repeats_a_secret_that_was_typed(sigma: Node, words: tuple[str,
     for piece in (TOKEN[:12], LONG[:20], "b3Bl", "hunter2"):
         assert piece not in shown
     assert holds(sigma) == []
+
+
+def test_what_was_masked_long_ago_is_swept_by_a_sync(agent: Node) -> None:
+    answer(agent, OUTPUTS["refused for it"])
+    agent.process(check=1)
+    (kept,) = (agent.root / ".git/cn/withheld/logs/output").iterdir()
+    os.utime(kept, (0, 0))
+    local = agent.root / ".git/cn/local.json"
+    local.write_text(local.read_text().replace('"sweep": "', '"sweep": "another day, not '))
+    agent.cn("sync", check=None)
+    assert not (agent.root / ".git/cn/withheld").exists()

@@ -11,7 +11,7 @@ from hubs import blob, commit, git, try_git, work
 
 from cn.shell import maintain
 from cn.shell.hub import Hub, open_hub
-from cn.shell.maintain import sweep_stale, tidy
+from cn.shell.maintain import KEPT, sweep_kept, sweep_stale, tidy
 
 
 @pytest.fixture
@@ -72,3 +72,27 @@ def test_only_old_leftovers_are_swept(hub: Hub) -> None:
     sweep_stale(hub)
     assert not lock.exists()
     assert not pack.exists()
+
+
+def test_what_was_masked_is_kept_for_a_while(hub: Hub, tmp_path: Path) -> None:
+    folder, other = hub.state / KEPT, tmp_path / "other"
+    old, new = folder / "logs/output/a.md", folder / "threads/b.md"
+    for file in (old, new, other / "c.md"):
+        file.parent.mkdir(parents=True)
+        file.write_text("x")
+    (folder / "link").symlink_to(other)
+    for days, gone in ((89, False), (91, True)):
+        at = time.time() - days * 86400
+        os.utime(old, (at, at))
+        os.utime(other / "c.md", (0, 0))
+        sweep_kept(hub)
+        assert old.exists() != gone
+    assert not (folder / "logs").exists()
+    assert new.exists()
+    assert (other / "c.md").exists()
+    sweep_kept(hub)
+    new.unlink()
+    (folder / "link").unlink()
+    sweep_kept(hub)
+    assert not folder.exists()
+    sweep_kept(hub)
