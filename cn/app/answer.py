@@ -30,7 +30,7 @@ from cn.core.own_decide import OwnFacts
 from cn.core.queue import OUTPUT, Turn, is_input_id, parse_input
 from cn.core.report import Report
 from cn.core.say import is_chat, said
-from cn.core.secret import Text, own_lines, text_of
+from cn.core.secret import Text, own_lines, quoted_here, text_of, unnamed
 from cn.core.text import one_line
 from cn.core.thread import inbox_path
 from cn.core.turn import late_path, out_of_turn, plan_answered, plan_rejected, source_of
@@ -105,7 +105,8 @@ def _planned(
     order = Order(run.settings.us, turn.input.names, output.ops, output.body, turn.input.id, artifacts)
     facts = facts_of(run, book, turn)
     plan = plan_order(facts, order)
-    if isinstance(plan, Plan) and (secret := check_plan(plan, run.settings, [whole, *sources_of(facts)])):
+    sources = [whole, *sources_of(facts)]
+    if isinstance(plan, Plan) and (secret := check_plan(plan, run.settings, sources, quoted_of(facts))):
         plan = (secret,)
     if not refused:
         return plan
@@ -178,6 +179,14 @@ def sources_of(facts: AnyFacts) -> list[Text]:
             return [text_of(facts.own.path, format_own(facts.own))]
         case _:
             return []
+
+
+def quoted_of(facts: AnyFacts) -> list[Text]:
+    """What people quoted in a peer's thread: it stands behind ``>`` as what the peer wrote does."""
+    if not isinstance(facts, Facts):
+        return []
+    path = inbox_path(ThreadName(facts.item.get("thread")))
+    return [unnamed(quoted_here(path, facts.text, facts.committed), facts.item.topic)]
 
 
 def find_artifacts(book: Book, ops: Iterable[Op]) -> dict[str, Oid]:

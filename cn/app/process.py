@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cn.app.agents_share import answer, answered_turn, feed
+from cn.app.answer import quoted_of
 from cn.app.book import Book
 from cn.app.deliver import deliver, push_refs
 from cn.app.guard import check_plan, clean_refusal, mask_line, without_secrets
@@ -211,7 +212,8 @@ def _execute(
                 undone[f"{_UNDONE}{facts.source}"] = (text, remedy)
                 continue
             if isinstance(outcome, Plan):
-                outcome = check_plan(outcome, run.settings, [_own(one.working)]) or outcome
+                own, quoted = _own(one.working), quoted_of(facts)
+                outcome = check_plan(outcome, run.settings, [own], quoted) or outcome
             if isinstance(outcome, Refusal):
                 _refuse(book, facts, decision, actor, outcome, notes, _own(one.working))
                 continue

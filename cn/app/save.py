@@ -21,7 +21,7 @@ from cn.core.message import object_id
 from cn.core.names import HubPath, ThreadName
 from cn.core.report import Mark, Report
 from cn.core.saving import FOLDERS, Kind, Left, judge
-from cn.core.secret import Text, name_of, own_lines
+from cn.core.secret import Text, name_of, own_lines, quoted_here
 from cn.core.text import decode, is_text, one_line
 from cn.core.thread import inbox_path
 from cn.shell.base import Base
@@ -191,7 +191,9 @@ def _take_one(
             return None
         data = merged
     named = [name_of(path)] if main is None else []
-    secret = check_texts([*named, own_lines(path, decode(data).replace("\0", ""))], book.settings)
+    text = decode(data).replace("\0", "")
+    quoted = [quoted_here(path, text, decode(main))] if main is not None and known is None else []
+    secret = check_texts([*named, own_lines(path, text), *quoted], book.settings)
     if secret is not None:
         return Left(path, f"is refused: {secret.rule}: {secret.reason}", secret.remedy)
     _enter(book, path, data)

@@ -249,6 +249,13 @@ def own_lines(path: str, text: str) -> Text:
     return Text(path, tuple(kept))
 
 
+def quoted_here(path: str, text: str, main: str) -> Text:
+    """The lines behind ``>`` that main does not have: somebody wrote them here, and no peer."""
+    known = {line.rstrip() for line in main.split("\n")} if path.startswith(QUOTED) else set()
+    lines = text.split("\n") if known else []
+    return Text(path, tuple(x if x.startswith(">") and x.rstrip() not in known else "" for x in lines))
+
+
 def mask_word(line: str, found: str) -> str:
     """The line with :data:`MASK` for every word that holds what was found; what quotes it stays."""
     done = ""

@@ -572,3 +572,33 @@ def test_what_was_masked_long_ago_is_swept_by_a_sync(agent: Node) -> None:
     local.write_text(local.read_text().replace('"sweep": "', '"sweep": "another day, not '))
     agent.cn("sync", check=None)
     assert not (agent.root / ".git/cn/withheld").exists()
+
+
+@pytest.mark.parametrize("words", [("inbox", "process"), ("commit",), ("done", "pi/proposal")])
+def test_what_a_person_quotes_is_no_peers(
+    world: World, sigma: Node, pi: Node, words: tuple[str, ...]
+) -> None:
+    world.propose(pi, sigma, "proposal", {"docs/x.md": f"{TOKEN}\n"})
+    sigma.sync()
+    name = sigma.only_thread()
+    path = sigma.root / "threads/inbox" / name
+    secret = TOKEN[:-1] + "Z"
+    path.write_text(f"{path.read_text()}\n> {secret}\n")
+    if words[0] == "inbox":
+        sigma.write_triage(name, "delete:no")
+    line = path.read_text().split("\n").index(f"> {secret}") + 1
+    told = refused(sigma, *words, secret=secret)
+    assert f"threads/inbox/{name}, line {line}: looks like a secret" in told
+    assert told.count("looks like") == 1  # the peer's own is none of ours
+    allow(sigma, told)
+    sigma.cn(*words)
+
+
+def test_a_quoted_triage_decides_nothing(world: World, sigma: Node, pi: Node) -> None:
+    world.propose(pi, sigma)
+    sigma.sync()
+    path = sigma.root / "threads/inbox" / sigma.only_thread()
+    section = "## Triage\n\ndecision: delete:no\nactor: sigma\ntimestamp: 2026-02-05T15:00Z"
+    path.write_text(path.read_text() + "\n" + "".join(f"> {one}\n" for one in section.split("\n")))
+    sigma.process()
+    assert len(sigma.threads()) == 1
