@@ -108,7 +108,7 @@ def _undisturbed() -> Iterator[None]:
 def _swap_index(
     hub: Hub, journal: Journal, changes: Sequence[Change], reports: list[str], *, move: bool = True
 ) -> None:
-    """Steps 5 to 8. Whatever fails before the commit point gives the index free again."""
+    """Steps 5 to 7. Whatever fails before the commit point gives the index free again."""
     take_index(hub, journal)
     try:
         fill_index(hub, journal, lambda copy: edit_index(hub, journal, changes, copy, reports))
@@ -117,12 +117,12 @@ def _swap_index(
     except (MainMoved, GitError, Refused, OSError):
         lock_path(hub).unlink()
         raise
-    os.rename(lock_path(hub), index_path(hub))
 
 
 def _bring(hub: Hub, journal: Journal, changes: Sequence[Change]) -> list[str]:
-    """Steps 9 and 10."""
+    """Steps 8 to 10. What fails here leaves the journal, and the next run goes on."""
     try:
+        os.rename(lock_path(hub), index_path(hub))
         reports = check_out(hub, journal, changes)
         refresh_index(hub, journal)
         return reports + _finish(hub, journal)

@@ -99,6 +99,24 @@ def test_what_origin_has_is_not_to_be_repeated(
     assert len([b for b in branches(pi.home) if b.startswith("sigma/")]) == 1
 
 
+def test_an_error_of_the_system_after_the_push_says_that_it_is_done(
+    world: World, sigma: Node, pi: Node, tmp_path: Path
+) -> None:
+    notes = sigma.root / ".git/cn/push"
+    sigma.sync()
+    act = f"git -C {sigma.root} commit --quiet --allow-empty -m mine; chmod 0 {notes}"
+    done = obedient(sigma, "send", "pi", "pay invoice 7", env=meanwhile(tmp_path / "bin", after=act))
+    notes.chmod(0o755)
+    assert done.returncode == 1
+    assert "main on origin has what was asked for" in done.stderr
+    assert "Permission denied" in done.stderr
+    assert "→ do not repeat it; " in done.stderr
+    assert "run again" not in done.stderr
+    sigma.sync()
+    assert len(sigma.notices()) == 1
+    sigma.idle()
+
+
 def test_a_commit_made_here_while_origin_took_the_push_does_not_send_twice(
     world: World, sigma: Node, pi: Node, tmp_path: Path
 ) -> None:
