@@ -68,6 +68,11 @@ def append_line(path: Path, line: str, *, root: Path | None = None) -> None:
         raise Blocked(f"cannot append to {path}: {why.strerror}", "is the disk full or read-only?") from why
 
 
+def is_writable(folder: Path) -> bool:
+    """May this process make and remove files in the folder, as far as its permissions tell?"""
+    return os.access(folder, os.W_OK | os.X_OK)
+
+
 def sync_folder(folder: Path) -> None:
     """Make the names in ``folder`` durable, where the file system can do that."""
     with suppress(OSError):

@@ -21,7 +21,7 @@ from cn.core.text import visible
 from cn.shell.asides import aside_name, kept_sentence
 from cn.shell.checkout import check_out
 from cn.shell.entries import Change, Entry, index_holds, main_decides, read_index
-from cn.shell.files import place, write_file
+from cn.shell.files import is_writable, place, write_file
 from cn.shell.git import GitError
 from cn.shell.hub import Hub
 from cn.shell.journal import (
@@ -151,7 +151,7 @@ def wait_for_place(hub: Hub, seconds: float = LOCK_WAIT) -> None:
     for folder in dict.fromkeys(
         (hub.work_git_dir, hub.git_dir, (hub.git_dir / hub.main_ref).parent, hub.git_dir / "objects")
     ):
-        if folder.exists() and not os.access(folder, os.W_OK | os.X_OK):
+        if folder.exists() and not is_writable(folder):
             raise Blocked(f"cannot write in {folder}", "make it writable for the user of cn, then run again")
     wait_for_index(hub, seconds)
     deadline = time.monotonic() + min(seconds, _REF_WAIT)
