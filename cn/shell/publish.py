@@ -148,9 +148,8 @@ def wait_for_place(hub: Hub, seconds: float = LOCK_WAIT) -> None:
 
     Waits for locks that another git holds; those of a ref are held for a moment only.
     """
-    for folder in dict.fromkeys(
-        (hub.work_git_dir, hub.git_dir, (hub.git_dir / hub.main_ref).parent, hub.git_dir / "objects")
-    ):
+    of_git = hub.work_git_dir, hub.git_dir, (hub.git_dir / hub.main_ref).parent, hub.git_dir / "objects"
+    for folder in dict.fromkeys((*of_git, hub.state, hub.state / "push")):
         if folder.exists() and not is_writable(folder):
             raise Blocked(f"cannot write in {folder}", "make it writable for the user of cn, then run again")
     wait_for_index(hub, seconds)

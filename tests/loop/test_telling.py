@@ -259,3 +259,31 @@ def test_the_doctor_finds_what_cannot_be_written(sigma: Node, pi: Node, folder: 
         done = obedient(sigma, "doctor")
     assert done.returncode == 1
     assert f"{folder} is not writable" in done.stdout + done.stderr
+
+
+def test_a_folder_of_cn_that_cannot_be_written_is_told_once_and_stands_in_the_status(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    sigma.sync()
+    world.propose(pi, sigma)
+    with closed(sigma.root / ".git/cn"):
+        first = obedient(sigma, "sync", "-q")
+        assert first.returncode == 1
+        assert f"cannot write in {sigma.root}/.git/cn\n" in first.stderr
+        again = obedient(sigma, "sync", "-q")
+        assert (again.returncode, again.stderr) == (1, "")
+        assert json.loads(obedient(sigma, "status", "--json").stdout)["stopped"]["reason"]
+    sigma.sync()
+    assert len(sigma.threads()) == 1
+    assert json.loads(sigma.cn("status", "--json").stdout)["stopped"] is None
+
+
+def test_what_a_clone_cannot_note_down_its_status_sees(world: World, sigma: Node, pi: Node) -> None:
+    sigma.sync()
+    memory = sigma.root / ".git/cn/local.json"
+    with closed(memory, 0o444), closed(sigma.root / ".git/cn"):
+        done = obedient(sigma, "peer", "sync", "-q")
+        stopped = json.loads(obedient(sigma, "status", "--json").stdout)["stopped"]
+    assert stopped["reason"] == f"cannot write in {sigma.root}/.git/cn"
+    assert stopped["remedy"]
+    assert "✓" not in done.stdout
