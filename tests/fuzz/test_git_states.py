@@ -79,9 +79,7 @@ def test_edits_are_what_was_done_to_index_and_work_tree() -> None:
             git_bytes(root, "hash-object", "-w", "--stdin", stdin=data)
         hub = open_hub(root)
 
-        @settings(
-            max_examples=EXAMPLES, phases=PHASES, suppress_health_check=list(HealthCheck)
-        )
+        @settings(max_examples=EXAMPLES, phases=PHASES, suppress_health_check=list(HealthCheck))
         @given(STATES)
         def run(states: States) -> None:
             put(hub, states)
