@@ -147,7 +147,9 @@ def _perform(run: Run, ready: Sequence[Pair]) -> dict[HubPath, Outcome]:
                 outcomes[path] = before
                 continue
             pushes.setdefault(url, (url, []))[1].append(_push(entry))
-    _write_commits(run, [e for p, e in ready if isinstance(e, Deliver) and p not in outcomes])
+    # Also of what is there already, from another clone: it gets a pin here.
+    wanted = [e for p, e in ready if isinstance(e, Deliver) and (p not in outcomes or outcomes[p].ok)]
+    _write_commits(run, wanted)
     results = push_many(run.hub.git, pushes, settings.config.limits.peer_seconds)
     unknown = {
         url for url, told in results.items() if any(r.result is not Result.DONE for r in told.values())

@@ -1,4 +1,4 @@
-"""Reading what arrived and planning it: threads, notices, refusals (DESIGN 6 and 8)."""
+"""Reading what arrived and planning it: threads, messages, refusals (DESIGN 6 and 8)."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from cn.app.book import Book
+from cn.app.notices import take_notice
 from cn.app.observe import Observation, ThreadKey, fetch_mains
 from cn.app.seen_before import SeenBefore
 from cn.app.standing import RefusedArrival
 from cn.app.threads import read_working
 from cn.core import rules
 from cn.core.content import format_message_content, format_proposal
-from cn.core.effect import Record
 from cn.core.errors import Refusal
 from cn.core.inbox import (
     Arrival,
@@ -24,8 +24,8 @@ from cn.core.inbox import (
     plan_repeated,
 )
 from cn.core.ledger import IN, OUT, Event, Item, parse_events
-from cn.core.message import NOTICE, About, Message, MessageRefused, parse_message
-from cn.core.names import Branch, HubPath, Name, Oid, ThreadName, fold, join_branch, thread_name, topic_of
+from cn.core.message import NOTICE, MessageRefused, parse_message
+from cn.core.names import Branch, HubPath, Name, Oid, ThreadName, fold, join_branch, thread_name
 from cn.core.names import Topic as TopicName
 from cn.core.peers import MAILBOX, Peer
 from cn.core.report import Report
@@ -253,7 +253,7 @@ def _plan_one(
     if message is not None and message.about is not None:
         trusted = _unproven_sender(book, arrival) is None
         if message.kind == NOTICE or trusted:
-            _take_notice(book, seen, arrival, message, message.about, report)
+            take_notice(book, seen, arrival, message, message.about, report)
     if message is not None and message.kind == NOTICE:
         if message.about is None:
             book.perform(plan_notice(arrival, None, arrival.branch, None, None))
@@ -303,65 +303,6 @@ def with_mains(book: Book, path: HubPath, text: str) -> str:
     base = read_object(book.hub.git, noted.base) if noted and noted.base else None
     main = book.snapshot.read(path) or b""
     return keep_mains(text, decode_text(base), decode_text(main)) if base is not None else text
-
-
-def _take_notice(
-    book: Book, seen: Observation, arrival: Arrival, message: Message, about: About, report: Report
-) -> None:
-    peer = book.settings.peers[arrival.peer]
-    topic = topic_of(about.branch)
-    ours = book.item(peer.name, OUT, topic)
-    expected = join_branch(book.settings.outbound_prefix(peer), TopicName(topic))
-    listed = seen.ours.get((peer.name, topic))
-    proof = prove_merge(book, seen, peer, about, arrival.signature) if about.status == "merged" else None
-    past = book.snapshot.past(peer.name, OUT, topic) if ours is None else []
-    deleted = about.branch == expected and any(e.head == about.head for e in past)
-    tip = listed[1] if listed else None
-    plan = plan_notice(arrival, ours, expected, tip, proof, deleted=deleted)
-    book.perform(plan)
-    source = f"{peer.name}/{topic}"
-    reason = f": {about.reason}" if about.reason else ""
-    text = f"{peer.name} says {about.branch} is {about.status}"
-    taken = any(isinstance(e, Record) and e.event.kind == "answered" for e in plan.effects)
-    if taken and proof is None:
-        report.done(f"{text}{reason}", source=source)
-    elif taken and proof is not None:
-        report.info(f"{text} (claimed, unproven: {proof.reason}){reason}", source=source)
-    elif deleted or (
-        about.branch == expected and ours and (ours.state, ours.head) == ("deleting", about.head)
-    ):
-        report.info(f"{text}{reason}; it is cleaned up, or about to be", source=source)
-    else:
-        report.info(
-            f"{text}{reason}; but it names no branch and head of ours: nothing follows", source=source
-        )
-
-
-def prove_merge(book: Book, seen: Observation, peer: Peer, about: About, signature: str) -> Refusal | None:
-    """*merged* is believed when the peer's main holds that merge with our head as a parent.
-
-    Where the peer's main cannot be read, a signature of the pinned key is enough.
-    """
-
-    def no(reason: str) -> Refusal:
-        return Refusal(rules.CREATOR_ONLY_DELETE, reason, "look at the peer's main; the branch stays")
-
-    if about.merge is None:
-        return no("it names no merge commit")
-    if peer.name not in fetch_mains(book.hub, book.settings, seen, [peer.name]):
-        return None if signature.startswith("verified") else no(f"{peer.name}'s main cannot be read")
-    main = seen.mains[peer.name][1]
-    commit = read_object(book.hub.git, about.merge)
-    if commit is None:
-        return no(f"{peer.name}'s main does not hold {about.merge[:8]}")
-    head = commit.partition(b"\n\n")[0].decode("ascii", "replace").split("\n")
-    parents = [line.split(" ")[1] for line in head if line.startswith("parent ")]
-    inside = book.hub.git.run("merge-base", "--is-ancestor", about.merge, main, check=False).ok
-    if not inside:
-        return no(f"{peer.name}'s main does not hold {about.merge[:8]}")
-    if about.head not in parents[1:]:
-        return no(f"{about.merge[:8]} does not merge {about.head[:8]}")
-    return None
 
 
 def plan_vanished(book: Book, seen: Observation, report: Report) -> None:

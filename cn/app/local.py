@@ -12,9 +12,10 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from cn.core.errors import Blocked
 from cn.core.names import Oid
 from cn.core.stamp import StampRefused, format_second, parse_stamp
-from cn.shell.files import write_file
+from cn.shell.files import overwrite, write_file
 from cn.shell.hub import Hub
 
 _FIRST = timedelta(minutes=5)
@@ -40,9 +41,16 @@ class Local:
 
     def save(self) -> None:
         """Write it back, if anything changed."""
-        if json.dumps(self._data, sort_keys=True) != self._before:
-            write_file(self._path, json.dumps(self._data, indent=0, sort_keys=True).encode())
-            self._before = json.dumps(self._data, sort_keys=True)
+        if json.dumps(self._data, sort_keys=True) == self._before:
+            return
+        data = json.dumps(self._data, indent=0, sort_keys=True).encode()
+        try:
+            write_file(self._path, data)
+        except Blocked as why:
+            # Where the folder takes no new file the one that is there may: what was told is to be remembered.
+            if not isinstance(why.__cause__, PermissionError) or not overwrite(self._path, data):
+                raise
+        self._before = json.dumps(self._data, sort_keys=True)
 
     def checkpoint(self) -> str:
         """The memory as it is, for :meth:`rollback` when a plan is made again."""

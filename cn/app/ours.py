@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from cn.app.book import Book
-from cn.app.inbound import ours_topic, prove_merge
+from cn.app.inbound import ours_topic
 from cn.app.local import Local
+from cn.app.notices import prove_merge
 from cn.app.observe import Observation, find_main
 from cn.core.ages import is_due, is_old
 from cn.core.effect import Plan

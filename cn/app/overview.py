@@ -17,8 +17,9 @@ from cn.core.ledger import Item
 from cn.core.message import FINAL, NOTICE
 from cn.core.names import Name, Oid
 from cn.core.peers import Peer
-from cn.core.stamp import StampRefused, parse_stamp
+from cn.core.stamp import StampRefused, from_epoch, parse_stamp
 from cn.core.text import one_line
+from cn.shell.files import is_writable
 
 if TYPE_CHECKING:  # imported where a hub has a queue, or something waits in the outbox
     from cn.app.waiting import QueueView
@@ -168,8 +169,13 @@ def _queue(view: View) -> QueueView | None:
 
 
 def _stopped(view: View) -> Stopped | None:
-    stop = view.local.stop
-    return Stopped(stop["text"], stop["hint"], parse_stamp(stop["since"])) if stop else None
+    stop, state = view.local.stop, view.hub.state
+    if stop:
+        return Stopped(stop["text"], stop["hint"], parse_stamp(stop["since"]))
+    if state.is_dir() and not is_writable(state):  # where nothing can be noted, it is looked at
+        since = from_epoch(str(int(state.stat().st_ctime)))
+        return Stopped(f"cannot write in {state}", "make it writable for the user of cn", since)
+    return None
 
 
 def _main(view: View) -> Main:

@@ -90,7 +90,13 @@ def _ask(root: str, urls: dict[str, str], seconds: float) -> dict[str, bytes]:
     from cn.shell.remote import list_remotes
 
     # No child that waits for a network may be left behind.
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    def terminate(number: int, frame: object) -> None:
+        os.write(2, b"cn: terminated\n")
+        sys.exit(128 + number)
+
+    signal.signal(signal.SIGTERM, terminate)
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     answers = list_remotes(Git(Path(root)), urls, seconds)
     return {key: rows_of(dict(found)) for key, found in answers.items() if not isinstance(found, str)}
 

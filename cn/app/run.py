@@ -187,7 +187,7 @@ def _noting(hub: Hub, dry_run: bool) -> Iterator[list[type[Exception]]]:
     except (CnError, OSError) as why:
         if not isinstance(why, tuple(stops)):
             raise
-        error = why if isinstance(why, CnError) else _blocked(why)
+        error = why if isinstance(why, CnError) else Blocked.by_system(why)
         local = Local(hub)
         new = local.stopped(*error.plain, now())
         error.known = not (new or error.finished)
@@ -195,11 +195,6 @@ def _noting(hub: Hub, dry_run: bool) -> Iterator[list[type[Exception]]]:
             with suppress(Blocked):  # the disk may be what stops it
                 local.save()
         raise error from why.__cause__
-
-
-def _blocked(why: OSError) -> Blocked:
-    where = f"{why.filename}: " if why.filename else ""
-    return Blocked(f"{where}{why.strerror or why}", "nothing is lost; mend this, then run again")
 
 
 def _resume(run: Run) -> None:
@@ -249,10 +244,11 @@ def open_run(
                 tell_unplaced(hub, run.local, report, run.now)
                 if not offline:  # one that asks nobody cannot tell whether origin answers again
                     _resume(run)
-        except (Blocked, GitError) as late:
+        except (Blocked, GitError, OSError) as why:
+            late = Blocked.by_system(why) if isinstance(why, OSError) else why
             if run.moved:
                 late.is_done("main")
-            raise
+            raise late from why.__cause__
         finally:
             if not dry_run:
                 run.local.save()

@@ -11,6 +11,7 @@ from cn.app.inbound import plan_arrivals, plan_vanished
 from cn.app.note_quiet import Watch
 from cn.app.observe import Observation, Progress, bring, observe, refused_before, report_strays
 from cn.app.ours import plan_claims, plan_ours, plan_times
+from cn.app.overtaken import set_aside
 from cn.app.restore import plan_restore
 from cn.app.rotate import plan_rotation
 from cn.app.run import Run, open_run
@@ -98,7 +99,8 @@ def check_inbox(run: Run) -> None:
     snapshot = run.snapshot()
     pending = snapshot.pending()
     restore_missing(run.hub, snapshot, pending, run.report, dry_run=run.dry_run)
-    report_unknown(run.hub, snapshot, pending, run.report, run.local, dry_run=run.dry_run)
+    for late in report_unknown(run.hub, snapshot, pending, run.report, run.local):
+        set_aside(run, late)
     for peer, item in pending:
         name = ThreadName(item.get("thread"))
         if item.get("rule") and has_triage(run.hub, name, snapshot.algorithm):

@@ -71,37 +71,27 @@ def restore_missing(
 
 
 def report_unknown(
-    hub: Hub,
-    snapshot: Snapshot,
-    pending: list[tuple[Name, Item]],
-    report: Report,
-    local: Local,
-    *,
-    dry_run: bool,
-) -> None:
+    hub: Hub, snapshot: Snapshot, pending: list[tuple[Name, Item]], report: Report, local: Local
+) -> list[ThreadName]:
     """Name files in the inbox that no ledger knows. They are never executed.
 
-    A thread that is done, and was edited here while another clone decided it, or that an
-    editor saved once more, is set aside: it would stand in the way for ever.
+    Answers with the threads that are done, and were edited here while another clone decided them, or
+    that an editor saved once more: they would stand in the way for ever.
     """
-    from cn.shell.asides import keep_aside, kept_sentence
-
     unknown = unknown_files(hub, snapshot, pending)
     done = {e.path for e in snapshot.folder(DONE)} if unknown else set()
+    late = []
     for name in unknown:
         path = hub.root / INBOX / name
         if name in done and path.is_file() and not path.is_symlink():
-            if dry_run:
-                report.plan(f"set {INBOX}/{visible(name)} aside, which is done")
-            else:
-                kept = keep_aside(hub, f"{INBOX}/{name}", path)
-                report.info(kept_sentence(hub, f"{INBOX}/{name}", kept, "is done already"))
+            late.append(ThreadName(name))
             continue
         report.refused(
             f"{INBOX}/{visible(name)} is no thread cn knows; it is not executed",
             "move it elsewhere, for example to threads/adhoc/",
             known=not local.is_new(digest("stray", name)),
         )
+    return late
 
 
 def unknown_files(hub: Hub, snapshot: Snapshot, pending: list[tuple[Name, Item]]) -> list[str]:

@@ -140,6 +140,8 @@ def cli() -> None:
 def run() -> NoReturn:
     """Run the command line and end the process: every error as text, hint and exit code."""
     signal.signal(signal.SIGTERM, _terminate)
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal that cannot show ✓ gets \u2713, not an error
             stream.reconfigure(errors="backslashreplace")
@@ -204,6 +206,7 @@ def _flush() -> None:
 
 def _terminate(number: int, frame: FrameType | None) -> NoReturn:
     """SIGTERM ends the run at once, with 128 + 15; the next run recovers."""
+    os.write(2, "cn: terminated\n  → the next run finishes what was begun\n".encode())
     raise SystemExit(128 + number)
 
 

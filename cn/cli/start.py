@@ -8,6 +8,7 @@ nothing, without a word.
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # signal without the 3 ms of its enums
 import os
 import sys
 
@@ -17,13 +18,25 @@ if TYPE_CHECKING:
 
 
 def run() -> NoReturn:
-    """Run cn and end the process. Ctrl-C ends it tidily from here on, also while it is still loading."""
+    """Run cn and end the process. Ctrl-C and SIGTERM end it tidily from here on, also while it is loading."""
+    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:  # else whoever began us ignores it
+        _signal.signal(_signal.SIGINT, _leave)
+    _signal.signal(_signal.SIGTERM, _leave)
     try:
         _open_streams()
         _run()
     except KeyboardInterrupt:
         os.write(2, b"cn: interrupted\n")
         os._exit(130)
+
+
+def _leave(number: int, frame: object) -> NoReturn:
+    """End at once: as long as this answers nothing was begun.
+
+    An exception would be lost where Python ignores those, as it does in callbacks of its imports.
+    """
+    os.write(2, b"cn: interrupted\n" if number == _signal.SIGINT else b"cn: terminated\n")
+    os._exit(128 + number)
 
 
 def _open_streams() -> None:
@@ -58,7 +71,4 @@ def _is_quiet_sync(words: list[str]) -> bool:
         return False
     from cn.app.quiet import still_quiet
 
-    try:
-        return still_quiet(hub)
-    except KeyboardInterrupt:
-        sys.exit(130)
+    return still_quiet(hub)

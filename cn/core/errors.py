@@ -60,6 +60,12 @@ class Refused(CnError):
 class Blocked(Refused):
     """Nothing can be done here as long as something on this machine, or origin, is not mended."""
 
+    @classmethod
+    def by_system(cls, why: OSError) -> Blocked:
+        """The system said no (disk, permission): what it says, and of which file."""
+        where = f"{why.filename}: " if why.filename else ""
+        return cls(f"{where}{why.strerror or why}", "nothing is lost; mend this, then run again")
+
 
 class UsageError(CnError):
     """The words of the command are wrong."""

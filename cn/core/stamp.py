@@ -8,6 +8,8 @@ from datetime import UTC, datetime, timedelta
 from cn.core.errors import CnError
 
 _SPAN = re.compile(r"([0-9]{1,5})\s*([mhd])")
+_LAST = 253_402_300_799
+"""The last second of the year 9999, after which there is no :class:`datetime`."""
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
 
@@ -40,6 +42,14 @@ def parse_stamp(text: str) -> datetime:
         return at.astimezone(UTC) if at.tzinfo else at.replace(tzinfo=UTC)
     except (OverflowError, ValueError):
         raise StampRefused(f"{text[:40]!r} is out of range", "write it as 2026-02-05T15:00Z") from None
+
+
+def from_epoch(text: str) -> datetime:
+    """Seconds since 1970, as git shows a commit's date; the nearest time there is, 1970 for what is none."""
+    try:
+        return datetime.fromtimestamp(min(max(int(text), 0), _LAST), UTC)
+    except ValueError:
+        return datetime.fromtimestamp(0, UTC)
 
 
 def parse_until(text: str, now: datetime) -> datetime:

@@ -39,6 +39,11 @@ def inbox_path(name: ThreadName) -> HubPath:
     return HubPath(f"{INBOX}/{name}")
 
 
+def is_pending(path: str) -> bool:
+    """Is this where a pending thread lies?"""
+    return path.startswith(f"{INBOX}/") and not path.startswith(f"{DONE}/")
+
+
 def done_path(name: ThreadName) -> HubPath:
     """Where a processed thread goes."""
     return HubPath(f"{DONE}/{name}")

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from cn.core.names import Oid
 from cn.core.text import visible
+from cn.core.thread import is_pending
 from cn.shell.asides import Asides, keep_aside, kept_sentence, raw_id
 from cn.shell.diverged import forget_diverged, note_diverged, read_diverged
 from cn.shell.entries import (
@@ -154,9 +155,11 @@ class _Checkout:
         if file.holds(change.old, any_mode=self.any_mode) or file.raw == used or main_decides(change.path):
             return True
         self.left_diverged(change, file.raw)
-        self.reports.append(
-            f"{path} was changed here meanwhile: your text stays in the work tree, main has another"
-        )
+        if change.new is not None or not is_pending(change.path):  # else whoever sets it aside tells it
+            has = "another" if change.new is not None else "it no more"
+            self.reports.append(
+                f"{path} was changed here meanwhile: your text stays in the work tree, main has {has}"
+            )
         return False
 
     def left_diverged(self, change: Change, raw: Oid) -> None:

@@ -6,11 +6,13 @@ See git-status(1), "Porcelain Format Version 2".
 from __future__ import annotations
 
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from cn.core.names import Oid
+from cn.core.errors import Refused
+from cn.core.names import NameRefused, parse_oid
 from cn.core.saving import Edit, Kind
+from cn.core.text import one_line
 from cn.shell.entries import UNMERGED, Entry
 from cn.shell.files import blocked_parent, read_plain
 from cn.shell.hub import Hub
@@ -42,28 +44,53 @@ def read_edits(hub: Hub, folders: Sequence[str]) -> list[Edited]:
         "--untracked-files=all",
         "--ignore-submodules=none",
     )
-    fields = hub.git.run(*args, "--", *folders).fields
-    found = []
+    return [_edited(hub, one) for one in parse_status(hub.git.run(*args, "--", *folders).fields)]
+
+
+@dataclass(frozen=True)
+class Status:
+    """One path that git names, and the entries that HEAD and the index have for it."""
+
+    path: str
+    head: Entry | None = None
+    index: Entry | None = None
+
+
+def parse_status(fields: Iterable[str]) -> Iterator[Status]:
+    """What ``git status --porcelain=v2 -z --no-renames`` says; :class:`Refused` for what it cannot say.
+
+    Nothing is passed over: a path that is not named would look unchanged.
+    """
     for line in fields:
         kind, _, rest = line.partition(" ")
-        if kind == "?":
-            found.append(_edited(hub, rest, None, None))
-        elif kind == "1":
-            state, _, head_mode, index_mode, _, head, index, path = rest.split(" ", 7)
-            staged = UNMERGED if state[1] == "A" else _entry(index_mode, index)  # "git add -N" holds no bytes
-            found.append(_edited(hub, path, _entry(head_mode, head), staged))
-        elif kind == "u":
-            found.append(_edited(hub, rest.split(" ", 9)[9], None, UNMERGED))
-    return found
+        try:
+            match kind:
+                case "?":
+                    found = Status(rest)
+                case "1":
+                    state, _, head_mode, index_mode, _, head, index, path = rest.split(" ", 7)
+                    # "git add -N" holds no bytes
+                    staged = UNMERGED if state[1] == "A" else _entry(index_mode, index)
+                    found = Status(path, _entry(head_mode, head), staged)
+                case "u":
+                    found = Status(rest.split(" ", 9)[9], None, UNMERGED)
+                case _:
+                    raise ValueError
+            if not found.path:
+                raise ValueError
+        except (ValueError, IndexError, NameRefused):
+            raise Refused(f"git status says what cn does not know: {one_line(line, 80)}") from None
+        yield found
 
 
 def _entry(mode: str, oid: str) -> Entry | None:
-    return None if mode == _ABSENT else Entry(mode, Oid(oid))
+    return None if mode == _ABSENT else Entry(mode, parse_oid(oid))
 
 
-def _edited(hub: Hub, path: str, head: Entry | None, index: Entry | None) -> Edited:
-    kind, size = _look(hub, path)
-    return Edited(Edit(path.rstrip("/"), kind, size, head is not None or index is not None), head, index)
+def _edited(hub: Hub, one: Status) -> Edited:
+    kind, size = _look(hub, one.path)
+    tracked = one.head is not None or one.index is not None
+    return Edited(Edit(one.path.rstrip("/"), kind, size, tracked), one.head, one.index)
 
 
 def _look(hub: Hub, path: str) -> tuple[Kind, int]:

@@ -46,6 +46,17 @@ def write_file(path: Path, data: bytes, *, root: Path | None = None, mode: int =
         raise Blocked(f"cannot write {path}: {why.strerror}", "is the disk full or read-only?") from why
 
 
+def overwrite(path: Path, data: bytes) -> bool:
+    """Write over a file that is there; a crash can leave half of it. False where that is not allowed."""
+    try:
+        fd = os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+    except OSError:
+        return False
+    return True
+
+
 def append_line(path: Path, line: str, *, root: Path | None = None) -> None:
     """Append one line in one write; what others left unfinished before it stays a line of its own.
 
@@ -66,6 +77,11 @@ def append_line(path: Path, line: str, *, root: Path | None = None) -> None:
             os.close(fd)
     except OSError as why:
         raise Blocked(f"cannot append to {path}: {why.strerror}", "is the disk full or read-only?") from why
+
+
+def is_writable(folder: Path) -> bool:
+    """May this process make and remove files in the folder, as far as its permissions tell?"""
+    return os.access(folder, os.W_OK | os.X_OK)
 
 
 def sync_folder(folder: Path) -> None:

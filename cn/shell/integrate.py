@@ -13,12 +13,15 @@ from datetime import UTC, datetime
 
 from cn.core.errors import Blocked
 from cn.core.names import HubPath, Oid, is_protected
+from cn.core.stamp import from_epoch
 from cn.core.text import visible
 from cn.shell.asides import kept_sentence
 from cn.shell.build import EntryChange, FileChange, build_commit
 from cn.shell.entries import Change, Entry, read_changes, read_tree
 from cn.shell.files import write_file
+from cn.shell.git import GitError
 from cn.shell.hub import Hub
+from cn.shell.merge_tree import merge_trees
 from cn.shell.objects import list_tree, read_object, read_objects
 
 _ORIGINS = (
@@ -122,7 +125,7 @@ def _merge(hub: Hub, base: Oid, origin: Oid, local: Oid, special: _Special) -> O
     The special paths are set to the merge base's entries on both sides first, so that git's
     detection of renamed folders cannot move a new thread because others went to ``done/``.
     """
-    sides = []
+    sides: list[Oid] = []
     for side, changed in ((origin, special.theirs), (local, special.ours)):
         back = [_as_change(path, special.base.get(path)) for path in changed]
         at = datetime.fromtimestamp(0, UTC)
@@ -131,19 +134,18 @@ def _merge(hub: Hub, base: Oid, origin: Oid, local: Oid, special: _Special) -> O
                 hub, base=side, parents=(side,), changes=back, message="scratch", at=at, scratch=True
             )
         )
-    done = hub.git.run(
-        "merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", *sides, check=False
-    )
-    if done.code == 1:
-        names = sorted({f for f in done.fields[1:] if f})
-        shown = ", ".join(visible(n) for n in names[:10])
+    try:
+        tree, conflicts = merge_trees(hub.git, sides[0], sides[1])
+    except GitError as failed:
+        text = f"cannot merge origin's main with yours: {failed.done.reason}"
+        raise Blocked(text, "run 'git pull' to see why") from None
+    if tree is None:
+        shown = ", ".join(visible(n) for n in sorted(conflicts)[:10])
         raise Blocked(
             f"your local commits conflict with origin's main in {shown}",
             "run 'git pull', resolve the conflict, commit, and run again",
         )
-    if not done.ok:
-        raise Blocked(f"cannot merge origin's main with yours: {done.reason}", "run 'git pull' to see why")
-    return Oid(done.fields[0])
+    return tree
 
 
 @dataclass
@@ -228,4 +230,4 @@ def _kept(hub: Hub, local: Oid, path: str, entry: Entry, keep: bool) -> str:
 def later(hub: Hub, *commits: Oid) -> datetime:
     """The latest commit time: the result depends on its inputs alone."""
     lines = hub.git.run("show", "-s", "--format=%ct", *commits).lines
-    return datetime.fromtimestamp(max(int(line) for line in lines), UTC)
+    return max(from_epoch(line) for line in lines)

@@ -17,15 +17,15 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from types import TracebackType
 
-from cn.core.names import NameRefused, Oid, is_owned, parse_hub_path, parse_oid
+from cn.core.names import NameRefused, Oid, is_owned, parse_hub_path
 from cn.core.rules import MergeFacts, TreeChange
 from cn.shell.alone import merge_alone
 from cn.shell.build import CommitStream, EntryChange, FileChange, build_commit, signs
 from cn.shell.entries import Change
-from cn.shell.git import GitError
 from cn.shell.hub import Hub
 from cn.shell.inspect import tree_changes
 from cn.shell.landscape import Folders, Landscape, folders_above
+from cn.shell.merge_tree import merge_trees
 from cn.shell.offers import MOST_COMMITS, Offer, read_offers
 from cn.shell.spellings import Spellings
 from cn.shell.transaction import local_changes
@@ -192,14 +192,7 @@ class Merges:
     def _merge_tree(self, tip: Oid, head: Oid) -> tuple[Oid | None, tuple[str, ...]]:
         """The merged tree, or None and the conflicting paths."""
         self.flush()
-        args = ("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", tip, head)
-        done = self._hub.git.run(*args, check=False)
-        fields = done.fields
-        if done.code == 0:
-            return parse_oid(fields[0]), ()
-        if done.code == 1:
-            return None, tuple(dict.fromkeys(f for f in fields[1:] if f))
-        raise GitError(done)  # no conflict: git could not do it here and now
+        return merge_trees(self._hub.git, tip, head)
 
     def _commit(self, tip: Oid, head: Oid, tree: Oid | None, laid: Sequence[Change], message: str) -> Oid:
         """The commit of a merge: of its ``tree``, or of what is ``laid`` upon the tip."""

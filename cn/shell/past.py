@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
-from cn.core.names import Oid
+from cn.core.names import Oid, is_oid
+from cn.core.stamp import from_epoch
 from cn.shell.git import Git
 from cn.shell.objects import empty_tree
 
@@ -46,14 +48,19 @@ def read_past(git: Git, commit: str) -> Past | None:
 
 def _log(git: Git, *words: str) -> list[Past]:
     done = git.run("log", "--no-color", "--no-show-signature", _FORM, *words, check=False)
-    found = []
-    for line in done.lines if done.ok else []:
-        if line.count("\0") != 3:
-            continue  # the name of a file
-        commit, parents, at, subject = line.split("\0", 3)
-        when = datetime.fromtimestamp(int(at), UTC)
-        found.append(Past(Oid(commit), tuple(Oid(p) for p in parents.split()), when, subject))
-    return found
+    return list(parse_log(done.lines)) if done.ok else []
+
+
+def parse_log(lines: Iterable[str]) -> Iterator[Past]:
+    """The commits of a log in :data:`_FORM`; what else it shows (names of files) is passed over.
+
+    A commit without a date that is one counts as the oldest there is.
+    """
+    for line in lines:
+        commit, *rest = line.split("\0", 3)
+        if len(rest) == 3 and is_oid(commit):
+            parents, at, subject = rest
+            yield Past(Oid(commit), tuple(Oid(p) for p in parents.split()), from_epoch(at), subject)
 
 
 def changes_of(git: Git, past: Past) -> list[tuple[str, str]]:

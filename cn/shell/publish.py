@@ -21,7 +21,7 @@ from cn.core.text import visible
 from cn.shell.asides import aside_name, kept_sentence
 from cn.shell.checkout import check_out
 from cn.shell.entries import Change, Entry, index_holds, main_decides, read_index
-from cn.shell.files import place, write_file
+from cn.shell.files import is_writable, place, write_file
 from cn.shell.git import GitError
 from cn.shell.hub import Hub
 from cn.shell.journal import (
@@ -108,7 +108,7 @@ def _undisturbed() -> Iterator[None]:
 def _swap_index(
     hub: Hub, journal: Journal, changes: Sequence[Change], reports: list[str], *, move: bool = True
 ) -> None:
-    """Steps 5 to 8. Whatever fails before the commit point gives the index free again."""
+    """Steps 5 to 7. Whatever fails before the commit point gives the index free again."""
     take_index(hub, journal)
     try:
         fill_index(hub, journal, lambda copy: edit_index(hub, journal, changes, copy, reports))
@@ -117,12 +117,12 @@ def _swap_index(
     except (MainMoved, GitError, Refused, OSError):
         lock_path(hub).unlink()
         raise
-    os.rename(lock_path(hub), index_path(hub))
 
 
 def _bring(hub: Hub, journal: Journal, changes: Sequence[Change]) -> list[str]:
-    """Steps 9 and 10."""
+    """Steps 8 to 10. What fails here leaves the journal, and the next run goes on."""
     try:
+        os.rename(lock_path(hub), index_path(hub))
         reports = check_out(hub, journal, changes)
         refresh_index(hub, journal)
         return reports + _finish(hub, journal)
@@ -148,10 +148,9 @@ def wait_for_place(hub: Hub, seconds: float = LOCK_WAIT) -> None:
 
     Waits for locks that another git holds; those of a ref are held for a moment only.
     """
-    for folder in dict.fromkeys(
-        (hub.work_git_dir, hub.git_dir, (hub.git_dir / hub.main_ref).parent, hub.git_dir / "objects")
-    ):
-        if folder.exists() and not os.access(folder, os.W_OK | os.X_OK):
+    of_git = hub.work_git_dir, hub.git_dir, (hub.git_dir / hub.main_ref).parent, hub.git_dir / "objects"
+    for folder in dict.fromkeys((*of_git, hub.state, hub.state / "push")):
+        if folder.exists() and not is_writable(folder):
             raise Blocked(f"cannot write in {folder}", "make it writable for the user of cn, then run again")
     wait_for_index(hub, seconds)
     deadline = time.monotonic() + min(seconds, _REF_WAIT)

@@ -215,6 +215,8 @@ def push_own_refs(git: Git, remote: str, refs: Mapping[str, Oid | None], seconds
         for start in range(0, len(specs), BATCH):
             args = (*options, "--", remote, *specs[start : start + BATCH])
             done = pusher.run(*args, check=False, network=True, seconds=seconds)
+            if not done.ok and "cannot lock ref" in done.reason:  # another clone is setting the same one
+                done = pusher.run(*args, check=False, network=True, seconds=seconds)
             if not done.ok:
                 return done.reason
     return ""

@@ -96,10 +96,12 @@ def commit(hub: Hub, plan: Callable[[Base], Draft | None], *, base: Base | None 
     own = _Own()
     try:
         return _commit(hub, plan, base, own)
-    except CnError as error:
-        if own.taken:
-            error.is_done("main on origin")
-        raise
+    except (CnError, OSError) as why:
+        if not own.taken:
+            raise
+        error = Blocked.by_system(why) if isinstance(why, OSError) else why
+        error.is_done("main on origin")
+        raise error from why.__cause__
 
 
 @dataclass

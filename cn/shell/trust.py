@@ -8,10 +8,10 @@ was made in this clone, or when a key that this clone's git config lists signed 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from cn.core.names import Oid, is_owned, is_protected
+from cn.core.names import Oid, is_oid, is_owned, is_protected
 from cn.shell.entries import Change, read_changes
 from cn.shell.git import Git
 from cn.shell.hub import Hub
@@ -124,11 +124,16 @@ def _made_here(hub: Hub) -> set[Oid]:
     made: set[Oid] = set()
     for ref in ("HEAD", hub.main_ref):
         done = hub.git.run("log", "-g", "-z", "--format=%H %gs", "--end-of-options", ref, "--", check=False)
-        for line in done.fields if done.ok else []:
-            oid, _, action = line.partition(" ")
-            if _MADE_HERE.match(action):
-                made.add(Oid(oid))
+        made.update(parse_reflog(done.fields) if done.ok else ())
     return made
+
+
+def parse_reflog(fields: Iterable[str]) -> Iterator[Oid]:
+    """Of entries ``ID ACTION``, the ids that an act in this clone made (git-reflog(1))."""
+    for line in fields:
+        oid, _, action = line.partition(" ")
+        if is_oid(oid) and _MADE_HERE.match(action):
+            yield Oid(oid)
 
 
 def _signed(hub: Hub, commits: Iterable[Oid]) -> set[Oid]:

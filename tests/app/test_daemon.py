@@ -8,13 +8,12 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from daemon_runs import SECONDS, SECRET, Daemon, processor, runs
-from hubs import ROOT, cn
+from hubs import ROOT
 from servers import alive, free_port
 from telegram_server import (
     BAD_GATEWAY,
@@ -32,26 +31,6 @@ from cn.app.daemon import Times
 from cn.core.errors import EXIT_CONFIG, EXIT_LOCKED, EXIT_MORE
 
 STRANGER = 666
-
-
-@pytest.fixture
-def server() -> Iterator[TelegramServer]:
-    with telegram_server() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def hub_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("template") / "cn-sigma"
-    cn("init", "sigma", "--path", root, check=0)
-    return root
-
-
-@pytest.fixture
-def daemon(tmp_path: Path, hub_template: Path, server: TelegramServer) -> Iterator[Daemon]:
-    made = Daemon(tmp_path, hub_template, server.url)
-    yield made
-    made.check_and_end()
 
 
 # Messages.

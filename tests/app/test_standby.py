@@ -7,38 +7,18 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from daemon_runs import Daemon, processor, runs
-from hubs import cn, cn_env, git
+from hubs import cn_env, git
 from model_server import KEY, MODEL, fill, model_server
 from servers import alive
-from telegram_server import TOKEN, USER, TelegramServer, telegram_server
+from telegram_server import TOKEN, USER, TelegramServer
 
 from cn.core.errors import EXIT_MORE
-
-
-@pytest.fixture
-def server() -> Iterator[TelegramServer]:
-    with telegram_server() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def hub_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("template") / "cn-sigma"
-    cn("init", "sigma", "--path", root, check=0)
-    return root
-
-
-@pytest.fixture
-def daemon(tmp_path: Path, hub_template: Path, server: TelegramServer) -> Iterator[Daemon]:
-    made = Daemon(tmp_path, hub_template, server.url)
-    yield made
-    made.check_and_end()
 
 
 def waiting(folder: Path, then: str = "true") -> list[str]:

@@ -55,7 +55,7 @@ ACTS = {
 }
 EXPECT = {
     "received", "absent", "merged", "rule", "has", "lacks", "told", "status", "stays", "gone", "log",
-    "sync", "process", "quiet", "main_has", "main_lacks", "outbox", "quoted",
+    "sync", "process", "quiet", "main_has", "main_lacks", "outbox", "quoted", "untold",
 }  # fmt: skip
 
 

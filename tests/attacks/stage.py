@@ -389,6 +389,8 @@ class Stage:
                 need(self.fill(part) not in text, f"{name} has {part!r}")
         for part in want.get("told", []):
             need(self.fill(part) in self.said, f"{part!r} was not told:\n{self.said}")
+        for part in want.get("untold", []):
+            need(part not in self.said, f"{part!r} was told:\n{self.said}")
         status = self.status() if want.get("status") else ""
         for part in want.get("status", []):
             need(self.fill(part) in status, f"{part!r} is not in the status: {status}")

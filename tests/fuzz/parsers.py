@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import cast
 
@@ -37,17 +37,22 @@ from cn.core.queue import format_queued, format_turn, parse_input, parse_queued,
 from cn.core.say import format_say, parse_say
 from cn.core.secret import Text, may_hold
 from cn.core.skills import parse_skill
-from cn.core.stamp import parse_stamp, parse_until
+from cn.core.stamp import format_second, parse_stamp, parse_until
 from cn.core.telegram import read_update
 from cn.core.text import cell, decode, quote, uncell, visible
 from cn.core.thread import read_decision, read_text, seen_head
 from cn.core.triage import format_decision, parse_decision
 from cn.core.usage import parse_call
 from cn.shell.batch import by_head
+from cn.shell.edits import parse_status
+from cn.shell.entries import UNMERGED
 from cn.shell.git import Done
 from cn.shell.inspect import hunks_of
+from cn.shell.merge_tree import read_answers, read_merge, read_tree_diffs
+from cn.shell.past import parse_log
 from cn.shell.pins import parse_pin
 from cn.shell.remote import read_listing, read_pushed
+from cn.shell.trust import parse_reflog
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 NOW = datetime(2026, 2, 5, 15, tzinfo=UTC)
@@ -226,6 +231,64 @@ def _told(data: bytes) -> object:
     return listing, told
 
 
+STATUS = (
+    f"1 .M N... 100644 100644 100644 {ID} {ID} threads/a b\0? threads/x\ny\0"
+    f"u UU N... 100644 100644 100644 100644 {ID} {ID} {ID} docs/a\0"
+).encode()
+PAST = f"{ID}\0{ID} {ID}\x001770303600\0a subject\nstate/a.md\n{ID}\0\x00\0\n".encode()
+REFLOG = f"{ID} commit (merge): x\0{ID} pull: Fast-forward\0{ID} cn: sync\0".encode()
+MERGED = f"1\0{ID}\0\x000\0{ID}\0a\0b\nc\0\x00".encode()
+DIFFS = f"{ID} {ID}\n:100644 000000 {ID} {'0' * 40} D\0a\x00{'1' * 40} {'2' * 40}\n".encode()
+
+
+def _status(data: bytes) -> object:
+    """Whatever git names is told, or all of it is refused; the ids can be handed back to git."""
+    fields = Done((), 0, data, "").fields
+    found = list(parse_status(fields))
+    assert len(found) == len(fields)
+    for one, field in zip(found, fields, strict=True):
+        assert one.path
+        assert field.endswith(f" {one.path}")
+        assert all(entry is None or is_oid(entry.oid) or entry == UNMERGED for entry in (one.head, one.index))
+    return found
+
+
+def _past(data: bytes) -> object:
+    found = list(parse_log(Done((), 0, data, "").lines))
+    for one in found:
+        assert is_oid(one.commit)
+        format_second(one.at)
+        one.at.astimezone(timezone(timedelta(hours=-12))).isoformat()
+    return found
+
+
+def _reflog(data: bytes) -> object:
+    """Nothing is made here that git does not say so of, at the beginning of what was done."""
+    fields = Done((), 0, data, "").fields
+    made = list(parse_reflog(fields))
+    firsts = ("commit", "cherry-pick", "revert", "cn", "rebase", "pull")
+    able = [f[:40] for f in fields if f.partition(" ")[2].lower().startswith(firsts)]
+    able += [f[:64] for f in fields if f.partition(" ")[2].lower().startswith(firsts)]
+    assert all(is_oid(oid) and oid in able for oid in made)
+    return made
+
+
+def _merged(data: bytes) -> object:
+    """A merge is a tree or a conflict, never both; what conflicts is named."""
+    for code in (0, 1):
+        try:
+            tree, conflicts = read_merge(Done((), code, data, ""))
+        except CnError:
+            continue
+        assert (tree is None) == (code == 1)
+        assert not (tree is not None and conflicts)
+        assert tree is None or is_oid(tree)
+        assert "" not in conflicts
+    answers = list(read_answers(data))
+    assert all(tree is None or is_oid(tree) for tree in answers)
+    return answers
+
+
 def _by_head(data: bytes) -> object:
     return by_head(data, {ID}, 2)
 
@@ -233,6 +296,11 @@ def _by_head(data: bytes) -> object:
 PARSERS |= {
     "listing": Parser(_told, (LISTED, PUSHED)),
     "by-head": Parser(_by_head, (RAW,)),
+    "status": Parser(_status, (STATUS,)),
+    "past": Parser(_past, (PAST,)),
+    "reflog": Parser(_reflog, (REFLOG,)),
+    "merge-tree": Parser(_merged, (MERGED, MERGED.partition(b"\0")[2])),
+    "tree-diffs": Parser(read_tree_diffs, (DIFFS,)),
     "hunks": Parser(
         lambda data: hunks_of(data, ["a", "b"]),
         (b"diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1 +1 @@\n-x\n+y\ndiff --git a/b b/b\n",),

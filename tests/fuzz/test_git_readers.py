@@ -24,11 +24,14 @@ from cn.core.content import Proposal, format_proposal
 from cn.core.errors import CnError
 from cn.core.message import object_id
 from cn.core.names import Oid
+from cn.shell.alone import merge_alone
 from cn.shell.entries import read_changes, read_tree
 from cn.shell.git import Git
 from cn.shell.inspect import read_attachments, read_messages, read_proposal, tree_changes
+from cn.shell.merge_tree import merge_trees
 from cn.shell.objects import list_tree, parse_tree, read_all, read_info, read_objects, write_objects
 from cn.shell.offers import read_offers
+from cn.shell.past import read_past
 from cn.shell.proposals import read_simple_proposals
 from cn.shell.signing import read_signatures
 
@@ -172,6 +175,7 @@ def check(git: Git, main: Oid, drawn: list[Drawn]) -> None:
     base = add_tree(store, BASE)
     heads: list[Oid] = []
     trees: dict[Oid, Oid] = {}
+    parents_of: dict[Oid, tuple[Oid, ...]] = {}
     last = main
     for files, author, committer, header, message, start in drawn:
         tree = add_tree(store, files)
@@ -191,6 +195,7 @@ def check(git: Git, main: Oid, drawn: list[Drawn]) -> None:
         last = store.add("commit", data + header + b"\n" + message)
         heads.append(last)
         trees[last] = tree
+        parents_of[last] = tuple(dict.fromkeys(parents))
     write_objects(git, list(store.objects.values()))
     heads = list(dict.fromkeys(heads))
 
@@ -217,6 +222,15 @@ def check(git: Git, main: Oid, drawn: list[Drawn]) -> None:
             assert told == wanted
             assert {c.path for c in tree_changes(git, main, head)} == {c.path for c in read}
         attempt(read_attachments, git, head)
+        past = attempt(read_past, git, head)
+        assert past is None or (past.commit, past.parents) == (head, parents_of[head])
+        merged = attempt(merge_trees, git, main, head)
+        alone = merge_alone(git, main, [head])
+        if merged is not None and merged[0] is not None:
+            assert alone == {head: tuple(read_changes(git, main, merged[0]))}
+        else:
+            assert alone == {}
+            assert merged is None or merged[1]
     signed = attempt(read_signatures, git, heads, {})
     if isinstance(signed, list):
         assert [s.commit for s in signed] == heads

@@ -6,7 +6,7 @@ import ctypes
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -37,11 +37,13 @@ def closed(folder: Path, mode: int = 0o555) -> Iterator[None]:
         folder.chmod(before)
 
 
-def obedient(node: Node, *words: str) -> subprocess.CompletedProcess[str]:
+def obedient(
+    node: Node, *words: str, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run cn on this hub with no more rights than the files give."""
     done = subprocess.run(
         [sys.executable, "-m", "cn", "--hub", str(node.root), *words],
-        env=cn_env({"PYTHONDONTWRITEBYTECODE": "1"}), stdin=subprocess.DEVNULL,
+        env=cn_env({"PYTHONDONTWRITEBYTECODE": "1", **(env or {})}), stdin=subprocess.DEVNULL,
         capture_output=True, text=True, timeout=120, check=False, preexec_fn=obey_permissions,
     )  # fmt: skip
     assert "internal error" not in done.stderr, done.stderr

@@ -127,7 +127,8 @@ def test_a_terminated_run_ends_with_143_and_the_next_goes_on(world: World, sigma
         [sys.executable, "-m", "cn", "--hub", str(sigma.root), "sync"],
         env=cn_env(),
         stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     inbox = sigma.root / "threads/inbox"
     deadline = time.monotonic() + 60
@@ -135,7 +136,9 @@ def test_a_terminated_run_ends_with_143_and_the_next_goes_on(world: World, sigma
         time.sleep(0.05)
     time.sleep(0.5)
     child.terminate()
-    assert child.wait(30) == 143
+    told = child.communicate(timeout=30)[1]
+    assert child.returncode == 143
+    assert told == "cn: terminated\n  → the next run finishes what was begun\n"
     git(sigma.root, "config", "--unset", "cn.wake")
     sigma.sync()
     assert len(sigma.threads()) == 1

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from hubs import branches, git
+from loop.meanwhile import meanwhile
 from loop.permission import closed, obedient
 from loop.world import Node, World
 
@@ -81,29 +82,14 @@ def test_run_again_is_true_where_a_message_could_not_be_queued(
     assert len(sigma.notices()) == 1
 
 
-def meanwhile(folder: Path, act: str) -> dict[str, str]:
-    """An environment in which something happens once, when origin has taken the push of main."""
-    real = shutil.which("git")
-    folder.mkdir()
-    script = f"""#!/bin/sh
-case " $* " in *" push "*:refs/heads/main*)
-    {real} "$@"; code=$?
-    [ -e {folder}/once ] || {{ : >{folder}/once; {act}; }} >/dev/null 2>&1
-    exit $code;;
-esac
-exec {real} "$@"
-"""
-    (folder / "git").write_text(script)
-    (folder / "git").chmod(0o755)
-    return {"PATH": f"{folder}:/usr/local/bin:/usr/bin:/bin"}
-
-
 @pytest.mark.parametrize("late", ["refs/heads/main.lock", "HEAD.lock", "index.lock"])
 def test_what_origin_has_is_not_to_be_repeated(
     world: World, sigma: Node, pi: Node, tmp_path: Path, late: str
 ) -> None:
     lock = sigma.root / ".git" / late
-    done = sigma.cn("send", "pi", "pay invoice 7", check=1, env=meanwhile(tmp_path / "bin", f": >{lock}"))
+    done = sigma.cn(
+        "send", "pi", "pay invoice 7", check=1, env=meanwhile(tmp_path / "bin", after=f": >{lock}")
+    )
     assert "main on origin has what was asked for" in done.stderr
     assert "→ do not repeat it; " in done.stderr
     assert "run again" not in done.stderr
@@ -113,11 +99,29 @@ def test_what_origin_has_is_not_to_be_repeated(
     assert len([b for b in branches(pi.home) if b.startswith("sigma/")]) == 1
 
 
+def test_an_error_of_the_system_after_the_push_says_that_it_is_done(
+    world: World, sigma: Node, pi: Node, tmp_path: Path
+) -> None:
+    notes = sigma.root / ".git/cn/push"
+    sigma.sync()
+    act = f"git -C {sigma.root} commit --quiet --allow-empty -m mine; chmod 0 {notes}"
+    done = obedient(sigma, "send", "pi", "pay invoice 7", env=meanwhile(tmp_path / "bin", after=act))
+    notes.chmod(0o755)
+    assert done.returncode == 1
+    assert "main on origin has what was asked for" in done.stderr
+    assert "Permission denied" in done.stderr
+    assert "→ do not repeat it; " in done.stderr
+    assert "run again" not in done.stderr
+    sigma.sync()
+    assert len(sigma.notices()) == 1
+    sigma.idle()
+
+
 def test_a_commit_made_here_while_origin_took_the_push_does_not_send_twice(
     world: World, sigma: Node, pi: Node, tmp_path: Path
 ) -> None:
     act = f"git -C {sigma.root} commit --quiet --allow-empty -m mine"
-    sigma.cn("send", "pi", "pay invoice 7", env=meanwhile(tmp_path / "bin", act))
+    sigma.cn("send", "pi", "pay invoice 7", env=meanwhile(tmp_path / "bin", after=act))
     assert "mine" in git(sigma.root, "log", "--format=%s", "main").split()
     assert len(sigma.notices()) == 1
     assert sigma.main
@@ -255,3 +259,31 @@ def test_the_doctor_finds_what_cannot_be_written(sigma: Node, pi: Node, folder: 
         done = obedient(sigma, "doctor")
     assert done.returncode == 1
     assert f"{folder} is not writable" in done.stdout + done.stderr
+
+
+def test_a_folder_of_cn_that_cannot_be_written_is_told_once_and_stands_in_the_status(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    sigma.sync()
+    world.propose(pi, sigma)
+    with closed(sigma.root / ".git/cn"):
+        first = obedient(sigma, "sync", "-q")
+        assert first.returncode == 1
+        assert f"cannot write in {sigma.root}/.git/cn\n" in first.stderr
+        again = obedient(sigma, "sync", "-q")
+        assert (again.returncode, again.stderr) == (1, "")
+        assert json.loads(obedient(sigma, "status", "--json").stdout)["stopped"]["reason"]
+    sigma.sync()
+    assert len(sigma.threads()) == 1
+    assert json.loads(sigma.cn("status", "--json").stdout)["stopped"] is None
+
+
+def test_what_a_clone_cannot_note_down_its_status_sees(world: World, sigma: Node, pi: Node) -> None:
+    sigma.sync()
+    memory = sigma.root / ".git/cn/local.json"
+    with closed(memory, 0o444), closed(sigma.root / ".git/cn"):
+        done = obedient(sigma, "peer", "sync", "-q")
+        stopped = json.loads(obedient(sigma, "status", "--json").stdout)["stopped"]
+    assert stopped["reason"] == f"cannot write in {sigma.root}/.git/cn"
+    assert stopped["remedy"]
+    assert "✓" not in done.stdout

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from hubs import branches, clone, cn_env, git, identify
+from loop.meanwhile import meanwhile
 from loop.world import Node, World, is_in_main
 
 
@@ -58,6 +61,96 @@ def test_both_decide_the_same_thread_and_one_is_executed(
     assert [r[1] for r in sigma.rows() if r[2] == "✓ discarded"] == ["delete:one"]
     assert sigma.threads() == second.threads() == []
     assert len(sigma.notices()) == 1
+
+
+def elsewhere(node: Node, *words: str) -> str:
+    """A shell command that runs cn on another clone."""
+    return shlex.join([sys.executable, "-m", "cn", "--hub", str(node.root), *words])
+
+
+@pytest.mark.parametrize("late", ["at once", "later"])
+def test_who_comes_second_says_so_once_and_only_there_it_is_logged(
+    world: World, sigma: Node, pi: Node, second: Node, tmp_path: Path, late: str
+) -> None:
+    world.propose(pi, sigma)
+    sigma.sync()
+    second.sync()
+    sigma.triage("pi/proposal", "delete:one")
+    second.triage("pi/proposal", "do:reply:no", "--body", "Not now.")
+    if late == "at once":
+        env = meanwhile(tmp_path / "bin", before=elsewhere(sigma, "inbox", "process"))
+        done = second.cn("inbox", "process", check=0, env=env)
+        assert "✓ pi/proposal: delete:one by sigma" in (tmp_path / "bin/said").read_text("utf-8")
+    else:
+        sigma.process()
+        done = second.cn("inbox", "process", check=0)
+    (told,) = (line for line in (done.stdout + done.stderr).splitlines() if line)
+    was = "not carried out: another clone was first with delete:one"
+    assert told.startswith(f"· pi/proposal: do:reply:no was {was}; ")
+    assert "is done already; your copy is kept at .git/cn/aside/" in told
+    again = second.process()
+    assert again.stdout + again.stderr == ""
+    log = second.cn("log", check=0).stdout
+    assert log.count("do:reply:no") == log.count(was) == 1
+    lines = [json.loads(line) for line in (second.root / "logs/cn.log").read_text().splitlines()]
+    (event,) = (line for line in lines if line.get("outcome") == "overtaken")
+    assert event["source"] == event["branch"] == "pi/proposal"
+    assert event["thread"].endswith("-pi-proposal.md")
+    assert "do:reply:no" not in sigma.cn("log", check=0).stdout
+    assert sigma.rows() == second.rows()
+    assert sigma.main == second.main
+    assert len(sigma.notices()) == 1
+
+
+def test_an_edit_of_what_a_run_here_filed_names_no_other_clone(world: World, sigma: Node, pi: Node) -> None:
+    world.propose(pi, sigma)
+    sigma.sync()
+    sigma.triage("pi/proposal", "delete:one")
+    path = sigma.root / "threads/inbox" / sigma.only_thread()
+    decided = path.read_text("utf-8")
+    sigma.process()
+    path.write_text(decided, "utf-8")
+    assert "carried out" not in sigma.process().stdout
+    path.write_text(decided.replace("delete:one", "delete:two"), "utf-8")
+    told = sigma.process().stdout
+    assert "delete:two was not carried out: a run here was first with delete:one" in told
+    path.write_text(decided.replace("delete:one", "delete:two"), "utf-8")
+    sigma.process()
+    assert sigma.cn("log").stdout.count("delete:two") == 1
+
+
+def test_what_two_clones_deliver_at_once_is_pinned_in_both(
+    world: World, sigma: Node, pi: Node, second: Node, tmp_path: Path
+) -> None:
+    world.propose(pi, sigma)
+    sigma.sync()
+    gone = pi.home.rename(pi.home.with_name("gone"))
+    sigma.cn("inbox", "triage", "pi/proposal", "delete:one", check=0)
+    sigma.cn("inbox", "process", check=1)
+    second.cn("inbox", "sync", check=1)
+    gone.rename(pi.home)
+    env = meanwhile(tmp_path / "bin", before=elsewhere(second, "outbox", "flush"))
+    sigma.cn("outbox", "flush", check=0, env=env)
+    said = (tmp_path / "bin/said").read_text("utf-8")
+    assert said.splitlines() == ["✓ delivered sigma/notice-proposal at pi"]
+    pins = [{ref: tip for ref, tip in n.refs().items() if "/out/" in ref} for n in (sigma, second)]
+    assert pins[0] == pins[1]
+    assert len(pins[0]) == 1
+
+
+def test_a_pin_that_another_clone_sets_at_this_moment_is_set_again(
+    world: World, sigma: Node, pi: Node, tmp_path: Path
+) -> None:
+    world.propose(pi, sigma)
+    lock = sigma.home / "refs/cn/pins/pi/in/proposal.lock"
+    env = meanwhile(
+        tmp_path / "bin", before=f"mkdir -p {lock.parent}; : >{lock}", after=f"rm {lock}", push=":refs/cn/"
+    )
+    done = sigma.cn("sync", check=0, env=env)
+    assert (tmp_path / "bin/once").exists()
+    assert "cn's pins" not in done.stdout + done.stderr
+    pins = git(sigma.home, "for-each-ref", "--format=%(refname)", "refs/cn/pins/").split()
+    assert pins == ["refs/cn/pins/pi/in/proposal"]
 
 
 def test_what_was_written_there_meanwhile_stays_in_the_thread_decided_here(

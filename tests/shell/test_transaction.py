@@ -604,6 +604,28 @@ class TestInterrupted:
         assert alone.status == ""
         assert (alone.root / "doc.md").read_text() == "2\n"
 
+    def test_by_an_index_that_cannot_be_replaced_says_that_main_has_it_and_the_next_run_goes_on(
+        self, alone: Place, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        index, real = alone.root / ".git/index", os.rename
+
+        def broken(source: Path, target: Path) -> None:
+            if target == index:
+                raise OSError(5, "Input/output error")
+            real(source, target)
+
+        plan = once({LOG: "| a |\n", "doc.md": "2\n"})
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "rename", broken)
+            with pytest.raises(Refused, match="Input/output error") as told:
+                alone.run(plan)
+        assert told.value.text.startswith("main has what was asked for, ")
+        assert told.value.hint.startswith("do not repeat it; ")
+        assert alone.text("doc.md") == "2\n"
+        assert alone.recover() == ("a run that was interrupted after its commit was finished",)
+        assert not (alone.root / ".git/index.lock").exists()
+        assert alone.status == ""
+
 
 class TestRecover:
     def journal(self, place: Place, files: dict[str, str | None], **more: object) -> Journal:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import sys
@@ -16,6 +15,7 @@ from cn.core.errors import CnError
 from cn.core.text import one_line, redact
 from cn.shell.build import signs
 from cn.shell.crontab import owner, read_table, split
+from cn.shell.files import is_writable
 from cn.shell.processes import finds_program, is_shell_command
 from cn.shell.signing import own_key
 
@@ -55,7 +55,7 @@ def check_repository(patient: Patient) -> Iterator[Finding]:
         )
     objects = hub.git_dir / "objects"
     below = [hub.git_dir / "refs", hub.state, objects, objects / "pack", *sorted(objects.glob("??"))]
-    closed = [f for f in (hub.git_dir, hub.root, *below) if f.is_dir() and not _writable(f)]
+    closed = [f for f in (hub.git_dir, hub.root, *below) if f.is_dir() and not is_writable(f)]
     if closed:
         more = f" and {len(closed) - 1} more folders are" if len(closed) > 1 else " is"
         yield problem(
@@ -72,10 +72,6 @@ def check_repository(patient: Patient) -> Iterator[Finding]:
                 "the other commands find the hub by it",
                 f"git -C {hub.root} checkout {hub.main} -- {name}",
             )
-
-
-def _writable(folder: Path) -> bool:
-    return os.access(folder, os.W_OK | os.X_OK)
 
 
 def check_identity(patient: Patient) -> Iterator[Finding]:

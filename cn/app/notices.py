@@ -1,0 +1,76 @@
+"""Notices: what a peer says became of a branch of ours, and whether that is so (DESIGN 8 and 10)."""
+
+from __future__ import annotations
+
+from cn.app.book import Book
+from cn.app.observe import Observation, fetch_mains
+from cn.core import rules
+from cn.core.effect import Record
+from cn.core.errors import Refusal
+from cn.core.inbox import Arrival, plan_notice
+from cn.core.ledger import OUT
+from cn.core.message import About, Message
+from cn.core.names import Topic, join_branch, topic_of
+from cn.core.peers import Peer
+from cn.core.report import Report
+from cn.shell.objects import read_object
+
+
+def take_notice(
+    book: Book, seen: Observation, arrival: Arrival, message: Message, about: About, report: Report
+) -> None:
+    """Perform what a message says became of a branch of ours, as far as it is authentic and proven."""
+    peer = book.settings.peers[arrival.peer]
+    topic = topic_of(about.branch)
+    ours = book.item(peer.name, OUT, topic)
+    expected = join_branch(book.settings.outbound_prefix(peer), Topic(topic))
+    listed = seen.ours.get((peer.name, topic))
+    proof = prove_merge(book, seen, peer, about, arrival.signature) if about.status == "merged" else None
+    past = book.snapshot.past(peer.name, OUT, topic) if ours is None else []
+    deleted = about.branch == expected and any(e.head == about.head for e in past)
+    tip = listed[1] if listed else None
+    plan = plan_notice(arrival, ours, expected, tip, proof, deleted=deleted)
+    book.perform(plan)
+    source = f"{peer.name}/{topic}"
+    reason = f": {about.reason}" if about.reason else ""
+    text = f"{peer.name} says {about.branch} is {about.status}"
+    taken = any(isinstance(e, Record) and e.event.kind == "answered" for e in plan.effects)
+    if taken and proof is None:
+        report.done(f"{text}{reason}", source=source)
+    elif taken and proof is not None:
+        report.info(f"{text} (claimed, unproven: {proof.reason}){reason}", source=source)
+    elif deleted or (
+        about.branch == expected and ours and (ours.state, ours.head) == ("deleting", about.head)
+    ):
+        report.info(f"{text}{reason}; it is cleaned up, or about to be", source=source)
+    else:
+        report.info(
+            f"{text}{reason}; but it names no branch and head of ours: nothing follows", source=source
+        )
+
+
+def prove_merge(book: Book, seen: Observation, peer: Peer, about: About, signature: str) -> Refusal | None:
+    """*merged* is believed when the peer's main holds that merge with our head as a parent.
+
+    Where the peer's main cannot be read, a signature of the pinned key is enough.
+    """
+
+    def no(reason: str) -> Refusal:
+        return Refusal(rules.CREATOR_ONLY_DELETE, reason, "look at the peer's main; the branch stays")
+
+    if about.merge is None:
+        return no("it names no merge commit")
+    if peer.name not in fetch_mains(book.hub, book.settings, seen, [peer.name]):
+        return None if signature.startswith("verified") else no(f"{peer.name}'s main cannot be read")
+    main = seen.mains[peer.name][1]
+    commit = read_object(book.hub.git, about.merge)
+    if commit is None:
+        return no(f"{peer.name}'s main does not hold {about.merge[:8]}")
+    head = commit.partition(b"\n\n")[0].decode("ascii", "replace").split("\n")
+    parents = [line.split(" ")[1] for line in head if line.startswith("parent ")]
+    inside = book.hub.git.run("merge-base", "--is-ancestor", about.merge, main, check=False).ok
+    if not inside:
+        return no(f"{peer.name}'s main does not hold {about.merge[:8]}")
+    if about.head not in parents[1:]:
+        return no(f"{about.merge[:8]} does not merge {about.head[:8]}")
+    return None

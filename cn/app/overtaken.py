@@ -1,0 +1,111 @@
+"""A thread that is done, and whose copy here says otherwise: set aside, told once, logged here (DESIGN 5).
+
+Two clones may decide the same thread. The one that comes second commits nothing: what it has to tell
+stands in its own machine log, which ``cn log`` shows, and not in the log that all clones share.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from cn.app.book import MACHINE_LOG
+from cn.app.guard import without_secrets
+from cn.app.machine_log import machine_lines
+from cn.app.run import Run
+from cn.core.ledger import IN, Event, parse_events
+from cn.core.log import Row, format_event
+from cn.core.names import HubPath, ThreadName
+from cn.core.secret import own_lines
+from cn.core.text import one_line
+from cn.core.thread import done_path, inbox_path, read_decision, read_text, seen_head
+from cn.core.triage import Triage, TriageRefused, format_decision
+from cn.shell.asides import keep_aside, kept_sentence
+from cn.shell.files import append_line
+
+OVERTAKEN = "overtaken"
+"""The outcome, in the machine log, of a decision that another one was faster than."""
+
+
+def set_aside(run: Run, name: ThreadName) -> None:
+    """Take a copy of a thread that is done out of the inbox, and say what of it was not carried out."""
+    path = inbox_path(name)
+    if run.dry_run:
+        run.report.plan(f"set {path} aside, which is done")
+        return
+    row = _overtaken(run, name, path)
+    if row is not None and row.decision not in (
+        d for d, outcome in _logged(run, name) if outcome == OVERTAKEN
+    ):
+        append_line(run.hub.root / MACHINE_LOG, format_event(row), root=run.hub.root)
+    told = kept_sentence(run.hub, path, keep_aside(run.hub, path, run.hub.root / path), "is done already")
+    if row is not None:
+        told = f"{row.source}: {row.decision} was {row.executed}; {told}"
+    run.report.info(told, source=row.source if row is not None else "")
+
+
+def _overtaken(run: Run, name: ThreadName, path: HubPath) -> Row | None:
+    """What the copy decides and nobody did; None where it decides nothing, or what was done."""
+    done = run.snapshot().read(done_path(name)) or b""
+    data = (run.hub.root / path).read_bytes()
+    ours, theirs = _triage(data, done), _triage(done, done)
+    event = _received(run, name)
+    if ours is None or event is None or (theirs is not None and _same(ours, theirs)):
+        return None
+    peer, received = event
+    decision = _shown(run, path, data, ours)
+    first = "it was done before"
+    if theirs is not None:
+        other = _shown(run, path, done, theirs)
+        here = any(d == other and outcome != OVERTAKEN for d, outcome in _logged(run, name))
+        first = f"{'a run here' if here else 'another clone'} was first with {other}"
+    return Row(
+        run.now,
+        f"{peer}/{received.topic}",
+        decision,
+        f"not carried out: {first}",
+        name,
+        received.fields.get("branch", ""),
+        seen_head(data.decode("utf-8", "replace")),
+        OVERTAKEN,
+    )
+
+
+def _triage(data: bytes, committed: bytes) -> Triage | None:
+    try:
+        return read_decision(read_text(data), read_text(committed))
+    except TriageRefused:
+        return None
+
+
+def _same(one: Triage, other: Triage) -> bool:
+    """Is it the one decision? What stands below its fields is cut when a thread is filed."""
+    return (one.decision, one.actor, one.at) == (other.decision, other.actor, other.at)
+
+
+def _shown(run: Run, path: HubPath, data: bytes, triage: Triage) -> str:
+    whole = own_lines(path, data.decode("utf-8", "replace"))
+    text = one_line(format_decision(triage.decision), 200)
+    return without_secrets(text, run.settings, whole)
+
+
+def _received(run: Run, name: ThreadName) -> tuple[str, Event] | None:
+    """The peer that the ledger knows the thread from, and the event that made it."""
+    for peer in run.snapshot().open_items:
+        if name[9:].startswith(f"{peer}-"):
+            history = run.snapshot().history(peer).split("\n")
+            for event in parse_events("\n".join(line for line in history if " thread=" in line)):
+                if event.side == IN and event.fields["thread"] == name:
+                    return peer, event
+    return None
+
+
+def _logged(run: Run, name: ThreadName) -> Iterator[tuple[str, str]]:
+    """Decision and outcome of what this clone's machine log tells of the thread."""
+    for line in machine_lines(run.hub.root):
+        if name.encode() in line:
+            try:
+                data = json.loads(line)
+                yield str(data.get("decision", "")), str(data.get("outcome", ""))
+            except (ValueError, AttributeError):
+                continue
