@@ -133,17 +133,17 @@ def read_regular(path: Path, limit: int) -> bytes | None:
         return file.read(limit)
 
 
-def move(source: Path, target: Path) -> None:
+def move(source: StrPath, target: StrPath) -> None:
     """Rename, across file systems too; ``target`` is a free name of ours."""
     try:
         os.rename(source, target)
         return
     except FileNotFoundError:
-        target.parent.mkdir(parents=True, exist_ok=True)
+        Path(target).parent.mkdir(parents=True, exist_ok=True)
     except OSError as why:
         if why.errno != errno.EXDEV:
             raise
-        target.parent.mkdir(parents=True, exist_ok=True)
+        Path(target).parent.mkdir(parents=True, exist_ok=True)
     try:
         os.rename(source, target)
     except OSError as why:
@@ -152,10 +152,10 @@ def move(source: Path, target: Path) -> None:
         from shutil import copy2  # it brings compression along
 
         copy2(source, target, follow_symlinks=False)
-        source.unlink()
+        os.unlink(source)
 
 
-def place(source: Path, target: Path) -> None:
+def place(source: StrPath, target: StrPath) -> None:
     """Give the complete file ``source`` the name ``target``; never overwrites.
 
     Raises :class:`FileExistsError` when something is there.
@@ -168,7 +168,7 @@ def place(source: Path, target: Path) -> None:
             raise
     from shutil import copy2  # it brings compression along
 
-    beside = target.parent / f"{_TEMPORARY}{os.getpid()}-{os.urandom(4).hex()}"
+    beside = Path(target).parent / f"{_TEMPORARY}{os.getpid()}-{os.urandom(4).hex()}"
     try:
         copy2(source, beside, follow_symlinks=False)
         try:

@@ -36,6 +36,7 @@ from cn.shell.journal import (
     restore_path,
     write_journal,
 )
+from cn.shell.landscape import folders_above
 from cn.shell.origin import ORIGIN_REF, Rejected, origin_main, push_main
 from cn.shell.publish import MainMoved, publish, wait_for_place
 from cn.shell.recover import recover
@@ -205,9 +206,8 @@ def _prepare(hub: Hub, base: Base, draft: Draft | None, arrived: Iterable[Journa
 
 def _refuse_displaced(hub: Hub, base: Base, draft: Draft, changes: Iterable[Change]) -> None:
     """A file of the draft below what is no folder in main would take that out of main, unseen."""
-    written = [str(c.path) for c in draft.changes if c.content is not None]
-    gone = [c.path for c in changes if c.new is None]
-    above = [path for path in gone if any(name.startswith(f"{path}/") for name in written)]
+    folders = {folder for c in draft.changes if c.content is not None for folder in folders_above(c.path)}
+    above = [c.path for c in changes if c.new is None and c.path in folders]
     if above and (found := read_tree(hub.git, base.commit, above)):
         path = min(found)
         what = "a symlink" if found[path].mode == "120000" else "no folder"
