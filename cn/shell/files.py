@@ -6,6 +6,7 @@ import errno
 import os
 import stat
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,8 +21,10 @@ _STALE_SECONDS = 3600.0
 PRIVATE = 0o600
 
 
-def write_file(path: Path, data: bytes, *, root: Path | None = None, mode: int = 0o666) -> None:
-    """Write ``data`` beside ``path``, flush it, then replace ``path``.
+def write_file(
+    path: Path, data: bytes | Iterable[bytes], *, root: Path | None = None, mode: int = 0o666
+) -> None:
+    """Write ``data``, whole or in pieces, beside ``path``, flush it, then replace ``path``.
 
     Creates parent folders. A symlink at ``path`` is replaced, not followed; with
     ``root``, no parent between ``root`` and ``path`` may be one. ``mode`` is that of a new
@@ -33,7 +36,7 @@ def write_file(path: Path, data: bytes, *, root: Path | None = None, mode: int =
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
         try:
             with os.fdopen(fd, "wb") as file:
-                file.write(data)
+                file.writelines([data] if isinstance(data, bytes) else data)
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(temporary, path)

@@ -13,7 +13,7 @@ from cn.core.errors import Blocked, CnError
 from cn.core.names import HubPath, Oid
 from cn.core.text import one_line, visible
 from cn.shell.base import Base, is_ancestor, observe_base
-from cn.shell.build import FileChange, build_commit
+from cn.shell.build import EntryChange, FileChange, build_commit, is_deletion
 from cn.shell.entries import (
     Change,
     ignores_mode,
@@ -68,7 +68,7 @@ class Draft:
     """
 
     tip: Oid
-    changes: tuple[FileChange, ...]
+    changes: tuple[FileChange | EntryChange, ...]
     message: str
     at: datetime
     inputs: Mapping[HubPath, Oid]
@@ -206,7 +206,7 @@ def _prepare(hub: Hub, base: Base, draft: Draft | None, arrived: Iterable[Journa
 
 def _refuse_displaced(hub: Hub, base: Base, draft: Draft, changes: Iterable[Change]) -> None:
     """A file of the draft below what is no folder in main would take that out of main, unseen."""
-    folders = {folder for c in draft.changes if c.content is not None for folder in folders_above(c.path)}
+    folders = {folder for c in draft.changes if not is_deletion(c) for folder in folders_above(c.path)}
     above = [c.path for c in changes if c.new is None and c.path in folders]
     if above and (found := read_tree(hub.git, base.commit, above)):
         path = min(found)
