@@ -74,7 +74,7 @@ class Finding:
 
 def may_hold(text: Text) -> bool:
     """Is it worth to load the detector? Ids of git and times are no secrets."""
-    return any(_MAYBE.search(line) or _mixed(line) for line in text.lines)
+    return any(line and (_MAYBE.search(line) or _mixed(line)) for line in text.lines)
 
 
 def _mixed(line: str) -> bool:
