@@ -35,21 +35,35 @@ from cn.core.effect import (
 from cn.core.errors import Refused
 from cn.core.ledger import OUT, Event
 from cn.core.log import Row
-from cn.core.message import own_topic
+from cn.core.message import object_id, own_topic
 from cn.core.names import HubPath, Name, Oid, fold, is_machine_local, join_branch, parse_oid, topic_of
 from cn.core.outbox import Deliver, Entry, Remove, sent_path
 from cn.core.queue import INPUT
 from cn.core.stamp import format_day
 from cn.core.thread import DONE, INBOX
 from cn.shell import published
-from cn.shell.build import FileChange, identity
+from cn.shell.build import EntryChange, FileChange, identity
 from cn.shell.hub import Hub
+<<<<<<< HEAD
 from cn.shell.maintain import KEPT
+=======
+from cn.shell.objects import read_object, write_objects
+>>>>>>> wt-bulk
 from cn.shell.pins import Key, encode, keep, pin_ref
 from cn.shell.seal import Sealer
 from cn.shell.transaction import Draft, LocalAppend, LocalFile, RefUpdate
 
 MACHINE_LOG = "logs/cn.log"
+_THREADS = (f"{INBOX}/", f"{DONE}/")
+_MOST_HELD = 4 << 20
+"""Bytes of threads that are kept in memory: those of some 2,000 new branches."""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A file of the commit to be that is in git already."""
+
+    oid: Oid
 
 
 @dataclass
@@ -65,7 +79,7 @@ class Book:
     snapshot: Snapshot
     now: datetime
     tip: Oid
-    files: dict[HubPath, bytes | None] = field(default_factory=dict)
+    files: dict[HubPath, bytes | Stored | None] = field(default_factory=dict)
     local: dict[HubPath, bytes | None] = field(default_factory=dict)
     seen: dict[HubPath, bytes] = field(default_factory=dict)
     withheld: dict[HubPath, bytes] = field(default_factory=dict)
@@ -80,6 +94,7 @@ class Book:
     _items: dict[Name, ledger.Open] = field(default_factory=dict)
     _topics: dict[Name, set[str]] = field(default_factory=dict)
     _looked: set[HubPath] = field(default_factory=set)
+    _held: int = 0
 
     published: Oid | None = None
     dry_run: bool = False
@@ -154,7 +169,26 @@ class Book:
         if data is not None and (path == INPUT or not here):
             data = self.mask(path, data, told=told)
             self._looked.add(path)
-        (self.local if here else self.files)[path] = data
+        if here:
+            self.local[path] = data
+            return
+        self.files[path] = data
+        if data is not None and path.startswith(_THREADS):
+            self._held += len(data)
+            if self._held > _MOST_HELD:
+                self._store()
+
+    def _store(self) -> None:
+        """Give the threads so far to git, so that memory does not grow with their number (issue 4)."""
+        held = {
+            p: d
+            for p, d in self.files.items()
+            if isinstance(d, bytes) and p.startswith(_THREADS) and p in self._looked
+        }
+        write_objects(self.hub.git, [("blob", data) for data in held.values()])
+        for path, data in held.items():
+            self.files[path] = Stored(object_id("blob", data, self.snapshot.algorithm))
+        self._held = 0
 
     def mask(self, path: HubPath, data: bytes, *, told: bool = False) -> bytes:
         """A file's bytes as they may be committed; the whole of them is kept on this machine."""
@@ -175,7 +209,10 @@ class Book:
 
     def read(self, path: HubPath) -> bytes | None:
         """A file as this run leaves it so far."""
-        return self.files[path] if path in self.files else self.snapshot.read(path)
+        if path not in self.files:
+            return self.snapshot.read(path)
+        data = self.files[path]
+        return read_object(self.hub.git, data.oid) if isinstance(data, Stored) else data
 
     def _post(self, post: Post) -> None:
         message = post.message
@@ -294,7 +331,9 @@ class Book:
         What is masked by :meth:`mask` need not be looked at again.
         """
         changed = {
-            path: data for path, data in self.files.items() if data is not None and path not in self._looked
+            path: data
+            for path, data in self.files.items()
+            if isinstance(data, bytes) and path not in self._looked
         }
         self.snapshot.read_many(changed)
         for path, data in changed.items():
@@ -307,12 +346,17 @@ class Book:
         Its message is masked: it may repeat the name that a peer gave a branch.
         """
         self.check()
-        self.rows = [self._clean(row) for row in self.rows]
+        told = "\n".join(text for row in self.rows for text in (row.decision, row.executed))
+        if mask_text(told, self.settings)[1]:  # all at once first: there seldom is one
+            self.rows = [self._clean(row) for row in self.rows]
         self._write_ledgers()
         self._write_logs()
         extra = self.publish()
         refs = self._refs()
-        changes = [FileChange(path, data) for path, data in sorted(self.files.items())]
+        changes = [
+            EntryChange(path, "100644", data.oid) if isinstance(data, Stored) else FileChange(path, data)
+            for path, data in sorted(self.files.items(), key=lambda pair: pair[0])
+        ]
         if not changes and not refs and not self.local and self.tip == self.snapshot.commit:
             return None
         lines = "".join(log.format_event(row) + "\n" for row in self.rows)

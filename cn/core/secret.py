@@ -25,7 +25,8 @@ from cn.core.thread import DONE, INBOX
 _MAYBE = re.compile(
     r"PRIVATE KEY|Private-Lines:|PuTTY-User-Key-File|\b(?:xox[a-z]|glpat|sk|npm|pypi|hf)\\?[-_]|\d:[\w-]{35}|://[^/\s:@]{1,200}:[^/\s@]{1,200}@"
 )
-_WORD = re.compile(r"[A-Za-z0-9_+/=~]{16,}")
+_LONG = r"[A-Za-z0-9_+/=~]"
+_MIXED = re.compile(rf"(?<!{_LONG})(?={_LONG}{{16}})(?={_LONG}*[0-9]){_LONG}*[A-Za-z]")
 _PLAIN = re.compile(r"\b(?:[0-9a-f]{40}(?:[0-9a-f]{24})?|SHA256:[A-Za-z0-9+/=]+)\b")
 _BEGIN = re.compile(r"(?:-----)?BEGIN [A-Z0-9 ]*PRIVATE KEY|PuTTY-User-Key-File|Private-Lines:")
 _END = re.compile(r"END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?(?:-----)?|Private-MAC: *\w*")
@@ -87,13 +88,12 @@ class Finding:
 
 def may_hold(text: Text) -> bool:
     """Is it worth to load the detector? Ids of git and times are no secrets."""
-    return any(_MAYBE.search(line) or _mixed(line) for line in text.lines)
+    return any(line and (_MAYBE.search(line) or _mixed(line)) for line in text.lines)
 
 
 def _mixed(line: str) -> bool:
     """Is there a long word of letters and digits? In one pass, however long the line is."""
-    words = (match[0] for match in _WORD.finditer(_PLAIN.sub("", line)))
-    return any(any(c.isdigit() for c in word) and any(c.isalpha() for c in word) for word in words)
+    return _MIXED.search(line) is not None and _MIXED.search(_PLAIN.sub("", line)) is not None
 
 
 def plain(text: str) -> str:

@@ -71,12 +71,13 @@ def uncell(text: str) -> str:
     return re.sub(r"\\(.)", r"\1", text.strip())
 
 
-_YAML_WORDS = {"yes", "no", "on", "off", "true", "false", "null", "y", "n"}
+YAML_WORDS = {"yes", "no", "on", "off", "true", "false", "null", "y", "n"}
+"""Plain scalars that YAML reads as something else than a text."""
 
 
 def yaml_word(name: str) -> str:
     """A name as a YAML scalar: plain, unless YAML would read ``no`` or ``007`` as something else."""
-    plain = re.fullmatch(r"[a-z][a-z0-9_-]*", name) and name not in _YAML_WORDS
+    plain = re.fullmatch(r"[a-z][a-z0-9_-]*", name) and name not in YAML_WORDS
     return name if plain else yaml_string(name)
 
 

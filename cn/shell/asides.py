@@ -19,7 +19,7 @@ from pathlib import Path
 from cn.core.names import Oid
 from cn.core.text import visible
 from cn.shell.entries import blob_id
-from cn.shell.files import free_name, move, read_plain, write_file
+from cn.shell.files import StrPath, free_name, move, read_plain, write_file
 from cn.shell.hub import Hub
 from cn.shell.unplaced import read_noted
 
@@ -50,7 +50,7 @@ def aside_name(hub: Hub, path: str, run: str = "") -> Path:
     return free_name(hub.state / "aside" / stamp / path)
 
 
-def keep_aside(hub: Hub, path: str, source: Path) -> Path:
+def keep_aside(hub: Hub, path: str, source: StrPath) -> Path:
     """Move ``source`` to where people find it."""
     target = aside_name(hub, path)
     move(source, target)
@@ -83,14 +83,14 @@ class Asides:
             manifest = {name: (path, Oid(raw)) for name, (path, raw) in plain.items()}
         return cls(folder, manifest)
 
-    def plan(self, files: Iterable[tuple[str, Oid]]) -> list[Path]:
+    def plan(self, files: Iterable[tuple[str, Oid]]) -> list[str]:
         """Names for the files to be moved here, written down before anything moves."""
         names = []
         for path, raw in files:
             name = str(len(self.manifest))
             self.by_path.setdefault(path, []).append(name)
             self.manifest[name] = (path, raw)
-            names.append(self.folder / name)
+            names.append(f"{self.folder}/{name}")
         if names:
             plain = {n: [p, raw] for n, (p, raw) in self.manifest.items()}
             write_file(self.folder / "manifest", json.dumps(plain).encode())
@@ -112,7 +112,7 @@ class Asides:
         return names
 
 
-def raw_id(path: Path, like: Oid) -> Oid | None:
+def raw_id(path: StrPath, like: Oid) -> Oid | None:
     """The id of a file's bytes, in the object format of ``like``; None where there is no file."""
     plain = read_plain(path)
     return blob_id(like, plain[1]) if plain else None

@@ -41,6 +41,11 @@ class EntryChange:
     oid: Oid
 
 
+def is_deletion(change: FileChange | EntryChange) -> bool:
+    """Does it take a file away?"""
+    return isinstance(change, FileChange) and change.content is None
+
+
 @dataclass(frozen=True)
 class _Settings:
     name: str
@@ -184,7 +189,7 @@ def _commit_parts(
     if tree is not None:
         yield f'M 040000 {tree} ""\n'.encode()
     # Deletions first: a file may give way to a folder of the same name.
-    for change in sorted(changes, key=lambda c: not (isinstance(c, FileChange) and c.content is None)):
+    for change in sorted(changes, key=lambda c: not is_deletion(c)):
         path = _quoted(change.path)
         match change:
             case FileChange(content=None):

@@ -31,7 +31,7 @@ from cn.shell.entries import (
     read_files,
     read_tree,
 )
-from cn.shell.files import blocked_parent, move, place
+from cn.shell.files import StrPath, blocked_parent, move, place
 from cn.shell.hub import Hub
 from cn.shell.journal import Journal
 from cn.shell.unplaced import Unplaced, read_noted, read_unplaced, write_unplaced
@@ -117,8 +117,8 @@ class _Checkout:
         names = dict(
             zip((c.path for c, _ in old), self.asides.plan((c.path, f.raw) for c, f in old), strict=True)
         )
-        for change, file in todo:
-            new = staged / change.path if change.new is not None else None
+        for change, file in todo:  # plain text: Paths of all these take longer than most of what follows
+            new = f"{staged}/{change.path}" if change.new is not None else None
             if new is not None and not os.path.lexists(new):
                 self.leave(change, file, "git checkout-index failed")
                 continue
@@ -178,14 +178,14 @@ class _Checkout:
         self.put_back(change.path, aside[0])
         return False
 
-    def put_back(self, path: str, aside: Path) -> None:
+    def put_back(self, path: str, aside: StrPath) -> None:
         try:
             place(aside, self.hub.root / path)
         except OSError:
             kept = keep_aside(self.hub, path, aside)
             self.reports.append(kept_sentence(self.hub, path, kept, "was changed while cn replaced it"))
             return
-        aside.unlink()
+        os.unlink(aside)
         self.reports.append(
             f"{visible(path)} was changed at this moment: your text stays in the work tree, main has another"
         )
@@ -207,8 +207,8 @@ class _Checkout:
         git.run("checkout-index", "--quiet", "-z", "--stdin", f"--prefix={staged}/", stdin=paths, check=False)
         return staged
 
-    def replace(self, change: Change, file: WorkFile | None, aside: Path | None, new: Path | None) -> None:
-        target = self.hub.root / change.path
+    def replace(self, change: Change, file: WorkFile | None, aside: str | None, new: str | None) -> None:
+        target = f"{self.hub.root}/{change.path}"
         if file is not None and aside is not None:
             try:
                 move(target, aside)
@@ -227,14 +227,14 @@ class _Checkout:
                 kept_sentence(self.hub, change.path, kept, "differed from main, which decides here")
             )
 
-    def link_new(self, change: Change, new: Path, target: Path) -> None:
+    def link_new(self, change: Change, new: str, target: str) -> None:
         try:
             if blocked_parent(self.hub.root, target) is not None:
                 raise NotADirectoryError(0, "a parent is not a real folder")
             try:
                 place(new, target)
             except FileNotFoundError:
-                target.parent.mkdir(parents=True, exist_ok=True)
+                Path(target).parent.mkdir(parents=True, exist_ok=True)
                 place(new, target)
         except (FileExistsError, NotADirectoryError) as why:  # a person's: it is not tried again
             self.reports.append(f"{visible(change.path)} cannot be written to the work tree: {why.strerror}")

@@ -160,8 +160,12 @@ def read_files(
     """
     found: dict[str, WorkFile | None] = {}
     unsure: list[str] = []
+    blocked: dict[str, bool] = {}  # by folder: looked at once, not for each file
     for path, entries in wanted.items():
-        found[path] = file = _read_file(hub, like, path)
+        folder = path.rpartition("/")[0]
+        if folder not in blocked:
+            blocked[folder] = blocked_parent(hub.root, f"{hub.root}/{path}") is not None
+        found[path] = file = OTHER if blocked[folder] else _read_file(hub, like, path)
         known = {e.oid for e in entries if e is not None}
         if file and file.mode.startswith("100") and known and file.raw not in known:
             unsure.append(path)
@@ -174,8 +178,6 @@ def read_files(
 
 def _read_file(hub: Hub, like: Oid, path: str) -> WorkFile | None:
     target = f"{hub.root}/{path}"
-    if blocked_parent(hub.root, target) is not None:
-        return OTHER
     plain = read_plain(target)
     if plain is None:
         return OTHER if os.path.lexists(target) else None

@@ -6,6 +6,7 @@ import errno
 import os
 import stat
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,8 +21,10 @@ _STALE_SECONDS = 3600.0
 PRIVATE = 0o600
 
 
-def write_file(path: Path, data: bytes, *, root: Path | None = None, mode: int = 0o666) -> None:
-    """Write ``data`` beside ``path``, flush it, then replace ``path``.
+def write_file(
+    path: Path, data: bytes | Iterable[bytes], *, root: Path | None = None, mode: int = 0o666
+) -> None:
+    """Write ``data``, whole or in pieces, beside ``path``, flush it, then replace ``path``.
 
     Creates parent folders. A symlink at ``path`` is replaced, not followed; with
     ``root``, no parent between ``root`` and ``path`` may be one. ``mode`` is that of a new
@@ -33,7 +36,7 @@ def write_file(path: Path, data: bytes, *, root: Path | None = None, mode: int =
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
         try:
             with os.fdopen(fd, "wb") as file:
-                file.write(data)
+                file.writelines([data] if isinstance(data, bytes) else data)
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(temporary, path)
@@ -149,17 +152,17 @@ def read_regular(path: Path, limit: int) -> bytes | None:
         return file.read(limit)
 
 
-def move(source: Path, target: Path) -> None:
+def move(source: StrPath, target: StrPath) -> None:
     """Rename, across file systems too; ``target`` is a free name of ours."""
     try:
         os.rename(source, target)
         return
     except FileNotFoundError:
-        target.parent.mkdir(parents=True, exist_ok=True)
+        Path(target).parent.mkdir(parents=True, exist_ok=True)
     except OSError as why:
         if why.errno != errno.EXDEV:
             raise
-        target.parent.mkdir(parents=True, exist_ok=True)
+        Path(target).parent.mkdir(parents=True, exist_ok=True)
     try:
         os.rename(source, target)
     except OSError as why:
@@ -168,10 +171,10 @@ def move(source: Path, target: Path) -> None:
         from shutil import copy2  # it brings compression along
 
         copy2(source, target, follow_symlinks=False)
-        source.unlink()
+        os.unlink(source)
 
 
-def place(source: Path, target: Path) -> None:
+def place(source: StrPath, target: StrPath) -> None:
     """Give the complete file ``source`` the name ``target``; never overwrites.
 
     Raises :class:`FileExistsError` when something is there.
@@ -184,7 +187,7 @@ def place(source: Path, target: Path) -> None:
             raise
     from shutil import copy2  # it brings compression along
 
-    beside = target.parent / f"{_TEMPORARY}{os.getpid()}-{os.urandom(4).hex()}"
+    beside = Path(target).parent / f"{_TEMPORARY}{os.getpid()}-{os.urandom(4).hex()}"
     try:
         copy2(source, beside, follow_symlinks=False)
         try:

@@ -13,7 +13,7 @@ from cn.core.errors import Blocked, CnError
 from cn.core.names import HubPath, Oid
 from cn.core.text import one_line, visible
 from cn.shell.base import Base, is_ancestor, observe_base
-from cn.shell.build import FileChange, build_commit
+from cn.shell.build import EntryChange, FileChange, build_commit, is_deletion
 from cn.shell.entries import (
     Change,
     ignores_mode,
@@ -36,6 +36,7 @@ from cn.shell.journal import (
     restore_path,
     write_journal,
 )
+from cn.shell.landscape import folders_above
 from cn.shell.origin import ORIGIN_REF, Rejected, origin_main, push_main
 from cn.shell.publish import MainMoved, publish, wait_for_place
 from cn.shell.recover import recover
@@ -67,7 +68,7 @@ class Draft:
     """
 
     tip: Oid
-    changes: tuple[FileChange, ...]
+    changes: tuple[FileChange | EntryChange, ...]
     message: str
     at: datetime
     inputs: Mapping[HubPath, Oid]
@@ -207,9 +208,8 @@ def _prepare(hub: Hub, base: Base, draft: Draft | None, arrived: Iterable[Journa
 
 def _refuse_displaced(hub: Hub, base: Base, draft: Draft, changes: Iterable[Change]) -> None:
     """A file of the draft below what is no folder in main would take that out of main, unseen."""
-    written = [str(c.path) for c in draft.changes if c.content is not None]
-    gone = [c.path for c in changes if c.new is None]
-    above = [path for path in gone if any(name.startswith(f"{path}/") for name in written)]
+    folders = {folder for c in draft.changes if not is_deletion(c) for folder in folders_above(c.path)}
+    above = [c.path for c in changes if c.new is None and c.path in folders]
     if above and (found := read_tree(hub.git, base.commit, above)):
         path = min(found)
         what = "a symlink" if found[path].mode == "120000" else "no folder"

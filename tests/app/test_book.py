@@ -7,15 +7,15 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from hubs import cn, tip
+from hubs import cn, git, read, tip
 from loop.world import Node, World
 
-from cn.app.book import Book
+from cn.app.book import Book, Stored
 from cn.app.observe import Observation
 from cn.app.ours import plan_claims, plan_ours, plan_times
 from cn.app.run import Run, open_run
 from cn.core.ages import is_due
-from cn.core.effect import Plan, Post, Put, Record
+from cn.core.effect import Drop, Plan, Post, Put, Record
 from cn.core.errors import Refused
 from cn.core.inbox import clean_up
 from cn.core.ledger import IN, OUT, Event
@@ -219,3 +219,37 @@ def test_the_message_of_a_commit_is_masked(run: Run) -> None:
     draft = book.draft("cn: pi/AKIAIOSFODNN7EXAMPLE ack by sigma")
     assert draft is not None
     assert draft.message == "cn: *** ack by sigma"
+
+
+class TestManyThreads:
+    """Threads of a run with very many go to git before its commit, which is the same for it."""
+
+    def test_they_are_read_changed_and_committed_as_others(
+        self, run: Run, sigma: Node, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("cn.app.book._MOST_HELD", 1000)
+        paths = [HubPath(f"threads/inbox/20260101-pi-{n}.md") for n in range(5)]
+
+        def plan(book: Book, base: Base, notes: Report) -> str:
+            for n, path in enumerate(paths):
+                book.perform(Plan("test", (Put(path, f"# {n}\n" + "word\n" * 80),)))
+            stored = [path for path in paths if isinstance(book.files[path], Stored)]
+            assert stored == paths[:3]
+            assert book.read(paths[1]) == b"# 1\n" + b"word\n" * 80
+            book.perform(Plan("test", (Put(paths[1], "changed\n"), Drop(paths[2]))))
+            return "cn: test"
+
+        run.commit(plan)
+        assert read(sigma.root, f"main:{paths[0]}").startswith(b"# 0\nword\n")
+        assert read(sigma.root, f"main:{paths[1]}") == b"changed\n"
+        assert not (sigma.root / paths[2]).exists()
+        assert git(sigma.root, "status", "--porcelain") == ""
+        there = git(sigma.root, "ls-tree", "-r", "--name-only", "main", "threads/inbox/").split("\n")
+        assert [path for path in there if "-pi-" in path] == [path for path in paths if path != paths[2]]
+
+    def test_a_secret_in_them_is_masked_before(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("cn.app.book._MOST_HELD", 5)
+        book, path = run.book(run.base), HubPath("threads/inbox/20260101-pi-x.md")
+        book.perform(Plan("test", (Put(path, "a ghp_" + "a1B2" * 9 + " key\n"),)))
+        assert isinstance(book.files[path], Stored)
+        assert book.read(path) == b"a *** key\n"

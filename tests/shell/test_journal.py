@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -51,7 +52,13 @@ def hub(tmp_path: Path) -> Hub:
     return open_hub(root)
 
 
-@pytest.mark.parametrize("journal", [FULL, Journal("t", A, A, "m", inputs={})])
+LONG = tuple(RefUpdate(f"refs/cn/{n}", A) for n in range(250))
+
+
+@pytest.mark.parametrize(
+    "journal",
+    [FULL, Journal("t", A, A, "m", inputs={}), replace(FULL, refs=LONG), replace(FULL, refs=LONG[:200])],
+)
 def test_round_trip(hub: Hub, journal: Journal) -> None:
     write_journal(journal_path(hub), journal)
     assert read_journal(journal_path(hub)) == journal

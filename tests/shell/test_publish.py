@@ -50,8 +50,8 @@ def at_move(monkeypatch: pytest.MonkeyPatch, act: Callable[[Path], None]) -> Non
     """Do something at the last instant before a working file is moved aside."""
     real = files.move
 
-    def move(source: Path, target: Path) -> None:
-        act(source)
+    def move(source: str, target: str) -> None:
+        act(Path(source))
         real(source, target)
 
     monkeypatch.setattr(checkout, "move", move)
@@ -174,9 +174,9 @@ class TestWhatIsInTheWay:
     def test_an_editor_that_renames_its_own_over_it(self, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
         real = files.place
 
-        def place(source: Path, target: Path) -> None:
-            if target.name == "d.md":
-                target.write_text("mine\n")
+        def place(source: str, target: str) -> None:
+            if target.endswith("/d.md"):
+                Path(target).write_text("mine\n")
             real(source, target)
 
         monkeypatch.setattr(checkout, "place", place)
