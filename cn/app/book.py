@@ -38,9 +38,9 @@ from cn.core.log import Row
 from cn.core.message import own_topic
 from cn.core.names import HubPath, Name, Oid, fold, is_machine_local, join_branch, parse_oid, topic_of
 from cn.core.outbox import Deliver, Entry, Remove, sent_path
+from cn.core.places import DONE, INBOX
 from cn.core.queue import INPUT
 from cn.core.stamp import format_day
-from cn.core.thread import DONE, INBOX
 from cn.shell import published
 from cn.shell.build import FileChange, identity
 from cn.shell.hub import Hub

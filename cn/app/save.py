@@ -15,15 +15,15 @@ from cn.app.deliver import push_refs
 from cn.app.guard import check_texts, mask_line, mask_path
 from cn.app.run import open_run
 from cn.app.settings import Settings
-from cn.app.standing import note_edits
+from cn.app.standing_edits import note_edits
 from cn.core.errors import CnError, Refused, UsageError
 from cn.core.message import object_id
 from cn.core.names import HubPath, ThreadName
+from cn.core.places import inbox_path
 from cn.core.report import Mark, Report
 from cn.core.saving import FOLDERS, Kind, Left, judge
 from cn.core.secret import Text, name_of, own_lines
 from cn.core.text import decode, is_text, one_line
-from cn.core.thread import inbox_path
 from cn.shell.base import Base
 from cn.shell.diverged import Diverged, forget_diverged, merge_edit, read_diverged
 from cn.shell.edits import Edited, read_edit, read_edits

@@ -120,7 +120,7 @@ def read_plain(path: StrPath) -> tuple[int, bytes] | None:
         return None
 
 
-def read_regular(path: Path, limit: int) -> bytes | None:
+def read_regular(path: StrPath, limit: int) -> bytes | None:
     """At most ``limit`` bytes of a regular file; None for all else. Follows no link, waits for no pipe."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

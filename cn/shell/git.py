@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 from cn.core.errors import CnError
 from cn.core.names import is_local
@@ -70,8 +70,7 @@ class GitError(CnError):
         self.done = done
 
 
-@dataclass(frozen=True)
-class Done:
+class Done(NamedTuple):
     """A finished git process: exit code, standard output as bytes, standard error as text."""
 
     args: tuple[str, ...]
@@ -133,8 +132,7 @@ class Done:
         return one_line(redact(line), _REASON)
 
 
-@dataclass(frozen=True)
-class Job:
+class Job(NamedTuple):
     """One call for :meth:`Git.run_many`: ``key`` names whose it is.
 
     ``near``: it reads this repository (a git directory) and talks to nobody, so it may outlive cn.

@@ -18,9 +18,10 @@ from cn.core.decide import (
 )
 from cn.core.effect import Advance, Drop, Effect, Log, Plan, Post, Put, Record
 from cn.core.errors import Refusal
+from cn.core.kinds import MESSAGE, NOTICE
 from cn.core.ledger import IN, Event, Item, fold_all
 from cn.core.log import Row
-from cn.core.message import MESSAGE, NOTICE, About, Message
+from cn.core.message import About, Message
 from cn.core.names import HubPath, Oid, Url, parse_branch, parse_hub_path, parse_name, parse_topic
 from cn.core.own import concern_path
 from cn.core.peers import Peer

@@ -26,8 +26,9 @@ from cn.core.inbox import (
     plan_restored,
     plan_returned,
 )
+from cn.core.kinds import FINAL, MESSAGE, NOT_FINAL, NOTICE
 from cn.core.ledger import IN, OUT, Event, Item, Open, fold_all
-from cn.core.message import FINAL, MESSAGE, NOT_FINAL, NOTICE, About, Message
+from cn.core.message import About, Message
 from cn.core.names import HubPath, Oid, ThreadName, parse_branch, parse_name
 from cn.core.outbox import Remove
 from cn.core.seen import Step, classify

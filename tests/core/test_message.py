@@ -12,12 +12,8 @@ from hubs import git, try_git
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cn.core.kinds import CONCERN, FINAL, MESSAGE, NOT_FINAL, NOTICE
 from cn.core.message import (
-    CONCERN,
-    FINAL,
-    MESSAGE,
-    NOT_FINAL,
-    NOTICE,
     About,
     Message,
     MessageRefused,

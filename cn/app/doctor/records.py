@@ -14,8 +14,8 @@ from cn.app.snapshot import Snapshot
 from cn.core import ledger
 from cn.core.ledger import IN, Event, Item, LedgerRefused, Open
 from cn.core.names import Name, NameRefused, Oid, ThreadName, parse_name
+from cn.core.places import DONE, INBOX, inbox_path
 from cn.core.text import one_line, visible
-from cn.core.thread import DONE, INBOX, inbox_path
 from cn.shell.objects import list_refs, list_tree, read_info
 from cn.shell.pins import PREFIX, Key, encode, parse_pin, pin_ref
 from cn.shell.unplaced import read_unplaced
