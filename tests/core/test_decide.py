@@ -328,7 +328,7 @@ RULES: dict[str, tuple[MergeFacts, dict[str, str], str, str, bool]] = {
 def test_a_merge_under_each_rule(case: str) -> None:
     merge, fields, approval, rule, notify = RULES[case]
     triage = decide(Merge(), approval=approval)
-    item = replace(ITEM, fields={**FIELDS, **fields})
+    item = ITEM._replace(fields={**FIELDS, **fields})
     refusal = refused(triage, facts(triage, item, merge=merge))
     assert (refusal.rule, refusal.notify) == (rule, notify)
 
@@ -338,7 +338,7 @@ def test_a_merge_under_each_rule(case: str) -> None:
 def test_the_rules_of_merging_bind_merges_alone(case: str, name: str) -> None:
     merge, fields, approval, _, _ = RULES[case]
     triage = decide(DECISIONS[name], approval=approval)
-    known = replace(facts(triage, replace(ITEM, fields={**FIELDS, **fields})), merge=merge)
+    known = replace(facts(triage, ITEM._replace(fields={**FIELDS, **fields})), merge=merge)
     assert isinstance(plan_decision(known, triage), Plan)
 
 
@@ -357,7 +357,7 @@ def test_a_merge_from_a_shared_mailbox_needs_a_proven_sender(
     signature: str, deliver: str, trusted: bool, ok: bool
 ) -> None:
     triage = decide(Merge())
-    item = replace(ITEM, fields={**FIELDS, "signature": signature})
+    item = ITEM._replace(fields={**FIELDS, "signature": signature})
     known = facts(triage, item, replace(CONFIG, mailbox_trusted=trusted))
     known = replace(known, shared_mailbox=True, peers={**PEERS, PI: replace(PEERS[PI], deliver=deliver)})
     outcome = plan_decision(known, triage)
@@ -401,7 +401,7 @@ def test_delegating_to_oneself_the_creator_or_a_stranger(actor: str, rule: str) 
 def test_forwarding_ends_at_the_hop_limit(hops: str, limit: int, ok: bool) -> None:
     triage = decide(Delegate(OMEGA))
     config = replace(CONFIG, limits=Limits(hops=limit))
-    outcome = plan_decision(facts(triage, replace(ITEM, fields={**FIELDS, "hops": hops}), config), triage)
+    outcome = plan_decision(facts(triage, ITEM._replace(fields={**FIELDS, "hops": hops}), config), triage)
     assert isinstance(outcome, Plan) == ok
     if isinstance(outcome, Plan):
         post = outcome.effects[0]
@@ -431,7 +431,7 @@ def test_a_reply_needs_words(body: str) -> None:
 
 
 def test_the_subject_of_a_message_is_kept() -> None:
-    item = replace(ITEM, fields={**FIELDS, "kind": "message", "subject": "Which licence?", "hops": "2"})
+    item = ITEM._replace(fields={**FIELDS, "kind": "message", "subject": "Which licence?", "hops": "2"})
     triage = decide(Reply(parse_topic("x")))
     post = planned(triage, replace(facts(triage, item), about="Which licence?")).effects[-1]
     assert isinstance(post, Post)

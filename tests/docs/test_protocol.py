@@ -553,8 +553,8 @@ def _ledger_kinds(block: Block) -> None:
 def _classify(block: Block) -> None:
     item = Item(IN, "proposal", HEAD, "received", RECEIVED, {"thread": "x.md"})
     seen = Event(RECEIVED, IN, "received", "proposal", HEAD)
-    decided = replace(seen, kind="decided")
-    gone = replace(seen, kind="gone")
+    decided = seen._replace(kind="decided")
+    gone = seen._replace(kind="gone")
     answers = [
         classify(HEAD, None, []),
         classify(HEAD, item, [seen]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from cn.app.doctor.finding import Finding, RebuildOpen, SetPin, info, problem
 from cn.app.doctor.patient import Patient
@@ -55,7 +55,7 @@ def fold_history(history: History) -> Open:
 
 def _plain(items: Open) -> Open:
     """Without empty fields, which the ledger's lines do not keep."""
-    return {k: replace(i, fields={n: v for n, v in i.fields.items() if v}) for k, i in items.items()}
+    return {k: i._replace(fields={n: v for n, v in i.fields.items() if v}) for k, i in items.items()}
 
 
 def _snapshot(patient: Patient) -> Snapshot:
