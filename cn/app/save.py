@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from cn.app.book import Book
 from cn.app.deliver import push_refs
@@ -57,7 +56,7 @@ def commit_edits(hub: Hub, message: str | None = None, *, dry_run: bool = False)
 
         def plan(book: Book, base: Base, notes: Report) -> str | None:
             # What peers may read is published by a run that asks origin: two clones would differ.
-            book.settings = replace(book.settings, config=replace(book.settings.config, mailbox=""))
+            book.settings = book.settings._replace(config=book.settings.config._replace(mailbox=""))
             edits = _unique(read_edits(run.hub, FOLDERS))
             left = read_unplaced(run.hub)
             edits = [

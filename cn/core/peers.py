@@ -6,9 +6,8 @@ cn changes only the lines of the entry it adds or removes; prose and comments st
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import date
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from cn.core.config import HubConfig
 from cn.core.errors import ConfigError
@@ -27,8 +26,7 @@ _KEYS = ("name", "hub", "kind", "peered", "key", "deliver", "community")
 _KEY_TYPES = ("ssh-ed25519", "ssh-rsa", "ecdsa-sha2-", "sk-ssh-ed25519", "sk-ecdsa-sha2-")
 
 
-@dataclass(frozen=True)
-class Peer:
+class Peer(NamedTuple):
     """Another hub. ``key`` is an SSH public key (``TYPE BASE64``) that pins its signatures.
 
     ``deliver`` is the route of the link in both directions, ``mailbox`` or ``pickup``.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +41,7 @@ ASKED = Input(
 )
 PEERS = {
     PI: Peer(PI, Url("/srv/pi.git")),
-    RHO: replace(Peer(RHO, Url("/srv/rho.git")), community=True),
+    RHO: Peer(RHO, Url("/srv/rho.git"), community=True),
 }
 CONFIG = HubConfig(SIGMA, interface="queue", reviewers=(Reviewer(parse_name("alice")),))
 RECEIVED = Event(

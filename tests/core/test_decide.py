@@ -358,8 +358,8 @@ def test_a_merge_from_a_shared_mailbox_needs_a_proven_sender(
 ) -> None:
     triage = decide(Merge())
     item = ITEM._replace(fields={**FIELDS, "signature": signature})
-    known = facts(triage, item, replace(CONFIG, mailbox_trusted=trusted))
-    known = replace(known, shared_mailbox=True, peers={**PEERS, PI: replace(PEERS[PI], deliver=deliver)})
+    known = facts(triage, item, CONFIG._replace(mailbox_trusted=trusted))
+    known = replace(known, shared_mailbox=True, peers={**PEERS, PI: PEERS[PI]._replace(deliver=deliver)})
     outcome = plan_decision(known, triage)
     assert isinstance(outcome, Plan) == ok
     assert ok or (isinstance(outcome, Refusal) and outcome.rule == rules.SIGNATURE)
@@ -368,7 +368,7 @@ def test_a_merge_from_a_shared_mailbox_needs_a_proven_sender(
 @pytest.mark.parametrize(("approval", "ok"), [("", False), ("APPROVED", True), ("approved", False)])
 def test_a_hub_can_require_approval(approval: str, ok: bool) -> None:
     triage = decide(Merge(), approval=approval)
-    known = facts(triage, config=replace(CONFIG, explicit_approval=True))
+    known = facts(triage, config=CONFIG._replace(explicit_approval=True))
     assert isinstance(plan_decision(known, triage), Plan) == ok
 
 
@@ -400,7 +400,7 @@ def test_delegating_to_oneself_the_creator_or_a_stranger(actor: str, rule: str) 
 )
 def test_forwarding_ends_at_the_hop_limit(hops: str, limit: int, ok: bool) -> None:
     triage = decide(Delegate(OMEGA))
-    config = replace(CONFIG, limits=Limits(hops=limit))
+    config = CONFIG._replace(limits=Limits(hops=limit))
     outcome = plan_decision(facts(triage, ITEM._replace(fields={**FIELDS, "hops": hops}), config), triage)
     assert isinstance(outcome, Plan) == ok
     if isinstance(outcome, Plan):

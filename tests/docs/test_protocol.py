@@ -179,10 +179,8 @@ def _secrets(block: Block) -> None:
 
 @checks("limit-keys")
 def _limit_keys(block: Block) -> None:
-    defaults = config.Limits()
-    assert {plain(row[0]): plain(row[1]) for row in block.rows} == {
-        f.name: str(getattr(defaults, f.name)) for f in fields(config.Limits)
-    }
+    defaults = config.Limits()._asdict()
+    assert {plain(row[0]): plain(row[1]) for row in block.rows} == {k: str(v) for k, v in defaults.items()}
     assert {plain(row[0]) for row in block.rows} == set(config._LIMITS)
 
 
