@@ -240,7 +240,7 @@ def _plan_one(
     if refusal is not None:
         already = any(e.kind == "refused" and e.head == found.head for e in found.past)
         if sum(one.key[0] == peer for one in book.refused) >= _NOTICES:
-            refusal = replace(refusal, notify=False)  # a flood is not answered one by one
+            refusal = refusal._replace(notify=False)  # a flood is not answered one by one
         text = f"{arrival.source} is refused: {refusal.rule}: {refusal.reason}"
         book.refused.append(RefusedArrival(found.key, found.head, text, refusal.remedy))
         book.perform(plan_refused_arrival(arrival, refusal, book.settings.us, already))

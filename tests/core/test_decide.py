@@ -469,7 +469,7 @@ def test_a_refusal_is_logged_once_and_its_creator_told_once_per_head() -> None:
     again = replace(known, item=item)
     assert plan_refused(again, "do:merge", "sigma", WHY, NOW).effects == (), "nothing changed"
 
-    other = replace(WHY, reason="main changed since: a, b")
+    other = WHY._replace(reason="main changed since: a, b")
     second = plan_refused(again, "do:merge", "sigma", other, NOW)
     assert kinds(second) == [Record, Log], "the head is the same"
     assert (
@@ -484,8 +484,8 @@ def test_a_refusal_is_logged_once_and_its_creator_told_once_per_head() -> None:
 @pytest.mark.parametrize(
     ("decision", "actor", "refusal"),
     [
-        ("do:merge", "sigma", replace(WHY, reason="other")),
-        ("do:merge", "sigma", replace(WHY, rule="clean-merge")),
+        ("do:merge", "sigma", WHY._replace(reason="other")),
+        ("do:merge", "sigma", WHY._replace(rule="clean-merge")),
         ("do:merge", "alice", WHY),
         ("delete:x", "sigma", WHY),
     ],
@@ -498,10 +498,10 @@ def test_another_condition_is_told(decision: str, actor: str, refusal: Refusal) 
 
 def test_what_the_creator_cannot_change_is_not_told_to_it() -> None:
     known = facts(decide(Merge()))
-    first = plan_refused(known, "do:merge", "sigma", replace(WHY, notify=False), NOW)
+    first = plan_refused(known, "do:merge", "sigma", WHY._replace(notify=False), NOW)
     assert kinds(first) == [Record, Log]
     item = after(ITEM, first)
-    told_later = plan_refused(replace(known, item=item), "do:merge", "sigma", replace(WHY, rule="r"), NOW)
+    told_later = plan_refused(replace(known, item=item), "do:merge", "sigma", WHY._replace(rule="r"), NOW)
     assert kinds(told_later) == [Record, Log, Post]
 
 
