@@ -18,7 +18,8 @@ from pathlib import Path
 
 from cn.core.ledger import IN, Event, fold_all, format_event, format_open, month_path, open_path
 from cn.core.names import Branch, Name, Oid, ThreadName, topic_of
-from cn.core.thread import Header, append_section, done_path, format_thread, inbox_path
+from cn.core.places import done_path, inbox_path
+from cn.core.thread import Header, append_section, format_thread
 from cn.core.triage import Triage, format_triage, parse_decision
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -272,7 +273,12 @@ def add_records(place: Place, records: Records) -> None:
 
 
 def clone_hub(place: Place, records: Records | None = None) -> None:
-    """The hub's work tree as a run of cn would have left it: pins, trust, decisions written."""
+    """The hub's work tree as a run of cn would have left it: pins, trust, decisions written.
+
+    Packed by git itself: fast-import makes each file a delta of the one before it, so that a small
+    file could not be read without a large one (0.8 MB for the open items of a peer).
+    """
+    place.git("repack", "-a", "-d", "-f", "-q", at=place.origin)
     command = ["git", "clone", "-q", str(place.origin), str(place.hub)]
     subprocess.run(command, env=place.env, check=True)
     place.git("config", "user.name", US)
@@ -288,6 +294,5 @@ def clone_hub(place: Place, records: Records | None = None) -> None:
     place.git("update-ref", "--stdin", stdin="".join(lines).encode())
     place.git("pack-refs", "--all")
     place.git("pack-refs", "--all", at=place.origin)
-    place.git("repack", "-a", "-d", "-q", at=place.origin)
     for path, text in (records.triages if records else {}).items():
         (place.hub / path).write_text(text, "utf-8")

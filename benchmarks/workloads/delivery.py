@@ -17,8 +17,9 @@ from benchmarks.frame.place import (
 )
 from benchmarks.frame.workload import Timed, floor
 from benchmarks.workloads.idle import build_peers, names
+from cn.core.kinds import MESSAGE
 from cn.core.ledger import OUT, Event
-from cn.core.message import MESSAGE, Message, Sealed, seal
+from cn.core.message import Message, Sealed, seal
 from cn.core.names import Branch, Name, parse_oid
 from cn.core.outbox import Deliver, Entry, Remove, format_entry, outbox_path
 

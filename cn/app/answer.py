@@ -27,12 +27,12 @@ from cn.core.ops import Commit, Op, format_op
 from cn.core.output import Output, parse_output
 from cn.core.own import format_own, parse_own
 from cn.core.own_decide import OwnFacts
+from cn.core.places import inbox_path
 from cn.core.queue import OUTPUT, Turn, is_input_id, parse_input
 from cn.core.report import Report
 from cn.core.say import is_chat, said
 from cn.core.secret import Text, own_lines, quoted_here, text_of, unnamed
 from cn.core.text import one_line
-from cn.core.thread import inbox_path
 from cn.core.turn import late_path, out_of_turn, plan_answered, plan_rejected, source_of
 from cn.shell.objects import read_info
 

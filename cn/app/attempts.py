@@ -16,11 +16,11 @@ from cn.app.book import entry_source
 from cn.app.history import Happened
 from cn.app.view import View
 from cn.core.log import FOLDER, Row, format_row, parse_rows
-from cn.core.mail import OUTBOX, SAY, SENT
 from cn.core.names import is_owned
 from cn.core.outbox import Deliver, OutboxRefused, parse_entry
 from cn.core.output import Output, parse_output
 from cn.core.own import CONCERNS
+from cn.core.places import OUTBOX, SAY, SENT
 from cn.core.queue import TURN, QueueRefused, Turn, parse_turn
 from cn.core.replay import Trigger, parse_trigger
 from cn.core.say import Say, SayRefused, parse_say

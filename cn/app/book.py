@@ -38,17 +38,14 @@ from cn.core.log import Row
 from cn.core.message import object_id, own_topic
 from cn.core.names import HubPath, Name, Oid, fold, is_machine_local, join_branch, parse_oid, topic_of
 from cn.core.outbox import Deliver, Entry, Remove, sent_path
+from cn.core.places import DONE, INBOX
 from cn.core.queue import INPUT
 from cn.core.stamp import format_day
-from cn.core.thread import DONE, INBOX
 from cn.shell import published
 from cn.shell.build import EntryChange, FileChange, identity
 from cn.shell.hub import Hub
-<<<<<<< HEAD
 from cn.shell.maintain import KEPT
-=======
 from cn.shell.objects import read_object, write_objects
->>>>>>> wt-bulk
 from cn.shell.pins import Key, encode, keep, pin_ref
 from cn.shell.seal import Sealer
 from cn.shell.transaction import Draft, LocalAppend, LocalFile, RefUpdate

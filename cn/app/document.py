@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from cn.app.listing import ThreadView, done_view, forwarded, pending_view, read_written
+from cn.app.done import done_view, forwarded
+from cn.app.listing import ThreadView, pending_view, read_written
 from cn.app.threads import read_working
 from cn.app.view import View, read_events
 from cn.core.errors import Refused
 from cn.core.ledger import IN, Event
 from cn.core.lifecycle import Life, read_lives
 from cn.core.names import Name
+from cn.core.places import DONE, inbox_path
 from cn.core.text import one_line
-from cn.core.thread import DONE, inbox_path
 
 
 @dataclass(frozen=True)

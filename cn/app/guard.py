@@ -7,7 +7,6 @@ in a thread whose branch moved) is masked, and the whole of it stays on this mac
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
 
 from cn.app.settings import Settings
 from cn.core.effect import Plan
@@ -105,7 +104,7 @@ def clean_refusal(refusal: Refusal, settings: Settings, whole: Text) -> Refusal:
     if refusal.rule == NO_SECRETS:  # which names the place, and not what stands there
         return refusal
     reason, remedy = (without_secrets(text, settings, whole) for text in (refusal.reason, refusal.remedy))
-    return replace(refusal, reason=reason, remedy=remedy)
+    return refusal._replace(reason=reason, remedy=remedy)
 
 
 def mask_text(text: str, settings: Settings) -> tuple[str, list[Finding]]:

@@ -23,16 +23,18 @@ from cn.core.inbox import (
     plan_refused_arrival,
     plan_repeated,
 )
+from cn.core.kinds import NOTICE
 from cn.core.ledger import IN, OUT, Event, Item, parse_events
-from cn.core.message import NOTICE, MessageRefused, parse_message
+from cn.core.message import MessageRefused, parse_message
 from cn.core.names import Branch, HubPath, Name, Oid, ThreadName, fold, join_branch, thread_name
 from cn.core.names import Topic as TopicName
 from cn.core.peers import MAILBOX, Peer
+from cn.core.places import inbox_path
 from cn.core.report import Report
 from cn.core.seen import Step, classify, is_news_that_it_vanished
 from cn.core.stamp import format_day
 from cn.core.text import decode as decode_text
-from cn.core.thread import inbox_path, keep_mains, read_text
+from cn.core.thread import keep_mains, read_text
 from cn.core.triage import TriageRefused
 from cn.shell.diverged import read_diverged
 from cn.shell.git import GitError
@@ -238,7 +240,7 @@ def _plan_one(
     if refusal is not None:
         already = any(e.kind == "refused" and e.head == found.head for e in found.past)
         if sum(one.key[0] == peer for one in book.refused) >= _NOTICES:
-            refusal = replace(refusal, notify=False)  # a flood is not answered one by one
+            refusal = refusal._replace(notify=False)  # a flood is not answered one by one
         text = f"{arrival.source} is refused: {refusal.rule}: {refusal.reason}"
         book.refused.append(RefusedArrival(found.key, found.head, text, refusal.remedy))
         book.perform(plan_refused_arrival(arrival, refusal, book.settings.us, already))

@@ -8,7 +8,6 @@ tree of the peer's ledger, so that a quiet run asks nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from cn.app.local import Local
 from cn.app.snapshot import Snapshot
@@ -112,4 +111,4 @@ def _check_whole(snapshot: Snapshot, peer: Name, local: Local, report: Report) -
 
 def _plain(items: Open) -> Open:
     """Without empty fields, which the ledger's lines need not keep."""
-    return {k: replace(i, fields={n: v for n, v in i.fields.items() if v}) for k, i in items.items()}
+    return {k: i._replace(fields={n: v for n, v in i.fields.items() if v}) for k, i in items.items()}

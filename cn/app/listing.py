@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple
 
-from cn.app.guard import without_secrets
-from cn.app.settings import Settings
-from cn.app.threads import read_working, unknown_files
+from cn.app.threads import Working, may_decide, read_file, unknown_files
 from cn.app.view import View, read_events
 from cn.core.errors import Refused
-from cn.core.ledger import OUT, Event, Item
-from cn.core.lifecycle import INFORMED, Life, Link, Written, executed_text, read_chain, read_lives
+from cn.core.ledger import Event, Item
 from cn.core.machines.thread import Thread
 from cn.core.names import Name, ThreadName
-from cn.core.secret import Text, own_lines
 from cn.core.stamp import parse_stamp
-from cn.core.thread import inbox_path, read_decision, read_text
-from cn.core.triage import TriageRefused, find_headings, format_decision
+from cn.shell.unplaced import is_left
 
-PENDING, DECIDED, REFUSED, DONE_STATE = "pending", "decided", "refused", "done"
+if TYPE_CHECKING:  # imported where somebody decided, or a history is asked for
+    from cn.core.lifecycle import Life, Link, Written
+
+PENDING, DECIDED, REFUSED, DONE = "pending", "decided", "refused", "done"
 
 
-@dataclass(frozen=True)
-class ThreadView:
+class ThreadView(NamedTuple):
     """One thread as people see it; texts are empty where there is nothing to say.
 
     ``state`` is pending, decided (waiting for process), refused, deferred, assigned, queued,
@@ -64,8 +61,7 @@ class ThreadView:
         return f"{self.peer}/{self.topic}"
 
 
-@dataclass(frozen=True)
-class InboxView:
+class InboxView(NamedTuple):
     """The threads, oldest first, files in the inbox that are none, peers with damaged records."""
 
     threads: tuple[ThreadView, ...]
@@ -77,100 +73,64 @@ def list_inbox(view: View, *, everything: bool = False, chains: bool = False) ->
     """Pending threads, with ``everything`` the done ones too. ``chains`` reads the history."""
     pending = view.snapshot.pending()
     written = read_written(view, [item for _, item in pending])
-    lives: dict[str, Life] = {}
-    histories: dict[Name, list[Event]] = {}
+    threads: list[ThreadView] = []
+    lives: Mapping[str, Life] = {}
     if everything or chains:
-        for peer in list(view.snapshot.open_items) if everything else dict.fromkeys(p for p, _ in pending):
-            try:
-                histories[peer] = read_events(view, peer, since="" if everything else _oldest(pending, peer))
-            except Refused as refused:  # one damaged ledger hides nobody else's threads
-                view.snapshot.damaged[peer] = refused.text
-        lives = {life.thread: life for events in histories.values() for life in read_lives(events)}
-    threads = [
+        from cn.app.done import all_done, by_thread
+
+        histories = _histories(view, pending, everything=everything)
+        lives = by_thread(histories)
+        threads = all_done(histories) if everything else []
+    threads += [
         pending_view(peer, item, written.get(item.get("thread")), lives.get(item.get("thread")))
         for peer, item in pending
     ]
-    if everything:
-        threads = [*_all_done(histories), *threads]
     threads.sort(key=lambda t: (t.received, t.thread))
     damaged = tuple(view.snapshot.damaged.items())
     return InboxView(tuple(threads), tuple(unknown_files(view.hub, view.snapshot, pending)), damaged)
+
+
+def _histories(
+    view: View, pending: Sequence[tuple[Name, Item]], *, everything: bool
+) -> dict[Name, list[Event]]:
+    """The ledgers, of all peers or as far back as what is pending goes."""
+    histories: dict[Name, list[Event]] = {}
+    for peer in list(view.snapshot.open_items) if everything else dict.fromkeys(p for p, _ in pending):
+        try:
+            histories[peer] = read_events(view, peer, since="" if everything else _oldest(pending, peer))
+        except Refused as refused:  # one damaged ledger hides nobody else's threads
+            view.snapshot.damaged[peer] = refused.text
+    return histories
 
 
 def _oldest(pending: Sequence[tuple[Name, Item]], peer: Name) -> str:
     return f"{min(item.since for p, item in pending if p == peer):%Y%m}"
 
 
-def _all_done(histories: dict[Name, list[Event]]) -> list[ThreadView]:
-    forwards: dict[str, list[Event]] = {}
-    for events in histories.values():
-        for thread, found in forwarded(events).items():
-            forwards.setdefault(thread, []).extend(found)
-    return [
-        done_view(peer, life, forwards.get(life.thread, ()))
-        for peer, events in histories.items()
-        for life in read_lives(events)
-        if life.decided is not None
-    ]
-
-
-def forwarded(events: Iterable[Event]) -> dict[str, list[Event]]:
-    """Messages that carried a thread to another peer, and their deliveries, by thread."""
-    found: dict[str, list[Event]] = {}
-    ids: dict[str, str] = {}
-    for event in events:
-        if event.side != OUT:
-            continue
-        get = event.fields.get
-        if event.kind == "queued" and get("thread") and not get("about"):
-            ids[event.head] = get("thread", "")
-        if event.head in ids and event.kind in ("queued", "delivered"):
-            found.setdefault(ids[event.head], []).append(event)
-    return found
-
-
-def read_written(view: View, items: Sequence[Item]) -> dict[str, Written]:
+def read_written(view: View, items: Sequence[Item]) -> Mapping[str, Written]:
     """The decisions that stand in working copies, by thread. None where HEAD is not main."""
-    texts: dict[str, str] = {}
-    found: dict[str, Written] = {}
-    wholes: dict[str, Text] = {}
+    copies: dict[str, Working] = {}
     for item in items if view.on_main else ():
         name = item.get("thread")
-        working = read_working(view.hub, ThreadName(name), "sha1")
-        if working is None:
-            continue
-        wholes[name] = own_lines(working.path, working.data.decode("utf-8", "replace"))
-        try:
-            text = read_text(working.data)
-        except TriageRefused as refused:
-            found[name] = Written("", "", None, refused.text)
-            continue
-        if find_headings(text.split("\n")):
-            texts[name] = text
-    view.snapshot.read_many(inbox_path(ThreadName(name)) for name in texts)
-    for name, text in texts.items():
-        try:
-            committed = read_text(view.snapshot.read(inbox_path(ThreadName(name))) or b"")
-            triage = read_decision(text, committed)
-        except TriageRefused as refused:
-            found[name] = Written("", "", None, refused.text)
-            continue
-        if triage is not None:
-            found[name] = Written(format_decision(triage.decision), triage.actor, triage.at)
-    return {name: _clean(written, view.settings, wholes[name]) for name, written in found.items()}
+        working = read_file(view.hub, ThreadName(name), "sha1")
+        if working and may_decide(working) and not is_left(view.hub, working.path, working.data):
+            copies[name] = working
+    if not copies:
+        return {}
+    from cn.app.written import read_copies
 
-
-def _clean(written: Written, settings: Settings, whole: Text) -> Written:
-    """A decision as it may be shown, in the words in which a refusal of it is remembered."""
-    texts = (written.decision, written.actor, written.problem)
-    decision, actor, problem = (without_secrets(text, settings, whole) for text in texts)
-    return replace(written, decision=decision, actor=actor, problem=problem)
+    return read_copies(view, copies)
 
 
 def pending_view(peer: Name, item: Item, written: Written | None, life: Life | None) -> ThreadView:
     """A pending thread; with ``life`` its chain too."""
     state = _state(item, written)
     refused = state == REFUSED
+    chain: tuple[Link, ...] = ()
+    if life:
+        from cn.core.lifecycle import read_chain
+
+        chain = read_chain(life, written=None if refused else written)
     executed = f"✓ {item.state}" if item.state in ("deferred", "assigned") else ""
     if refused:
         executed = f"refused: {item.get('rule')}: {item.get('why')}"
@@ -197,7 +157,7 @@ def pending_view(peer: Name, item: Item, written: Written | None, life: Life | N
         withdrawn=parse_stamp(item.get("gone")) if item.get("gone") and proposal else None,
         earlier=item.get("earlier"),
         note=written.problem if written and not refused else "",
-        chain=read_chain(life, written=None if refused else written) if life else (),
+        chain=chain,
     )
 
 
@@ -213,52 +173,9 @@ def _standing(item: Item) -> str:
 
 
 def _state(item: Item, written: Written | None) -> str:
-    """What is written now counts before what was recorded; a refusal stands for its decision only."""
+    """What is written now counts before what was recorded."""
     if written is not None:
-        from cn.core import rules
-        from cn.core.decide import refusal_digest
+        from cn.app.written import was_refused
 
-        rule, why = item.get("rule"), item.get("why")
-        if written.problem:
-            same = rule == rules.VALID_TRIAGE and why == written.problem
-        else:
-            told = refusal_digest(written.decision, written.actor, rule, why, item.head)
-            same = item.get("digest") == told
-        return REFUSED if same else DECIDED
+        return REFUSED if was_refused(item, written) else DECIDED
     return PENDING if item.state == Thread.PENDING else item.state
-
-
-def done_view(peer: Name, life: Life, forwards: Sequence[Event]) -> ThreadView:
-    """A thread that is done. ``forwards`` are the events of messages that carried it on."""
-    received, decided = life.received, life.decided
-    assert decided is not None
-    get = decided.fields.get
-    chain = read_chain(life, forwards=forwards)
-    status = get("status", "")
-    through = any(link.step == INFORMED and link.at for link in chain) if status == "replied" else any(
-        event.kind == "delivered" for event in forwards
-    )  # fmt: skip
-    latest = life.last("received", "refreshed") or received
-    gone = life.last("gone")
-    # A message is read and then cleaned up; only a proposal can be taken back.
-    proposal = received.fields.get("kind") in (None, "", "proposal")
-    return ThreadView(
-        thread=ThreadName(life.thread),
-        peer=peer,
-        topic=received.topic,
-        branch=latest.fields.get("branch") or received.fields.get("branch", ""),
-        head=decided.head,
-        kind=received.fields.get("kind") or "proposal",
-        subject=received.fields.get("subject", ""),
-        signature=latest.fields.get("signature") or "unverified",
-        state=DONE_STATE,
-        received=received.at,
-        decision=get("decision", ""),
-        actor=get("actor", ""),
-        executed=executed_text(status, get("merge", ""), through),
-        withdrawn=gone.at if gone and gone.at < decided.at and proposal else None,
-        status=status,
-        merge=get("merge", ""),
-        earlier=received.fields.get("earlier", ""),
-        chain=chain,
-    )

@@ -15,8 +15,9 @@ from cn.core import rules
 from cn.core.act import reply_topic
 from cn.core.effect import Plan, Post
 from cn.core.errors import Refused, UsageError
+from cn.core.kinds import MESSAGE
 from cn.core.ledger import IN, Event, parse_events
-from cn.core.message import MESSAGE, Message
+from cn.core.message import Message
 from cn.core.names import Name, NameRefused, parse_thread_name
 from cn.core.ops import Reply
 from cn.core.report import Report

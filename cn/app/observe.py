@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from cn.app.local import Local
@@ -235,7 +235,7 @@ def bring(
     for (remote, url), (branch, tip), key in branches:
         if url:
             wanted.setdefault(remote, (url, []))[1].append((branch, tip, key))
-    git = replace(hub.git, max_bytes=settings.config.limits.fetch_bytes)
+    git = hub.git._replace(max_bytes=settings.config.limits.fetch_bytes)
     failed = _fetch(git, settings, wanted, progress)
     for remote, reason in failed.items():
         url, pairs = wanted[remote]
@@ -345,7 +345,7 @@ def fetch_mains(hub: Hub, settings: Settings, seen: Observation, peers: Iterable
     wanted = {
         str(p): (str(settings.peers[p].hub), [seen.mains[p][0]]) for p in asked if p not in seen.fetched_mains
     }
-    git = replace(hub.git, max_bytes=settings.config.limits.fetch_bytes)
+    git = hub.git._replace(max_bytes=settings.config.limits.fetch_bytes)
     failed = fetch_many(git, wanted, settings.config.limits.peer_seconds)
     seen.fetched_mains.update({Name(p): p not in failed for p in wanted})
     return {p for p in asked if seen.fetched_mains[p]}

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cn.app.listing import InboxView, list_inbox
 from cn.app.settings import MAILBOX_KEY, not_in_effect
-from cn.app.standing import drop_mended
+from cn.app.standing_edits import drop_mended
 from cn.app.view import View
 from cn.core.ages import is_old
+from cn.core.kinds import FINAL, NOTICE
 from cn.core.ledger import Item
-from cn.core.message import FINAL, NOTICE
 from cn.core.names import Name, Oid
 from cn.core.peers import Peer
 from cn.core.stamp import StampRefused, from_epoch, parse_stamp
@@ -26,8 +25,7 @@ if TYPE_CHECKING:  # imported where a hub has a queue, or something waits in the
     from cn.core import outbox
 
 
-@dataclass(frozen=True)
-class Main:
+class Main(NamedTuple):
     """Where main is. ``ahead`` and ``behind`` count against ``origin`` as last seen (None: unknown)."""
 
     branch: str
@@ -39,8 +37,7 @@ class Main:
     behind: int | None
 
 
-@dataclass(frozen=True)
-class Waiting:
+class Waiting(NamedTuple):
     """A branch of ours at a peer that has no final answer yet.
 
     ``status`` and ``reason`` are the last answer, ``unproven`` why a claimed merge is not
@@ -58,8 +55,7 @@ class Waiting:
     old: bool
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(NamedTuple):
     """One file of the outbox. ``effect`` is deliver, delete, say, or damaged (``reason`` says how)."""
 
     file: str
@@ -77,8 +73,7 @@ class Entry:
     source: str = ""
 
 
-@dataclass(frozen=True)
-class Unreachable:
+class Unreachable(NamedTuple):
     """A peer, or the mailbox, that did not answer, as this clone remembers it."""
 
     name: str
@@ -88,8 +83,7 @@ class Unreachable:
     attempts: int
 
 
-@dataclass(frozen=True)
-class PeerView:
+class PeerView(NamedTuple):
     """A peer with the fingerprint of its pinned key (empty: none) and what is known of its reachability."""
 
     peer: Peer
@@ -97,8 +91,7 @@ class PeerView:
     unreachable: Unreachable | None
 
 
-@dataclass(frozen=True)
-class Stopped:
+class Stopped(NamedTuple):
     """Why no run can work, since when, and the next step."""
 
     reason: str
@@ -106,8 +99,7 @@ class Stopped:
     since: datetime
 
 
-@dataclass(frozen=True)
-class Standing:
+class Standing(NamedTuple):
     """Something that was refused or failed, was told once, and is not gone; the next step (may be empty)."""
 
     text: str
@@ -115,8 +107,7 @@ class Standing:
     since: datetime
 
 
-@dataclass(frozen=True)
-class Status:
+class Status(NamedTuple):
     """All that ``cn status`` shows.
 
     ``standing`` is what was refused or failed and was told once. ``not_in_effect`` are

@@ -12,10 +12,10 @@ from cn.core.errors import Refused
 from cn.core.message import object_id
 from cn.core.names import HubPath, NameRefused, ThreadName, parse_thread_name
 from cn.core.own import ADHOC, CONCERNS, DONE_CONCERNS, Own, is_named, is_own, parse_own
+from cn.core.places import inbox_path
 from cn.core.queue import QUEUE, new_input_id, parse_queue_name
 from cn.core.saving import MOST
 from cn.core.text import is_text, one_line
-from cn.core.thread import inbox_path
 from cn.core.turn import plan_own_input
 from cn.shell.chance import nonce
 from cn.shell.diverged import read_diverged

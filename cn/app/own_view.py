@@ -12,8 +12,8 @@ from cn.app.view import View
 from cn.core.errors import Refused
 from cn.core.names import HubPath
 from cn.core.own import DONE_CONCERNS, Own, parse_own
+from cn.core.places import INBOX
 from cn.core.text import decode
-from cn.core.thread import INBOX
 
 _NEVER = datetime.max.replace(tzinfo=UTC)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
 from pathlib import Path
 
 from cn.app.book import Book
@@ -50,7 +49,7 @@ def add(hub: Hub, peer: Peer, *, check: bool = False, dry_run: bool = False) -> 
                     f"{peer.name} cannot be reached at {redact(peer.hub)}: {reason}", "check the URL"
                 )
         kind, peered = one_line(peer.kind, 60), peer.peered or format_stamp(run.now)[:10]
-        dated = Peer(**{**asdict(peer), "kind": kind, "peered": peered})
+        dated = peer._replace(kind=kind, peered=peered)
 
         def plan(book: Book, base: Base, notes: Report) -> str | None:
             if peer.name in run.settings.peers:

@@ -25,11 +25,12 @@ from cn.core.effect import Plan
 from cn.core.errors import Refusal
 from cn.core.ledger import IN, Item
 from cn.core.names import Name, Oid, ThreadName, digest
+from cn.core.places import inbox_path
 from cn.core.queue import Input
 from cn.core.report import Report
 from cn.core.secret import Text, own_lines
 from cn.core.text import one_line
-from cn.core.thread import inbox_path, read_decision, read_text, seen_head
+from cn.core.thread import read_decision, read_text, seen_head
 from cn.core.triage import Merge, Triage, TriageRefused, format_decision
 from cn.shell.base import Base
 from cn.shell.build import identity

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 from contextlib import suppress
-from dataclasses import asdict
 from typing import Any
 
 from cn import __version__
@@ -27,7 +26,9 @@ _LARGEST = 4 << 20
 
 def remember(hub: Hub, texts: tuple[str, str], config: HubConfig, peers: tuple[Peer, ...]) -> None:
     """Note what ``hub.yaml`` and ``peers.md`` (``texts``) say. That it cannot be written harms nobody."""
-    parsed = {"config": asdict(config), "peers": [asdict(peer) for peer in peers]}
+    reviewers, limits = [reviewer._asdict() for reviewer in config.reviewers], config.limits._asdict()
+    fields = {**config._asdict(), "reviewers": reviewers, "limits": limits}
+    parsed = {"config": fields, "peers": [peer._asdict() for peer in peers]}
     note = json.dumps({"version": __version__, "texts": texts, **parsed}).encode()
     if note != read_regular(hub.state / _NOTE, _LARGEST):
         with suppress(CnError):

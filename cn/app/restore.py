@@ -6,8 +6,8 @@ from cn.app.book import Book
 from cn.app.local import Local
 from cn.core.inbox import plan_restored
 from cn.core.names import HubPath, ThreadName, digest
+from cn.core.places import INBOX, done_path, inbox_path
 from cn.core.report import Report
-from cn.core.thread import INBOX, done_path, inbox_path
 
 
 def plan_restore(book: Book, report: Report, local: Local) -> None:

@@ -6,12 +6,11 @@ from datetime import timedelta
 
 from cn.app.book import Book
 from cn.core.cadence import REFLECTIONS, Cadence
-from cn.core.mail import SENT
 from cn.core.names import HubPath
 from cn.core.own import CONCERNS
+from cn.core.places import DONE, SENT
 from cn.core.queue import LOGS
 from cn.core.stamp import format_day
-from cn.core.thread import DONE
 
 DAILY = HubPath(f"{REFLECTIONS}/{Cadence.DAILY.value}")
 DONE_CONCERNS = HubPath(f"{CONCERNS}/done")

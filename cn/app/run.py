@@ -103,7 +103,7 @@ class Run:
             text = f"{path} has a change that is not committed: it is not in effect"
             known = not self.local.is_new(digest("draft", path, str(base.commit)))
             self.report.info(f"{text}; commit it, or take it back", known=known)
-        self.settings = replace(settings, peers={n: p for n, p in settings.peers.items() if n not in damaged})
+        self.settings = settings._replace(peers={n: p for n, p in settings.peers.items() if n not in damaged})
 
     def commit(self, plan: Callable[[Book, Base, Report], str | None]) -> None:
         """Plan on the base, commit, and report what the last plan said.

@@ -8,22 +8,21 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from cn.app.book import Book
 from cn.app.deliver import push_refs
 from cn.app.guard import check_texts, mask_line, mask_path
 from cn.app.run import open_run
 from cn.app.settings import Settings
-from cn.app.standing import note_edits
+from cn.app.standing_edits import note_edits
 from cn.core.errors import CnError, Refused, UsageError
 from cn.core.message import object_id
 from cn.core.names import HubPath, ThreadName
+from cn.core.places import inbox_path
 from cn.core.report import Mark, Report
 from cn.core.saving import FOLDERS, Kind, Left, judge
 from cn.core.secret import Text, name_of, own_lines, quoted_here
 from cn.core.text import decode, is_text, one_line
-from cn.core.thread import inbox_path
 from cn.shell.base import Base
 from cn.shell.diverged import Diverged, forget_diverged, merge_edit, read_diverged
 from cn.shell.edits import Edited, read_edit, read_edits
@@ -57,7 +56,7 @@ def commit_edits(hub: Hub, message: str | None = None, *, dry_run: bool = False)
 
         def plan(book: Book, base: Base, notes: Report) -> str | None:
             # What peers may read is published by a run that asks origin: two clones would differ.
-            book.settings = replace(book.settings, config=replace(book.settings.config, mailbox=""))
+            book.settings = book.settings._replace(config=book.settings.config._replace(mailbox=""))
             edits = _unique(read_edits(run.hub, FOLDERS))
             left = read_unplaced(run.hub)
             edits = [

@@ -13,8 +13,8 @@ from cn.app.book import Book
 from cn.core import rules
 from cn.core.errors import Refusal
 from cn.core.inbox import Arrival
+from cn.core.kinds import NOTICE
 from cn.core.ledger import IN, Event
-from cn.core.message import NOTICE
 from cn.core.names import Name, Oid
 from cn.core.seen import LOOKED
 from cn.core.text import one_line

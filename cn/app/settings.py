@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from cn.app.snapshot import Snapshot
 from cn.core import config as hub_config
@@ -22,8 +23,7 @@ MAILBOX_KEY = "(mailbox)"
 """What the mailbox is called among the peers."""
 
 
-@dataclass(frozen=True)
-class Settings:
+class Settings(NamedTuple):
     """``hub.yaml`` and ``peers.md`` of one commit, and where the mailbox is.
 
     ``mailbox`` is the git remote in which peers leave their branches, empty when that is
@@ -143,7 +143,7 @@ def place_settings(hub: Hub, config: HubConfig, peers: tuple[Peer, ...]) -> Sett
     """The same in this hub: where the mailbox is, and the peers beside it."""
     mailbox = config.mailbox or ("origin" if hub.origin else "")
     # A relative path means a place beside the hub, and never a remote of that name.
-    placed = [replace(p, hub=Url(str(hub.root / p.hub))) if _is_relative(p.hub) else p for p in peers]
+    placed = [p._replace(hub=Url(str(hub.root / p.hub))) if _is_relative(p.hub) else p for p in peers]
     return Settings(config, {p.name: p for p in placed}, mailbox, hub.origin)
 
 

@@ -10,10 +10,9 @@ from cn.core import ledger
 from cn.core.config import PATH as CONFIG
 from cn.core.errors import Refused
 from cn.core.ledger import Event, Item, LedgerRefused, Open
-from cn.core.mail import OUTBOX, SAY
 from cn.core.names import HubPath, Name, Oid, is_name
 from cn.core.peers import PATH as PEERS
-from cn.core.thread import INBOX
+from cn.core.places import INBOX, OUTBOX, SAY
 from cn.shell.git import Git
 from cn.shell.objects import Found, TreeEntry, parse_tree, read_all
 
@@ -76,9 +75,13 @@ class Snapshot:
             self._by_name[folder] = {e.path: e.oid for e in self.folder(folder)}
         return self._by_name[folder]
 
-    def look_ahead(self) -> None:
-        """Load what every command needs, configuration and the folders of cn, with one process."""
-        self.read_many(("", CONFIG, PEERS, ledger.FOLDER, INBOX, OUTBOX))
+    def look_ahead(self, peers: Iterable[Name] = ()) -> None:
+        """Load what every command needs, configuration and the folders of cn, with one process.
+
+        Of ``peers``, of whom there may be records, also what is not finished.
+        """
+        opens = (ledger.open_path(peer) for peer in peers)
+        self.read_many(("", CONFIG, PEERS, ledger.FOLDER, INBOX, OUTBOX, *opens))
 
     @property
     def tree(self) -> Oid | None:

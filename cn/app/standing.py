@@ -1,22 +1,18 @@
-"""What was refused or failed and was told once: kept for ``cn status`` until it is gone (issue 3)."""
+"""Arrivals that were refused and told once: kept for ``cn status`` until they are gone (issue 3)."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 
-from cn.app.guard import mask_line, mask_path
 from cn.app.local import Local
 from cn.app.observe import FETCH, Observation, ThreadKey, standing_name
 from cn.app.settings import Settings
-from cn.core.names import Name, Oid, digest
-from cn.core.saving import Left
+from cn.core.names import Name, Oid
 from cn.core.text import one_line, visible
-from cn.shell.files import read_plain
 
-ARRIVAL, INVALID, EDIT = "arrival ", "name ", "edit "
+ARRIVAL, INVALID = "arrival ", "name "
 
 
 @dataclass(frozen=True)
@@ -64,28 +60,3 @@ def note_names(local: Local, settings: Settings, seen: Observation, now: datetim
     for peer, branch in seen.invalid:
         text = f"{peer}'s branch {one_line(branch, 100)} is refused: valid-name"
         local.stands(f"{INVALID}{peer} {visible(branch)}", text, now, "its creator must rename it")
-
-
-def note_edits(local: Local, root: Path, refused: Iterable[Left], now: datetime, settings: Settings) -> None:
-    """Edits that were not committed because a rule says no, as they are now."""
-    told = {
-        f"{EDIT}{_state(root, one.path)} {one.path}": (
-            f"{one_line(mask_path(one.path, settings), 300)} {mask_line(one.why, settings)}",
-            one.remedy,
-        )
-        for one in refused
-    }
-    local.stand_only(EDIT, told, now)
-
-
-def drop_mended(local: Local, root: Path, now: datetime) -> None:
-    """Forget refused edits whose file is another by now: whether that may be committed is not known."""
-    for name in local.standing_names(EDIT):
-        state, _, path = name.removeprefix(EDIT).partition(" ")
-        if _state(root, path) != state:
-            local.stands(name, "", now)
-
-
-def _state(root: Path, path: str) -> str:
-    found = read_plain(root / path)
-    return digest("edit", found[1].hex()) if found else "-"

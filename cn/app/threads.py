@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from cn.app.local import Local
 from cn.app.snapshot import Snapshot, thread_names
 from cn.core.ledger import Item
-from cn.core.message import object_id
 from cn.core.names import HubPath, Name, Oid, ThreadName, digest
+from cn.core.places import DONE, INBOX, inbox_path
 from cn.core.text import visible
-from cn.core.thread import DONE, INBOX, inbox_path, read_text
-from cn.core.triage import TriageRefused, find_headings
 from cn.shell.files import read_regular, write_file
 from cn.shell.hub import Hub
 from cn.shell.unplaced import is_left, read_unplaced
@@ -24,8 +21,7 @@ if TYPE_CHECKING:
 _LARGEST = 8 << 20
 
 
-@dataclass(frozen=True)
-class Working:
+class Working(NamedTuple):
     """A pending thread as it lies in the work tree; ``algorithm`` is the repository's hash."""
 
     path: HubPath
@@ -35,6 +31,8 @@ class Working:
     @property
     def oid(self) -> Oid:
         """The blob id of its bytes."""
+        from cn.core.message import object_id
+
         return object_id("blob", self.data, self.algorithm)
 
 
@@ -43,11 +41,15 @@ def read_working(hub: Hub, name: ThreadName, algorithm: str) -> Working | None:
 
     None when it is missing or no regular file, or an old one that cn could not replace yet.
     """
+    working = read_file(hub, name, algorithm)
+    return None if working is None or is_left(hub, working.path, working.data) else working
+
+
+def read_file(hub: Hub, name: ThreadName, algorithm: str) -> Working | None:
+    """What lies in the place of a pending thread, whoever left it there; None: no regular file."""
     path = inbox_path(name)
-    data = read_regular(hub.root / path, _LARGEST)
-    if data is None or is_left(hub, path, data):
-        return None
-    return Working(path, data, algorithm)
+    data = read_regular(f"{hub.root}/{path}", _LARGEST)
+    return None if data is None else Working(path, data, algorithm)
 
 
 def restore_missing(
@@ -121,8 +123,24 @@ def has_triage(hub: Hub, name: ThreadName, algorithm: str) -> bool:
     return working is not None and shows_triage(working)
 
 
+def may_decide(working: Working) -> bool:
+    """Could it hold a ``## Triage`` section, or must it be looked at for another reason?
+
+    Nearly all say no, and need no parser then: who only looks does not import it.
+    """
+    try:
+        return "Triage" in working.data.decode("utf-8")
+    except UnicodeDecodeError:
+        return True
+
+
 def shows_triage(working: Working) -> bool:
     """Does it hold a ``## Triage`` section, or something that must be looked at as one?"""
+    if not may_decide(working):
+        return False
+    from cn.core.thread import read_text
+    from cn.core.triage import TriageRefused, find_headings
+
     try:
         return bool(find_headings(read_text(working.data).split("\n")))
     except TriageRefused:

@@ -11,11 +11,12 @@ from cn.app.threads import read_working
 from cn.core.errors import Refused, UsageError
 from cn.core.ledger import Item
 from cn.core.names import Name, NameRefused, ThreadName, parse_name, parse_thread_name
+from cn.core.places import inbox_path
 from cn.core.report import Report
 from cn.core.secret import text_of, text_of_word
 from cn.core.stamp import StampRefused, parse_until
 from cn.core.text import is_text, one_line
-from cn.core.thread import inbox_path, read_text, set_triage
+from cn.core.thread import read_text, set_triage
 from cn.core.triage import Reply, Triage, TriageRefused, format_decision, parse_decision
 from cn.shell.clock import now
 from cn.shell.files import write_file

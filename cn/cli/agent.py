@@ -197,8 +197,8 @@ def retry_command(env: Env, id: str) -> None:
 def _show_queue(env: Env) -> None:
     from cn.app.view import open_view
     from cn.app.waiting import read_queue
+    from cn.cli.queue import queue_lines
     from cn.cli.render import show_json
-    from cn.cli.screen import queue_lines
     from cn.cli.shapes import queue_json
 
     view = read_queue(open_view(env.hub()))

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import click
-from click.shell_completion import CompletionItem
 
 from cn.core.text import redact
+
+if TYPE_CHECKING:  # every command names a function of here, and only a shell calls it
+    from click.shell_completion import CompletionItem
+
+
+def _items(words: Iterable[tuple[str, str]], incomplete: str) -> list[CompletionItem]:
+    """The words that begin so, each with what is told of it."""
+    from click.shell_completion import CompletionItem
+
+    return [CompletionItem(word, help=text or None) for word, text in words if word.startswith(incomplete)]
 
 
 def complete_thread(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -25,27 +36,23 @@ def complete_thread(ctx: click.Context, param: click.Parameter, incomplete: str)
         return []  # whatever is wrong, a person who is typing does not want to read it now
     names = [(i.get("thread").removesuffix(".md"), f"{p}/{i.topic}") for p, i in pending]
     names += [(source, name) for name, source in names if incomplete and "/" in source]
-    return [CompletionItem(n, help=text) for n, text in names if n.startswith(incomplete)]
+    return _items(names, incomplete)
 
 
 def complete_any_thread(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Open threads of our own by their source, pending ones of peers by their name."""
-    own = [(one, title) for one, title in _own(ctx) if one.startswith(incomplete)]
-    return [
-        *(CompletionItem(one, help=title) for one, title in own),
-        *complete_thread(ctx, param, incomplete),
-    ]
+    return [*_items(_own(ctx), incomplete), *complete_thread(ctx, param, incomplete)]
 
 
 def complete_own(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Open threads of our own."""
-    return [CompletionItem(one, help=title) for one, title in _own(ctx) if one.startswith(incomplete)]
+    return _items(_own(ctx), incomplete)
 
 
 def complete_concern(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Open concerns, by their names."""
     names = [(one.removeprefix("mca/"), title) for one, title in _own(ctx) if one.startswith("mca/")]
-    return [CompletionItem(name, help=title) for name, title in names if name.startswith(incomplete)]
+    return _items(names, incomplete)
 
 
 def _own(ctx: click.Context) -> list[tuple[str, str]]:
@@ -64,7 +71,7 @@ def _own(ctx: click.Context) -> list[tuple[str, str]]:
 def complete_decision(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The six decisions, up to their payload."""
     words = ["delete:", "defer:", "delegate:", "do:merge", "do:reply:", "do:custom:"]
-    return [CompletionItem(word) for word in words if word.startswith(incomplete)]
+    return _items(((word, "") for word in words), incomplete)
 
 
 def complete_peer(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -77,8 +84,4 @@ def complete_peer(ctx: click.Context, param: click.Parameter, incomplete: str) -
     except Exception:
         return []  # whatever is wrong, a person who is typing does not want to read it now
     agent = os.environ.get("CN_ROLE") == "agent"  # names are all that it needs
-    return [
-        CompletionItem(p.name, help="" if agent else redact(p.hub))
-        for p in peers
-        if p.name.startswith(incomplete)
-    ]
+    return _items(((p.name, "" if agent else redact(p.hub)) for p in peers), incomplete)

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from cn.app.listing import ThreadView
 from cn.app.overview import Entry, Main, Status, Unreachable, Waiting
 from cn.cli.layout import clean, grid, paint, width, wrap
-from cn.core.machines.actor import Actor
 from cn.core.stamp import format_age, format_stamp
 
 if TYPE_CHECKING:  # not every screen shows them
     from cn.app.own_view import OwnDocument
-    from cn.app.waiting import QueueView
-    from cn.core.queue import Input
 
 _STANDING = 10
 _MOST = 5
@@ -89,80 +87,40 @@ def status_lines(status: Status, *, everything: bool = False) -> list[str]:
         lines.append(f"{len(threads)} pending, oldest {age(threads[0].received, now)}")
     else:
         lines.append("nothing pending")
-    lines += _section(
-        most, "to decide", [_thread(t, _pending_text(t, now)) for t in by_state.get("pending", [])]
-    )
-    lines += _section(most, "refused", [_refused(t) for t in by_state.get("refused", [])], "yellow")
-    lines += _section(
-        most,
+    section = functools.partial(_section, most)
+    lines += section("to decide", by_state.get("pending", ()), lambda t: _thread(t, _pending_text(t, now)))
+    lines += section("refused", by_state.get("refused", ()), _refused, "yellow")
+    lines += section(
         "decided; 'cn inbox process' executes",
-        [_thread(t, _decided_text(t)) for t in by_state.get("decided", [])],
+        by_state.get("decided", ()),
+        lambda t: _thread(t, _decided_text(t)),
     )
-    lines += _section(most, "deferred", [_thread(t, _deferred_text(t)) for t in by_state.get("deferred", [])])
-    lines += _section(
-        most,
+    lines += section("deferred", by_state.get("deferred", ()), lambda t: _thread(t, _deferred_text(t)))
+    lines += section(
         "assigned",
-        [_thread(t, f"to {t.assigned_to}, {age(t.received, now)}") for t in by_state.get("assigned", [])],
+        by_state.get("assigned", ()),
+        lambda t: _thread(t, f"to {t.assigned_to}, {age(t.received, now)}"),
     )
-    lines += _section(
-        most,
+    lines += section(
         "no thread, not executed; move it out of threads/inbox/",
-        [[f"  {clean(name)}"] for name in status.inbox.unknown],
+        status.inbox.unknown,
+        lambda name: [f"  {clean(name)}"],
         "yellow",
     )
     if status.queue is not None:
-        lines += _section(most, "the agent", [[f"  {line}" for line in queue_lines(status.queue, most)]])
-    lines += _section(most, "waiting on others", [_waiting(w, now) for w in status.waiting])
-    if status.outbox:
-        lines += _section(most, "outbox", [_outbox(entry, now) for entry in status.outbox])
-    lines += _section(most, "unreachable", [_unreachable(u, now) for u in status.unreachable], "red")
+        from cn.cli.queue import queue_lines
+
+        shown = [f"  {line}" for line in queue_lines(status.queue, most)]
+        lines += section("the agent", [shown], lambda lines: lines)
+    lines += section("waiting on others", status.waiting, lambda w: _waiting(w, now))
+    lines += section("outbox", status.outbox, lambda entry: _outbox(entry, now))
+    lines += section("unreachable", status.unreachable, lambda u: _unreachable(u, now), "red")
     return lines
 
 
 def outbox_lines(entries: Sequence[Entry], now: datetime) -> list[str]:
     """The outbox, one entry after the other."""
     return [line for entry in entries for line in _outbox(entry, now, "")]
-
-
-def queue_lines(view: QueueView, most: int = 50) -> list[str]:
-    """What the agent is at, what was given up, and of what waits the first ``most``."""
-    now, turn = view.now, view.turn
-    lines = []
-    if turn is not None:
-        where = "" if view.here else f", on another machine ({clean(turn.machine, 40)})"
-        lines.append(f"{_asked(turn.input)}: {_AT[view.actor]} for {age(turn.since, now)}{where}")
-        if turn.attempt > 1:
-            lines += wrap("    ", f"attempt {turn.attempt}, since {clean(turn.input.reason, 300)}")
-    for item in view.dead[:most]:
-        lines.append(paint(f"{_asked(item)}: given up", "red"))
-        lines += wrap("    ", clean(item.reason, 300))
-        lines += wrap("    → ", f"decide the thread, or 'cn queue retry {item.id}'")
-    lines += _more(view.dead, most, "given up")
-    for item in view.waiting[:most]:
-        again = f", tried {item.attempts} times" if item.attempts else ""
-        lines.append(f"{_asked(item)}: waits {age(item.queued, now)}{again}")
-    lines += _more(view.waiting, most, "waiting")
-    lines += [paint(f"{clean(path)}: cannot be read, left out", "red") for path in view.damaged]
-    return lines or ["nothing waits for the agent"]
-
-
-_AT = {
-    Actor.IDLE: "idle",
-    Actor.INPUT_READY: "the agent's input",
-    Actor.PROCESSING: "shown to the agent",
-    Actor.OUTPUT_READY: "answered, waits for 'cn inbox process',",
-    Actor.TIMED_OUT: "out of time,",
-}
-
-
-def _more(items: Sequence[Input], most: int, what: str) -> list[str]:
-    return [f"and {len(items) - most} more {what}; 'cn queue' lists them"] if len(items) > most else []
-
-
-def _asked(item: Input) -> str:
-    from cn.core.turn import source_of
-
-    return f"{item.id} {item.cadence.value} {clean(source_of(item), 100)}"
 
 
 def thread_lines(threads: Sequence[OwnDocument | ThreadView], now: datetime) -> list[str]:
@@ -209,11 +167,16 @@ def _origin(main: Main) -> str:
     return f"{main.ahead} ahead of origin" if main.ahead else f"{main.behind} behind origin"
 
 
-def _section(most: int, title: str, items: Sequence[list[str]], colour: str = "") -> list[str]:
+T = TypeVar("T")
+
+
+def _section(
+    most: int, title: str, items: Sequence[T], show: Callable[[T], list[str]], colour: str = ""
+) -> list[str]:
     if not items:
         return []
     lines = ["", paint(title, colour, bold=True)]
-    lines += [line for item in items[:most] for line in item]
+    lines += [line for item in items[:most] for line in show(item)]
     if len(items) > most:
         lines.append(f"  and {len(items) - most} more; -v shows all")
     return lines

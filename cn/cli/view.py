@@ -10,7 +10,6 @@ import click
 from cn.cli.complete import complete_peer, complete_thread
 from cn.cli.env import Env, options
 from cn.cli.layout import align, clean, columns, grid, paint, width, wrap
-from cn.cli.render import show_json
 
 if TYPE_CHECKING:  # each command imports only what it calls
     from cn.app.history import Happened
@@ -33,6 +32,7 @@ def status_command(env: Env, folder: str | None) -> None:
 
     status = read_status(open_view(env.hub(folder)))
     if env.json:
+        from cn.cli.render import show_json
         from cn.cli.shapes import status_json
 
         show_json(status_json(status))
@@ -57,6 +57,7 @@ def log_command(env: Env, since: str, peer: str, thread: str, count: int | None)
     """What happened: every action, every decision, oldest first."""
     from cn.app.history import Query, parse_since, read_log
     from cn.app.view import open_view
+    from cn.cli.render import show_json
     from cn.cli.shapes import happened_json
 
     view = open_view(env.hub())
@@ -78,6 +79,7 @@ def show_inbox(env: Env, *, everything: bool) -> None:
     view = open_view(env.hub())
     inbox = list_inbox(view, everything=everything, chains=env.json)
     if env.json:
+        from cn.cli.render import show_json
         from cn.cli.shapes import thread_json
 
         show_json([thread_json(thread) for thread in inbox.threads])
@@ -95,6 +97,7 @@ def show_thread(env: Env, thread: str) -> None:
     from cn.app.document import show_document
     from cn.app.view import open_view
     from cn.cli.page import show_page
+    from cn.cli.render import show_json
     from cn.cli.shapes import document_json
 
     view = open_view(env.hub())
@@ -109,6 +112,7 @@ def show_peers(env: Env) -> None:
     """The peers, with route, pinned key, and whether they failed to answer."""
     from cn.app.overview import list_peers
     from cn.app.view import open_view
+    from cn.cli.render import show_json
     from cn.cli.screen import since
     from cn.cli.shapes import peer_json
 
@@ -136,6 +140,7 @@ def show_outbox(env: Env) -> None:
     """What waits to be delivered, with attempts and reason."""
     from cn.app.overview import list_outbox
     from cn.app.view import open_view
+    from cn.cli.render import show_json
     from cn.cli.screen import outbox_lines
     from cn.cli.shapes import entry_json
 

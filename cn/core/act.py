@@ -17,8 +17,9 @@ from cn.core.config import HubConfig
 from cn.core.decide import Cause, Facts, open_concern, plan_decision, plan_end
 from cn.core.effect import Effect, Log, Plan, Post
 from cn.core.errors import Refusal
+from cn.core.kinds import CONCERN, MESSAGE
 from cn.core.log import Row
-from cn.core.message import CONCERN, MESSAGE, Message
+from cn.core.message import Message
 from cn.core.names import (
     HubPath,
     Name,

@@ -17,8 +17,9 @@ from cn.core.config import HubConfig
 from cn.core.dialogue import message_content, said_in
 from cn.core.effect import Effect, Log, Plan, Post, Put
 from cn.core.errors import Refusal
+from cn.core.kinds import MESSAGE
 from cn.core.log import Row
-from cn.core.message import MESSAGE, Message
+from cn.core.message import Message
 from cn.core.names import HubPath, InputId, Name, NameRefused, parse_name
 from cn.core.ops import Ack, Commit, Defer, Delegate, Delete, Done, Fail, Noop, Reply, Surface
 from cn.core.own import ASSIGNED, DEFERRED, adhoc_path, format_own, new_own

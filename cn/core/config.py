@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from cn.core.keys import At, load_yaml
 from cn.core.names import HubPath, Name, NameRefused, is_branch, parse_hub_path
@@ -13,16 +13,14 @@ PATH = HubPath(".cn/hub.yaml")
 AGENT_PATH = HubPath(".cn/agent.yaml")
 
 
-@dataclass(frozen=True)
-class Reviewer:
+class Reviewer(NamedTuple):
     """A person who may decide beside the hub's agent; ``email`` identifies commits."""
 
     name: Name
     email: str = ""
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(NamedTuple):
     """Bounds of one run. Seconds, counts and bytes as named."""
 
     peer_seconds: float = 60.0
@@ -34,8 +32,7 @@ class Limits:
     hops: int = 8
 
 
-@dataclass(frozen=True)
-class HubConfig:
+class HubConfig(NamedTuple):
     """The parsed ``hub.yaml``. Ages in days, ``lock_wait`` in seconds."""
 
     name: Name
@@ -53,7 +50,7 @@ class HubConfig:
     timeout_cycles: int = 3
     max_attempts: int = 3
     lock_wait: float = 10.0
-    limits: Limits = field(default_factory=Limits)
+    limits: Limits = Limits()
 
     def is_actor(self, name: str) -> bool:
         """May this name decide: the hub's agent or a listed reviewer?"""

@@ -16,16 +16,18 @@ from cn.core.config import HubConfig
 from cn.core.effect import Advance, Drop, Effect, Log, Plan, Post, Put, Record
 from cn.core.errors import Refusal
 from cn.core.inbox import notice
+from cn.core.kinds import MESSAGE
 from cn.core.ledger import IN, Event, Item
 from cn.core.log import Row
-from cn.core.message import MESSAGE, About, Message
+from cn.core.message import About, Message
 from cn.core.names import Branch, HubPath, Name, Oid, ThreadName, digest
 from cn.core.own import concern_path, format_own, new_own
 from cn.core.peers import Peer
+from cn.core.places import done_path, inbox_path
 from cn.core.rules import MergeFacts
 from cn.core.stamp import format_second, format_stamp
 from cn.core.text import one_line, slug
-from cn.core.thread import append_section, done_path, inbox_path, mark_triage, peer_block
+from cn.core.thread import append_section, mark_triage, peer_block
 from cn.core.triage import (
     Custom,
     Defer,

@@ -6,7 +6,7 @@ text, hint and exit code in one place.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 EXIT_DONE = 0
 EXIT_REFUSED = 1
@@ -85,8 +85,7 @@ class LockHeld(CnError):
     exit_code = EXIT_LOCKED
 
 
-@dataclass(frozen=True)
-class Refusal:
+class Refusal(NamedTuple):
     """A rule said no. ``rule`` is its stable name, ``remedy`` the next step.
 
     ``notify`` tells whether the creator of the branch is the one who must act.

@@ -8,14 +8,16 @@ from datetime import datetime
 
 from cn.core.effect import CleanUp, Drop, Effect, Log, Plan, Post, Put, Record, Wake
 from cn.core.errors import Refusal
+from cn.core.kinds import NOTICE
 from cn.core.ledger import IN, OUT, Event, Item
 from cn.core.log import Row
-from cn.core.message import NOTICE, About, Message, notice_topic
+from cn.core.message import About, Message, notice_topic
 from cn.core.names import Branch, HubPath, Name, Oid, ThreadName, topic_of
 from cn.core.outbox import Remove
+from cn.core.places import inbox_path
 from cn.core.stamp import format_second
 from cn.core.text import one_line
-from cn.core.thread import Header, format_thread, inbox_path, refresh
+from cn.core.thread import Header, format_thread, refresh
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
 from cn.core.errors import CnError
@@ -28,14 +28,14 @@ _MACHINES: Mapping[str, Machine[Any, Any]] = {IN: THREAD, OUT: SENDER}
 """The machine of each side: its events are the kinds, its states the ``state`` of open items."""
 _KINDS = {side: {str(kind.value) for kind in machine.events} for side, machine in _MACHINES.items()}
 _SAFE = "/:.,-_@+~"
+_NO_FIELDS: Mapping[str, str] = MappingProxyType({})
 
 
 class LedgerRefused(CnError):
     """A line that is no event."""
 
 
-@dataclass(frozen=True)
-class Event:
+class Event(NamedTuple):
     """One thing that became of a branch.
 
     ``side`` is ``in`` (the peer made it) or ``out`` (we did); ``topic`` is the branch without
@@ -47,11 +47,10 @@ class Event:
     kind: str
     topic: str
     head: Oid
-    fields: Mapping[str, str] = field(default_factory=dict)
+    fields: Mapping[str, str] = _NO_FIELDS
 
 
-@dataclass(frozen=True)
-class Item:
+class Item(NamedTuple):
     """What is known of one unfinished (side, topic): the fold of its events.
 
     ``state`` is the value of a :class:`~cn.core.machines.thread.Thread` (``in``) or
@@ -63,7 +62,7 @@ class Item:
     head: Oid
     state: str
     since: datetime
-    fields: Mapping[str, str] = field(default_factory=dict)
+    fields: Mapping[str, str] = _NO_FIELDS
 
     def get(self, key: str) -> str:
         """A field, empty when it was never set."""
@@ -184,15 +183,15 @@ def apply(items: Open, event: Event) -> None:
 
 def _changed(found: Item, event: Event, state: str) -> Item:
     if event.kind == "gone":
-        return replace(found, fields={**found.fields, "gone": format_second(event.at)})
+        return found._replace(fields={**found.fields, "gone": format_second(event.at)})
     if event.kind == "repeated":  # it was gone, and is there again
-        return replace(found, fields={k: v for k, v in found.fields.items() if k != "gone"})
+        return found._replace(fields={k: v for k, v in found.fields.items() if k != "gone"})
     fields = {**found.fields, **event.fields}
     dropped = _DECIDED if event.kind in ("refreshed", "returned") else ()
     if event.side == IN and state not in IN_QUEUE:
         dropped = (*dropped, "input")
     fields = {name: value for name, value in fields.items() if value and name not in dropped}
-    return replace(found, head=event.head, state=state, fields=fields)
+    return found._replace(head=event.head, state=state, fields=fields)
 
 
 def fold(items: Open, event: Event) -> Open:

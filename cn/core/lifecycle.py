@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from cn.core.kinds import FINAL
 from cn.core.ledger import IN, OUT, Event
-from cn.core.message import FINAL
 from cn.core.stamp import format_stamp, parse_stamp
 
 RECEIVED, MOVED, DEFERRED, RETURNED = "received", "moved", "deferred", "returned"

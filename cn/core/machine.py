@@ -19,7 +19,7 @@ from cn.core.errors import CnError
 S = TypeVar("S", bound=Enum)
 E = TypeVar("E", bound=Enum)
 
-_MARKED = re.compile(r"(?<=<!-- machine: )([a-z]+)( -->\n).*?(?=<!-- /machine -->)", re.DOTALL)
+_MARKED = r"(?s)(?<=<!-- machine: )([a-z]+)( -->\n).*?(?=<!-- /machine -->)"
 
 
 class InvalidTransition(CnError):
@@ -116,4 +116,4 @@ def _line(cells: Iterable[str]) -> str:
 def fill_tables(page: str, machines: Iterable[Machine[Any, Any]]) -> str:
     """``page`` with the tables between its ``machine`` markers as the code has them."""
     by_name = {machine.name: machine for machine in machines}
-    return _MARKED.sub(lambda m: f"{m[1]}{m[2]}\n{format_table(by_name[m[1]])}\n", page)
+    return re.sub(_MARKED, lambda m: f"{m[1]}{m[2]}\n{format_table(by_name[m[1]])}\n", page)

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from cn.core.errors import CnError
+from cn.core.kinds import CONCERN, FINAL, MESSAGE, NOT_FINAL, NOTICE
 from cn.core.names import Branch, Name, NameRefused, Oid, Topic, parse_branch, parse_name, parse_oid
 from cn.core.stamp import StampRefused, format_second, parse_stamp
 from cn.core.text import YAML_WORDS, one_line, yaml_string, yaml_word
@@ -19,11 +20,8 @@ from cn.core.text import YAML_WORDS, one_line, yaml_string, yaml_word
 FILE = "message.md"
 ATTACHMENTS = "attachments"
 FORMAT = "message/1"
-MESSAGE, NOTICE, CONCERN = "message", "notice", "concern"
 MOST_TEXT = 200 * 1024
 """Bytes of a text that a message may carry: what a receiver shows by default, with room for the head."""
-FINAL = ("merged", "replied", "opened", "delegated", "acked", "done", "discarded")
-NOT_FINAL = ("refused", "timed-out", "failed")
 _FRONTMATTER = re.compile(r"---\n(.*?\n)---(?:\n|\Z)", re.S)
 _AS_WRITTEN = re.compile(
     r"""(\ \ )?([a-z][a-z-]*):(?:\ (?:"([\ !#-\[\]-~]*)"|([a-z][a-z0-9_/-]*)|(0|[1-9][0-9]{0,3})))?""", re.X

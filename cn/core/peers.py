@@ -6,9 +6,8 @@ cn changes only the lines of the entry it adds or removes; prose and comments st
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import date
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from cn.core.config import HubConfig
 from cn.core.errors import ConfigError
@@ -21,14 +20,13 @@ if TYPE_CHECKING:
 
 PATH = HubPath("state/peers.md")
 MAILBOX, PICKUP = "mailbox", "pickup"
-_FENCE = re.compile(r"^```ya?ml[ \t]*\r?\n(.*?)^```[ \t]*\r?$", re.M | re.S)
-_FENCE_START = re.compile(r"^ *(?:```|~~~)[ \t]*ya?ml\b", re.M | re.I)
+_FENCE = r"(?ms)^```ya?ml[ \t]*\r?\n(.*?)^```[ \t]*\r?$"
+_FENCE_START = r"(?mi)^ *(?:```|~~~)[ \t]*ya?ml\b"
 _KEYS = ("name", "hub", "kind", "peered", "key", "deliver", "community")
 _KEY_TYPES = ("ssh-ed25519", "ssh-rsa", "ecdsa-sha2-", "sk-ssh-ed25519", "sk-ecdsa-sha2-")
 
 
-@dataclass(frozen=True)
-class Peer:
+class Peer(NamedTuple):
     """Another hub. ``key`` is an SSH public key (``TYPE BASE64``) that pins its signatures.
 
     ``deliver`` is the route of the link in both directions, ``mailbox`` or ``pickup``.
@@ -58,11 +56,11 @@ def parse_key(text: str) -> str:
 
 
 def _block(text: str) -> re.Match[str] | None:
-    blocks = list(_FENCE.finditer(text))
+    blocks = list(re.finditer(_FENCE, text))
     if len(blocks) > 1:
         line = text[: blocks[1].start()].count("\n") + 1
         raise ConfigError(f"{PATH}:{line}: a second YAML block", "keep one list of peers")
-    lost = None if blocks else _FENCE_START.search(text)
+    lost = None if blocks else re.search(_FENCE_START, text)
     if lost:
         line = text[: lost.start()].count("\n") + 1
         hint = "start it with '```yaml' and end it with '```', each at the start of a line"

@@ -15,8 +15,8 @@ from enum import Enum
 from cn.core.cadence import REFLECTIONS
 from cn.core.names import HubPath, is_machine_local, is_protected
 from cn.core.own import ADHOC, CONCERNS, is_own, is_plain_name
+from cn.core.places import INBOX
 from cn.core.report import Mark
-from cn.core.thread import INBOX
 
 FOLDERS = ("threads", "logs", "state")
 MOST = 1 << 20

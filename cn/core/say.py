@@ -15,8 +15,8 @@ from enum import Enum
 from cn.core.effect import Effect, Put
 from cn.core.errors import CnError
 from cn.core.header import HeaderRefused, format_header, parse_header
-from cn.core.mail import OUTBOX, SAY, SENT
 from cn.core.names import HubPath
+from cn.core.places import OUTBOX, SAY, SENT
 from cn.core.stamp import StampRefused, format_day, format_second, parse_stamp
 from cn.core.text import one_line
 

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 
 from cn.core.effect import Log, Plan, Post, Put
 from cn.core.errors import Refusal
+from cn.core.kinds import NOTICE
 from cn.core.ledger import FOLDER as LEDGER
 from cn.core.log import FOLDER as LOG
-from cn.core.mail import OUTBOX, SENT
-from cn.core.message import NOTICE, MessageRefused, parse_message
+from cn.core.message import MessageRefused, parse_message
 from cn.core.names import HubPath, topic_of
 from cn.core.outbox import Deliver
+from cn.core.places import DONE, INBOX, OUTBOX, SENT
 from cn.core.queue import INPUT, LOGS, QUEUE, TURN
 from cn.core.rules import NO_SECRETS
-from cn.core.thread import DONE, INBOX
 
 _MAYBE = re.compile(
     r"PRIVATE KEY|Private-Lines:|PuTTY-User-Key-File|\b(?:xox[a-z]|glpat|sk|npm|pypi|hf)\\?[-_]|\d:[\w-]{35}|://[^/\s:@]{1,200}:[^/\s@]{1,200}@"

@@ -10,13 +10,11 @@ import re
 from dataclasses import dataclass
 from datetime import datetime
 
-from cn.core.names import Branch, HubPath, Name, Oid, ThreadName
+from cn.core.names import Branch, Name, Oid
 from cn.core.stamp import format_stamp
 from cn.core.text import one_line, quote
 from cn.core.triage import Triage, TriageRefused, closing, find_headings, format_triage, parse_triage
 
-INBOX = HubPath("threads/inbox")
-DONE = HubPath("threads/inbox/done")
 _HEAD = re.compile(r"\*\*Head:\*\*[ \t]*([0-9a-f]+)[ \t]*")
 _LAST_RULE = re.compile(r"\n---\s*\Z")
 
@@ -32,21 +30,6 @@ class Header:
     head: Oid
     signature: str
     earlier: str = ""
-
-
-def inbox_path(name: ThreadName) -> HubPath:
-    """Where a pending thread lies."""
-    return HubPath(f"{INBOX}/{name}")
-
-
-def is_pending(path: str) -> bool:
-    """Is this where a pending thread lies?"""
-    return path.startswith(f"{INBOX}/") and not path.startswith(f"{DONE}/")
-
-
-def done_path(name: ThreadName) -> HubPath:
-    """Where a processed thread goes."""
-    return HubPath(f"{DONE}/{name}")
 
 
 def format_thread(header: Header, content: str) -> str:

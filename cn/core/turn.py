@@ -20,6 +20,7 @@ from cn.core.log import Row
 from cn.core.message import About
 from cn.core.names import Branch, HubPath, InputId, Name, Oid, ThreadName, parse_oid
 from cn.core.own import OPEN, Own, format_own
+from cn.core.places import inbox_path
 from cn.core.queue import (
     INPUT,
     LOGS,
@@ -36,7 +37,6 @@ from cn.core.queue import (
 )
 from cn.core.say import Say, format_say, is_chat
 from cn.core.stamp import format_age, format_stamp
-from cn.core.thread import inbox_path
 
 
 def time_limit(config: HubConfig) -> timedelta:

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cn.core.names import Oid
+from cn.core.places import is_pending
 from cn.core.text import visible
-from cn.core.thread import is_pending
 from cn.shell.asides import Asides, keep_aside, kept_sentence, raw_id
 from cn.shell.diverged import forget_diverged, note_diverged, read_diverged
 from cn.shell.entries import (

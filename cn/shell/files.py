@@ -139,17 +139,18 @@ def read_plain(path: StrPath) -> tuple[int, bytes] | None:
         return None
 
 
-def read_regular(path: Path, limit: int) -> bytes | None:
+def read_regular(path: StrPath, limit: int) -> bytes | None:
     """At most ``limit`` bytes of a regular file; None for all else. Follows no link, waits for no pipe."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
-    if not stat.S_ISREG(os.fstat(fd).st_mode):  # before fdopen, which takes no folder
+    info = os.fstat(fd)
+    if not stat.S_ISREG(info.st_mode):  # before fdopen, which takes no folder
         os.close(fd)
         return None
     with os.fdopen(fd, "rb") as file:
-        return file.read(limit)
+        return file.read(min(limit, info.st_size))  # room for the whole limit would be made each time
 
 
 def move(source: StrPath, target: StrPath) -> None:

@@ -13,9 +13,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO
+from types import MappingProxyType
+from typing import IO, NamedTuple
 
 from cn.core.errors import CnError
 from cn.core.names import is_local
@@ -27,6 +27,7 @@ _LOCAL_RECEIVE = (
     " -c receive.autogc=false -c gc.auto=0 -c receive.denyCurrentBranch=refuse receive-pack"
 )
 _TAIL = 4000
+_NONE: Mapping[str, str] = MappingProxyType({})
 TIMED_OUT = "no answer within the time limit"
 _CHUNK = 1 << 20
 _MAX_DATA = 768 << 20
@@ -70,8 +71,7 @@ class GitError(CnError):
         self.done = done
 
 
-@dataclass(frozen=True)
-class Done:
+class Done(NamedTuple):
     """A finished git process: exit code, standard output as bytes, standard error as text."""
 
     args: tuple[str, ...]
@@ -133,8 +133,7 @@ class Done:
         return one_line(redact(line), _REASON)
 
 
-@dataclass(frozen=True)
-class Job:
+class Job(NamedTuple):
     """One call for :meth:`Git.run_many`: ``key`` names whose it is.
 
     ``near``: it reads this repository (a git directory) and talks to nobody, so it may outlive cn.
@@ -148,8 +147,7 @@ class Job:
     near: Path | None = None
 
 
-@dataclass(frozen=True)
-class Git:
+class Git(NamedTuple):
     """git on one repository. Immutable; :meth:`with_env` makes a variant.
 
     ``root`` is the work tree (or, with ``bare``, the repository itself). ``git_dir`` is set
@@ -161,24 +159,24 @@ class Git:
 
     root: Path
     bare: bool = False
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = _NONE
     lock_fd: int | None = None
     max_bytes: int | None = None
     direct: bool = False
-    settings: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, str] = _NONE
     git_dir: Path | None = None
 
     def at(self, git_dir: Path) -> Git:
         """The same git, with the same working folder, on another repository."""
-        return replace(self, git_dir=git_dir)
+        return self._replace(git_dir=git_dir)
 
     def with_env(self, **env: str | Path) -> Git:
         """The same git with more environment variables (``GIT_INDEX_FILE`` …)."""
-        return replace(self, env={**self.env, **{k: str(v) for k, v in env.items()}})
+        return self._replace(env={**self.env, **{k: str(v) for k, v in env.items()}})
 
     def with_settings(self, settings: Mapping[str, str]) -> Git:
         """The same git with more ``-c`` settings."""
-        return replace(self, settings={**self.settings, **settings})
+        return self._replace(settings={**self.settings, **settings})
 
     def run(
         self,
@@ -310,7 +308,7 @@ class _Running:
     def start(cls, git: Git, job: Job, selector: selectors.BaseSelector) -> _Running:
         stdin = _as_file(job.stdin)
         if job.near is not None:
-            setup, command = None, replace(git, root=job.near, bare=True).command(job.args)
+            setup, command = None, git._replace(root=job.near, bare=True).command(job.args)
         else:
             setup = _child_setup(git.max_bytes, None if job.max_out is None else _MAX_DATA)
             command = git.command(job.args)

@@ -5,7 +5,7 @@ Asked for one by one, the same few settings took 20 processes of a run.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from cn.shell.git import Git
 
@@ -17,8 +17,7 @@ _OVERRIDDEN = "commit.gpgsign"
 """What the runner sets for its own calls (:mod:`cn.shell.hardened`): git reads that last."""
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(NamedTuple):
     """One line of the configuration: scope, key (section and name in lower case), value."""
 
     scope: str
@@ -26,8 +25,7 @@ class Setting:
     value: str
 
 
-@dataclass(frozen=True)
-class GitConfig:
+class GitConfig(NamedTuple):
     """The settings in the order git reads them, so the last one counts."""
 
     settings: tuple[Setting, ...] = ()

@@ -49,7 +49,7 @@ class Hub:
 
     def locked(self, fd: int) -> Hub:
         """The same hub whose local git children inherit the lock's descriptor."""
-        return replace(self, git=replace(self.git, lock_fd=fd))
+        return replace(self, git=self.git._replace(lock_fd=fd))
 
     def with_git(self, git: Git) -> Hub:
         """The same hub on another variant of the runner."""
@@ -90,6 +90,6 @@ def open_hub(path: Path | None, *, cwd: Path | None = None, main: str = "main") 
         common, work = answer.lines
         git_dir, work_git_dir = Path(os.path.realpath(root / common)), Path(work)
     config = read_config(git)
-    git = replace(git, direct=not config.rewrites)
+    git = git._replace(direct=not config.rewrites)
     origin = bool(config.all("remote.origin.url"))
     return Hub(root, git_dir, work_git_dir, git, main, origin, config=config)

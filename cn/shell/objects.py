@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import struct
-import zlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from cn.core.names import Oid, parse_oid
 from cn.shell.git import Done, Git, GitError
@@ -14,8 +12,7 @@ _PACKED = 100
 _PACK_TYPES = {"commit": 1, "tree": 2, "blob": 3}
 
 
-@dataclass(frozen=True)
-class TreeEntry:
+class TreeEntry(NamedTuple):
     """One entry of a tree; ``path`` is relative to the tree that was listed."""
 
     mode: str
@@ -24,8 +21,7 @@ class TreeEntry:
     path: str
 
 
-@dataclass(frozen=True)
-class Info:
+class Info(NamedTuple):
     """What ``cat-file --batch-check`` says of an object: id, type, size in bytes."""
 
     oid: Oid
@@ -33,8 +29,7 @@ class Info:
     size: int
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(NamedTuple):
     """An object as ``cat-file --batch`` gives it: id, type, bytes."""
 
     oid: Oid
@@ -171,7 +166,9 @@ def write_objects(git: Git, objects: Sequence[tuple[str, bytes]]) -> None:
     objects = list(dict.fromkeys(objects))
     if not objects:
         return
-    import hashlib  # OpenSSL takes 2 ms, and who only looks writes nothing
+    import hashlib  # with OpenSSL 3 ms, and who only looks writes nothing
+    import struct
+    import zlib
 
     checksum = hashlib.new(algorithm(git), usedforsecurity=False)
     parts = [struct.pack(">4sII", b"PACK", 2, len(objects))]

@@ -7,7 +7,7 @@ children, which hold the hub's lock (DESIGN 5, step 1).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from cn.core.errors import Blocked
 from cn.core.names import Oid, parse_oid
@@ -31,8 +31,7 @@ _FETCH = (
 )
 
 
-@dataclass(frozen=True)
-class Rejected:
+class Rejected(NamedTuple):
     """The push was not taken, as far as we know.
 
     ``told``: origin itself said so. ``transient``: because somebody else was pushing.

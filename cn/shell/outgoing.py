@@ -8,7 +8,6 @@ does the same in 0.4 s. The objects and the configuration are the hub's.
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +26,8 @@ def outgoing(git: Git, refs: Mapping[str, Oid]) -> Iterator[Git]:
     It lies inside the hub's: settings that the user made for a folder hold there too
     (git-config(1), "Conditional includes").
     """
+    import shutil  # with its archives 2 ms, and whoever only lists remotes sends nothing
+
     common = _common_dir(git)
     folder = common / "cn" / "txn" / "push"
     shutil.rmtree(folder, ignore_errors=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
+from typing import NamedTuple
 
 from cn.core.names import Oid, Url, is_branch, is_oid
 from cn.shell.git import TIMED_OUT, Done, Git, Job, transport_options
@@ -47,16 +47,14 @@ class Result(Enum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True)
-class RefResult:
+class RefResult(NamedTuple):
     """The outcome for one ref, with the remote's reason when it was not done."""
 
     result: Result
     reason: str = ""
 
 
-@dataclass(frozen=True)
-class Push:
+class Push(NamedTuple):
     """One ref to push: ``new`` (None deletes), only if the remote has ``expected`` (None: absent)."""
 
     branch: str

@@ -8,19 +8,20 @@ What cn left behind is no edit: it decides nothing, is not committed, and does n
 from __future__ import annotations
 
 import json
-import secrets
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from cn.core.names import Oid
-from cn.shell.entries import Entry, blob_id
 from cn.shell.files import write_file
 from cn.shell.hub import Hub
 
+if TYPE_CHECKING:  # imported where something is noted
+    from cn.shell.entries import Entry
 
-@dataclass(frozen=True)
-class Unplaced:
+
+class Unplaced(NamedTuple):
     """``here`` is what cn left in the work tree (None: nothing), ``reason`` why it could do no more."""
 
     here: Entry | None
@@ -30,11 +31,12 @@ class Unplaced:
         """Is a file of these bytes (None: no file) what cn left, and no edit of anybody?"""
         if self.here is None or data is None:
             return self.here is None and data is None
+        from cn.shell.entries import blob_id
+
         return blob_id(self.here.oid, data) == self.here.oid
 
 
-@dataclass(frozen=True)
-class Noted:
+class Noted(NamedTuple):
     """All of it, by path; ``token`` names the asides that trying again makes (:mod:`cn.shell.asides`)."""
 
     token: str
@@ -50,6 +52,8 @@ def read_noted(hub: Hub) -> Noted:
     """What is noted. Where the note cannot be read nothing is; 'git status' shows it all the same."""
     try:
         plain = json.loads(unplaced_path(hub).read_bytes())
+        from cn.shell.entries import Entry
+
         files = {
             path: Unplaced(Entry(mode, Oid(oid)) if mode and oid else None, str(reason))
             for path, (mode, oid, reason) in plain["files"].items()
@@ -78,5 +82,5 @@ def write_unplaced(hub: Hub, files: Mapping[str, Unplaced]) -> None:
         unplaced_path(hub).unlink(missing_ok=True)
         return
     plain = {p: [*((u.here.mode, u.here.oid) if u.here else ("", "")), u.reason] for p, u in files.items()}
-    text = json.dumps({"token": secrets.token_hex(16), "files": plain}, ensure_ascii=True)
+    text = json.dumps({"token": os.urandom(16).hex(), "files": plain}, ensure_ascii=True)
     write_file(unplaced_path(hub), text.encode())

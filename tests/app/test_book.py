@@ -18,9 +18,10 @@ from cn.core.ages import is_due
 from cn.core.effect import Drop, Plan, Post, Put, Record
 from cn.core.errors import Refused
 from cn.core.inbox import clean_up
+from cn.core.kinds import MESSAGE
 from cn.core.ledger import IN, OUT, Event
 from cn.core.machine import InvalidTransition
-from cn.core.message import MESSAGE, Message
+from cn.core.message import Message
 from cn.core.names import HubPath, Name, Oid
 from cn.core.report import Report
 from cn.core.stamp import format_second

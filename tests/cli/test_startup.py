@@ -43,3 +43,17 @@ def test_completing_a_command_loads_neither_git_nor_yaml() -> None:
 def test_version_loads_little_else() -> None:
     others = {name for name in modules("--version") if name.partition(".")[0] not in ("cn", "click")}
     assert not others & {"subprocess", "pathlib", "tempfile", "yaml", "ctypes", "hashlib", "shutil", "rich"}
+
+
+def test_loading_the_command_line_looks_for_no_garbage() -> None:
+    probe = (
+        "import gc, sys\n"
+        "sys.argv = ['cn', '--version']\n"
+        "from cn.cli.start import run\n"
+        "before, freeze = gc.get_stats()[0]['collections'], gc.freeze\n"
+        "gc.freeze = lambda: print(gc.get_stats()[0]['collections'] - before) or freeze()\n"
+        "run()\n"
+    )
+    command = [sys.executable, "-c", probe]
+    done = subprocess.run(command, env=cn_env(), capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.split("\n")[-2:] == ["0", ""]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +13,16 @@ from cn.core.cadence import Cadence
 from cn.core.config import HubConfig, Reviewer
 from cn.core.decide import Facts
 from cn.core.effect import Plan, Post, Record
+from cn.core.kinds import NOTICE
 from cn.core.ledger import IN, Event, fold_all
-from cn.core.message import NOTICE
 from cn.core.names import HubPath, InputId, Oid, ThreadName, Url, parse_branch, parse_name
 from cn.core.ops import Commit
 from cn.core.output import parse_output
 from cn.core.peers import Peer
+from cn.core.places import inbox_path
 from cn.core.queue import Input
 from cn.core.stamp import parse_stamp
-from cn.core.thread import Header, format_thread, inbox_path
+from cn.core.thread import Header, format_thread
 
 CORPUS = Path(__file__).resolve().parents[1] / "corpus" / "outputs"
 NAMES = sorted(path.stem for path in CORPUS.glob("*.json"))
@@ -41,7 +41,7 @@ ASKED = Input(
 )
 PEERS = {
     PI: Peer(PI, Url("/srv/pi.git")),
-    RHO: replace(Peer(RHO, Url("/srv/rho.git")), community=True),
+    RHO: Peer(RHO, Url("/srv/rho.git"), community=True),
 }
 CONFIG = HubConfig(SIGMA, interface="queue", reviewers=(Reviewer(parse_name("alice")),))
 RECEIVED = Event(

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cn.core.content import Commit, FileText, Proposal, Touched, format_message_content, format_proposal
-from cn.core.message import MESSAGE, About, Message
+from cn.core.kinds import MESSAGE
+from cn.core.message import About, Message
 from cn.core.names import Oid, parse_branch, parse_name
 from cn.core.stamp import parse_stamp
 

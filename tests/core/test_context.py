@@ -257,7 +257,7 @@ def foreign(text: str) -> Packed:
             item=item(text),
             conversation=conversation,
             dailies=[Page(HubPath("threads/reflections/daily/20260219.md"), text)],
-            peers=[replace(PEERS[0], kind=text)],
+            peers=[PEERS[0]._replace(kind=text)],
             skills=[],
         ),
         CONFIG,

@@ -18,9 +18,10 @@ from cn.core.decide import (
 )
 from cn.core.effect import Advance, Drop, Effect, Log, Plan, Post, Put, Record
 from cn.core.errors import Refusal
+from cn.core.kinds import MESSAGE, NOTICE
 from cn.core.ledger import IN, Event, Item, fold_all
 from cn.core.log import Row
-from cn.core.message import MESSAGE, NOTICE, About, Message
+from cn.core.message import About, Message
 from cn.core.names import HubPath, Oid, Url, parse_branch, parse_hub_path, parse_name, parse_topic
 from cn.core.own import concern_path
 from cn.core.peers import Peer
@@ -333,7 +334,7 @@ RULES: dict[str, tuple[MergeFacts, dict[str, str], str, str, bool]] = {
 def test_a_merge_under_each_rule(case: str) -> None:
     merge, fields, approval, rule, notify = RULES[case]
     triage = decide(Merge(), approval=approval)
-    item = replace(ITEM, fields={**FIELDS, **fields})
+    item = ITEM._replace(fields={**FIELDS, **fields})
     refusal = refused(triage, facts(triage, item, merge=merge))
     assert (refusal.rule, refusal.notify) == (rule, notify)
 
@@ -343,7 +344,7 @@ def test_a_merge_under_each_rule(case: str) -> None:
 def test_the_rules_of_merging_bind_merges_alone(case: str, name: str) -> None:
     merge, fields, approval, _, _ = RULES[case]
     triage = decide(DECISIONS[name], approval=approval)
-    known = replace(facts(triage, replace(ITEM, fields={**FIELDS, **fields})), merge=merge)
+    known = replace(facts(triage, ITEM._replace(fields={**FIELDS, **fields})), merge=merge)
     assert isinstance(plan_decision(known, triage), Plan)
 
 
@@ -362,9 +363,9 @@ def test_a_merge_from_a_shared_mailbox_needs_a_proven_sender(
     signature: str, deliver: str, trusted: bool, ok: bool
 ) -> None:
     triage = decide(Merge())
-    item = replace(ITEM, fields={**FIELDS, "signature": signature})
-    known = facts(triage, item, replace(CONFIG, mailbox_trusted=trusted))
-    known = replace(known, shared_mailbox=True, peers={**PEERS, PI: replace(PEERS[PI], deliver=deliver)})
+    item = ITEM._replace(fields={**FIELDS, "signature": signature})
+    known = facts(triage, item, CONFIG._replace(mailbox_trusted=trusted))
+    known = replace(known, shared_mailbox=True, peers={**PEERS, PI: PEERS[PI]._replace(deliver=deliver)})
     outcome = plan_decision(known, triage)
     assert isinstance(outcome, Plan) == ok
     assert ok or (isinstance(outcome, Refusal) and outcome.rule == rules.SIGNATURE)
@@ -373,7 +374,7 @@ def test_a_merge_from_a_shared_mailbox_needs_a_proven_sender(
 @pytest.mark.parametrize(("approval", "ok"), [("", False), ("APPROVED", True), ("approved", False)])
 def test_a_hub_can_require_approval(approval: str, ok: bool) -> None:
     triage = decide(Merge(), approval=approval)
-    known = facts(triage, config=replace(CONFIG, explicit_approval=True))
+    known = facts(triage, config=CONFIG._replace(explicit_approval=True))
     assert isinstance(plan_decision(known, triage), Plan) == ok
 
 
@@ -405,8 +406,8 @@ def test_delegating_to_oneself_the_creator_or_a_stranger(actor: str, rule: str) 
 )
 def test_forwarding_ends_at_the_hop_limit(hops: str, limit: int, ok: bool) -> None:
     triage = decide(Delegate(OMEGA))
-    config = replace(CONFIG, limits=Limits(hops=limit))
-    outcome = plan_decision(facts(triage, replace(ITEM, fields={**FIELDS, "hops": hops}), config), triage)
+    config = CONFIG._replace(limits=Limits(hops=limit))
+    outcome = plan_decision(facts(triage, ITEM._replace(fields={**FIELDS, "hops": hops}), config), triage)
     assert isinstance(outcome, Plan) == ok
     if isinstance(outcome, Plan):
         post = outcome.effects[0]
@@ -436,7 +437,7 @@ def test_a_reply_needs_words(body: str) -> None:
 
 
 def test_the_subject_of_a_message_is_kept() -> None:
-    item = replace(ITEM, fields={**FIELDS, "kind": "message", "subject": "Which licence?", "hops": "2"})
+    item = ITEM._replace(fields={**FIELDS, "kind": "message", "subject": "Which licence?", "hops": "2"})
     triage = decide(Reply(parse_topic("x")))
     post = planned(triage, replace(facts(triage, item), about="Which licence?")).effects[-1]
     assert isinstance(post, Post)
@@ -474,7 +475,7 @@ def test_a_refusal_is_logged_once_and_its_creator_told_once_per_head() -> None:
     again = replace(known, item=item)
     assert plan_refused(again, "do:merge", "sigma", WHY, NOW).effects == (), "nothing changed"
 
-    other = replace(WHY, reason="main changed since: a, b")
+    other = WHY._replace(reason="main changed since: a, b")
     second = plan_refused(again, "do:merge", "sigma", other, NOW)
     assert kinds(second) == [Record, Log], "the head is the same"
     assert (
@@ -489,8 +490,8 @@ def test_a_refusal_is_logged_once_and_its_creator_told_once_per_head() -> None:
 @pytest.mark.parametrize(
     ("decision", "actor", "refusal"),
     [
-        ("do:merge", "sigma", replace(WHY, reason="other")),
-        ("do:merge", "sigma", replace(WHY, rule="clean-merge")),
+        ("do:merge", "sigma", WHY._replace(reason="other")),
+        ("do:merge", "sigma", WHY._replace(rule="clean-merge")),
         ("do:merge", "alice", WHY),
         ("delete:x", "sigma", WHY),
     ],
@@ -503,10 +504,10 @@ def test_another_condition_is_told(decision: str, actor: str, refusal: Refusal) 
 
 def test_what_the_creator_cannot_change_is_not_told_to_it() -> None:
     known = facts(decide(Merge()))
-    first = plan_refused(known, "do:merge", "sigma", replace(WHY, notify=False), NOW)
+    first = plan_refused(known, "do:merge", "sigma", WHY._replace(notify=False), NOW)
     assert kinds(first) == [Record, Log]
     item = after(ITEM, first)
-    told_later = plan_refused(replace(known, item=item), "do:merge", "sigma", replace(WHY, rule="r"), NOW)
+    told_later = plan_refused(replace(known, item=item), "do:merge", "sigma", WHY._replace(rule="r"), NOW)
     assert kinds(told_later) == [Record, Log, Post]
 
 

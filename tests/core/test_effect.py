@@ -18,9 +18,10 @@ from cn.core.effect import (
     Wake,
     describe,
 )
+from cn.core.kinds import MESSAGE
 from cn.core.ledger import IN, Event
 from cn.core.log import Row
-from cn.core.message import MESSAGE, Message
+from cn.core.message import Message
 from cn.core.names import HubPath, Oid, parse_branch, parse_name
 from cn.core.outbox import Remove
 from cn.core.stamp import parse_stamp

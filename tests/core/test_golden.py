@@ -20,10 +20,11 @@ from cn.core.decide import Facts, plan_decision, plan_refused
 from cn.core.effect import Log, Plan, Post, Put, Record
 from cn.core.errors import Refusal
 from cn.core.inbox import Arrival, plan_gone, plan_moved, plan_new, plan_notice, plan_repeated
+from cn.core.kinds import MESSAGE, NOTICE
 from cn.core.ledger import IN, OUT, Event, Item, fold_all, format_event, format_open
 from cn.core.log import append_rows
 from cn.core.log import format_event as format_machine_row
-from cn.core.message import MESSAGE, NOTICE, About, Message, format_message, seal
+from cn.core.message import About, Message, format_message, seal
 from cn.core.names import HubPath, Oid, ThreadName, Url, parse_branch, parse_name, parse_topic, topic_of
 from cn.core.outbox import Deliver, Remove, format_entry
 from cn.core.peers import Peer, add_peer

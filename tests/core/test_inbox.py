@@ -26,8 +26,9 @@ from cn.core.inbox import (
     plan_restored,
     plan_returned,
 )
+from cn.core.kinds import FINAL, MESSAGE, NOT_FINAL, NOTICE
 from cn.core.ledger import IN, OUT, Event, Item, Open, fold_all
-from cn.core.message import FINAL, MESSAGE, NOT_FINAL, NOTICE, About, Message
+from cn.core.message import About, Message
 from cn.core.names import HubPath, Oid, ThreadName, parse_branch, parse_name
 from cn.core.outbox import Remove
 from cn.core.seen import Step, classify
@@ -279,7 +280,7 @@ FORGED = [
     ("another's, at the same head and tip", told("merged", branch="omega/x"), None, A),
     ("gone, never recorded", told("merged"), None, None),
     ("moved since", told("merged"), None, B),
-    ("moved since, recorded", told("merged", head=C), replace(OPEN, head=B), A),
+    ("moved since, recorded", told("merged", head=C), OPEN._replace(head=B), A),
 ]
 
 
@@ -314,7 +315,7 @@ def test_a_later_answer_does_not_keep_what_an_earlier_one_claimed() -> None:
     assert (later[(OUT, "x")].get("status"), later[(OUT, "x")].get("unproven")) == ("refused", "")
 
 
-@pytest.mark.parametrize("ours", [None, replace(OPEN, head=B)])
+@pytest.mark.parametrize("ours", [None, OPEN._replace(head=B)])
 def test_an_authentic_notice_adopts_exactly_the_tip_that_is_there(ours: Item | None) -> None:
     plan = plan_notice(told("discarded"), ours, OURS, A, None)
     assert [(e.kind, e.head) for e in records(plan)] == [("noticed", C), ("adopted", A), ("answered", A)]

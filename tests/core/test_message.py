@@ -13,12 +13,8 @@ from hubs import git, try_git
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from cn.core.kinds import CONCERN, FINAL, MESSAGE, NOT_FINAL, NOTICE
 from cn.core.message import (
-    CONCERN,
-    FINAL,
-    MESSAGE,
-    NOT_FINAL,
-    NOTICE,
     About,
     Message,
     MessageRefused,

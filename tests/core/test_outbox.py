@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cn.core.message import MESSAGE, Message, Sealed, object_id, seal
+from cn.core.kinds import MESSAGE
+from cn.core.message import Message, Sealed, object_id, seal
 from cn.core.names import NameRefused, Oid, parse_branch, parse_hub_path, parse_name
 from cn.core.outbox import (
     Deliver,

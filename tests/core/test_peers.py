@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -134,7 +133,7 @@ def test_only_the_lines_of_the_entry_go(name: str, lines: list[str]) -> None:
 
 
 def test_only_the_lines_of_the_entry_come() -> None:
-    added = add_peer(COMMENTED, replace(PI, name=parse_name("tau")))
+    added = add_peer(COMMENTED, PI._replace(name=parse_name("tau")))
     assert added == COMMENTED.replace(
         "# the end\n",
         '# the end\n- name: tau\n  hub: "https://git.example.org/pi/hub.git"\n  kind: "agent"\n',
@@ -193,7 +192,7 @@ def test_a_dash_on_its_own_line() -> None:
 
 @pytest.mark.parametrize("name", ODD_NAMES)
 def test_names_that_yaml_reads_as_something_else(name: str) -> None:
-    peer = replace(PI, name=parse_name(name))
+    peer = PI._replace(name=parse_name(name))
     assert parse_peers(add_peer("", peer)) == (peer,)
     assert parse_peers(f"```yaml\n- name: {name}\n  hub: /srv/x\n```\n")[0].name == name
 
@@ -295,5 +294,5 @@ def test_a_name_is_a_peer_or_decides_but_not_both(name: str) -> None:
     config = HubConfig(parse_name("sigma"), reviewers=(Reviewer(parse_name("alice")),))
     check_names(config, (PI, OMEGA))
     with pytest.raises(ConfigError, match=rf"state/peers\.md: {name} is a peer and also") as caught:
-        check_names(config, (PI, replace(OMEGA, name=parse_name(name))))
+        check_names(config, (PI, OMEGA._replace(name=parse_name(name))))
     assert ".cn/hub.yaml" in caught.value.hint

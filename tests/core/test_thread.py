@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from cn.core.content import Commit, FileText, Proposal, Touched, format_message_content, format_proposal
-from cn.core.message import MESSAGE, About, Message
+from cn.core.kinds import MESSAGE
+from cn.core.message import About, Message
 from cn.core.names import NameRefused, Oid, parse_branch, parse_name, parse_topic, topic_of
 from cn.core.stamp import parse_stamp
 from cn.core.text import quote

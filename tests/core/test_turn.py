@@ -62,7 +62,7 @@ def ledger_item(**more: str) -> Item:
 
 
 def failing(now: datetime = LATER, attempts: int = 3, **told: str) -> Failing:
-    return Failing(replace(CONFIG, max_attempts=attempts), now, ledger_item(**told), True)
+    return Failing(CONFIG._replace(max_attempts=attempts), now, ledger_item(**told), True)
 
 
 def turn_of(asked: Input, attempt: int = 1, machine: str = "here") -> Turn:
@@ -100,7 +100,7 @@ def outcomes(plan: Plan) -> list[str]:
 
 @pytest.mark.parametrize(("period", "cycles", "limit"), [(5, 3, 15), (1, 1, 1), (60, 24, 1440)])
 def test_the_limit_of_a_turn_is_the_period_times_the_cycles(period: int, cycles: int, limit: int) -> None:
-    config = replace(CONFIG, cron_period_min=period, timeout_cycles=cycles)
+    config = CONFIG._replace(cron_period_min=period, timeout_cycles=cycles)
     assert time_limit(config) == timedelta(minutes=limit)
     turn = turn_of(ASKED)
     assert not turn.expired(AT + timedelta(minutes=limit), time_limit(config))

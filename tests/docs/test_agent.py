@@ -31,6 +31,7 @@ from cn.core.ops import ALIASES, USAGE, Op, format_op
 from cn.core.output import Output, format_output, parse_output
 from cn.core.own import new_own
 from cn.core.own_decide import OwnFacts
+from cn.core.places import inbox_path
 from cn.core.queue import (
     Input,
     Turn,
@@ -45,7 +46,6 @@ from cn.core.queue import (
     queue_path,
 )
 from cn.core.report import Report
-from cn.core.thread import inbox_path
 from cn.core.turn import (
     Failing,
     out_of_turn,

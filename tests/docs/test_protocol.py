@@ -26,7 +26,6 @@ from cn.core import (
     dialogue,
     ledger,
     log,
-    message,
     model,
     peers,
     rules,
@@ -37,6 +36,7 @@ from cn.core.decide import Facts, plan_decision
 from cn.core.effect import Log, Post, Put
 from cn.core.errors import CnError, Refusal
 from cn.core.inbox import notice
+from cn.core.kinds import FINAL, NOT_FINAL
 from cn.core.ledger import IN, Event, Item
 from cn.core.log import Row
 from cn.core.message import About, Message, format_message, own_topic, parse_message, seal
@@ -56,6 +56,7 @@ from cn.core.names import (
 )
 from cn.core.outbox import entry_name, format_entry, parse_entry
 from cn.core.own import adhoc_path, format_own, is_named, is_own, new_own, parse_own
+from cn.core.places import inbox_path
 from cn.core.report import Mark
 from cn.core.rules import MergeFacts
 from cn.core.saving import Edit, Kind, Left, judge
@@ -64,15 +65,7 @@ from cn.core.seen import Step, classify
 from cn.core.skills import Skill
 from cn.core.stamp import parse_stamp
 from cn.core.text import quote
-from cn.core.thread import (
-    Header,
-    append_section,
-    format_thread,
-    inbox_path,
-    read_decision,
-    refresh,
-    set_triage,
-)
+from cn.core.thread import Header, append_section, format_thread, read_decision, refresh, set_triage
 from cn.core.triage import (
     Merge,
     Reply,
@@ -186,10 +179,8 @@ def _secrets(block: Block) -> None:
 
 @checks("limit-keys")
 def _limit_keys(block: Block) -> None:
-    defaults = config.Limits()
-    assert {plain(row[0]): plain(row[1]) for row in block.rows} == {
-        f.name: str(getattr(defaults, f.name)) for f in fields(config.Limits)
-    }
+    defaults = config.Limits()._asdict()
+    assert {plain(row[0]): plain(row[1]) for row in block.rows} == {k: str(v) for k, v in defaults.items()}
     assert {plain(row[0]) for row in block.rows} == set(config._LIMITS)
 
 
@@ -468,7 +459,7 @@ def _rules(block: Block) -> None:
 @checks("statuses")
 def _statuses(block: Block) -> None:
     shown = {plain(status): _yes(final) for status, final, _ in block.rows}
-    assert shown == dict.fromkeys(message.FINAL, True) | dict.fromkeys(message.NOT_FINAL, False)
+    assert shown == dict.fromkeys(FINAL, True) | dict.fromkeys(NOT_FINAL, False)
 
 
 # messages.md
@@ -560,8 +551,8 @@ def _ledger_kinds(block: Block) -> None:
 def _classify(block: Block) -> None:
     item = Item(IN, "proposal", HEAD, "received", RECEIVED, {"thread": "x.md"})
     seen = Event(RECEIVED, IN, "received", "proposal", HEAD)
-    decided = replace(seen, kind="decided")
-    gone = replace(seen, kind="gone")
+    decided = seen._replace(kind="decided")
+    gone = seen._replace(kind="gone")
     answers = [
         classify(HEAD, None, []),
         classify(HEAD, item, [seen]),

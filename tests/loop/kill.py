@@ -37,7 +37,7 @@ _MASKS = (
     (re.compile(r"\b\d{10} [+]0000\b"), "TIME"),
     (re.compile(r"(?<=127\.0\.0\.1:)\d+"), "PORT"),
     (re.compile(r" \(it was gone already\)"), ""),  # by our own push, whose answer nobody heard
-    (re.compile(r"(?<=-)[0-9a-f]{8}(?=\.md\b)"), "HEX"),
+    (re.compile(r"(?<=-)[0-9a-f]{8}(?=-delete\.md\b|\.md\b)"), "HEX"),
     (re.compile(r"(?<!-)\b\d{8}(?=-|\.md\b)"), "DAY"),
     (re.compile(r"\b(?=[0-9a-f]*\d)(?:[0-9a-f]{64}|[0-9a-f]{40}|[0-9a-f]{10}|[0-9a-f]{6,8})\b"), "HEX"),
 )

@@ -15,7 +15,8 @@ from loop.studio import Studio, write
 from loop.test_origin_pusher import plant
 from loop.world import Node, World, content
 
-from cn.core.message import MESSAGE, Message, seal
+from cn.core.kinds import MESSAGE
+from cn.core.message import Message, seal
 from cn.core.names import Branch, Name
 from cn.core.outbox import Deliver, format_entry, outbox_path
 from cn.core.stamp import parse_stamp

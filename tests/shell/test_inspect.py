@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -98,7 +97,7 @@ def test_a_huge_commit_message_is_not_read(repo: Path) -> None:
 
 def test_limits_of_a_thread_hold_together(repo: Path) -> None:
     commit(repo, {f"f{i}": "x" * 100 for i in range(20)}, "many")
-    limits = replace(LIMITS, thread_bytes=1024, files_per_thread=5)
+    limits = LIMITS._replace(thread_bytes=1024, files_per_thread=5)
     found: Proposal = read_proposal(Git(repo), Oid(tip(repo)), None, limits)
     assert len(found.texts) == 5
     assert {reason for _, reason in found.left_out} == {"over the limits of a thread"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from cn.app.doctor.finding import Finding, RebuildOpen, SetPin, info, problem
 from cn.app.doctor.patient import Patient
@@ -14,8 +14,8 @@ from cn.app.snapshot import Snapshot
 from cn.core import ledger
 from cn.core.ledger import IN, Event, Item, LedgerRefused, Open
 from cn.core.names import Name, NameRefused, Oid, ThreadName, parse_name
+from cn.core.places import DONE, INBOX, inbox_path
 from cn.core.text import one_line, visible
-from cn.core.thread import DONE, INBOX, inbox_path
 from cn.shell.objects import list_refs, list_tree, read_info
 from cn.shell.pins import PREFIX, Key, encode, parse_pin, pin_ref
 from cn.shell.unplaced import read_unplaced
@@ -55,7 +55,7 @@ def fold_history(history: History) -> Open:
 
 def _plain(items: Open) -> Open:
     """Without empty fields, which the ledger's lines do not keep."""
-    return {k: replace(i, fields={n: v for n, v in i.fields.items() if v}) for k, i in items.items()}
+    return {k: i._replace(fields={n: v for n, v in i.fields.items() if v}) for k, i in items.items()}
 
 
 def _snapshot(patient: Patient) -> Snapshot:

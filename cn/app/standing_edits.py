@@ -1,0 +1,46 @@
+"""Edits that were not committed because a rule says no: kept for ``cn status`` until they are gone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cn.app.local import Local
+from cn.core.names import digest
+from cn.core.text import one_line
+from cn.shell.files import read_plain
+
+if TYPE_CHECKING:  # who only looks has none of them
+    from cn.app.settings import Settings
+    from cn.core.saving import Left
+
+_EDIT = "edit "
+
+
+def note_edits(local: Local, root: Path, refused: Iterable[Left], now: datetime, settings: Settings) -> None:
+    """Which edits are refused, as they are now."""
+    from cn.app.guard import mask_line, mask_path
+
+    told = {
+        f"{_EDIT}{_state(root, one.path)} {one.path}": (
+            f"{one_line(mask_path(one.path, settings), 300)} {mask_line(one.why, settings)}",
+            one.remedy,
+        )
+        for one in refused
+    }
+    local.stand_only(_EDIT, told, now)
+
+
+def drop_mended(local: Local, root: Path, now: datetime) -> None:
+    """Forget refused edits whose file is another by now: whether that may be committed is not known."""
+    for name in local.standing_names(_EDIT):
+        state, _, path = name.removeprefix(_EDIT).partition(" ")
+        if _state(root, path) != state:
+            local.stands(name, "", now)
+
+
+def _state(root: Path, path: str) -> str:
+    found = read_plain(root / path)
+    return digest("edit", found[1].hex()) if found else "-"

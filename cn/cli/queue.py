@@ -1,0 +1,51 @@
+"""The lines of ``cn queue``, which ``cn status`` shows too."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cn.app.waiting import QueueView
+from cn.cli.layout import clean, paint, wrap
+from cn.cli.screen import age
+from cn.core.machines.actor import Actor
+from cn.core.queue import Input
+from cn.core.turn import source_of
+
+
+def queue_lines(view: QueueView, most: int = 50) -> list[str]:
+    """What the agent is at, what was given up, and of what waits the first ``most``."""
+    now, turn = view.now, view.turn
+    lines = []
+    if turn is not None:
+        where = "" if view.here else f", on another machine ({clean(turn.machine, 40)})"
+        lines.append(f"{_asked(turn.input)}: {_AT[view.actor]} for {age(turn.since, now)}{where}")
+        if turn.attempt > 1:
+            lines += wrap("    ", f"attempt {turn.attempt}, since {clean(turn.input.reason, 300)}")
+    for item in view.dead[:most]:
+        lines.append(paint(f"{_asked(item)}: given up", "red"))
+        lines += wrap("    ", clean(item.reason, 300))
+        lines += wrap("    → ", f"decide the thread, or 'cn queue retry {item.id}'")
+    lines += _more(view.dead, most, "given up")
+    for item in view.waiting[:most]:
+        again = f", tried {item.attempts} times" if item.attempts else ""
+        lines.append(f"{_asked(item)}: waits {age(item.queued, now)}{again}")
+    lines += _more(view.waiting, most, "waiting")
+    lines += [paint(f"{clean(path)}: cannot be read, left out", "red") for path in view.damaged]
+    return lines or ["nothing waits for the agent"]
+
+
+_AT = {
+    Actor.IDLE: "idle",
+    Actor.INPUT_READY: "the agent's input",
+    Actor.PROCESSING: "shown to the agent",
+    Actor.OUTPUT_READY: "answered, waits for 'cn inbox process',",
+    Actor.TIMED_OUT: "out of time,",
+}
+
+
+def _more(items: Sequence[Input], most: int, what: str) -> list[str]:
+    return [f"and {len(items) - most} more {what}; 'cn queue' lists them"] if len(items) > most else []
+
+
+def _asked(item: Input) -> str:
+    return f"{item.id} {item.cadence.value} {clean(source_of(item), 100)}"

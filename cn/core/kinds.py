@@ -1,0 +1,8 @@
+"""The kinds of messages, and what can become of a branch, in words (DESIGN 10, 16)."""
+
+from __future__ import annotations
+
+MESSAGE, NOTICE, CONCERN = "message", "notice", "concern"
+FINAL = ("merged", "replied", "opened", "delegated", "acked", "done", "discarded")
+"""The statuses of a notice that end a branch: its creator deletes it."""
+NOT_FINAL = ("refused", "timed-out", "failed")

@@ -1,0 +1,27 @@
+"""Where threads and mail lie in the hub (DESIGN 4), and not what stands in them: looking imports little."""
+
+from __future__ import annotations
+
+from cn.core.names import HubPath, ThreadName
+
+INBOX = HubPath("threads/inbox")
+DONE = HubPath("threads/inbox/done")
+OUTBOX = HubPath("threads/mail/outbox")
+SENT = HubPath("threads/mail/sent")
+SAY = "-say.md"
+"""How the name of a file ends that is to be said in a chat (:mod:`cn.core.say`)."""
+
+
+def inbox_path(name: ThreadName) -> HubPath:
+    """Where a pending thread lies."""
+    return HubPath(f"{INBOX}/{name}")
+
+
+def done_path(name: ThreadName) -> HubPath:
+    """Where a processed thread goes."""
+    return HubPath(f"{DONE}/{name}")
+
+
+def is_pending(path: str) -> bool:
+    """Is this where a pending thread lies?"""
+    return path.startswith(f"{INBOX}/") and not path.startswith(f"{DONE}/")
