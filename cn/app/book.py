@@ -45,7 +45,7 @@ from cn.shell import published
 from cn.shell.build import EntryChange, FileChange, identity
 from cn.shell.hub import Hub
 from cn.shell.maintain import KEPT
-from cn.shell.objects import read_object, write_objects
+from cn.shell.objects import read_known, write_objects
 from cn.shell.pins import Key, encode, keep, pin_ref
 from cn.shell.seal import Sealer
 from cn.shell.transaction import Draft, LocalAppend, LocalFile, RefUpdate
@@ -209,7 +209,7 @@ class Book:
         if path not in self.files:
             return self.snapshot.read(path)
         data = self.files[path]
-        return read_object(self.hub.git, data.oid) if isinstance(data, Stored) else data
+        return read_known(self.hub.git, [data.oid])[0] if isinstance(data, Stored) else data
 
     def _post(self, post: Post) -> None:
         message = post.message

@@ -26,7 +26,7 @@ from cn.core.packed import Packed
 from cn.core.skills import CONTRACT, FILE, FOLDERS, Skill, find_contract, is_skill, parse_skill
 from cn.core.text import decode
 from cn.shell.files import read_regular
-from cn.shell.objects import list_tree, read_info
+from cn.shell.objects import ensure_absent, list_tree, read_info
 
 MOST_SKILLS = 300
 FILE_BYTES = 256 * 1024
@@ -175,7 +175,9 @@ def _skills(snapshot: Snapshot) -> tuple[list[Skill], list[str]]:
 
 def _readable(snapshot: Snapshot, paths: list[HubPath], notes: list[str]) -> list[HubPath]:
     """Those that are files of a size that can be shown."""
-    infos = read_info(snapshot.git, [f"{snapshot.commit}:{path}" for path in paths])
+    names = [f"{snapshot.commit}:{path}" for path in paths]
+    infos = read_info(snapshot.git, names)
+    ensure_absent(snapshot.git, [name for name, info in zip(names, infos, strict=True) if info is None])
     good = []
     for path, info in zip(paths, infos, strict=True):
         if info is not None and info.kind == "blob":

@@ -72,6 +72,8 @@ def _key(snapshot: Snapshot) -> str:
 def _grew_well(snapshot: Snapshot, peer: Name, before: Oid, tree: Oid) -> bool:
     """Did the months only grow since ``before``, by events that give the new ``open``?"""
     git = snapshot.git
+    if read_objects(git, [before]) == [None]:
+        return False  # of an earlier main, and no longer here
     old, new = ({e.path: e.oid for e in list_tree(git, t)} for t in (before, tree))
     months = [name for name in ledger.months(new) if old.get(name) != new[name]]
     if any(name not in new for name in ledger.months(old)):

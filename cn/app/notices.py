@@ -13,6 +13,7 @@ from cn.core.message import About, Message
 from cn.core.names import Topic, join_branch, topic_of
 from cn.core.peers import Peer
 from cn.core.report import Report
+from cn.shell.base import is_ancestor
 from cn.shell.objects import read_object
 
 
@@ -68,8 +69,7 @@ def prove_merge(book: Book, seen: Observation, peer: Peer, about: About, signatu
         return no(f"{peer.name}'s main does not hold {about.merge[:8]}")
     head = commit.partition(b"\n\n")[0].decode("ascii", "replace").split("\n")
     parents = [line.split(" ")[1] for line in head if line.startswith("parent ")]
-    inside = book.hub.git.run("merge-base", "--is-ancestor", about.merge, main, check=False).ok
-    if not inside:
+    if not is_ancestor(book.hub.git, about.merge, main):
         return no(f"{peer.name}'s main does not hold {about.merge[:8]}")
     if about.head not in parents[1:]:
         return no(f"{about.merge[:8]} does not merge {about.head[:8]}")

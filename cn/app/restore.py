@@ -8,6 +8,7 @@ from cn.core.inbox import plan_restored
 from cn.core.names import HubPath, ThreadName, digest
 from cn.core.places import INBOX, done_path, inbox_path
 from cn.core.report import Report
+from cn.shell.objects import read_object
 
 
 def plan_restore(book: Book, report: Report, local: Local) -> None:
@@ -50,9 +51,7 @@ def _last(book: Book, path: HubPath) -> bytes | None:
         book.snapshot.commit,
         "--",
         path,
-        check=False,
     )
-    if not done.ok or not done.text:
+    if not done.text:
         return None
-    shown = git.run("cat-file", "blob", f"{done.text}:{path}", check=False)
-    return shown.out if shown.ok else None
+    return read_object(git, f"{done.text}:{path}")

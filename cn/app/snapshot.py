@@ -14,11 +14,14 @@ from cn.core.names import HubPath, Name, Oid, is_name
 from cn.core.peers import PATH as PEERS
 from cn.core.places import INBOX, OUTBOX, SAY
 from cn.shell.git import Git
-from cn.shell.objects import Found, TreeEntry, parse_tree, read_all
+from cn.shell.objects import Found, TreeEntry, ensure_absent, parse_tree, read_raw
 
 if TYPE_CHECKING:  # imported where something waits
     from cn.core.outbox import Entry
     from cn.core.say import Say
+
+_ABOVE = (".cn", "state", "threads", "threads/mail")
+"""Folders of what every command reads: they tell, with no further process, what is not there."""
 
 
 class Snapshot:
@@ -61,7 +64,19 @@ class Snapshot:
         names = {path: self._name(path) for path in wanted}
         self._files.update((path, None) for path, name in names.items() if name is None)
         asked = {path: name for path, name in names.items() if name is not None}
-        self._files.update(zip(asked, read_all(self.git, list(asked.values())), strict=True))
+        self._files.update(zip(asked, read_raw(self.git, list(asked.values())), strict=True))
+        # git says the same of a file that is not there and of one that it cannot read.
+        unclear = [path for path in asked if self._files[path] is None and not self._is_absent(path)]
+        ensure_absent(self.git, [f"{self.commit}:{path}" for path in unclear])
+
+    def _is_absent(self, path: str) -> bool:
+        """Do the folders read so far tell that there is no such file?"""
+        parts = path.split("/") if path else []
+        for depth, name in enumerate(parts):
+            above = self._files.get("/".join(parts[:depth]))
+            if above is not None and (above.kind != "tree" or name not in self._ids("/".join(parts[:depth]))):
+                return True
+        return False
 
     def _name(self, path: str) -> str | None:
         """What git is asked for ``path``; None: its folder is known, and has no such entry."""
@@ -81,7 +96,7 @@ class Snapshot:
         Of ``peers``, of whom there may be records, also what is not finished.
         """
         opens = (ledger.open_path(peer) for peer in peers)
-        self.read_many(("", CONFIG, PEERS, ledger.FOLDER, INBOX, OUTBOX, *opens))
+        self.read_many(("", *_ABOVE, CONFIG, PEERS, ledger.FOLDER, INBOX, OUTBOX, *opens))
 
     @property
     def tree(self) -> Oid | None:

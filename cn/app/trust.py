@@ -27,7 +27,7 @@ from cn.shell.git import Git
 from cn.shell.hub import Hub
 from cn.shell.journal import drop
 from cn.shell.lock import hub_lock
-from cn.shell.objects import read_objects
+from cn.shell.objects import read_known
 from cn.shell.transaction import recover
 from cn.shell.trust import TrustChange, accept, built_by_cn, trusted_commit, untrusted
 
@@ -171,8 +171,8 @@ def _file(git: Git, change: TrustChange, old: Entry | None, new: Entry | None) -
 def _contents(git: Git, *entries: Entry | None) -> list[bytes]:
     # A submodule's entry names a commit of another repository.
     names = [e.oid if e and e.mode != "160000" else "" for e in entries]
-    found = iter(read_objects(git, [n for n in names if n]))
-    contents = [(next(found) or b"") if name else b"" for name in names]
+    found = iter(read_known(git, [Oid(n) for n in names if n]))
+    contents = [next(found) if name else b"" for name in names]
     return [
         f"Subproject commit {e.oid}\n".encode() if e and e.mode == "160000" else c
         for e, c in zip(entries, contents, strict=True)

@@ -15,7 +15,7 @@ from cn.core.names import Oid
 from cn.core.rules import TreeChange
 from cn.core.text import decode
 from cn.shell.git import Git
-from cn.shell.objects import Info, ask_history, empty_tree, read_info, read_objects
+from cn.shell.objects import Info, ask_history, empty_tree, read_info, read_known, read_objects
 
 LOG = "--format=%H%x00%an%x00%ae%x00%ad%x00%B"
 COMMITS = 100
@@ -198,11 +198,11 @@ def _texts(
     git: Git, old: str, head: Oid, shown: Sequence[Touched], left_out: list[tuple[str, str]]
 ) -> list[FileText]:
     """The new text of added files, the hunks of changed ones."""
-    contents = read_objects(git, [o for t in shown for o in (t.new, t.old)])
+    contents = read_known(git, [o for t in shown for o in (t.new, t.old)])
     texts: list[FileText] = []
     for i, t in enumerate(shown):
-        new, before = contents[2 * i] or b"", contents[2 * i + 1]
-        if b"\0" in new or b"\0" in (before or b""):
+        new, before = contents[2 * i], contents[2 * i + 1]
+        if b"\0" in new or b"\0" in before:
             left_out.append((t.path, f"binary, {len(new)} bytes"))
         else:
             texts.append(FileText(t.path, t.status == "A", decode(new), None))

@@ -22,7 +22,7 @@ from cn.shell.files import write_file
 from cn.shell.git import GitError
 from cn.shell.hub import Hub
 from cn.shell.merge_tree import merge_trees
-from cn.shell.objects import list_tree, read_object, read_objects
+from cn.shell.objects import list_tree, read_all, read_known
 
 _ORIGINS = (
     "state/ledger/",
@@ -83,25 +83,25 @@ def restore_ledger(hub: Hub, known: Oid, local: Oid) -> Oid:
 
 def _ledger_losses(hub: Hub, old: Oid, new: Oid) -> dict[str, bytes]:
     """Path → old content and the lines that only ``new`` has, for each file that lost lines."""
-    trees = [
-        hub.git.run("rev-parse", "--verify", "-q", f"{c}:{_LEDGER}", check=False).text for c in (old, new)
-    ]
-    if not trees[0] or trees[0] == trees[1]:
+    found = read_all(hub.git, [f"{commit}:{_LEDGER}" for commit in (old, new)])
+    # A file or a symlink in its place is no ledger.
+    before, after = (one.oid if one and one.kind == "tree" else None for one in found)
+    if before is None or before == after:
         return {}
-    empty: list[Change]
-    if trees[1]:
-        empty = [c for c in read_changes(hub.git, trees[0], trees[1]) if c.old]
+    gone: list[Change]
+    if after is not None:
+        gone = [c for c in read_changes(hub.git, before, after) if c.old]
     else:
-        empty = [
-            Change(e.path, Entry(e.mode, e.oid), None) for e in list_tree(hub.git, trees[0], recursive=True)
-        ]
+        listed = list_tree(hub.git, before, recursive=True)
+        gone = [Change(e.path, Entry(e.mode, e.oid), None) for e in listed]
     # Only the history grows for ever: ``open`` holds what is unfinished, and shrinks.
-    empty = [c for c in empty if not c.path.endswith("/open")]
-    before = read_objects(hub.git, [c.old.oid for c in empty if c.old])
-    after = [read_object(hub.git, c.new.oid) if c.new else b"" for c in empty]
+    gone = [c for c in gone if not c.path.endswith("/open")]
+    was = read_known(hub.git, [c.old.oid for c in gone if c.old])
+    now = iter(read_known(hub.git, [c.new.oid for c in gone if c.new]))
     losses = {}
-    for change, was, now in zip(empty, before, after, strict=True):
-        mine, theirs = (was or b"").splitlines(keepends=True), (now or b"").splitlines(keepends=True)
+    for change, old_data in zip(gone, was, strict=True):
+        new_data = next(now) if change.new else b""
+        mine, theirs = old_data.splitlines(keepends=True), new_data.splitlines(keepends=True)
         known, left = set(mine), set(theirs)
         if not known <= left:
             extra = [line for line in theirs if line not in known]
@@ -221,8 +221,8 @@ def _as_change(path: str, entry: Entry | None) -> FileChange | EntryChange:
 def _kept(hub: Hub, local: Oid, path: str, entry: Entry, keep: bool) -> str:
     # The name depends on the commit only: looking twice keeps one copy.
     target = hub.state / "aside" / local[:12] / path
-    data = read_object(hub.git, entry.oid)
-    if keep and data is not None:
+    if keep:
+        (data,) = read_known(hub.git, [entry.oid])
         write_file(target, data)
     return kept_sentence(hub, path, target, "was changed on both sides, and origin's stands")
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from cn.core.names import Oid, parse_oid
+from cn.core.errors import Blocked
+from cn.core.names import Oid, is_null, parse_oid
+from cn.core.text import one_line
 from cn.shell.git import Done, Git, GitError
 
 _PACKED = 100
@@ -60,10 +62,6 @@ def list_refs(git: Git, *prefixes: str) -> dict[str, Oid]:
     return {name: Oid(oid) for oid, _, name in (line.partition(" ") for line in lines if line)}
 
 
-_NOTHING = ("Not a valid object name", "not a tree object")
-"""What git says, in our locale, of a folder that is not there."""
-
-
 def ask_history(git: Git, question: Sequence[str], commits: Sequence[str]) -> Done:
     """A question to git whose exit code is the answer: 0 yes, 1 no; no as well when a commit is missing.
 
@@ -77,13 +75,15 @@ def ask_history(git: Git, question: Sequence[str], commits: Sequence[str]) -> Do
 
 
 def list_tree(git: Git, treeish: str, path: str = "", *, recursive: bool = False) -> list[TreeEntry]:
-    """The entries of ``treeish`` (below ``path``); nothing there is an empty list, an error is none."""
+    """The entries of ``treeish`` (below ``path``); no folder there is an empty list.
+
+    A tree that git cannot read is not empty: that raises.
+    """
     flags = ["-r"] if recursive else []
     target = f"{treeish}:{path}" if path else treeish
-    done = git.run("ls-tree", "-z", *flags, "--end-of-options", target, check=False)
+    done = git.run("ls-tree", "-z", *flags, "--end-of-options", target, check=not path)
     if not done.ok:
-        if not any(said in done.err for said in _NOTHING):
-            raise GitError(done)
+        ensure_absent(git, [target], "tree")
         return []
     entries = []
     for line in done.fields:
@@ -121,12 +121,22 @@ def parse_tree(data: bytes, id_bytes: int) -> list[TreeEntry]:
 
 
 def read_objects(git: Git, names: Sequence[str]) -> list[bytes | None]:
-    """The content of each named object (an id, or ``REV:path``), None for what is missing."""
+    """The content of each named object; see :func:`read_all`."""
     return [None if found is None else found.data for found in read_all(git, names)]
 
 
 def read_all(git: Git, names: Sequence[str]) -> list[Found | None]:
-    """Each named object with its id and type, None for what is missing; one process."""
+    """Each named object (an id, or ``REV:path``) with its id and type, None for what is not there.
+
+    What the tree of ``REV`` names and git cannot read is there: that raises :class:`Blocked`.
+    """
+    found = read_raw(git, names)
+    ensure_absent(git, [name for name, one in zip(names, found, strict=True) if one is None and ":" in name])
+    return found
+
+
+def read_raw(git: Git, names: Sequence[str]) -> list[Found | None]:
+    """The same as git says it: "missing" (None) may also be an object that it cannot read; one process."""
     if not names:
         return []
     out = git.run("cat-file", "--batch", "--buffer", stdin=_stdin(names)).out
@@ -144,6 +154,62 @@ def read_all(git: Git, names: Sequence[str]) -> list[Found | None]:
         else:
             found.append(None)
     return found
+
+
+def read_known(git: Git, oids: Sequence[Oid]) -> list[bytes]:
+    """The content of objects that a tree or commit here names; of the null id, nothing.
+
+    One that git cannot read raises :class:`Blocked`.
+    """
+    contents = []
+    for oid, one in zip(oids, read_raw(git, oids), strict=True):
+        if one is None and not is_null(oid):
+            raise unreadable("what is recorded here", oid)
+        contents.append(one.data if one else b"")
+    return contents
+
+
+def unreadable(what: str, oid: str) -> Blocked:
+    """An object that must be here is missing or damaged: nothing may be concluded from that."""
+    return Blocked(
+        f"git cannot read {what}: object {oid[:12]} is missing or damaged",
+        "'cn doctor' tells how to bring it back; then run again",
+    )
+
+
+def ensure_absent(git: Git, names: Sequence[str], kind: str = "") -> None:
+    """git called these names (``REV:path``) missing: raise :class:`Blocked` if a tree names one of them.
+
+    With ``kind`` only what the tree calls that counts. One process for each level of folders.
+    """
+    asked = [name.partition(":") for name in names]
+    walks = [(f"{rev}:{path}", f"{rev}^{{tree}}", path.split("/")) for rev, _, path in asked]
+    while walks:
+        roots = list(dict.fromkeys(tree for _, tree, _ in walks))
+        trees = dict(zip(roots, read_raw(git, roots), strict=True))
+        deeper = []
+        for name, root, (part, *rest) in walks:
+            rev, _, path = name.partition(":")
+            shown = f"{one_line(path) or 'the tree'} of {rev if len(rev) < 40 else rev[:12]}"
+            tree = trees[root]
+            if tree is None:
+                if root.endswith("}") and not _stands_for_something(git, rev):
+                    continue
+                raise unreadable(shown, root.removesuffix("^{tree}"))
+            entries = parse_tree(tree.data, len(tree.oid) // 2)
+            entry = next((e for e in entries if e.path == part), None)
+            if entry is None:
+                continue
+            if rest and entry.kind == "tree":
+                deeper.append((name, str(entry.oid), rest))
+            elif not rest and entry.kind != "commit" and kind in ("", entry.kind):
+                raise unreadable(shown, entry.oid)
+        walks = deeper
+
+
+def _stands_for_something(git: Git, rev: str) -> bool:
+    """Is it an id, or a ref that exists, whatever became of its object?"""
+    return git.run("rev-parse", "--verify", "--quiet", "--end-of-options", rev, check=False).ok
 
 
 def read_object(git: Git, name: str) -> bytes | None:

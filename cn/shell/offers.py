@@ -14,7 +14,7 @@ from cn.shell.batch import by_head, diff_trees, halving
 from cn.shell.entries import Change, parse_change, read_changes
 from cn.shell.git import Git, GitError
 from cn.shell.inspect import OUTPUT_BYTES, merge_bases
-from cn.shell.objects import read_info, read_objects
+from cn.shell.objects import read_info, read_objects, unreadable
 from cn.shell.signing import read_signatures
 
 MOST_COMMITS = 500
@@ -147,6 +147,9 @@ def _with_stale(git: Git, main: Oid, offers: Sequence[Offer]) -> list[Offer]:
 def _roots(git: Git, commits: Sequence[Oid]) -> dict[Oid, set[bytes]]:
     """The entries of the root trees (mode, name, raw id), but for cn's own folders."""
     trees = read_objects(git, [f"{commit}^{{tree}}" for commit in commits])
+    for commit, tree in zip(commits, trees, strict=True):
+        if tree is None:
+            raise unreadable("the tree of a commit", commit)
     return {c: set(_entries(tree or b"", len(c) // 2)) for c, tree in zip(commits, trees, strict=True)}
 
 

@@ -20,7 +20,7 @@ from cn.core.text import decode
 from cn.shell.batch import by_head, diff_trees, halving
 from cn.shell.git import Git
 from cn.shell.inspect import COMMITS, LOG, OUTPUT_BYTES, PATH_BYTES, as_text, hunks_of
-from cn.shell.objects import read_info, read_objects
+from cn.shell.objects import read_info, read_known
 
 _PLAIN = {"000000", "100644", "100755"}
 _HEADS = 250
@@ -139,11 +139,11 @@ def _grouped(drafts: Sequence[_Draft]) -> Iterator[list[_Draft]]:
 def _proposals(git: Git, drafts: Sequence[_Draft]) -> list[tuple[Oid, Proposal]]:
     counts = _fields(_diff(git, drafts, "-z", "--numstat"), drafts, 1)
     plain = [(d, t) for d in drafts for t in d.touched if t.mode != "000000"]
-    contents = iter(read_objects(git, [oid for _, t in plain for oid in (t.new, t.old)]))
+    contents = iter(read_known(git, [oid for _, t in plain for oid in (t.new, t.old)]))
     texts: dict[Oid, list[FileText]] = {}
     left_out: dict[Oid, list[tuple[str, str]]] = {}
     for draft, t in plain:
-        new, old = next(contents) or b"", next(contents) or b""
+        new, old = next(contents), next(contents)
         if b"\0" in new or b"\0" in old:
             left_out.setdefault(draft.head, []).append((t.path, f"binary, {len(new)} bytes"))
         else:
