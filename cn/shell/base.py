@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 
 from cn.core.errors import Blocked
@@ -84,6 +85,7 @@ def _check_trust(hub: Hub, known: Oid, commit: Oid, given: set[Oid]) -> None:
 
 def work_place(hub: Hub) -> dict[str, Oid]:
     """cn's own refs and main, if this is a place to work in; else :class:`Blocked`."""
+    _whole(hub)
     form = "--format=%(refname)%00%(objectname)%00%(HEAD)"
     lines = hub.git.run("for-each-ref", form, hub.main_ref, ORIGIN_REF, TRUSTED_REF).lines
     rows = [line.split("\0") for line in lines]
@@ -107,6 +109,22 @@ def work_place(hub: Hub) -> dict[str, Oid]:
         )
     _no_other_work_tree(hub)
     return refs
+
+
+def _whole(hub: Hub) -> None:
+    """Where history or objects are left out, "not there" says nothing about what main has."""
+    if (hub.git_dir / "shallow").exists():
+        raise Blocked(
+            "this clone is shallow: a part of main's history is not here",
+            f"'git fetch --unshallow{' origin' if hub.origin else ' REMOTE'}' brings it, then run again",
+        )
+    for remote, keys in hub.config.partial.items():
+        unset = " and ".join(f"'git config --unset-all {shlex.quote(visible(key))}'" for key in keys)
+        raise Blocked(
+            f"this is a partial clone: {visible(remote)} holds objects that are not here",
+            f"'git fetch --refetch --no-filter {shlex.quote(visible(remote))}' brings them; "
+            f"then {unset}, and run again",
+        )
 
 
 def _no_other_work_tree(hub: Hub) -> None:

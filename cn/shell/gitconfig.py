@@ -11,10 +11,15 @@ from cn.shell.git import Git
 
 _ASKED = (
     r"^(remote\.origin\.(url|pushurl)|url\..*\.(push)?insteadof|core\.filemode"
-    r"|user\.(name|email|signingkey)|commit\.gpgsign|cn\.sign)$"
+    r"|user\.(name|email|signingkey)|commit\.gpgsign|cn\.sign|remote\..*\.(promisor|partialclonefilter)"
+    r"|extensions\.partialclone)$"
 )
 _OVERRIDDEN = "commit.gpgsign"
 """What the runner sets for its own calls (:mod:`cn.shell.hardened`): git reads that last."""
+
+_PARTIAL = (".promisor", ".partialclonefilter")
+_PARTIAL_OLD = "extensions.partialclone"
+"""What git before 2.24 wrote; its value is the remote."""
 
 
 class Setting(NamedTuple):
@@ -51,6 +56,19 @@ class GitConfig(NamedTuple):
     def rewrites(self) -> bool:
         """Do ``url.….insteadOf`` or ``pushInsteadOf`` make one URL of another?"""
         return any(s.key.startswith("url.") for s in self.settings)
+
+    @property
+    def partial(self) -> dict[str, list[str]]:
+        """Remotes that keep objects to themselves (git-clone(1), ``--filter``), and the keys that say so."""
+        found: dict[str, list[str]] = {}
+        for setting in dict.fromkeys(s._replace(scope="") for s in self.settings):
+            for end in _PARTIAL:
+                if setting.key.startswith("remote.") and setting.key.endswith(end):
+                    name = setting.key.removeprefix("remote.").removesuffix(end)
+                    found.setdefault(name, []).append(setting.key)
+            if setting.key == _PARTIAL_OLD:
+                found.setdefault(setting.value, []).append(setting.key)
+        return found
 
 
 def read_config(git: Git) -> GitConfig:

@@ -36,8 +36,6 @@ def outgoing(git: Git, refs: Mapping[str, Oid]) -> Iterator[Git]:
     (folder / "HEAD").write_text("ref: refs/heads/none\n")
     (folder / "config").write_bytes(_config(common, _is_sha256(git, refs)))
     (folder / "packed-refs").write_bytes(_packed(refs))
-    if (common / "shallow").exists():
-        shutil.copy(common / "shallow", folder / "shallow")
     objects = git.env.get("GIT_OBJECT_DIRECTORY", str(common / "objects"))
     try:
         yield git.with_env(GIT_OBJECT_DIRECTORY=objects).at(folder)
