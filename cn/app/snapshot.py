@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # imported where something waits
     from cn.core.outbox import Entry
     from cn.core.say import Say
 
-_ABOVE = (".cn", "state", "threads", "threads/mail")
+_ABOVE = (".cn", "logs", "state", "threads", "threads/mail", "threads/reflections")
 """Folders of what every command reads: they tell, with no further process, what is not there."""
 
 

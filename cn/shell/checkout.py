@@ -39,12 +39,13 @@ from cn.shell.unplaced import Unplaced, read_noted, read_unplaced, write_unplace
 LAYOUT = frozenset(
     (
         *("threads", "threads/inbox", "threads/inbox/done", "threads/adhoc", "threads/reflections"),
+        *(f"threads/reflections/{level}" for level in ("daily", "weekly", "monthly", "quarterly", "yearly")),
         *("threads/mail", "threads/mail/outbox", "threads/mail/sent"),
         *("logs", "logs/inbox", "logs/input", "logs/output"),
         *("state", "state/ledger", "state/queue", "state/mca"),
     )
 )
-"""Folders that stay when they become empty."""
+"""cn's folders: they stay when they become empty, and nothing else is brought to their place."""
 
 
 def check_out(hub: Hub, journal: Journal, changes: Sequence[Change]) -> list[str]:
@@ -53,6 +54,8 @@ def check_out(hub: Hub, journal: Journal, changes: Sequence[Change]) -> list[str
     if not changes:
         return []
     noted = dict(read_unplaced(hub))
+    touched = {c.path for c in changes}
+    changes = [c for c in changes if c.new is None or c.path not in LAYOUT]
     # What an earlier run could not replace lies here still, as if it were main's.
     changes = [replace(c, old=noted[c.path].here) if c.path in noted else c for c in changes]
     work = _Checkout(hub, journal, Asides.of(hub, journal.token), ignores_mode(hub))
@@ -61,7 +64,6 @@ def check_out(hub: Hub, journal: Journal, changes: Sequence[Change]) -> list[str
     work.bring(gone)
     _prune(hub.root, (c.path for c in gone))
     work.bring([c for c in changes if c.new is not None])
-    touched = {c.path for c in changes}
     write_unplaced(hub, {p: u for p, u in noted.items() if p not in touched} | work.unplaced)
     return work.reports
 

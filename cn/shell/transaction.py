@@ -9,15 +9,19 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from cn.core.errors import Blocked, CnError
+from cn.core.errors import Blocked, CnError, Refused
 from cn.core.names import HubPath, Oid
+from cn.core.places import INBOX
 from cn.core.text import one_line, visible
 from cn.shell.base import Base, is_ancestor, observe_base
 from cn.shell.build import EntryChange, FileChange, build_commit, is_deletion
 from cn.shell.entries import (
+    LINK,
+    SUBMODULE,
     Change,
     ignores_mode,
     index_holds,
+    main_decides,
     never_blocks,
     read_changes,
     read_files,
@@ -209,14 +213,27 @@ def _prepare(hub: Hub, base: Base, draft: Draft | None, arrived: Iterable[Journa
 def _refuse_displaced(hub: Hub, base: Base, draft: Draft, changes: Iterable[Change]) -> None:
     """A file of the draft below what is no folder in main would take that out of main, unseen."""
     folders = {folder for c in draft.changes if not is_deletion(c) for folder in folders_above(c.path)}
+    # Where main alone decides, cn writes what belongs there.
+    folders = {folder for folder in folders if not main_decides(f"{folder}/") and folder != INBOX}
     above = [c.path for c in changes if c.new is None and c.path in folders]
+    if base.commit != base.local:  # what origin's commits brought is not among the changes
+        above = sorted(folders)
     if above and (found := read_tree(hub.git, base.commit, above)):
         path = min(found)
-        what = "a symlink" if found[path].mode == "120000" else "no folder"
-        raise Blocked(
-            f"cn needs the folder {visible(path)}, and in main it is {what}",
-            f"'git rm -- {shlex.quote(visible(path))}', commit that, then run again",
-        )
+        # Without the uppermost no run can work; the others concern those who write there.
+        refused = Refused if "/" in path else Blocked
+        raise refused(*displaced_words(hub, path, found[path].mode))
+
+
+def displaced_words(hub: Hub, folder: str, mode: str) -> tuple[str, str]:
+    """What is told of something else in main where cn's folder belongs, and what takes it out."""
+    what = {LINK: "a symlink", SUBMODULE: "a submodule"}.get(mode, "no folder")
+    here = hub.root / folder
+    kept = "--cached " if here.is_dir() and not here.is_symlink() else ""
+    return (
+        f"cn needs the folder {visible(folder)}, and in main it is {what}",
+        f"'git rm {kept}-- {shlex.quote(visible(folder))}', commit that, then run again",
+    )
 
 
 def _arrived(hub: Hub, base: Base) -> list[Journal]:

@@ -233,14 +233,14 @@ def test_a_symlink_in_the_place_of_a_folder_of_cn_stands_and_is_not_replaced(
     plant(world, sigma, "threads/adhoc")
     first = sigma.cn("sync", "-q", check=1)
     assert "threads/adhoc" in first.stderr
-    assert "→ move threads/adhoc out of the way" in first.stderr
+    assert "→ 'git rm --cached -- threads/adhoc', commit that" in first.stderr
     assert sigma.cn("sync", "-q", check=1).stderr == ""
     (one,) = json.loads(sigma.cn("status", "--json").stdout)["standing"]
     assert "threads/adhoc" in one["text"]
     before = sigma.main
     done = sigma.cn("adhoc", "my idea", check=1)
     assert "cn needs the folder threads/adhoc, and in main it is a symlink" in done.stderr
-    assert "→ 'git rm -- threads/adhoc', commit that, then run again" in done.stderr
+    assert "→ 'git rm --cached -- threads/adhoc', commit that, then run again" in done.stderr
     assert "✓" not in done.stdout
     assert sigma.main == before
     git(sigma.root, "rm", "--quiet", "--cached", "--", "threads/adhoc")

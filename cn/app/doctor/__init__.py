@@ -51,6 +51,7 @@ _CHECKS = (
     Check("mailbox", "senders can be told apart", config.check_mailbox),
     Check("ledger", "every line of the ledger is an event", records.check_ledger, "main"),
     Check("open", "what is open agrees with the ledger", records.check_open, "main"),
+    Check("folders", "cn's folders are folders in main", records.check_folders, "main"),
     Check("threads", "pending threads are in their place", records.check_threads, "main"),
     Check("queue", "nothing in the agent's queue needs a person", agent.check_queue, "main"),
     Check("runtime", "nothing speaks against the runtime's configuration", runtime.check_runtime, "main"),

@@ -7,6 +7,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from cn.app.displaced import find_displaced
 from cn.app.doctor.finding import Finding, RebuildOpen, SetPin, info, problem
 from cn.app.doctor.patient import Patient
 from cn.app.local import Local
@@ -135,6 +136,12 @@ def _pending(snapshot: Snapshot) -> list[tuple[Name, Item]]:
         items = ledger.fold_history(read_history(snapshot, peer).events)
         found += [(peer, i) for (side, _), i in sorted(items.items()) if side == IN and i.get("thread")]
     return found
+
+
+def check_folders(patient: Patient) -> Iterator[Finding]:
+    """Nothing else lies in main where a folder of cn belongs."""
+    for text, remedy in find_displaced(patient.hub, _snapshot(patient)).values():
+        yield problem("folders", text, "what belongs there can be neither read nor written", remedy)
 
 
 def check_threads(patient: Patient) -> Iterator[Finding]:

@@ -1,0 +1,39 @@
+"""A link or a file in main where a folder of cn belongs: told, and standing until it is gone.
+
+Nothing is brought there (:mod:`cn.shell.checkout`). Where cn alone writes its next commit takes the
+place; where people write too nothing is taken out of main unseen (:mod:`cn.shell.transaction`).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from cn.app.local import Local
+from cn.app.snapshot import Snapshot
+from cn.core.report import Report
+from cn.shell.checkout import LAYOUT
+from cn.shell.hub import Hub
+from cn.shell.transaction import displaced_words
+
+_STANDING = "displaced "
+
+
+def find_displaced(hub: Hub, snapshot: Snapshot) -> dict[str, tuple[str, str]]:
+    """What is no folder in main and must be one: name → text and remedy."""
+    found = {}
+    for folder in sorted(LAYOUT):
+        above, _, name = folder.rpartition("/")
+        for entry in snapshot.folder(above):
+            if entry.path == name and entry.kind != "tree":
+                found[f"{_STANDING}{folder}"] = displaced_words(hub, folder, entry.mode)
+    return found
+
+
+def tell_displaced(hub: Hub, snapshot: Snapshot, local: Local, report: Report, now: datetime) -> bool:
+    """Tell each once; it stands until it is gone. Is there any?"""
+    found = find_displaced(hub, snapshot)
+    known = set(local.standing_names(_STANDING))
+    local.stand_only(_STANDING, found, now)
+    for name, (text, remedy) in found.items():
+        report.failed(text, remedy, known=name in known)
+    return bool(found)
