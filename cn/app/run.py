@@ -14,11 +14,19 @@ from cn.app.integrity import check_ledgers, note_ledgers
 from cn.app.local import Local
 from cn.app.observe import Progress
 from cn.app.remembered import remember
-from cn.app.settings import Settings, configured, decode_texts, not_in_effect, parse_files, place_settings
+from cn.app.settings import (
+    Settings,
+    configured,
+    decode_texts,
+    from_origin,
+    not_in_effect,
+    parse_files,
+    place_settings,
+)
 from cn.app.snapshot import Snapshot
 from cn.app.unplaced import tell_unplaced
 from cn.core.config import PATH as CONFIG
-from cn.core.errors import Blocked, CnError, LockHeld
+from cn.core.errors import Blocked, CnError, ConfigError, LockHeld
 from cn.core.names import HubPath, Oid, digest
 from cn.core.peers import PATH as PEERS
 from cn.core.queue import Input
@@ -85,8 +93,11 @@ class Run:
         """The configuration of ``base``; peers whose records are damaged stay out of the run."""
         snapshot = self.snapshot(base)
         snapshot.look_ahead()
-        texts = decode_texts(snapshot.read(CONFIG), snapshot.read(PEERS))
-        files = parse_files(*texts)
+        try:
+            texts = decode_texts(snapshot.read(CONFIG), snapshot.read(PEERS))
+            files = parse_files(*texts)
+        except ConfigError as error:
+            raise from_origin(self.hub, error) if base.local != base.commit else error from None
         if not self.dry_run:
             remember(self.hub, texts, *files)
         settings = place_settings(self.hub, *files)

@@ -106,6 +106,15 @@ def read_settings(hub: Hub, commit: Oid | str) -> Settings:
     return parse_settings(hub, *read_texts(hub.git, commit))
 
 
+def from_origin(hub: Hub, error: ConfigError) -> ConfigError:
+    """The same error where the broken file stands in origin's main, and not in the work tree."""
+    file = next((p for p in (hub_config.PATH, hub_peers.PATH) if error.text.startswith(p)), "it")
+    return ConfigError(
+        f"in origin's {hub.main}, {error.text}",
+        f"'git pull --no-rebase origin {hub.main}' brings it here; mend {file}, commit it, then run again",
+    )
+
+
 def read_texts(git: Git, commit: Oid | str) -> tuple[str, str]:
     """``hub.yaml`` and ``peers.md`` as text."""
     names = [f"{commit}:{hub_config.PATH}", f"{commit}:{hub_peers.PATH}"]

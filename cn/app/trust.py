@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from cn.app.run import scratch_objects
-from cn.app.settings import configured
+from cn.app.settings import configured, from_origin, read_settings
 from cn.core.config import HubConfig
 from cn.core.errors import ConfigError
 from cn.core.names import Oid, digest
@@ -62,12 +62,14 @@ class FileDiff:
 class Pending:
     """What is to be accepted.
 
-    ``commit`` is main as a run would see it, ``trusted`` what is accepted so far.
+    ``commit`` is main as a run would see it, ``trusted`` what is accepted so far, ``broken`` why the
+    hub's configuration cannot be read there: nobody can accept that.
     """
 
     commit: Oid
     trusted: Oid
     files: tuple[FileDiff, ...]
+    broken: ConfigError | None = None
 
     @property
     def key(self) -> str:
@@ -111,6 +113,8 @@ def accept_changes(hub: Hub, pending: Pending) -> Report | Pending | None:
         now = _observe(locked, False)
         if now is None or now.key != pending.key:
             return now
+        if now.broken is not None:
+            raise now.broken
         accept(locked, now.commit)
         report = Report()
         if trusted_commit(locked) != now.commit:
@@ -152,7 +156,17 @@ def find_pending(hub: Hub, trusted: Oid, commit: Oid, given: frozenset[Oid]) -> 
         return None
     paths = [c.path for c in found]
     old, new = read_tree(hub.git, trusted, paths), read_tree(hub.git, commit, paths)
-    return Pending(commit, trusted, tuple(_file(hub.git, c, old.get(c.path), new.get(c.path)) for c in found))
+    files = tuple(_file(hub.git, c, old.get(c.path), new.get(c.path)) for c in found)
+    return Pending(commit, trusted, files, find_broken(hub, commit))
+
+
+def find_broken(hub: Hub, commit: Oid) -> ConfigError | None:
+    """Why no run could work with the configuration of ``commit``, which came from origin; None: it could."""
+    try:
+        read_settings(hub, commit)
+    except ConfigError as error:
+        return from_origin(hub, error)
+    return None
 
 
 def _file(git: Git, change: TrustChange, old: Entry | None, new: Entry | None) -> FileDiff:

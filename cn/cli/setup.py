@@ -63,6 +63,9 @@ def trust_command(env: Env, yes: bool) -> None:
         _show_trust(env, pending, accepted=False)
         return
     asks = sys.stdin.isatty() and not env.json and not yes
+    if pending.broken is not None:
+        _show_trust(env, pending, accepted=False)
+        raise pending.broken
     seen = was_shown(hub)
     moved = bool(yes and seen and seen != pending.key)
     while not moved and (yes or asks):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -206,3 +208,40 @@ def on_terminal(sigma: Node, answer: str) -> tuple[int, str]:
         )
         os.close(child)
     return done.returncode, done.stdout + done.stderr
+
+
+BROKEN = {
+    ".cn/hub.yaml": "name: sigma\nnonsense: 1\n",
+    "state/peers.md": "```yaml\npeers: 3\n```\n",
+}
+
+
+@pytest.mark.parametrize("path", BROKEN)
+def test_a_configuration_that_cannot_be_read_is_not_accepted_and_is_mended_as_told(
+    sigma: Node, other: Path, path: str
+) -> None:
+    good = (sigma.root / path).read_text()
+    change(other, sigma, BROKEN[path], path)
+    shown = sigma.cn("trust", check=3)
+    for done in (shown, sigma.cn("trust", "--yes", check=3)):
+        assert "accepted" not in done.stdout
+        assert f"in origin's main, {path}" in done.stderr
+    assert path in shown.stdout  # the change is shown all the same
+    assert "cn trust" in sigma.sync(check=1).stderr
+    assert f"in origin's main, {path}" in sigma.cn("doctor", check=3).stdout
+    (command,) = re.findall("'(git pull .*?)'", done.stderr)
+    git(sigma.root, *shlex.split(command)[1:])
+    commit(sigma.root, {path: good}, "mend it")
+    sigma.sync()
+    assert sigma.cn("doctor", check=None).returncode != 3
+
+
+def test_one_that_was_accepted_is_told_as_origins(sigma: Node, other: Path) -> None:
+    oid = change(other, sigma, BROKEN[".cn/hub.yaml"])
+    git(sigma.root, "fetch", "--quiet", "origin")
+    git(sigma.root, "update-ref", "refs/cn/trusted", oid)  # by an earlier cn
+    done = sigma.sync(check=3)
+    assert "in origin's main, .cn/hub.yaml:2: unknown key" in done.stderr
+    assert "git pull --no-rebase origin main" in done.stderr
+    found = sigma.cn("doctor", check=3)
+    assert "in origin's main, .cn/hub.yaml:2" in found.stdout
