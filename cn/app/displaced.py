@@ -29,11 +29,19 @@ def find_displaced(hub: Hub, snapshot: Snapshot) -> dict[str, tuple[str, str]]:
     return found
 
 
-def tell_displaced(hub: Hub, snapshot: Snapshot, local: Local, report: Report, now: datetime) -> bool:
-    """Tell each once; it stands until it is gone. Is there any?"""
+def note_displaced(hub: Hub, snapshot: Snapshot, local: Local, now: datetime) -> list[str] | None:
+    """Note for the status what is displaced now: which of it stood before; None: nothing is."""
+    stood = local.standing_names(_STANDING)
     found = find_displaced(hub, snapshot)
-    known = set(local.standing_names(_STANDING))
+    local.stand_only(_STANDING, found, now)
+    return stood if found else None
+
+
+def tell_displaced(
+    hub: Hub, snapshot: Snapshot, local: Local, report: Report, now: datetime, stood: list[str]
+) -> None:
+    """Tell what still is displaced as the run ends; ``stood`` was told before."""
+    found = find_displaced(hub, snapshot)
     local.stand_only(_STANDING, found, now)
     for name, (text, remedy) in found.items():
-        report.failed(text, remedy, known=name in known)
-    return bool(found)
+        report.failed(text, remedy, known=name in stood)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from cn.app.book import MACHINE_LOG, Book
-from cn.app.displaced import tell_displaced
+from cn.app.displaced import note_displaced, tell_displaced
 from cn.app.integrity import check_ledgers, note_ledgers
 from cn.app.local import Local
 from cn.app.observe import Progress
@@ -52,7 +52,8 @@ class Run:
 
     ``hold`` tells of an item why it must not be given to the agent now; empty: it may,
     :data:`NOT_YET`: in a moment. A ``patient`` one ends no turn that is out of time. ``moved``: it has
-    made a commit, which stays. ``displaced``: something else is where a folder of cn belongs.
+    made a commit, which stays. ``displaced``: where folders of cn belong is
+    something else, and these of it stood before; None: nothing is.
     """
 
     hub: Hub
@@ -68,7 +69,7 @@ class Run:
     hold: Callable[[Input], str] | None = None
     patient: bool = False
     moved: bool = False
-    displaced: bool = False
+    displaced: list[str] | None = None
     _snapshot: Snapshot | None = None
     _machine: str = ""
 
@@ -116,7 +117,7 @@ class Run:
             text = f"{path} has a change that is not committed: it is not in effect"
             known = not self.local.is_new(digest("draft", path, str(base.commit)))
             self.report.info(f"{text}; commit it, or take it back", known=known)
-        self.displaced = tell_displaced(self.hub, snapshot, self.local, self.report, self.now)
+        self.displaced = note_displaced(self.hub, snapshot, self.local, self.now)
         self.settings = settings._replace(peers={n: p for n, p in settings.peers.items() if n not in damaged})
 
     def commit(self, plan: Callable[[Book, Base, Report], str | None]) -> None:
@@ -254,10 +255,10 @@ def open_run(
         stops[:] = [Blocked, GitError, OSError]
         try:
             yield run
+            if run.displaced is not None:
+                tell_displaced(hub, run.snapshot(), run.local, report, run.now, run.displaced)
             if not dry_run:
                 tell_unplaced(hub, run.local, report, run.now)
-                if run.displaced and run.moved:
-                    tell_displaced(hub, run.snapshot(), run.local, report, run.now)
                 if not offline:  # one that asks nobody cannot tell whether origin answers again
                     _resume(run)
         except (Blocked, GitError, OSError) as why:
