@@ -47,8 +47,9 @@ class Local:
         try:
             write_file(self._path, data)
         except Blocked as why:
-            # Where the folder takes no new file the one that is there may: what was told is to be remembered.
-            if not isinstance(why.__cause__, PermissionError) or not overwrite(self._path, data):
+            # Where there is no room for a new file the one that is there may do: what was told is to be
+            # remembered.
+            if not isinstance(why.__cause__, OSError) or not overwrite(self._path, data):
                 raise
         self._before = json.dumps(self._data, sort_keys=True)
 

@@ -18,7 +18,7 @@ from cn.core.names import Name, Oid
 from cn.core.peers import Peer
 from cn.core.stamp import StampRefused, from_epoch, parse_stamp
 from cn.core.text import one_line
-from cn.shell.files import is_writable
+from cn.shell.files import has_room, is_writable
 
 if TYPE_CHECKING:  # imported where a hub has a queue, or something waits in the outbox
     from cn.app.waiting import QueueView
@@ -163,9 +163,12 @@ def _stopped(view: View) -> Stopped | None:
     stop, state = view.local.stop, view.hub.state
     if stop:
         return Stopped(stop["text"], stop["hint"], parse_stamp(stop["since"]))
-    if state.is_dir() and not is_writable(state):  # where nothing can be noted, it is looked at
-        since = from_epoch(str(int(state.stat().st_ctime)))
-        return Stopped(f"cannot write in {state}", "make it writable for the user of cn", since)
+    if state.is_dir():  # where nothing can be noted, it is looked at
+        if not is_writable(state):
+            since = from_epoch(str(int(state.stat().st_ctime)))
+            return Stopped(f"cannot write in {state}", "make it writable for the user of cn", since)
+        if not has_room(state):
+            return Stopped(f"the disk of {state} is full", "make room on the disk, then run again", view.now)
     return None
 
 

@@ -21,14 +21,14 @@ from cn.core.errors import Blocked, CnError, LockHeld
 from cn.core.names import HubPath, Oid, digest
 from cn.core.peers import PATH as PEERS
 from cn.core.queue import Input
-from cn.core.report import Report
+from cn.core.report import Mark, Report
 from cn.shell.base import Base, observe_base
 from cn.shell.clock import now
 from cn.shell.entries import read_index
 from cn.shell.git import GitError
 from cn.shell.hub import Hub
 from cn.shell.lock import hub_lock
-from cn.shell.maintain import rotate_log
+from cn.shell.maintain import rotate_log, sweep_failed
 from cn.shell.pins import clone_id
 from cn.shell.publish import wait_for_place
 from cn.shell.transaction import Draft, RefUpdate, commit, recover
@@ -192,6 +192,8 @@ def _noting(hub: Hub, dry_run: bool) -> Iterator[list[type[Exception]]]:
         new = local.stopped(*error.plain, now())
         error.known = not (new or error.finished)
         if not dry_run:
+            with suppress(CnError, OSError):
+                sweep_failed(hub)  # on a full disk it makes the room for the note
             with suppress(Blocked):  # the disk may be what stops it
                 local.save()
         raise error from why.__cause__
@@ -204,6 +206,19 @@ def _resume(run: Run) -> None:
             wait_for_place(run.hub, 0.0)
             read_index(run.hub.git)
             run.local.resumed()
+
+
+def _remember(run: Run, *, always: bool) -> None:
+    """Write what this clone remembers; not ``always``: what ended the run says more than a full disk."""
+    if run.dry_run:
+        return
+    try:
+        run.local.save()
+    except Blocked as why:
+        if run.moved:
+            why.is_done("main")
+        if always:
+            raise
 
 
 @contextmanager
@@ -241,6 +256,8 @@ def open_run(
         try:
             yield run
             if not dry_run:
+                if run.local.stop or any(note.mark is Mark.FAILED for note in report.notes):
+                    sweep_failed(hub)
                 tell_unplaced(hub, run.local, report, run.now)
                 if not offline:  # one that asks nobody cannot tell whether origin answers again
                     _resume(run)
@@ -248,7 +265,9 @@ def open_run(
             late = Blocked.by_system(why) if isinstance(why, OSError) else why
             if run.moved:
                 late.is_done("main")
+            _remember(run, always=False)
             raise late from why.__cause__
-        finally:
-            if not dry_run:
-                run.local.save()
+        except BaseException:
+            _remember(run, always=False)
+            raise
+        _remember(run, always=True)

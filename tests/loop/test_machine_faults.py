@@ -96,6 +96,45 @@ def test_a_full_disk_changes_when_and_not_what(world: World, small_disk: Path) -
     assert not wrong
 
 
+def remains(node: Node) -> list[str]:
+    """What git leaves of objects that it could not finish."""
+    folder = node.root / ".git"
+    found = [*folder.glob("objects/*/tmp_*"), *folder.glob("fast_import_crash_*")]
+    return sorted(str(path.relative_to(folder)) for path in found)
+
+
+@pytest.mark.parametrize("room", [0, 64 * KIB])
+def test_a_full_disk_is_told_once_with_a_next_step_and_leaves_nothing_behind(
+    world: World, small_disk: Path, room: int
+) -> None:
+    small = World(small_disk, world.template)
+    sigma, pi = small.hub("sigma"), small.hub("pi")
+    small.link(sigma, pi)
+    for topic in ("one", "two"):
+        small.propose(pi, sigma, topic, {f"docs/{topic}.md": topic * 20_000})
+    sigma.sync()
+    for topic in ("one", "two"):
+        sigma.triage(f"pi/{topic}", "do:merge")
+    filler = small_disk / "filler"
+    with filler.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, max(free(small_disk) - room, 4096))
+    first = sigma.cn("inbox", "process", "-q", check=1).stderr
+    assert "No space left" in first or "Out of diskspace" in first, first
+    assert "→ make room on the disk" in first, first
+    for _ in range(3):
+        assert sigma.cn("inbox", "process", "-q", check=1).stderr == ""
+    status = sigma.cn("status").stdout
+    assert "! no run can work: " in status
+    assert "make room on the disk" in status
+    assert "free on the disk" in sigma.cn("doctor", check=1).stdout
+    assert remains(sigma) == []
+    filler.unlink()
+    sigma.process()
+    assert sigma.threads() == []
+    assert "no run can work" not in sigma.cn("status").stdout
+    assert remains(sigma) == []
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("name", ["merge", "reply", "sync", "save"])
 def test_a_disk_with_any_room_left_changes_when_and_not_what(
