@@ -12,6 +12,7 @@ from cn.app.book import MACHINE_LOG, Book
 from cn.app.integrity import check_ledgers, note_ledgers
 from cn.app.local import Local
 from cn.app.observe import Progress
+from cn.app.opened import opened
 from cn.app.remembered import remember
 from cn.app.settings import Settings, configured, decode_texts, not_in_effect, parse_files, place_settings
 from cn.app.snapshot import Snapshot
@@ -43,7 +44,7 @@ class Run:
 
     ``hold`` tells of an item why it must not be given to the agent now; empty: it may,
     :data:`NOT_YET`: in a moment. A ``patient`` one ends no turn that is out of time. ``moved``: it has
-    made a commit, which stays.
+    made a commit, which stays. ``made`` are the commits it was about to publish.
     """
 
     hub: Hub
@@ -59,6 +60,7 @@ class Run:
     hold: Callable[[Input], str] | None = None
     patient: bool = False
     moved: bool = False
+    made: set[Oid] = field(default_factory=set)
     _snapshot: Snapshot | None = None
     _machine: str = ""
 
@@ -141,7 +143,7 @@ class Run:
             return made
 
         try:
-            committed = commit(self.hub, draft, base=self.base)
+            committed = commit(self.hub, draft, base=self.base, made=self.made)
         except CnError:
             self.local.rollback(before)  # what was not shown is told by the next run
             raise
@@ -237,6 +239,7 @@ def open_run(
     with ExitStack() as stack:
         stops = stack.enter_context(_noting(hub, dry_run))
         hub, before = configured(replace(hub, origin=False) if offline else hub)
+        free = hub
         if dry_run:
             scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="cn-dry-run-"))
             hub = scratch_objects(hub, scratch)
@@ -251,6 +254,7 @@ def open_run(
         for line in base.reports:
             report.info(line)
         run = Run(hub, base, before, Local(hub), report, now(), dry_run, progress)
+        opened.append((free, run.made))
         run._read_settings(base)
         stops[:] = [Blocked, GitError, OSError]
         try:

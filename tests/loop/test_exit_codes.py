@@ -138,7 +138,8 @@ def test_a_terminated_run_ends_with_143_and_the_next_goes_on(world: World, sigma
     child.terminate()
     told = child.communicate(timeout=30)[1]
     assert child.returncode == 143
-    assert told == "cn: terminated\n  → the next run finishes what was begun\n"
+    hint = "it is committed: the next run, such as 'cn sync', finishes what was begun"
+    assert told == f"cn: terminated\n  → {hint}\n"
     git(sigma.root, "config", "--unset", "cn.wake")
     sigma.sync()
     assert len(sigma.threads()) == 1

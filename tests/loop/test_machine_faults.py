@@ -15,7 +15,7 @@ from figures import observed
 from hubs import ROOT, branches, cn_env, git, paths
 from loop.kill import State, Trial
 from loop.permission import closed, obey_permissions
-from loop.scenes import SCENES, all_decisions, decided
+from loop.scenes import SCENES, Stage, all_decisions, decided
 from loop.world import Node, World
 
 KIB = 1024
@@ -230,6 +230,35 @@ def test_a_signal_at_any_step_ends_tidily(world: World, name: str) -> None:
     steps = list(range(1, len(trial.steps) + 1))[int(first) :: int(step)]
     met = _signals(trial, name, steps)
     observed("signals", name, steps=len(steps), met=met, wrong=0)
+
+
+@pytest.mark.parametrize("name", ["INT", "TERM"])
+@pytest.mark.parametrize("origin", [True, False], ids=["origin", "alone"])
+def test_a_signal_says_truly_whether_a_message_is_to_be_sent_again(
+    world: World, name: str, origin: bool
+) -> None:
+    stage = Stage(world, origin=origin)
+    trial = stage.trial("send", "pi", "hello", "--body", "Please read.")
+    trial.record()
+    moments = range(1, len(trial.steps) + 1)
+    every = max(1, len(moments) // int(os.environ.get("TEST_SIGNALS", "14")))
+    words = set()
+    for step in moments[::every]:
+        code, said = trial.say(step, name)
+        if code != {"INT": 130, "TERM": 143}[name]:
+            continue  # a child's, or too late
+        word = said.rpartition("→ ")[2].partition(";")[0].partition(":")[0].strip()
+        words.add(word)
+        stage.sigma.cn("sync", check=None)
+        sent = len(stage.sigma.outbox()) + len(stage.sigma.sent())
+        allowed = {
+            "no run had begun": {0},
+            "nothing was committed": {0},
+            "origin may have it": {0, 1},
+            "it is committed": {1},
+        }
+        assert sent in allowed[word], (step, trial.steps[step - 1], said)
+    assert {"nothing was committed", "it is committed"} <= words, words
 
 
 def _signals(trial: Trial, name: str, steps: list[int]) -> int:
