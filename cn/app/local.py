@@ -168,12 +168,12 @@ class Local:
 
     # What stopped a whole run.
 
-    def stopped(self, text: str, hint: str, now: datetime) -> bool:
-        """Note why no run can work; tells whether it is new."""
+    def stopped(self, text: str, hint: str, now: datetime, kind: str = "") -> bool:
+        """Note why no run can work, and of which ``kind`` that is; tells whether it is new."""
         entry = self._part("stopped")
         new = entry.get("text") != text
         if new:
-            entry.update({"text": text, "hint": hint, "since": format_second(now)})
+            entry.update({"text": text, "hint": hint, "since": format_second(now), "kind": kind})
         return new
 
     def resumed(self) -> None:

@@ -191,7 +191,7 @@ def _noting(hub: Hub, dry_run: bool) -> Iterator[list[type[Exception]]]:
             raise
         error = why if isinstance(why, CnError) else Blocked.by_system(why)
         local = Local(hub)
-        new = local.stopped(*error.plain, now())
+        new = local.stopped(*error.plain, now(), type(error).__name__)
         error.known = not (new or error.finished)
         if not dry_run:
             with suppress(CnError, OSError):

@@ -52,7 +52,8 @@ def check_lock(patient: Patient) -> Iterator[Finding]:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             age = patient.now.timestamp() - os.fstat(file.fileno()).st_mtime
-            text = f"a run of cn is at work here ({one_line(file.read(200).decode('utf-8', 'replace'), 80)})"
+            owner = one_line(file.read(200).decode("utf-8", "replace"), 80)
+            text = f"a run of cn is at work here ({owner})" if owner else "the lock of cn is held here"
             why = "what is found now may be its unfinished work"
             if age > _LONG:
                 remedy = "see what it waits for; it may be ended, and the next run finishes its work"
