@@ -47,8 +47,9 @@ class Local:
         try:
             write_file(self._path, data)
         except Blocked as why:
-            # Where the folder takes no new file the one that is there may: what was told is to be remembered.
-            if not isinstance(why.__cause__, PermissionError) or not overwrite(self._path, data):
+            # Where there is no room for a new file the one that is there may do: what was told is to be
+            # remembered.
+            if not isinstance(why.__cause__, OSError) or not overwrite(self._path, data):
                 raise
         self._before = json.dumps(self._data, sort_keys=True)
 
@@ -167,12 +168,12 @@ class Local:
 
     # What stopped a whole run.
 
-    def stopped(self, text: str, hint: str, now: datetime) -> bool:
-        """Note why no run can work; tells whether it is new."""
+    def stopped(self, text: str, hint: str, now: datetime, kind: str = "") -> bool:
+        """Note why no run can work, and of which ``kind`` that is; tells whether it is new."""
         entry = self._part("stopped")
         new = entry.get("text") != text
         if new:
-            entry.update({"text": text, "hint": hint, "since": format_second(now)})
+            entry.update({"text": text, "hint": hint, "since": format_second(now), "kind": kind})
         return new
 
     def resumed(self) -> None:

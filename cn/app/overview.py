@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
@@ -12,17 +13,19 @@ from cn.app.settings import MAILBOX_KEY, not_in_effect
 from cn.app.standing_edits import drop_mended
 from cn.app.view import View
 from cn.core.ages import is_old
+from cn.core.errors import Refused
 from cn.core.kinds import FINAL, NOTICE
 from cn.core.ledger import Item
 from cn.core.names import Name, Oid
 from cn.core.peers import Peer
 from cn.core.stamp import StampRefused, from_epoch, parse_stamp
 from cn.core.text import one_line
-from cn.shell.files import is_writable
+from cn.shell.files import has_room, is_writable
 
 if TYPE_CHECKING:  # imported where a hub has a queue, or something waits in the outbox
     from cn.app.waiting import QueueView
     from cn.core import outbox
+    from cn.shell.hub import Hub
 
 
 class Main(NamedTuple):
@@ -161,12 +164,43 @@ def _queue(view: View) -> QueueView | None:
 
 def _stopped(view: View) -> Stopped | None:
     stop, state = view.local.stop, view.hub.state
-    if stop:
+    if os.path.exists(state / "lock.told") and (held := _held(view.hub)):
+        return held
+    if stop and not _is_mended(view.hub, stop.get("kind", "")):
         return Stopped(stop["text"], stop["hint"], parse_stamp(stop["since"]))
-    if state.is_dir() and not is_writable(state):  # where nothing can be noted, it is looked at
-        since = from_epoch(str(int(state.stat().st_ctime)))
-        return Stopped(f"cannot write in {state}", "make it writable for the user of cn", since)
+    if state.is_dir():  # where nothing can be noted, it is looked at
+        if not is_writable(state):
+            since = from_epoch(str(int(state.stat().st_ctime)))
+            return Stopped(f"cannot write in {state}", "make it writable for the user of cn", since)
+        if not has_room(state):
+            return Stopped(f"the disk of {state} is full", "make room on the disk, then run again", view.now)
     return None
+
+
+def _held(hub: Hub) -> Stopped | None:
+    from cn.shell.lock import still_held
+
+    found = still_held(hub)
+    if found is None:
+        return None
+    return Stopped(
+        f"another run of cn holds the hub{found[0]}",
+        "see what it waits for; it may be ended, and the next run finishes its work",
+        from_epoch(str(int(found[1]))),
+    )
+
+
+def _is_mended(hub: Hub, kind: str) -> bool:
+    """Was HEAD elsewhere, or a merge open, and is not any more? No run need tell."""
+    if kind != "BadPlace":
+        return False
+    from cn.shell.base import work_place
+
+    try:
+        work_place(hub)
+    except Refused:
+        return False
+    return True
 
 
 def _main(view: View) -> Main:

@@ -13,6 +13,7 @@ from cn.app.displaced import note_displaced, tell_displaced
 from cn.app.integrity import check_ledgers, note_ledgers
 from cn.app.local import Local
 from cn.app.observe import Progress
+from cn.app.opened import opened
 from cn.app.remembered import remember
 from cn.app.settings import (
     Settings,
@@ -30,14 +31,14 @@ from cn.core.errors import Blocked, CnError, ConfigError, LockHeld
 from cn.core.names import HubPath, Oid, digest
 from cn.core.peers import PATH as PEERS
 from cn.core.queue import Input
-from cn.core.report import Report
+from cn.core.report import Mark, Report
 from cn.shell.base import Base, observe_base
 from cn.shell.clock import now
 from cn.shell.entries import read_index
 from cn.shell.git import GitError
 from cn.shell.hub import Hub
 from cn.shell.lock import hub_lock
-from cn.shell.maintain import rotate_log
+from cn.shell.maintain import rotate_log, sweep_failed
 from cn.shell.pins import clone_id
 from cn.shell.publish import wait_for_place
 from cn.shell.transaction import Draft, RefUpdate, commit, recover
@@ -52,8 +53,8 @@ class Run:
 
     ``hold`` tells of an item why it must not be given to the agent now; empty: it may,
     :data:`NOT_YET`: in a moment. A ``patient`` one ends no turn that is out of time. ``moved``: it has
-    made a commit, which stays. ``displaced``: where folders of cn belong is
-    something else, and these of it stood before; None: nothing is.
+    made a commit, which stays. ``made`` are the commits it was about to publish. ``displaced``: where
+    folders of cn belong is something else, and these of it stood before; None: nothing is.
     """
 
     hub: Hub
@@ -69,6 +70,7 @@ class Run:
     hold: Callable[[Input], str] | None = None
     patient: bool = False
     moved: bool = False
+    made: set[Oid] = field(default_factory=set)
     displaced: list[str] | None = None
     _snapshot: Snapshot | None = None
     _machine: str = ""
@@ -156,7 +158,7 @@ class Run:
             return made
 
         try:
-            committed = commit(self.hub, draft, base=self.base)
+            committed = commit(self.hub, draft, base=self.base, made=self.made)
         except CnError:
             self.local.rollback(before)  # what was not shown is told by the next run
             raise
@@ -204,9 +206,11 @@ def _noting(hub: Hub, dry_run: bool) -> Iterator[list[type[Exception]]]:
             raise
         error = why if isinstance(why, CnError) else Blocked.by_system(why)
         local = Local(hub)
-        new = local.stopped(*error.plain, now())
+        new = local.stopped(*error.plain, now(), type(error).__name__)
         error.known = not (new or error.finished)
         if not dry_run:
+            with suppress(CnError, OSError):
+                sweep_failed(hub)  # on a full disk it makes the room for the note
             with suppress(Blocked):  # the disk may be what stops it
                 local.save()
         raise error from why.__cause__
@@ -219,6 +223,19 @@ def _resume(run: Run) -> None:
             wait_for_place(run.hub, 0.0)
             read_index(run.hub.git)
             run.local.resumed()
+
+
+def _remember(run: Run, *, always: bool) -> None:
+    """Write what this clone remembers; not ``always``: what ended the run says more than a full disk."""
+    if run.dry_run:
+        return
+    try:
+        run.local.save()
+    except Blocked as why:
+        if run.moved:
+            why.is_done("main")
+        if always:
+            raise
 
 
 @contextmanager
@@ -237,6 +254,7 @@ def open_run(
     with ExitStack() as stack:
         stops = stack.enter_context(_noting(hub, dry_run))
         hub, before = configured(replace(hub, origin=False) if offline else hub)
+        free = hub
         if dry_run:
             scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="cn-dry-run-"))
             hub = scratch_objects(hub, scratch)
@@ -251,6 +269,7 @@ def open_run(
         for line in base.reports:
             report.info(line)
         run = Run(hub, base, before, Local(hub), report, now(), dry_run, progress)
+        opened.append((free, run.made))
         run._read_settings(base)
         stops[:] = [Blocked, GitError, OSError]
         try:
@@ -258,6 +277,8 @@ def open_run(
             if run.displaced is not None:
                 tell_displaced(hub, run.snapshot(), run.local, report, run.now, run.displaced)
             if not dry_run:
+                if run.local.stop or any(note.mark is Mark.FAILED for note in report.notes):
+                    sweep_failed(hub)
                 tell_unplaced(hub, run.local, report, run.now)
                 if not offline:  # one that asks nobody cannot tell whether origin answers again
                     _resume(run)
@@ -265,7 +286,9 @@ def open_run(
             late = Blocked.by_system(why) if isinstance(why, OSError) else why
             if run.moved:
                 late.is_done("main")
+            _remember(run, always=False)
             raise late from why.__cause__
-        finally:
-            if not dry_run:
-                run.local.save()
+        except BaseException:
+            _remember(run, always=False)
+            raise
+        _remember(run, always=True)

@@ -52,15 +52,20 @@ def inbox_sync_command(env: Env, folder: str | None) -> None:
 @click.argument("thread", shell_complete=complete_thread)
 @click.argument("decision", shell_complete=complete_decision)
 @click.option("--body", default="", help="Markdown below the fields: the text of a reply.")
-@click.option(
-    "--body-file", type=click.File("r", encoding="utf-8"), help="The same, from a file ('-': stdin)."
-)
+@click.option("--body-file", metavar="FILE", type=click.Path(), help="The same, from a file ('-': stdin).")
 @click.option("--until", default="", help="For defer: a date or time (UTC), or 90m, 12h, 3d.")
 @click.option("--actor", default="", help="Who decides; the hub's agent if not given.")
 @click.option("--approval", default="", help="APPROVED, where the hub wants it in so many words.")
 @options(DRY_RUN)
 def triage_command(
-    env: Env, thread: str, decision: str, body: str, body_file: object, until: str, actor: str, approval: str
+    env: Env,
+    thread: str,
+    decision: str,
+    body: str,
+    body_file: str | None,
+    until: str,
+    actor: str,
+    approval: str,
 ) -> None:
     """Write DECISION into THREAD.
 
@@ -68,11 +73,9 @@ def triage_command(
     do:reply:<branch> or do:custom:<description>.
     """
     from cn.app.triage import write_triage
-    from cn.core.errors import UsageError
+    from cn.cli.body import read_body
 
-    if body and body_file is not None:
-        raise UsageError("--body and --body-file exclude each other", "give one of them")
-    text = body_file.read() if hasattr(body_file, "read") else body
+    text = read_body(body, body_file)
     env.show(
         write_triage(
             env.hub(),

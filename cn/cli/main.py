@@ -161,7 +161,9 @@ def run() -> NoReturn:
         click.echo(_unsaid(words.getvalue()), err=True, nl=False)
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, click.exceptions.Abort):
-        _fail("interrupted", "the next run finishes what was begun", 130)
+        _fail("interrupted", _what_stands(), 130)
+    except _Terminated as end:
+        _fail("terminated", _what_stands(), end.number)
     except BrokenPipeError:
         _leave()  # what was printed last
     except OSError as error:
@@ -204,10 +206,28 @@ def _flush() -> None:
     sys.stderr.flush()
 
 
+class _Terminated(SystemExit):
+    """SIGTERM came; ``number`` is the exit code."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
 def _terminate(number: int, frame: FrameType | None) -> NoReturn:
     """SIGTERM ends the run at once, with 128 + 15; the next run recovers."""
-    os.write(2, "cn: terminated\n  → the next run finishes what was begun\n".encode())
-    raise SystemExit(128 + number)
+    raise _Terminated(128 + number)
+
+
+def _what_stands() -> str:
+    """What to do after a signal. Another one must not cut off the answer."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    if "cn.app.run" not in sys.modules:
+        return "no run had begun; run it again"
+    from cn.app.opened import what_stands
+
+    return what_stands()
 
 
 def _unsaid(text: str) -> str:

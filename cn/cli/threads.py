@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,19 +16,8 @@ if TYPE_CHECKING:
 
 _BODY = click.option("--body", default="", help="The text below the head.")
 _BODY_FILE = click.option(
-    "--body-file", type=click.File("r", encoding="utf-8"), help="The same, from a file ('-': stdin)."
+    "--body-file", metavar="FILE", type=click.Path(), help="The same, from a file ('-': stdin)."
 )
-
-
-def _text(body: str, body_file: Any) -> str:
-    from cn.core.errors import UsageError
-
-    if body and body_file is not None:
-        raise UsageError("--body and --body-file exclude each other", "give one of them")
-    try:
-        return str(body_file.read()) if body_file is not None else body
-    except UnicodeDecodeError:
-        raise UsageError("the text is not UTF-8", "write it as UTF-8") from None
 
 
 @click.command("adhoc")
@@ -36,14 +25,15 @@ def _text(body: str, body_file: Any) -> str:
 @_BODY
 @_BODY_FILE
 @options(DRY_RUN)
-def adhoc_command(env: Env, title: str, body: str, body_file: object) -> None:
+def adhoc_command(env: Env, title: str, body: str, body_file: str | None) -> None:
     """Open a thread of our own, threads/adhoc/YYYYMMDD-TITLE.md.
 
     Where the agent works a queue, it waits for the agent at once.
     """
     from cn.app.own_acts import open_adhoc
+    from cn.cli.body import read_body
 
-    env.show(open_adhoc(env.hub(), title, _text(body, body_file), dry_run=env.dry_run))
+    env.show(open_adhoc(env.hub(), title, read_body(body, body_file), dry_run=env.dry_run))
 
 
 def _reflection(name: str, of: str) -> click.Command:
@@ -127,11 +117,12 @@ def _list_concerns(env: Env) -> None:
 @_BODY
 @_BODY_FILE
 @options(DRY_RUN)
-def mca_add_command(env: Env, description: str, body: str, body_file: object) -> None:
+def mca_add_command(env: Env, description: str, body: str, body_file: str | None) -> None:
     """Open a concern."""
     from cn.app.own_acts import add_concern
+    from cn.cli.body import read_body
 
-    env.show(add_concern(env.hub(), description, _text(body, body_file), dry_run=env.dry_run))
+    env.show(add_concern(env.hub(), description, read_body(body, body_file), dry_run=env.dry_run))
 
 
 @mca.command("done")

@@ -383,4 +383,4 @@ def plan_refused(facts: Facts, decision: str, actor: str, refusal: Refusal, at: 
 
 def refusal_digest(decision: str, actor: str, rule: str, reason: str, head: Oid) -> str:
     """What a refusal is remembered by, so that it is told once."""
-    return digest(decision, actor, rule, reason, head)
+    return digest(decision, actor, rule, rules.lasting(reason), head)

@@ -5,6 +5,7 @@ Each returns a :class:`Refusal` that names the rule, the reason and the remedy, 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -141,7 +142,7 @@ def on_latest_main(facts: MergeFacts) -> Refusal | None:
         return Refusal(REBASE_BEFORE_MERGE, "it has no history in common with main", remedy, notify=True)
     paths = facts.stale or facts.overlap
     if paths:
-        why = f"main changed since: {_some(paths)}"
+        why = f"{_SINCE}{_some(paths)}"
         return Refusal(REBASE_BEFORE_MERGE, why, remedy, notify=True)
     return None
 
@@ -187,16 +188,25 @@ def together(refusals: Iterable[Refusal | None]) -> Refusal | None:
         return None
     first, *others = found
     others = [one for one in others if one.notify or not first.notify]
-    reason = "; also ".join([first.reason, *(f"{one.rule}: {one.reason}" for one in others)])
+    reason = _ALSO.join([first.reason, *(f"{one.rule}: {one.reason}" for one in others)])
     remedies = dict.fromkeys(one.remedy for one in [first, *others] if one.remedy)
     return Refusal(first.rule, reason, "; ".join(remedies), first.notify)
+
+
+_SINCE, _CONFLICT, _ALSO = "main changed since: ", "conflict in ", "; also "
+_GROWING = re.compile(rf"({_SINCE}|{_CONFLICT}).*?(?={_ALSO}|$)")
+
+
+def lasting(reason: str) -> str:
+    """A reason without the files that main has changed: others join them, and it is the same reason still."""
+    return _GROWING.sub(r"\1", reason)
 
 
 def clean(facts: MergeFacts) -> Refusal | None:
     """No conflict, and no touched path with local changes."""
     if facts.conflicts:
         return Refusal(
-            CLEAN_MERGE, f"conflict in {_some(facts.conflicts)}", "rebase, resolve, push again", notify=True
+            CLEAN_MERGE, f"{_CONFLICT}{_some(facts.conflicts)}", "rebase, resolve, push again", notify=True
         )
     if facts.clashes:
         why = f"{_some(facts.clashes)} are one name on a file system without case"

@@ -83,8 +83,12 @@ def _check_trust(hub: Hub, known: Oid, commit: Oid, given: set[Oid]) -> None:
         )
 
 
+class BadPlace(Blocked):
+    """HEAD is not main, another work tree is there too, or something is half done."""
+
+
 def work_place(hub: Hub) -> dict[str, Oid]:
-    """cn's own refs and main, if this is a place to work in; else :class:`Blocked`."""
+    """cn's own refs and main, if this is a place to work in; else :class:`BadPlace` or :class:`Blocked`."""
     _whole(hub)
     form = "--format=%(refname)%00%(objectname)%00%(HEAD)"
     lines = hub.git.run("for-each-ref", form, hub.main_ref, ORIGIN_REF, TRUSTED_REF).lines
@@ -93,17 +97,17 @@ def work_place(hub: Hub) -> dict[str, Oid]:
     on_main = any(name == hub.main_ref and mark == "*" for name, _, mark in rows)
     open_work = next((what for name, what in _OPEN.items() if (hub.work_git_dir / name).exists()), None)
     if open_work:
-        raise Blocked(
+        raise BadPlace(
             f"{open_work} is open in {hub.root}",
             "finish or abort it, then run again ('git status' tells how)",
         )
     if hub.main_ref not in refs:
-        raise Blocked(f"{hub.main} has no commit yet in {hub.root}", "make the first one, or run 'cn init'")
+        raise BadPlace(f"{hub.main} has no commit yet in {hub.root}", "make the first one, or run 'cn init'")
     if not on_main:
         head = (
             hub.git.run("symbolic-ref", "--quiet", "--short", "HEAD", check=False).text or "a detached commit"
         )
-        raise Blocked(
+        raise BadPlace(
             f"HEAD is {visible(head)}, and cn works on {hub.main} only",
             f"run 'git switch {hub.main}', then run again",
         )
@@ -137,7 +141,7 @@ def _no_other_work_tree(hub: Hub) -> None:
         elif line == f"branch {hub.main_ref}":
             holders.append(here)
     if len(holders) > 1:
-        raise Blocked(
+        raise BadPlace(
             f"more than one work tree is on {hub.main}: {', '.join(visible(h) for h in holders)}",
             "switch the others to another branch, or remove them with 'git worktree remove'",
         )

@@ -9,18 +9,21 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
-from cn.core.errors import Blocked, CnError
+from cn.core.errors import Blocked
 from cn.core.names import HubPath, NameRefused, Oid, parse_hub_path, parse_oid
-from cn.core.text import one_line
-from cn.shell.git import GitError
+from cn.core.text import decode
+from cn.shell.git import Done, GitError
 from cn.shell.hub import Hub
 
-_BRANCH = "refs/cn/build"
+BRANCH = "refs/cn/build"
+"""What the stream names. No ref, but git's report of a crash holds it."""
 _IMPORT = ("fast-import", "--quiet", "--done", "--force", "--date-format=raw")
 _SIGN_SECONDS = 60.0
+_END_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -149,26 +152,37 @@ class CommitStream:
 
     def close(self) -> None:
         """Make the objects readable for all. The stream may be used again."""
-        if self._child is None:
+        child, self._child = self._child, None
+        if child is None:
             return
-        _, err = self._child.communicate(f"reset {_BRANCH}\n\ndone\n".encode())
-        if self._child.returncode:
-            raise CnError(f"git fast-import failed: {one_line(err.decode('utf-8', 'replace'))}")
-        self._child = None
         self._marks = {}
+        _, err = child.communicate(f"reset {BRANCH}\n\ndone\n".encode())
+        if child.returncode:
+            raise self._failed(child, err)
 
-    def _broken(self) -> CnError:
+    def _broken(self) -> Blocked:
         """What was built in this stream is lost, and with it the run."""
         child, self._child = self._child, None
         assert child is not None
+        with suppress(subprocess.TimeoutExpired):
+            child.wait(_END_SECONDS)  # it is ending by itself: killed, it would not say why
         child.kill()
         _, err = child.communicate()
-        return CnError(f"git fast-import failed: {one_line(err.decode('utf-8', 'replace'))}")
+        return self._failed(child, err)
+
+    def _failed(self, child: subprocess.Popen[bytes], err: bytes) -> Blocked:
+        """No thread is to blame, as :class:`GitError` may say: nothing of this run can be committed."""
+        with suppress(OSError):
+            (self._hub.git_dir / f"fast_import_crash_{child.pid}").unlink()
+        why = GitError(Done(_IMPORT, child.returncode, b"", decode(err)))
+        return Blocked(why.text, why.hint)
 
     def abandon(self) -> None:
         """End the child, whatever it holds."""
-        if self._child is not None:
-            self._broken()
+        child, self._child = self._child, None
+        if child is not None:
+            child.kill()
+            child.communicate()
 
 
 def _commit_parts(
@@ -182,7 +196,7 @@ def _commit_parts(
 ) -> Iterator[bytes]:
     """One commit for fast-import; ``parents`` are ids or marks, ``tree`` None keeps the first one's."""
     who = f"{settings.name} <{settings.email}> {int(at.timestamp())} +0000"
-    head = [f"commit {_BRANCH}", f"mark :{mark}", f"author {who}", f"committer {who}", f"data {len(text)}"]
+    head = [f"commit {BRANCH}", f"mark :{mark}", f"author {who}", f"committer {who}", f"data {len(text)}"]
     yield "\n".join(head).encode() + b"\n" + text + b"\n"
     for word, parent in zip(["from", *["merge"] * len(parents)], parents, strict=False):
         yield f"{word} {parent}\n".encode()

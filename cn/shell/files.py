@@ -8,6 +8,7 @@ import stat
 import time
 from collections.abc import Iterable
 from contextlib import suppress
+from io import FileIO
 from pathlib import Path
 
 from cn.core.errors import Blocked
@@ -50,14 +51,30 @@ def write_file(
 
 
 def overwrite(path: Path, data: bytes) -> bool:
-    """Write over a file that is there; a crash can leave half of it. False where that is not allowed."""
+    """Write over a file that is there, in the room it has; a crash can leave half of it.
+
+    False where that cannot be: then it is as it was.
+    """
     try:
-        fd = os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC)
-        with os.fdopen(fd, "wb") as file:
-            file.write(data)
+        fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        with os.fdopen(fd, "r+b", buffering=0) as file:
+            before = file.read()
+            try:
+                _fill(file, data)
+            except OSError:
+                _fill(file, before)
+                return False
     except OSError:
         return False
     return True
+
+
+def _fill(file: FileIO, data: bytes) -> None:
+    file.seek(0)
+    rest = memoryview(data)
+    while rest:
+        rest = rest[file.write(rest) :]
+    file.truncate(len(data))
 
 
 def append_line(path: Path, line: str, *, root: Path | None = None) -> None:
@@ -85,6 +102,14 @@ def append_line(path: Path, line: str, *, root: Path | None = None) -> None:
 def is_writable(folder: Path) -> bool:
     """May this process make and remove files in the folder, as far as its permissions tell?"""
     return os.access(folder, os.W_OK | os.X_OK)
+
+
+def has_room(folder: Path, size: int = 1) -> bool:
+    """Are ``size`` bytes free on its disk for this user? True where the system does not tell (statvfs(3))."""
+    with suppress(OSError):
+        disk = os.statvfs(folder)
+        return disk.f_blocks == 0 or disk.f_bavail * disk.f_frsize >= size
+    return True
 
 
 def sync_folder(folder: Path) -> None:

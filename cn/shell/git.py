@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import selectors
 import signal
 import subprocess
@@ -36,10 +37,13 @@ _LOCAL_SECONDS = 900.0
 _REASON = 300
 _CUT_OFF = "fatal: fetch-pack: invalid index-pack output"
 _NOT_READ = "fatal: Could not read from remote repository"
+_TEMPORARY = re.compile(r"(?<=/tmp_)[a-z]+_[A-Za-z0-9]{6}\b")
+"""The part of a file's name that is another each time: what is told once must read the same."""
 _GRACE = 0.5
 """Seconds that pipes may stay open after git itself has ended."""
 
 
+_FULL = ("No space left", "Out of diskspace", "Disk quota exceeded")
 _REMEDIES = (
     (
         "index file",
@@ -49,7 +53,7 @@ _REMEDIES = (
         "bad index",
         "move .git/index away and 'git reset' makes a new one; nothing but what was staged is lost",
     ),
-    ("No space left", "make room on the disk, then run again"),
+    *((said, "make room on the disk, then run again") for said in _FULL),
     ("Read-only file system", "make the disk writable, then run again"),
     ("insufficient permission", "let the user of cn write in .git/objects and all below it, then run again"),
     ("ermission denied", "let the user of cn write in .git and all below it, then run again"),
@@ -130,7 +134,7 @@ class Done(NamedTuple):
             return "the pack broke off while it was received, most likely beyond the size limit"
         if line.startswith(_NOT_READ) and (at := lines.index(line)):
             line = lines[at - 1]  # what ssh said
-        return one_line(redact(line), _REASON)
+        return one_line(redact(_TEMPORARY.sub("…", line)), _REASON)
 
 
 class Job(NamedTuple):

@@ -22,6 +22,8 @@ from cn.shell.hub import Hub
 from cn.shell.owner import note_owner
 
 _POLL = 0.05
+TOLD = "lock.told"
+"""Beside the lock: somebody was turned away, and said so. Gone with the next run that gets in."""
 
 
 @contextmanager
@@ -37,8 +39,13 @@ def hub_lock(hub: Hub, wait: float) -> Iterator[Hub]:
         try:
             for one in (turn, fd):
                 _take(hub, one, fd, deadline)
+        except LockHeld as held:
+            held.known = _was_told(hub)
+            raise
         finally:
             os.close(turn)
+        with suppress(OSError):
+            os.unlink(hub.state / TOLD)
         note_owner(fd)
         yield hub.locked(fd)
     finally:
@@ -72,6 +79,36 @@ def _take(hub: Hub, fd: int, held: int, deadline: float) -> None:
                 "try again when it has ended, or raise lock_wait in .cn/hub.yaml",
             )
         time.sleep(min(_POLL, left))
+
+
+def _was_told(hub: Hub) -> bool:
+    """Was somebody turned away before, since the last run that got in? From now on, yes."""
+    try:
+        os.close(os.open(hub.state / TOLD, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o666))
+    except FileExistsError:
+        return True
+    except OSError:
+        pass
+    return False
+
+
+def still_held(hub: Hub) -> tuple[str, float] | None:
+    """Who holds the lock that somebody was turned away from, and since when (seconds) that is so.
+
+    None: nobody was, or it is free again. Looking waits for nobody, and nobody for it.
+    """
+    try:
+        since = os.stat(hub.state / TOLD).st_mtime
+        fd = os.open(hub.state / "lock", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return _owner(fd), since
+    finally:
+        os.close(fd)
+    return None
 
 
 def _owner(fd: int) -> str:

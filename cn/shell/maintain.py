@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import time
 from collections.abc import Iterator
@@ -9,12 +10,16 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
+from cn.shell.build import BRANCH
+from cn.shell.files import read_regular
 from cn.shell.hub import Hub
 
 KEPT = "withheld"
 """The folder below ``.git/cn`` that keeps what was masked as it was."""
 _KEPT_SECONDS = 90 * 86400.0
 _STALE_SECONDS = 3600.0
+_MOMENT = 0.2
+_REPORT_BYTES = 1 << 16
 _LOG_BYTES = 4 << 20
 _LOGS_KEPT = 3
 _MOST_REFS = 200
@@ -39,11 +44,57 @@ def rotate_log(path: Path) -> None:
 
 
 def sweep_stale(hub: Hub) -> None:
-    """Remove what was cut off: half a fetch in ``objects/pack`` (git-prune(1)), a lock of the packed refs."""
-    for file in (*(hub.git_dir / "objects" / "pack").glob("tmp_*"), hub.git_dir / "packed-refs.lock"):
+    """Remove what was cut off an hour ago: objects that were not finished, a lock of the packed refs."""
+    for file in (*unfinished(hub), hub.git_dir / "packed-refs.lock"):
         with suppress(OSError):
             if time.time() - file.stat().st_mtime > _STALE_SECONDS:
                 file.unlink()
+
+
+def sweep_failed(hub: Hub) -> int:
+    """Remove at once what git left because it failed, and nobody writes any more; how many files.
+
+    Only what is there with nobody behind it for a moment: a living git gives such a file its name right after
+    closing it. Where the system cannot tell who has a file open, :func:`sweep_stale` does it.
+    """
+    found = [file for file in unfinished(hub) if _is_nobodys(file)]
+    if not found:
+        return 0
+    time.sleep(_MOMENT)
+    removed = 0
+    for file in found:
+        with suppress(OSError):
+            if _is_nobodys(file):
+                file.unlink()
+                removed += 1
+    return removed
+
+
+def unfinished(hub: Hub) -> list[Path]:
+    """Files that a git left which did not come to its end: parts of objects, reports of crashes of ours."""
+    objects = hub.git_dir / "objects"
+    found = [*objects.glob("pack/tmp_*"), *objects.glob("[0-9a-f][0-9a-f]/tmp_obj_*")]
+    for file in hub.git_dir.glob("fast_import_crash_*"):
+        report = read_regular(file, _REPORT_BYTES)
+        if report is not None and BRANCH.encode() in report:  # not that of somebody's own import
+            found.append(file)
+    return sorted(found)
+
+
+def _is_nobodys(file: Path) -> bool:
+    """Does no process write it? Linux gives a lease for reading only then (fcntl(2), ``F_SETLEASE``)."""
+    if not hasattr(fcntl, "F_SETLEASE"):
+        return False
+    try:
+        fd = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+            fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+        finally:
+            os.close(fd)
+    except OSError:
+        return False
+    return True
 
 
 def sweep_kept(hub: Hub) -> None:

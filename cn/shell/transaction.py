@@ -92,13 +92,21 @@ class Committed:
     reports: tuple[str, ...]
 
 
-def commit(hub: Hub, plan: Callable[[Base], Draft | None], *, base: Base | None = None) -> Committed:
+def commit(
+    hub: Hub,
+    plan: Callable[[Base], Draft | None],
+    *,
+    base: Base | None = None,
+    made: set[Oid] | None = None,
+) -> Committed:
     """Carry ``plan`` out on what main is; planned again when main moves meanwhile.
+
+    ``made`` gets every commit that is about to be published, also when this ends early.
 
     What a killed run has published is finished before anything is planned: a plan must not
     meet files of this machine that main says are used up.
     """
-    own = _Own()
+    own = _Own(set() if made is None else made)
     try:
         return _commit(hub, plan, base, own)
     except (CnError, OSError) as why:
@@ -111,8 +119,12 @@ def commit(hub: Hub, plan: Callable[[Base], Draft | None], *, base: Base | None 
 
 @dataclass
 class _Own:
-    """The commits that this run planned and tried to push; ``taken``: origin has one of them."""
+    """The commits that this run planned and tried to push; ``taken``: origin has one of them.
 
+    ``made`` are those with something in them that was not there before.
+    """
+
+    made: set[Oid]
     tried: set[Oid] = field(default_factory=set)
     taken: bool = False
 
@@ -128,6 +140,7 @@ def _commit(hub: Hub, plan: Callable[[Base], Draft | None], base: Base | None, o
         journal = _prepare(hub, base, None if arrived else plan(base), arrived)
         if not arrived:
             own.tried.add(journal.new)
+            own.made |= {journal.new} - {base.commit}
         moves = journal.new != base.local or (hub.origin and journal.new != base.origin)
         try:
             if not moves and not (journal.refs or journal.appends or journal.files):

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -269,6 +270,16 @@ def test_an_interrupted_run_is_finished(sigma: Node) -> None:
     assert "interrupted" in problems(sigma)["journal"]
     sigma.cn("doctor", "--fix")
     assert not path.exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere an hour must pass")
+def test_what_a_failed_git_left_is_named_and_removed(sigma: Node) -> None:
+    left = [sigma.root / ".git" / name for name in ("objects/pack/tmp_pack_abcdef", "fast_import_crash_7")]
+    for path in left:
+        path.write_text("commit refs/cn/build\n")
+    assert "1 more, 42 bytes" in infos(sigma)["unfinished"]
+    assert "✓ removed 2 unfinished files of git" in sigma.cn("doctor", "--fix").stdout
+    assert not any(path.exists() for path in left)
 
 
 def test_a_damaged_journal_is_left_for_a_person(sigma: Node) -> None:

@@ -475,7 +475,10 @@ def test_a_refusal_is_logged_once_and_its_creator_told_once_per_head() -> None:
     again = replace(known, item=item)
     assert plan_refused(again, "do:merge", "sigma", WHY, NOW).effects == (), "nothing changed"
 
-    other = WHY._replace(reason="main changed since: a, b")
+    on = WHY._replace(reason="main changed since: a, b, c and 4 more")
+    assert plan_refused(again, "do:merge", "sigma", on, NOW).effects == (), "main went on, and nothing else"
+
+    other = WHY._replace(reason="it has no history in common with main")
     second = plan_refused(again, "do:merge", "sigma", other, NOW)
     assert kinds(second) == [Record, Log], "the head is the same"
     assert (

@@ -176,6 +176,12 @@ class Trial:
         wrong = self.disturb(stop)
         return codes[0], left, wrong
 
+    def say(self, step: int, name: str) -> tuple[int, str]:
+        """From the beginning: send SIGINT or SIGTERM there. The exit code, and all that was said."""
+        self._restore()
+        done = self._run("", f"{step}:{name}")
+        return done.returncode, done.stderr
+
     def disturb(self, act: Callable[[], None]) -> State:
         """From the beginning: ``act``, and go on as cron does; what came out otherwise than it should."""
         self._restore()

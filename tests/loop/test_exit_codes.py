@@ -138,7 +138,8 @@ def test_a_terminated_run_ends_with_143_and_the_next_goes_on(world: World, sigma
     child.terminate()
     told = child.communicate(timeout=30)[1]
     assert child.returncode == 143
-    assert told == "cn: terminated\n  → the next run finishes what was begun\n"
+    hint = "it is committed: the next run, such as 'cn sync', finishes what was begun"
+    assert told == f"cn: terminated\n  → {hint}\n"
     git(sigma.root, "config", "--unset", "cn.wake")
     sigma.sync()
     assert len(sigma.threads()) == 1
@@ -170,3 +171,29 @@ def test_json_is_one_value_and_quiet_is_quiet(world: World, sigma: Node, pi: Nod
     assert any("received pi/proposal" in note["text"] for note in report["notes"])
     sigma.triage("pi/proposal", "delete:no")
     assert sigma.cn("-q", "inbox", "process").stdout == ""
+
+
+def test_a_held_lock_is_told_once_and_status_shows_it_until_it_is_gone(sigma: Node) -> None:
+    sigma.configure("lock_wait: 0\n")
+    sigma.sync()
+    path = sigma.root / ".git/cn/lock"
+    for owner in ("pid 7, since 2026-02-05T15:00:00Z\n", ""):
+        with path.open("r+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            path.write_text(owner)
+            assert "no run can work" not in sigma.cn("status").stdout
+            assert "holds the hub" in sigma.cn("sync", "-q", check=75).stderr
+            assert sigma.cn("sync", "-q", check=75).stderr == ""
+            assert "holds the hub" in sigma.cn("sync", check=75).stderr
+            assert "! no run can work: another run of cn holds the hub" in sigma.cn("status").stdout
+            assert "()" not in sigma.cn("doctor", check=None).stdout
+        assert "no run can work" not in sigma.cn("status").stdout
+        sigma.sync()
+
+
+def test_a_head_that_is_back_stops_nothing_any_more(sigma: Node) -> None:
+    git(sigma.root, "switch", "-q", "-c", "other")
+    sigma.sync(check=1)
+    assert "! no run can work: HEAD is other" in sigma.cn("status").stdout
+    git(sigma.root, "switch", "-q", "main")
+    assert "no run can work" not in sigma.cn("status").stdout

@@ -15,7 +15,7 @@ from figures import observed
 from hubs import ROOT, branches, cn_env, git, paths
 from loop.kill import State, Trial
 from loop.permission import closed, obey_permissions
-from loop.scenes import SCENES, all_decisions, decided
+from loop.scenes import SCENES, Stage, all_decisions, decided
 from loop.world import Node, World
 
 KIB = 1024
@@ -94,6 +94,45 @@ def test_a_full_disk_changes_when_and_not_what(world: World, small_disk: Path) -
     failed, wrong = fill_tests(trial, small_disk, [0, 64 * KIB])
     assert failed
     assert not wrong
+
+
+def remains(node: Node) -> list[str]:
+    """What git leaves of objects that it could not finish."""
+    folder = node.root / ".git"
+    found = [*folder.glob("objects/*/tmp_*"), *folder.glob("fast_import_crash_*")]
+    return sorted(str(path.relative_to(folder)) for path in found)
+
+
+@pytest.mark.parametrize("room", [0, 64 * KIB])
+def test_a_full_disk_is_told_once_with_a_next_step_and_leaves_nothing_behind(
+    world: World, small_disk: Path, room: int
+) -> None:
+    small = World(small_disk, world.template)
+    sigma, pi = small.hub("sigma"), small.hub("pi")
+    small.link(sigma, pi)
+    for topic in ("one", "two"):
+        small.propose(pi, sigma, topic, {f"docs/{topic}.md": topic * 20_000})
+    sigma.sync()
+    for topic in ("one", "two"):
+        sigma.triage(f"pi/{topic}", "do:merge")
+    filler = small_disk / "filler"
+    with filler.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, max(free(small_disk) - room, 4096))
+    first = sigma.cn("inbox", "process", "-q", check=1).stderr
+    assert "No space left" in first or "Out of diskspace" in first, first
+    assert "→ make room on the disk" in first, first
+    for _ in range(3):
+        assert sigma.cn("inbox", "process", "-q", check=1).stderr == ""
+    status = sigma.cn("status").stdout
+    assert "! no run can work: " in status
+    assert "make room on the disk" in status
+    assert "free on the disk" in sigma.cn("doctor", check=1).stdout
+    assert remains(sigma) == []
+    filler.unlink()
+    sigma.process()
+    assert sigma.threads() == []
+    assert "no run can work" not in sigma.cn("status").stdout
+    assert remains(sigma) == []
 
 
 @pytest.mark.full
@@ -191,6 +230,35 @@ def test_a_signal_at_any_step_ends_tidily(world: World, name: str) -> None:
     steps = list(range(1, len(trial.steps) + 1))[int(first) :: int(step)]
     met = _signals(trial, name, steps)
     observed("signals", name, steps=len(steps), met=met, wrong=0)
+
+
+@pytest.mark.parametrize("name", ["INT", "TERM"])
+@pytest.mark.parametrize("origin", [True, False], ids=["origin", "alone"])
+def test_a_signal_says_truly_whether_a_message_is_to_be_sent_again(
+    world: World, name: str, origin: bool
+) -> None:
+    stage = Stage(world, origin=origin)
+    trial = stage.trial("send", "pi", "hello", "--body", "Please read.")
+    trial.record()
+    moments = range(1, len(trial.steps) + 1)
+    every = max(1, len(moments) // int(os.environ.get("TEST_SIGNALS", "14")))
+    words = set()
+    for step in moments[::every]:
+        code, said = trial.say(step, name)
+        if code != {"INT": 130, "TERM": 143}[name]:
+            continue  # a child's, or too late
+        word = said.rpartition("→ ")[2].partition(";")[0].partition(":")[0].strip()
+        words.add(word)
+        stage.sigma.cn("sync", check=None)
+        sent = len(stage.sigma.outbox()) + len(stage.sigma.sent())
+        allowed = {
+            "no run had begun": {0},
+            "nothing was committed": {0},
+            "origin may have it": {0, 1},
+            "it is committed": {1},
+        }
+        assert sent in allowed[word], (step, trial.steps[step - 1], said)
+    assert {"nothing was committed", "it is committed"} <= words, words
 
 
 def _signals(trial: Trial, name: str, steps: list[int]) -> int:

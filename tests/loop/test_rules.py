@@ -62,6 +62,23 @@ def test_a_branch_behind_main_is_refused_until_it_is_rebased(world: World, sigma
     assert not world.has_branch(pi, sigma)
 
 
+@pytest.mark.parametrize("files", [{}, {".cn/hub.yaml": "name: sigma\n"}], ids=["stale", "protected too"])
+def test_a_refusal_is_told_and_logged_once_while_main_goes_on(
+    world: World, sigma: Node, pi: Node, files: dict[str, str]
+) -> None:
+    world.propose(pi, sigma, "proposal", {"docs/new.md": "new\n", **files})
+    sigma.sync()
+    sigma.triage("pi/proposal", "do:merge")
+    sigma.write({"docs/first.md": "first\n"})
+    assert "main changed since: docs/first.md" in sigma.process(check=1).stderr
+    rows = sigma.rows("pi/proposal")
+    for number in range(4):
+        sigma.write({f"docs/{number}.md": "main goes on\n"})
+        assert sigma.process(check=1).stderr == ""
+    assert sigma.rows("pi/proposal") == rows
+    assert "refused" in sigma.cn("status").stdout
+
+
 def test_a_change_in_cns_own_folders_does_not_make_a_branch_stale(
     world: World, sigma: Node, pi: Node
 ) -> None:

@@ -5,12 +5,23 @@ from __future__ import annotations
 import os
 import stat
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from hubs import ROOT
 
 from cn.core.errors import Refused
-from cn.shell.files import blocked_parent, free_name, move, place, read_plain, sweep_temporary, write_file
+from cn.shell.files import (
+    blocked_parent,
+    free_name,
+    move,
+    overwrite,
+    place,
+    read_plain,
+    sweep_temporary,
+    write_file,
+)
 
 
 def test_it_makes_parents_and_replaces(tmp_path: Path) -> None:
@@ -129,3 +140,21 @@ def test_leftovers_of_dead_writers_are_swept(tmp_path: Path) -> None:
     (tmp_path / "kept").write_bytes(b"")
     sweep_temporary(tmp_path)
     assert sorted(os.listdir(tmp_path)) == [f".cn-tmp-{os.getppid()}-00", "kept"]
+
+
+def test_a_file_is_written_over_whole_or_stays_as_it_was(tmp_path: Path) -> None:
+    path = tmp_path / "f"
+    path.write_bytes(b"a longer text")
+    assert overwrite(path, b"short")
+    assert path.read_bytes() == b"short"
+    assert not overwrite(tmp_path / "none", b"x")
+
+    code = (
+        "import resource, signal, sys; from pathlib import Path; from cn.shell.files import overwrite\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (7, 7))\n"
+        "sys.exit(overwrite(Path(sys.argv[1]), b'too long for it'))\n"
+    )
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", code, str(path)], env=env, check=False, timeout=60)
+    assert done.returncode == 0
+    assert path.read_bytes() == b"short"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from hubs import blob, commit, git, try_git, work
 
 from cn.shell import maintain
 from cn.shell.hub import Hub, open_hub
-from cn.shell.maintain import KEPT, sweep_kept, sweep_stale, tidy
+from cn.shell.maintain import KEPT, sweep_failed, sweep_kept, sweep_stale, tidy, unfinished
 
 
 @pytest.fixture
@@ -96,3 +97,22 @@ def test_what_was_masked_is_kept_for_a_while(hub: Hub, tmp_path: Path) -> None:
     sweep_kept(hub)
     assert not folder.exists()
     sweep_kept(hub)
+
+
+def test_what_a_failed_git_left_goes_at_once_and_what_a_living_one_writes_stays(hub: Hub) -> None:
+    folder = hub.git_dir / "objects"
+    (folder / "ab").mkdir(exist_ok=True)
+    dead = [
+        folder / "pack/tmp_pack_abcdef",
+        folder / "ab/tmp_obj_abcdef",
+        hub.git_dir / "fast_import_crash_7",
+    ]
+    for file in dead:
+        file.write_text("commit refs/cn/build\n")
+    living, others = folder / "pack/tmp_pack_uvwxyz", hub.git_dir / "fast_import_crash_8"
+    others.write_text("commit refs/heads/theirs\n")
+    with living.open("w"):
+        assert set(unfinished(hub)) == {*dead, living}
+        assert sweep_failed(hub) == (3 if sys.platform == "linux" else 0)
+        assert unfinished(hub) == [living] or sys.platform != "linux"
+    assert others.exists()

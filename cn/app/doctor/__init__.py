@@ -35,6 +35,7 @@ _CHECKS = (
     Check("lock", "no run is at work here now", place.check_lock, ""),
     Check("journal", "no run was interrupted", place.check_journal, ""),
     Check("locks", "git left no locks behind", place.check_leftovers, ""),
+    Check("unfinished", "no git left unfinished files", place.check_unfinished, ""),
     Check("place", "HEAD is on main and nothing is half done", place.check_place),
     Check("configuration", "the configuration in main can be read", config.check_configuration),
     Check(

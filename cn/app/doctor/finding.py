@@ -33,6 +33,11 @@ class MoveLock:
 
 
 @dataclass(frozen=True)
+class SweepFailed:
+    """Remove unfinished files of a git that failed, which nobody writes any more."""
+
+
+@dataclass(frozen=True)
 class RebuildOpen:
     """Write a peer's ``open`` again, as the fold of its history."""
 
@@ -48,7 +53,7 @@ class SetPin:
     new: Oid | None
 
 
-Fix = FinishRun | MoveLock | RebuildOpen | SetPin
+Fix = FinishRun | MoveLock | SweepFailed | RebuildOpen | SetPin
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,13 @@ from cn.core.errors import CnError
 from cn.core.text import one_line, redact
 from cn.shell.build import signs
 from cn.shell.crontab import owner, read_table, split
-from cn.shell.files import is_writable
+from cn.shell.files import has_room, is_writable
 from cn.shell.processes import finds_program, is_shell_command
 from cn.shell.signing import own_key
 
 _GIT = (2, 39)
 _PYTHON = (3, 11)
+_ROOM = 1 << 20
 _RESERVED = {"if", "for", "while", "case", "until", "{", "(", "!"}
 
 
@@ -63,6 +64,13 @@ def check_repository(patient: Patient) -> Iterator[Finding]:
             f"{closed[0]}{more} not writable",
             "no run can work here",
             "check owner, permissions, and how it is mounted",
+        )
+    if not has_room(hub.git_dir, _ROOM):
+        yield problem(
+            "repository",
+            f"less than {_ROOM >> 20} MB are free on the disk of {hub.git_dir}",
+            "git and cn fail where they cannot write; nothing is lost by that",
+            "make room on the disk",
         )
     for name in (".cn/hub.yaml",):
         if not (hub.root / name).is_file() and patient.main is not None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from cn.app.doctor.finding import Finding, FinishRun, MoveLock, from_error, info, problem
+from cn.app.doctor.finding import Finding, FinishRun, MoveLock, SweepFailed, from_error, info, problem
 from cn.app.doctor.patient import Patient
 from cn.core.errors import CnError, Refused
 from cn.core.stamp import format_age
@@ -17,6 +17,7 @@ from cn.core.text import one_line, visible
 from cn.shell.base import work_place
 from cn.shell.hub import Hub
 from cn.shell.journal import journal_path, read_journal, read_pushes
+from cn.shell.maintain import unfinished
 from cn.shell.processes import git_processes
 
 _HOUR = 3600.0
@@ -51,7 +52,8 @@ def check_lock(patient: Patient) -> Iterator[Finding]:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             age = patient.now.timestamp() - os.fstat(file.fileno()).st_mtime
-            text = f"a run of cn is at work here ({one_line(file.read(200).decode('utf-8', 'replace'), 80)})"
+            owner = one_line(file.read(200).decode("utf-8", "replace"), 80)
+            text = f"a run of cn is at work here ({owner})" if owner else "the lock of cn is held here"
             why = "what is found now may be its unfinished work"
             if age > _LONG:
                 remedy = "see what it waits for; it may be ended, and the next run finishes its work"
@@ -109,6 +111,25 @@ def check_leftovers(patient: Patient) -> Iterator[Finding]:
         else:
             why = f"{_WHY_LOCK}; no git is at work here: a crash left it"
             yield problem("locks", what, why, f"rm {name}", MoveLock(path, state.st_ino, state.st_mtime_ns))
+
+
+def check_unfinished(patient: Patient) -> Iterator[Finding]:
+    """No files of a git that failed take up room."""
+    hub = patient.hub
+    found, size = unfinished(hub), 0
+    for path in found:
+        with suppress(OSError):
+            size += path.lstat().st_size
+    if found:
+        name = visible(os.path.relpath(found[0], hub.root))
+        more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+        yield info(
+            "unfinished",
+            f"a git that failed left {name}{more}, {size} bytes",
+            "nothing needs them; a git that is at work now has such files too",
+            "the next run that works here removes them, or 'cn doctor --fix'",
+            SweepFailed(),
+        )
 
 
 def _locks(hub: Hub) -> list[Path]:

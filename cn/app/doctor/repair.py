@@ -11,12 +11,21 @@ from contextlib import suppress
 from typing import assert_never
 
 from cn.app.doctor import examine
-from cn.app.doctor.finding import Finding, FinishRun, Fix, MoveLock, RebuildOpen, SetPin, repaired
+from cn.app.doctor.finding import (
+    Finding,
+    FinishRun,
+    Fix,
+    MoveLock,
+    RebuildOpen,
+    SetPin,
+    SweepFailed,
+    repaired,
+)
 from cn.app.doctor.records import fold_history, read_history
 from cn.app.settings import configured
 from cn.app.snapshot import Snapshot
 from cn.core import ledger
-from cn.core.config import HubConfig
+from cn.core.config import LOCK_WAIT
 from cn.core.errors import CnError, Refused
 from cn.core.names import Name, Oid
 from cn.core.report import Report
@@ -27,11 +36,12 @@ from cn.shell.clock import now
 from cn.shell.files import free_name, move
 from cn.shell.hub import Hub
 from cn.shell.lock import hub_lock
+from cn.shell.maintain import sweep_failed
 from cn.shell.objects import list_refs, resolve, update_refs
 from cn.shell.processes import git_processes
 from cn.shell.transaction import Draft, commit, recover
 
-_ORDER: tuple[type[Fix], ...] = (MoveLock, FinishRun, SetPin, RebuildOpen)
+_ORDER: tuple[type[Fix], ...] = (SweepFailed, MoveLock, FinishRun, SetPin, RebuildOpen)
 
 
 def describe(fix: Fix) -> str:
@@ -41,6 +51,8 @@ def describe(fix: Fix) -> str:
             return "finish or take back the interrupted run"
         case MoveLock(path, _, _):
             return f"move the stale lock {visible(str(path))} to .git/cn/rescue"
+        case SweepFailed():
+            return "remove unfinished files of git"
         case RebuildOpen(peer):
             return f"rebuild {ledger.open_path(peer)} from the history"
         case SetPin(ref, _, None):
@@ -61,7 +73,7 @@ def plan_repairs(findings: list[Finding]) -> Report:
 def repair(hub: Hub, *, full: bool = False) -> tuple[list[Finding], Report]:
     """Repair what can be repaired; the findings afterwards, and what was done."""
     report = Report()
-    wait = HubConfig.lock_wait
+    wait = LOCK_WAIT
     with suppress(CnError):
         hub, settings = configured(hub)
         wait = settings.config.lock_wait
@@ -127,6 +139,8 @@ def _apply(hub: Hub, stamp: str, fix: Fix) -> str:
             lines = f"update {ref}\0{new}\0{zero}\0" if new else f"delete {ref}\0{old}\0"
             hub.git.run("update-ref", "-z", "--stdin", stdin=lines.encode("utf-8", "surrogateescape"))
             return f"set the pin {visible(ref)}" if new else f"dropped the pin {visible(ref)}"
+        case SweepFailed():
+            return f"removed {sweep_failed(hub)} unfinished files of git"
         case RebuildOpen(peer):
             return _rebuild(hub, peer)
         case _:

@@ -1,0 +1,47 @@
+"""What became of the runs of this process, for the one word at Ctrl-C and SIGTERM."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from cn.core.errors import CnError
+from cn.core.names import Oid
+from cn.shell.base import is_ancestor
+from cn.shell.hub import Hub
+from cn.shell.journal import journal_path, push_path, read_journal
+from cn.shell.objects import resolve
+
+_MOST = 20
+
+opened: deque[tuple[Hub, set[Oid]]] = deque(maxlen=_MOST)
+"""The last runs: the hub, not locked, and the commits that the run was about to publish. Signals belong to
+the process, and may come when its run has ended and has told nobody yet: so this does too."""
+
+
+def what_stands() -> str:
+    """The next step for somebody who has interrupted this process."""
+    if not opened:
+        return "no run had begun; run it again"
+    try:
+        found = {_is_done(hub, made) for hub, commits in opened for made in commits}
+    except (CnError, OSError):
+        found = {None}
+    if True in found:
+        return "it is committed: the next run, such as 'cn sync', finishes what was begun"
+    if None in found:
+        return (
+            "origin may have it: 'cn sync' finds out, and finishes it; repeat it only if 'cn log' does not"
+            " show it then"
+        )
+    return "nothing was committed; run it again"
+
+
+def _is_done(hub: Hub, made: Oid) -> bool | None:
+    """Does main have the commit, here or at origin? None: nobody here can tell."""
+    main = resolve(hub.git, hub.main_ref)
+    if main is not None and is_ancestor(hub.git, made, main):
+        return True
+    journal = read_journal(journal_path(hub))
+    if hub.origin and journal is not None and journal.new == made:
+        return True  # it is written after the push
+    return None if push_path(hub, made).exists() else False
