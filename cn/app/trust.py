@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from cn.app.run import scratch_objects
 from cn.app.settings import configured
-from cn.core.config import HubConfig
+from cn.core.config import LOCK_WAIT
 from cn.core.errors import ConfigError
 from cn.core.names import Oid, digest
 from cn.core.report import Report
@@ -125,7 +125,7 @@ def accept_changes(hub: Hub, pending: Pending) -> Report | Pending | None:
 @contextmanager
 def _locked(hub: Hub, dry_run: bool) -> Iterator[Hub]:
     """The hub under its lock and recovered; in a dry run with a throw-away folder for objects."""
-    wait = HubConfig.lock_wait
+    wait = LOCK_WAIT
     # The change to be accepted may be the one that mends a broken configuration.
     with suppress(ConfigError):
         hub, settings = configured(hub)

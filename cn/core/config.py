@@ -32,6 +32,10 @@ class Limits(NamedTuple):
     hops: int = 8
 
 
+LOCK_WAIT = 10.0
+"""Seconds; where no configuration can be read."""
+
+
 class HubConfig(NamedTuple):
     """The parsed ``hub.yaml``. Ages in days, ``lock_wait`` in seconds."""
 
@@ -49,7 +53,7 @@ class HubConfig(NamedTuple):
     cron_period_min: int = 5
     timeout_cycles: int = 3
     max_attempts: int = 3
-    lock_wait: float = 10.0
+    lock_wait: float = LOCK_WAIT
     limits: Limits = Limits()
 
     def is_actor(self, name: str) -> bool:

@@ -16,7 +16,7 @@ from cn.app.doctor.records import fold_history, read_history
 from cn.app.settings import configured
 from cn.app.snapshot import Snapshot
 from cn.core import ledger
-from cn.core.config import HubConfig
+from cn.core.config import LOCK_WAIT
 from cn.core.errors import CnError, Refused
 from cn.core.names import Name, Oid
 from cn.core.report import Report
@@ -61,7 +61,7 @@ def plan_repairs(findings: list[Finding]) -> Report:
 def repair(hub: Hub, *, full: bool = False) -> tuple[list[Finding], Report]:
     """Repair what can be repaired; the findings afterwards, and what was done."""
     report = Report()
-    wait = HubConfig.lock_wait
+    wait = LOCK_WAIT
     with suppress(CnError):
         hub, settings = configured(hub)
         wait = settings.config.lock_wait
