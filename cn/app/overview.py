@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # imported where a hub has a queue, or something waits in the
 
 
 class Main(NamedTuple):
-    """Where main is. ``ahead`` and ``behind`` count against ``origin`` as last seen (None: unknown)."""
+    """Where main is. ``ahead`` and ``behind`` count against ``origin`` as last taken over (None: unknown)."""
 
     branch: str
     commit: Oid

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from cn.app.book import Book
 from cn.app.decide import decide_now
 from cn.app.deliver import deliver, push_refs
-from cn.app.guard import check_plan
+from cn.app.guard import check_plan, check_texts
 from cn.app.own import done_concerns, enqueue_own, own_paths, pick_own
 from cn.app.own_view import OwnDocument, read_document
 from cn.app.run import open_run
@@ -74,8 +74,10 @@ def _open(book: Book, own: Own, title: str, words: str, executed: str) -> None:
     row = Row(book.now, own.source, words, executed, own.path, outcome="opened")
     plan = Plan(own.source, (Put(own.path, format_own(own)), Log(row)))
     given = [text_of("the title", title), text_of("the text", own.body)]
-    if refusal := check_plan(plan, book.settings, given=given):
-        raise Refused(f"{own.source}: {refusal.rule}: {refusal.reason}", refusal.remedy)
+    # What was given first: the document's name is made of its title, and is not told with a secret in it.
+    refusal = check_texts(given, book.settings) or check_plan(plan, book.settings, given=given)
+    if refusal is not None:
+        raise Refused.by(refusal)
     book.perform(plan)
 
 

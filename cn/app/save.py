@@ -38,7 +38,7 @@ def save(hub: Hub, message: str | None = None, *, dry_run: bool = False) -> Repo
     try:
         report.notes.extend(push(hub, dry_run=dry_run).notes)
     except CnError as error:
-        report.failed(f"not pushed: {error.text}", error.hint)
+        report.failed(f"not pushed: {error.text}", error.step)
     return report
 
 

@@ -29,7 +29,7 @@ from cn.shell.origin import ORIGIN_REF
 
 
 class View(NamedTuple):
-    """A hub as it is now: main at ``snapshot``, ``origin`` main as it was last seen.
+    """A hub as it is now: main at ``snapshot``, ``origin`` main as it was last taken over.
 
     ``on_main`` tells whether HEAD is main, so that the working copies belong to it.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import signal
@@ -167,12 +168,7 @@ def run() -> NoReturn:
     except BrokenPipeError:
         _leave()  # what was printed last
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        _fail(
-            f"{where}{error.strerror or error}",
-            "nothing is lost; run it again when this is mended",
-            EXIT_REFUSED,
-        )
+        _fail(*_by_system(error), EXIT_REFUSED)
     except Exception as error:
         if os.environ.get("CN_DEBUG"):
             raise
@@ -181,6 +177,16 @@ def run() -> NoReturn:
             "this is a bug in cn; CN_DEBUG=1 shows where. Nothing is lost, 'cn doctor' checks the hub",
             EXIT_REFUSED,
         )
+
+
+def _by_system(error: OSError) -> tuple[str, str]:
+    """What the system said no to, and the next step; of a name no more than a person reads."""
+    from cn.core.text import one_line
+
+    where = f"{one_line(str(error.filename), 200)}: " if error.filename else ""
+    too_long = error.errno == errno.ENAMETOOLONG
+    hint = "give a shorter name" if too_long else "nothing is lost; run it again when this is mended"
+    return f"{where}{error.strerror or error}", hint
 
 
 @contextmanager

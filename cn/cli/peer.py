@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -32,22 +33,35 @@ def add_command(
     from cn.app.peers import absolute_url, add
     from cn.core.errors import UsageError
     from cn.core.names import NameRefused, parse_name
-    from cn.core.peers import Peer, parse_key
+    from cn.core.peers import Peer
 
     try:
-        if key and Path(key).expanduser().is_file():
-            key = Path(key).expanduser().read_text("utf-8", "replace")
         parsed = Peer(
             parse_name(name, "peer"),
             absolute_url(url, Path.cwd()),
             kind,
-            key=parse_key(key) if key else "",
+            key=_key(key) if key else "",
             deliver=deliver,
             community=community,
         )
     except NameRefused as refused:
         raise UsageError(refused.text, refused.hint) from None
     env.show(add(env.hub(), parsed, check=check, dry_run=env.dry_run))
+
+
+def _key(given: str) -> str:
+    """The key itself, or the one in the file of that name; a text that can be no name is not looked for."""
+    from cn.core.names import NameRefused
+    from cn.core.peers import parse_key
+
+    with suppress(NameRefused):
+        return parse_key(given)
+    text = given
+    with suppress(OSError, RuntimeError):  # too long a name, an unknown user's home
+        path = Path(given).expanduser()
+        if "\n" not in given and path.is_file():
+            text = path.read_text("utf-8", "replace")
+    return parse_key(text)
 
 
 @peer.command("list")

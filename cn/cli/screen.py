@@ -150,10 +150,11 @@ def _head(status: Status) -> str:
     last = "no run yet here" if not ago else "last run just now" if ago == "0m" else f"last run {ago} ago"
     main = status.main
     name = paint(status.hub, bold=True)
-    return f"{name}: {main.branch} at {main.commit[:7]}, {_origin(main)}; {last}"
+    origin = _origin(main, stopped=status.stopped is not None)
+    return f"{name}: {main.branch} at {main.commit[:7]}, {origin}; {last}"
 
 
-def _origin(main: Main) -> str:
+def _origin(main: Main, *, stopped: bool) -> str:
     if not main.has_origin:
         return "no origin"
     if main.origin is None:
@@ -161,7 +162,7 @@ def _origin(main: Main) -> str:
     if main.ahead is None or main.behind is None:
         return f"origin at {main.origin[:7]}"
     if not main.ahead and not main.behind:
-        return "in step with origin"
+        return "in step with origin as of the last good run" if stopped else "in step with origin"
     if main.ahead and main.behind:
         return f"{main.ahead} ahead of origin and {main.behind} behind"
     return f"{main.ahead} ahead of origin" if main.ahead else f"{main.behind} behind origin"

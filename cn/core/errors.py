@@ -25,7 +25,8 @@ class CnError(Exception):
     """An error with the next step for the person who reads it.
 
     ``text`` says what and why, ``hint`` the remedy, ``exit_code`` what the process
-    answers when the error ends it, ``known`` that it was told at an earlier run, ``finished``
+    answers when the error ends it, ``step`` the remedy alone where ``hint`` also says that nothing
+    was committed, ``known`` that it was told at an earlier run, ``finished``
     that the thing asked for is done all the same, ``plain`` text and hint without that.
     """
 
@@ -34,7 +35,7 @@ class CnError(Exception):
     def __init__(self, text: str, hint: str = "") -> None:
         super().__init__(text)
         self.text = text
-        self.hint = hint
+        self.hint = self.step = hint
         self.known = False
         self.finished = False
         self.plain = text, hint
@@ -59,6 +60,13 @@ class Refused(CnError):
 
 class Blocked(Refused):
     """Nothing can be done here as long as something on this machine, or origin, is not mended."""
+
+    @classmethod
+    def uncommitted(cls, text: str, step: str, where: str = "") -> Blocked:
+        """This run committed nothing (``where``: at least there); a part of it before may have."""
+        error = cls(text, f"nothing was committed{where}; {step}")
+        error.step = step
+        return error
 
     @classmethod
     def by_system(cls, why: OSError) -> Blocked:

@@ -24,7 +24,10 @@ def load_yaml(text: str, path: str) -> Any:
             if not isinstance(key, str):
                 raise yaml.MarkedYAMLError(problem="a key must be text", problem_mark=key_node.start_mark)
             if key in found:
-                raise yaml.MarkedYAMLError(problem=f"{key} is given twice", problem_mark=key_node.start_mark)
+                raise yaml.MarkedYAMLError(
+                    problem=f"{key} is given twice: keep one, with all that belongs in it",
+                    problem_mark=key_node.start_mark,
+                )
             if key == "name" and isinstance(value_node, yaml.ScalarNode):
                 found[key] = value_node.value  # as it is written: 'no' and '007' are names too
             else:

@@ -44,6 +44,10 @@ class Peer(NamedTuple):
 def parse_key(text: str) -> str:
     """An SSH public key as ``TYPE BASE64``; a trailing comment is dropped (sshd(8))."""
     words = text.split()
+    if "PRIVATE KEY" in text:
+        raise NameRefused(
+            "that is a private key, and nobody else may have it", "give the .pub file that lies beside it"
+        )
     if (
         len(words) < 2
         or not words[0].startswith(_KEY_TYPES)

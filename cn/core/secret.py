@@ -23,7 +23,7 @@ from cn.core.queue import INPUT, LOGS, QUEUE, TURN
 from cn.core.rules import NO_SECRETS
 
 _MAYBE = re.compile(
-    r"PRIVATE KEY|Private-Lines:|PuTTY-User-Key-File|\b(?:xox[a-z]|glpat|sk|npm|pypi|hf)\\?[-_]|\d:[\w-]{35}|://[^/\s:@]{1,200}:[^/\s@]{1,200}@"
+    r"PRIVATE KEY|Private-Lines:|PuTTY-User-Key-File|\b(?:xox[a-z]|glpat|sk|npm|pypi|hf)\\?[-_]|(?:AKIA|ASIA|ABIA|ACCA|A3T[A-Z0-9])[0-9A-Z]{16}|\d:[\w-]{35}|://[^/\s:@]{1,200}:[^/\s@]{1,200}@"
 )
 _LONG = r"[A-Za-z0-9_+/=~]"
 _MIXED = re.compile(rf"(?<!{_LONG})(?={_LONG}{{16}})(?={_LONG}*[0-9]){_LONG}*[A-Za-z]")
@@ -37,7 +37,7 @@ _ESCAPE = re.compile(r"\\([_.:/@+=~-])")
 _BREAK = re.compile(r"\\[nr]|[\s\\]")
 _NO_PASSWORD = re.compile(r"[A-Z]+(?:[_-][A-Z]+)*|[xX*.…_-]+|<[^>]*>")
 _FILLED = re.compile(r"[A-Za-z0-9_-]{0,14}?([xX*])\1{7,}[A-Za-z0-9_-]{0,4}")
-_WORDS = re.compile(r"sk-ant-(?:[a-z]+[0-9]{2}-)?(?:[a-z]{1,15}[-_])+[a-z]{1,15}")
+_WORDS = re.compile(r"sk-(?:ant|proj|svcacct|admin)-(?:[a-z]+[0-9]{2}-)?(?:[a-z]{1,15}[-_])+[a-z]{1,15}")
 _CUT_OFF = 60
 _LONGEST_KEY = 1_000
 PRIVATE_KEY = "Private Key"
@@ -147,7 +147,7 @@ def is_placeholder(kind: str, found: str, after: str = "") -> bool:
     if _FILLED.fullmatch(found) or _WORDS.fullmatch(found):
         return True
     # The whole of a key with this beginning is far longer: what is shown opens nothing.
-    cut = found.startswith("sk-ant-") and len(found) < _CUT_OFF
+    cut = found.startswith("sk-") and len(found) < _CUT_OFF
     return cut and after.startswith(("…", "..."))
 
 
@@ -307,12 +307,12 @@ def refuse(findings: Sequence[Finding], allowed: Collection[str]) -> Refusal | N
     shown = "; ".join(places[:5])
     more = f" and {len(places) - 5} more" if len(places) > 5 else ""
     known = dict.fromkeys(one.fingerprint for one in left if describe(one) in places[:5])
-    marks = ", ".join(f'"{mark}"' for mark in known)
+    marks = ", ".join(f'"{mark}"' for mark in dict.fromkeys([*allowed, *known]))
     return Refusal(
         NO_SECRETS,
         f"{shown}{more}",
-        "take it out, and revoke it if it is real; if it is none, let it pass in .cn/hub.yaml: "
-        f"'secrets: {{allow: [{marks}]}}'",
+        "take it out, and revoke it if it is real; if it is none, let it pass: "
+        f"'secrets: {{allow: [{marks}]}}' as the only 'secrets:' in .cn/hub.yaml",
     )
 
 

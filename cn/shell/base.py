@@ -49,6 +49,7 @@ def observe_base(hub: Hub, *, dry_run: bool = False, check_trust: bool = True) -
     """Fetch origin's main and integrate; :class:`Blocked` where a run must not work.
 
     With ``dry_run`` no ref and no file is written, objects go where ``hub.git`` says.
+    What origin's main is, is noted in :data:`ORIGIN_REF` once all checks let it in.
     ``check_trust=False`` is for ``cn trust``, which looks at what the check refuses.
     """
     refs = work_place(hub)
@@ -68,6 +69,9 @@ def observe_base(hub: Hub, *, dry_run: bool = False, check_trust: bool = True) -
             _check_trust(hub, known, commit, {local, origin or local})
             if not dry_run:
                 accept(hub, commit)
+        # Only now: what this clone never took over is no loss when it is gone again.
+        if origin is not None and origin != refs.get(ORIGIN_REF) and not dry_run:
+            update_refs(hub.git, [(ORIGIN_REF, origin)])
     return Base(commit, local, origin, tuple(reports))
 
 
@@ -152,7 +156,7 @@ def _observe_origin(hub: Hub, known: Oid | None, local: Oid, dry_run: bool) -> O
         tip = origin_main(hub)
         if tip is None:
             if known is not None:
-                raise _rewound(hub, known, None, "origin has no main any more", dry_run)
+                raise _rewound(hub, known, None, "origin has no main any more", "", dry_run)
             return None
         if tip == known:
             return tip
@@ -160,8 +164,6 @@ def _observe_origin(hub: Hub, known: Oid | None, local: Oid, dry_run: bool) -> O
         # It may have moved between the two questions; what was brought then holds the tip.
         if hub.git.run("cat-file", "-e", f"{tip}^{{commit}}", check=False).ok:
             _check_grown(hub, known, tip, local, dry_run)
-            if not dry_run:
-                update_refs(hub.git, [(ORIGIN_REF, tip)])
             return tip
     raise Blocked("origin's main changes faster than it can be fetched", "run again later")
 
@@ -170,23 +172,32 @@ def _check_grown(hub: Hub, known: Oid | None, tip: Oid, local: Oid, dry_run: boo
     """Neither main nor ledger of origin may lose what we knew."""
     if known is not None and not is_ancestor(hub.git, known, tip):
         text = f"origin's main was rewound: {known[:12]} is not in it any more"
-        raise _rewound(hub, known, tip, text, dry_run)
+        raise _rewound(hub, known, tip, text, _dropping(hub, known, tip, local), dry_run)
     before = known or (local if is_ancestor(hub.git, local, tip) else None)
     if before is not None and (lost := lost_ledger(hub, before, tip)):
         text = f"origin's main lost entries of the ledger: {', '.join(lost[:5])}"
-        raise _rewound(hub, before, tip, text, dry_run)
+        raise _rewound(hub, before, tip, text, "", dry_run)
 
 
-def _rewound(hub: Hub, known: Oid, tip: Oid | None, text: str, dry_run: bool) -> Blocked:
+def _dropping(hub: Hub, known: Oid, tip: Oid, local: Oid) -> str:
+    """The command by which main here lets go of what origin lost, and keeps what was only made here."""
+    if is_ancestor(hub.git, local, known):
+        return f"'git reset --keep {tip}'"
+    return f"'git rebase --onto {tip} {known} {hub.main}'"
+
+
+def _rewound(hub: Hub, known: Oid, tip: Oid | None, text: str, dropping: str, dry_run: bool) -> Blocked:
+    """``dropping`` is what has to be done to main here before the loss can be accepted (empty: nothing)."""
     rescue = f"refs/cn/rescue/{known[:16]}"
     if not dry_run:
         update_refs(hub.git, [(rescue, known)])
     lease = f"--force-with-lease={hub.main}:{tip or ''}"
-    return Blocked(
-        f"{text}; what this clone knew is kept at {rescue}",
-        f"push it back ('git push {lease} origin {rescue}:{hub.main_ref}'); "
-        f"if the loss is meant, 'git pull' and 'git update-ref -d {ORIGIN_REF}'",
-    )
+    hint = f"push it back ('git push {lease} origin {rescue}:{hub.main_ref}')"
+    if tip is not None:
+        steps = [f"'git fetch origin {hub.main}'", dropping, f"'git update-ref {ORIGIN_REF} {tip}'"]
+        steps.append("'cn doctor --fix', so that branches which came since come again")
+        hint += f"; if the loss is meant, {', then '.join(filter(None, steps))}"
+    return Blocked(f"{text}; what this clone knew is kept at {rescue}", hint)
 
 
 def _integrated(hub: Hub, origin: Oid, local: Oid, *, keep: bool) -> tuple[Oid, list[str]]:

@@ -138,14 +138,19 @@ def _merge(hub: Hub, base: Oid, origin: Oid, local: Oid, special: _Special) -> O
         tree, conflicts = merge_trees(hub.git, sides[0], sides[1])
     except GitError as failed:
         text = f"cannot merge origin's main with yours: {failed.done.reason}"
-        raise Blocked(text, "run 'git pull' to see why") from None
+        raise Blocked(text, f"run '{_pull(hub)}' to see why") from None
     if tree is None:
         shown = ", ".join(visible(n) for n in sorted(conflicts)[:10])
         raise Blocked(
             f"your local commits conflict with origin's main in {shown}",
-            "run 'git pull', resolve the conflict, commit, and run again",
+            f"run '{_pull(hub)}', resolve the conflict, commit, and run again",
         )
     return tree
+
+
+def _pull(hub: Hub) -> str:
+    """As it works where nothing of git is configured: it names no default for diverged branches."""
+    return f"git pull --no-rebase origin {hub.main}"
 
 
 @dataclass

@@ -90,9 +90,9 @@ def push_main(hub: Hub, new: Oid) -> Rejected | None:
 
 def unreachable(done: Done) -> Blocked:
     """Origin did not answer."""
-    return Blocked(
+    return Blocked.uncommitted(
         f"origin is unreachable: {done.reason}",
-        "nothing was committed; check the network and 'git remote -v', then run again",
+        "check the network and 'git remote -v', then run again",
     )
 
 

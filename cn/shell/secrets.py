@@ -52,10 +52,12 @@ _MORE = {
         r"(?:aws_?secret_?|secret_?access_?)(?:access_?)?key[\"']?\s{0,3}(?::|=>?)\s{0,3}[\"']?([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])",
         re.IGNORECASE,
     ),
+    "DigitalOcean Token": re.compile(r"\bdo[opr]_v1_[0-9a-f]{64}\b"),
     "GitHub Token": re.compile(r"gh[opusr]_[A-Za-z0-9_]{36,}|\bgithub_pat_[A-Za-z0-9_]{22,}"),
     "Google API Key": re.compile(r"\bAIza[0-9A-Za-z_-]{35}\b"),
     "Hugging Face Token": re.compile(r"\bhf_[A-Za-z0-9]{34}\b"),
     "NPM tokens": re.compile(r"\bnpm_[A-Za-z0-9]{36}\b"),
+    "OpenAI Token": re.compile(r"\bsk-(?:proj|svcacct|admin)-(?=[A-Za-z0-9_-]*[0-9])[A-Za-z0-9_-]{20,}"),
     "Private Key": re.compile(r"BEGIN ENCRYPTED[ ]PRIVATE KEY|PuTTY-User-Key-File-[13]|\bPrivate-Lines: ?\d"),
     "Telegram Bot Token": re.compile(r"\b\d{8,10}:[0-9A-Za-z_-]{35,}"),
 }

@@ -293,12 +293,12 @@ def _push(hub: Hub, base: Base, journal: Journal) -> bool:
         if rejected and not rejected.transient:
             if rejected.told:
                 drop(note)
-            raise Blocked(
-                f"origin did not take main: {rejected.reason}",
-                "nothing was committed; may you push to origin's main, and is origin a bare repository?"
-                if rejected.told
-                else "nothing was committed here; origin was asked, and does not have it; run again",
-            )
+            text = f"origin did not take main: {rejected.reason}"
+            if rejected.told:
+                step = "may you push to origin's main, and is origin a bare repository?"
+                raise Blocked.uncommitted(text, step)
+            step = "origin was asked, and does not have it; run again"
+            raise Blocked.uncommitted(text, step, " here")
     raise Blocked("origin's main is locked by somebody else's push", "run again later")
 
 

@@ -11,6 +11,7 @@ from hubs import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cn.core.config import parse_config
 from cn.core.secret import Text, may_hold, refuse
 from cn.shell.secrets import find_secrets, mask_secrets
 
@@ -25,6 +26,8 @@ SECRETS = {
     "GitLab Token": "glpat-abcdefghijklmnopqrst",
     "AWS Secret Key": "aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
     "NPM tokens": "npm_abcdefghijklmnopqrstuvwxyz0123456789",
+    "DigitalOcean Token": "dop_v1_" + "3b9f2c8e7d6a5b4c" * 4,
+    "OpenAI Token": "sk-proj-" + "aB3dE5fG7hJ9kL1mN2pQ" * 5,
     "Age Secret Key": "AGE-SECRET-KEY-1" + "QPZRY9X8GF" * 5 + "2TVDW0S3",
     "Hugging Face Token": "hf_" + "aBcDeFgHiJkLmNoPq" * 2,
     "JSON Web Token": "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9Pl",
@@ -48,6 +51,15 @@ def test_a_secret_is_found_in_its_line_and_not_shown(kind: str) -> None:
     assert refusal is not None
     assert secret not in f"{refusal}{found}"
     assert refuse(found, {found[0].fingerprint}) is None
+
+
+def test_the_remedy_is_the_line_that_hub_yaml_gets() -> None:
+    found = find_secrets([Text("a.md", (SECRETS["GitHub Token"],))])
+    refusal = refuse(found, ("1a5d44a2dca19669",))
+    assert refusal is not None
+    line = refusal.remedy.split("'")[1]
+    config = parse_config(f"name: sigma\n{line}\n")
+    assert config.allowed_secrets == ("1a5d44a2dca19669", found[0].fingerprint)
 
 
 @pytest.mark.parametrize(
@@ -101,6 +113,8 @@ def test_a_very_long_line_takes_no_time() -> None:
         "export ANTHROPIC_KEY=sk-ant-your-key-goes-here-please",
         "export ANTHROPIC_KEY=sk-ant-api03-xxxxxxxxxxxxxxxxxxxxxxxx",
         "AKIAXXXXXXXXXXXXXXXX",
+        "export OPENAI_API_KEY=sk-proj-your-key-goes-here-please",
+        "export OPENAI_API_KEY=sk-proj-1a2B3c4D5e6F7g8H9i0J1k2L…",
         "ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
         '"ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",',
     ],
@@ -120,6 +134,10 @@ def test_what_shows_where_a_secret_would_stand_is_none(line: str) -> None:
         "sk-ant-api03-1a2B3c4D5e6F7g8H9i0J",
         "sk-ant-api03-abcdefghijklmnopqrstuvwxyz",
         "AKIAXXXXXXXX7EXAMPLE",
+        "AKIAQWERTYUIOPASDFGH",
+        "the key ASIAQWERTYUIOPASDFGH.",
+        "sk-svcacct-" + "aB3dE5fG7hJ9kL1mN2pQ" * 5,
+        "doo_v1_" + "3b9f2c8e" * 8,
         "ghp_xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx or ghp_abcdefghijklmnopqrstuvwxyz0123456789",
         "ghp_abcdefghijklmnopqrstuvwxyz0123456789...",
     ],

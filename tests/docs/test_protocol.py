@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
 from docs.blocks import PROTOCOL, Block, blocks, plain
 from docs.grammar import Grammar
 from docs.terminal import Terminal, commands
@@ -76,6 +77,7 @@ from cn.core.triage import (
     parse_decision,
     parse_triage,
 )
+from cn.shell import secrets
 from cn.shell.pins import pin_ref
 from cn.shell.secrets import find_secrets
 from cn.shell.signing import Signature
@@ -175,6 +177,14 @@ def _secrets(block: Block) -> None:
     allowed = config.parse_config(block.text).allowed_secrets
     text = Text("x", ("key AKIAIOSFODNN7EXAMPLE",))
     assert tuple(one.fingerprint for one in find_secrets([text])) == allowed
+
+
+@checks("secret-kinds")
+def _secret_kinds(block: Block) -> None:
+    classes = get_mapping_from_secret_type_to_class()
+    found = {kind for kind, detector in classes.items() if detector.__name__ in secrets._DETECTORS}
+    assert len(found) == len(secrets._DETECTORS)
+    assert {row[0] for row in block.rows} == found | set(secrets._MORE)
 
 
 @checks("limit-keys")

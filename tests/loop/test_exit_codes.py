@@ -78,6 +78,27 @@ def test_wrong_usage_is_2(sigma: Node, words: tuple[str, ...]) -> None:
     assert sigma.main == main
 
 
+def test_a_word_too_long_for_a_name_is_told_short_and_with_what_to_do(sigma: Node) -> None:
+    long = "x" * 300
+    done = sigma.cn("peer", "add", "bad", "/x", "--key", long, check=2)
+    assert "no SSH public key" in done.stderr
+    done = cn("sync", long, cwd=sigma.root, check=1)
+    assert "File name too long" in done.stderr
+    assert "give a shorter name" in done.stderr
+    assert long not in done.stderr
+
+
+def test_a_private_key_is_not_told_again(sigma: Node, tmp_path: Path) -> None:
+    body = "b3BlbnNzaC1rZXktdjEAAAAA" * 20
+    text = f"-----BEGIN OPENSSH PRIVATE KEY-----\n{body}\n-----END OPENSSH PRIVATE KEY-----"
+    (tmp_path / "id").write_text(text)
+    (tmp_path / "damaged").write_text(body)
+    for key in (text, text.replace("\n", " "), tmp_path / "id", body, tmp_path / "damaged"):
+        done = sigma.cn("peer", "add", "bad", "/x", "--key", key, check=2)
+        assert body not in done.stderr
+        assert ".pub" in done.stderr
+
+
 def test_a_hub_that_cannot_be_worked_on_is_1(world: World, sigma: Node, pi: Node) -> None:
     git(sigma.root, "switch", "--quiet", "-c", "elsewhere")
     done = sigma.cn("sync", check=1)

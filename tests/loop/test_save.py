@@ -244,15 +244,26 @@ def test_without_a_network(sigma: Node) -> None:
     put(sigma, NOTE, "mine\n")
     sigma.cn("commit")
     assert content(sigma, NOTE) == b"mine\n"
-    sigma.cn("push", check=1)
+    assert "nothing was committed" in sigma.cn("push", check=1).stderr
     put(sigma, NOTE, "more\n")
     done = sigma.cn("save", check=1)
+    assert "nothing was committed" not in done.stderr
+    assert "check the network" in done.stderr
     assert "✓ committed" in done.stdout
     assert "not pushed" in done.stderr
     git(sigma.root, "remote", "set-url", "origin", sigma.url)
     assert "(2 new)" in sigma.cn("push").stdout
     assert content(sigma, NOTE, sigma.main) == b"more\n"
     assert "nothing to push" in sigma.cn("push").stdout
+
+
+def test_an_origin_that_does_not_take_it(sigma: Node) -> None:
+    git(sigma.home, "config", "core.bare", "false")  # main counts as checked out there
+    put(sigma, NOTE, "mine\n")
+    done = sigma.cn("save", check=1)
+    assert "✓ committed" in done.stdout
+    assert "origin did not take main" in done.stderr
+    assert "nothing was committed" not in done.stderr
 
 
 def test_the_next_run_pushes_too(sigma: Node) -> None:

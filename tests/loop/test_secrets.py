@@ -603,3 +603,12 @@ def test_a_quoted_triage_decides_nothing(world: World, sigma: Node, pi: Node) ->
     path.write_text(path.read_text() + "\n" + "".join(f"> {one}\n" for one in section.split("\n")))
     sigma.process()
     assert len(sigma.threads()) == 1
+
+
+@pytest.mark.parametrize("words", [("adhoc",), ("mca", "add")])
+def test_the_name_of_a_new_thread_tells_no_secret_of_its_title(sigma: Node, words: tuple[str, ...]) -> None:
+    for title in (f"secret title {TOKEN}", f"of_an escaped {TOKEN.replace('_', chr(92) + '_')}"):
+        done = sigma.cn(*words, title, check=1)
+        assert "no-secrets: the title, line 1: looks like a secret (GitHub Token)" in done.stderr
+        assert TOKEN[4:] not in done.stderr + done.stdout
+    assert holds(sigma) == []

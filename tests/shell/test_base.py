@@ -205,9 +205,20 @@ class TestOrigin:
         git(place.root, *told.value.hint.split("'")[1].split()[1:])
         assert place.observe().commit == theirs
         force_push(place.root, place.origin, "main")
-        git(place.root, "update-ref", "-d", "refs/cn/origin/main")
+        for command in told.value.hint.split("'")[3:-2:2]:
+            git(place.root, *command.split()[1:])
         git(place.root, "update-ref", "refs/cn/trusted", "main")
-        assert place.observe().commit == tip(place.root)
+        assert place.observe().commit == tip(place.root) == tip(place.origin, "main") != theirs
+
+    def test_what_was_never_taken_over_is_no_loss(self, place: Place) -> None:
+        before = place.observe()
+        good = tip(place.origin, "main")
+        place.theirs({".cn/hub.yaml": "name: mallory\n"})
+        with pytest.raises(Refused, match="has not accepted it"):
+            place.observe()
+        force_push(place.root, place.origin, f"{good}:refs/heads/main")
+        assert place.observe() == before
+        assert git(place.root, "for-each-ref", "refs/cn/rescue/") == ""
 
     def test_that_lost_main_is_refused(self, place: Place) -> None:
         place.observe()

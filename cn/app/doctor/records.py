@@ -18,6 +18,7 @@ from cn.core.names import Name, NameRefused, Oid, ThreadName, parse_name
 from cn.core.places import DONE, INBOX, inbox_path
 from cn.core.text import one_line, visible
 from cn.shell.objects import list_refs, list_tree, read_info
+from cn.shell.origin import ORIGIN_REF
 from cn.shell.pins import PREFIX, Key, encode, parse_pin, pin_ref
 from cn.shell.unplaced import read_unplaced
 
@@ -88,7 +89,11 @@ def check_ledger(patient: Patient) -> Iterator[Finding]:
             shown = ", ".join(map(str, lines[:_FEW])) + (" …" if len(lines) > _FEW else "")
             remedy = f"'git log -p -- {path}' shows what they were; correct or remove the lines, and commit."
             if patient.hub.origin:
-                remedy += " Push that with git, then 'git update-ref -d refs/cn/origin/main' in each clone"
+                main = patient.hub.main
+                remedy += (
+                    f" Then 'git push origin {main}' and 'git update-ref {ORIGIN_REF} {main}';"
+                    " other clones say what to do there"
+                )
             yield problem(
                 "ledger",
                 f"{path}: no event in line {shown}",
