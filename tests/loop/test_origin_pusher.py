@@ -59,8 +59,11 @@ def test_a_ledger_line_that_is_none_leaves_only_that_peer_out(world: World, sigm
     assert (again.stdout, again.stderr) == ("", "")
     assert git(world.folder / "pusher", "rev-parse", "HEAD") == made
     git(sigma.root, "pull", "-q", "--ff-only", "origin", "main")
+    damaged = sigma.cn("doctor", check=None)
     sigma.write({f"state/ledger/pi/{month}": lines}, "take the line out")
-    git(sigma.root, "update-ref", "-d", "refs/cn/origin/main")  # as 'cn doctor' says
+    remedy = "'git push origin main' and 'git update-ref refs/cn/origin/main main'"
+    assert remedy in damaged.stdout
+    git(sigma.root, "update-ref", "refs/cn/origin/main", "main")
     sigma.sync()
     assert "its ledger is damaged" not in sigma.cn("status").stdout
 
