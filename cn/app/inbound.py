@@ -193,7 +193,8 @@ def _message_arrival(book: Book, arrival: Arrival, data: bytes) -> tuple[Arrival
     arrival = replace(arrival, message=message)
     if message.sender != arrival.peer:
         why = f"it says it is from {message.sender}, but it was fetched as {arrival.peer}'s"
-        return arrival, Refusal(rules.KNOWN_PEER, why, "nobody writes in another's name")
+        remedy = f"ask {arrival.peer} to delete the branch, or to send it in its own name"
+        return arrival, Refusal(rules.KNOWN_PEER, why, remedy)
     if message.to != book.settings.us:
         return arrival, Refusal(
             rules.KNOWN_PEER, f"it is addressed to {message.to}", "send it to the right hub"

@@ -175,7 +175,7 @@ def _sort_mailbox(
         (seen.saw_inbound if peer.deliver == MAILBOX else seen.saw_ours).add(peer.name)
     for name, tip in heads.items():
         prefix, slash, _ = name.partition("/")
-        if not slash or prefix == settings.us:
+        if not slash:
             continue
         known = by_name.get(Name(prefix))
         if known is None:
@@ -366,7 +366,7 @@ def find_main(hub: Hub, settings: Settings, seen: Observation, name: Name) -> bo
 _STRAYS = 100
 
 
-def report_strays(seen: Observation, report: Report, local: Local) -> None:
+def report_strays(seen: Observation, us: Name, report: Report, local: Local) -> None:
     """Branches that are nobody's (once, exit code 0), and names outside the grammar (refused)."""
     strays: dict[str, list[str]] = {}
     for name in seen.unknown:
@@ -374,7 +374,10 @@ def report_strays(seen: Observation, report: Report, local: Local) -> None:
     for prefix, names in list(strays.items())[:_STRAYS]:
         if local.is_new(digest("unknown", prefix)):
             more = f" and {len(names) - 1} more" if len(names) > 1 else ""
-            report.info(f"branch {visible(names[0])}{more}: the prefix is no peer's; left alone")
+            whose = (
+                "the prefix is no peer's" if prefix != us else "nobody sends us that, under our own prefix"
+            )
+            report.info(f"branch {visible(names[0])}{more}: {whose}; left alone")
     for peer, name in seen.invalid:
         new = local.is_new(digest("invalid", peer, name))
         report.refused(

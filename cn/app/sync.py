@@ -50,7 +50,7 @@ def sync(
             progress=progress,
         )
         keys = bring(run.hub, run.settings, seen, report, run.local, progress=progress)
-        report_strays(seen, report, run.local)
+        report_strays(seen, run.settings.us, report, run.local)
 
         def plan(book: Book, base: Base, notes: Report) -> str | None:
             return plan_sync(run, book, seen, keys, notes)

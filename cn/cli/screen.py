@@ -226,7 +226,7 @@ def _waiting(waiting: Waiting, now: datetime) -> list[str]:
 
 def _outbox(entry: Entry, now: datetime, margin: str = "  ") -> list[str]:
     if entry.effect == "damaged":
-        return wrap(margin, f"{clean(entry.file)} is damaged: {clean(entry.reason)}", colour="red")
+        return wrap(margin, f"{clean(entry.file)}: {clean(entry.reason)}", colour="red")
     what = "deletion of " if entry.effect == "delete" else ""
     lines = wrap(margin, f"{what}{clean(entry.branch, 120)} for {entry.to}, {_queued(entry, now)}")
     if entry.subject:

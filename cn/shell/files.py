@@ -21,6 +21,14 @@ _STALE_SECONDS = 3600.0
 
 PRIVATE = 0o600
 
+_ROOM = "is the disk full or read-only?"
+_REMEDIES = {
+    errno.EISDIR: "a folder lies in its place: move it out of the way",
+    errno.ENOTDIR: "a file lies in the place of its folder: move it out of the way",
+    errno.EEXIST: "a file lies in the place of its folder: move it out of the way",
+    errno.EACCES: "let the user of cn write there",
+}
+
 
 def write_file(
     path: Path, data: bytes | Iterable[bytes], *, root: Path | None = None, mode: int = 0o666
@@ -47,7 +55,7 @@ def write_file(
             raise
         sync_folder(path.parent)
     except OSError as why:
-        raise Blocked(f"cannot write {path}: {why.strerror}", "is the disk full or read-only?") from why
+        raise Blocked(f"cannot write {path}: {why.strerror}", _REMEDIES.get(why.errno or 0, _ROOM)) from why
 
 
 def overwrite(path: Path, data: bytes) -> bool:

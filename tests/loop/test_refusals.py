@@ -119,7 +119,7 @@ CASES = {
     "a damaged outbox file": Case(_bad_outbox, _good_outbox, "20260101-pi-x.md", "it is not sent"),
     "a failing wake": Case(_wake, _awake, "the wake command failed", "git config cn.wake"),
     "a name outside the grammar": Case(_bad_name, _good_name, "valid-name", "must rename it"),
-    "another's name": Case(_impostor, _honest, "known-peer", "nobody writes in another's name"),
+    "another's name": Case(_impostor, _honest, "known-peer", "ask pi to delete the branch"),
     "an unclear decision": Case(
         _bad_triage, _good_triage, "valid-triage", "write delete:", ("inbox", "process")
     ),

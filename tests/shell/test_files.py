@@ -158,3 +158,14 @@ def test_a_file_is_written_over_whole_or_stays_as_it_was(tmp_path: Path) -> None
     done = subprocess.run([sys.executable, "-c", code, str(path)], env=env, check=False, timeout=60)
     assert done.returncode == 0
     assert path.read_bytes() == b"short"
+
+
+def test_what_lies_in_the_place_of_a_file_is_named_as_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "f").mkdir()
+    with pytest.raises(Refused, match="Is a directory") as caught:
+        write_file(tmp_path / "f", b"x")
+    assert caught.value.hint == "a folder lies in its place: move it out of the way"
+    (tmp_path / "g").write_bytes(b"")
+    with pytest.raises(Refused) as caught:
+        write_file(tmp_path / "g/x", b"x")
+    assert "in the place of its folder" in caught.value.hint
