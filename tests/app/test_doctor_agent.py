@@ -26,13 +26,6 @@ def now() -> datetime:
     return datetime.now(UTC).replace(microsecond=0)
 
 
-@pytest.fixture(scope="module")
-def hub_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("template") / "cn-sigma"
-    cn("init", "sigma", "--path", root, check=0)
-    return root
-
-
 @pytest.fixture
 def hub(tmp_path: Path, hub_template: Path) -> Node:
     root = tmp_path / "cn-sigma"
