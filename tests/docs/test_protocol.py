@@ -181,7 +181,7 @@ def _secrets(block: Block) -> None:
 
 @checks("secret-kinds")
 def _secret_kinds(block: Block) -> None:
-    classes = get_mapping_from_secret_type_to_class()
+    classes: dict[str, type] = get_mapping_from_secret_type_to_class()
     found = {kind for kind, detector in classes.items() if detector.__name__ in secrets._DETECTORS}
     assert len(found) == len(secrets._DETECTORS)
     assert {row[0] for row in block.rows} == found | set(secrets._MORE)
