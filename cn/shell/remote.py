@@ -207,7 +207,7 @@ def push_own_refs(git: Git, remote: str, refs: Mapping[str, Oid | None], seconds
     """Set refs under ``refs/cn/`` at a remote, or delete them (None); the reason of a failure.
 
     All in one transaction of the remote: one for each ref takes three times as long (1,000 deleted: 1.5 s and
-    0.5 s). Where it knows none, or one ref holds the others up (another clone is setting it), each goes alone.
+    0.5 s). Where it knows none, or one ref holds the others up (another clone sets it), each goes alone.
     """
     gone = [f":{ref}" for ref, new in refs.items() if new is None]
     new = {PREFIX + ref.removeprefix(OWN): oid for ref, oid in refs.items() if oid is not None}
