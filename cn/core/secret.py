@@ -249,9 +249,10 @@ def own_lines(path: str, text: str) -> Text:
     return Text(path, tuple(kept))
 
 
-def quoted_here(path: str, text: str, main: str) -> Text:
-    """The lines behind ``>`` that main does not have: somebody wrote them here, and no peer."""
-    known = {line.rstrip() for line in main.split("\n")} if path.startswith(QUOTED) else set()
+def quoted_here(path: str, text: str, *mains: str) -> Text:
+    """The lines behind ``>`` that main does not have, nor had: somebody wrote them here, and no peer."""
+    theirs = path.startswith(QUOTED)
+    known = {line.rstrip() for main in mains for line in main.split("\n")} if theirs else set()
     lines = text.split("\n") if known else []
     return Text(path, tuple(x if x.startswith(">") and x.rstrip() not in known else "" for x in lines))
 
