@@ -20,6 +20,7 @@ from cn.core.secret import (
     end_of_key,
     fingerprint,
     is_placeholder,
+    key_starts,
     mask_key,
     mask_word,
     may_hold,
@@ -137,17 +138,18 @@ def _search(text: Text) -> list[tuple[Finding, str]]:
     from detect_secrets.settings import get_settings, transient_settings
 
     hits = dict[tuple[Finding, str], None]()
-    inside = -1
+    inside = (0, 0)
     with transient_settings({"plugins_used": [{"name": name} for name in _DETECTORS]}):
         get_settings().disable_filters(*_GUESSES)
         for index, line in enumerate(text.lines):
             for kind, found in sorted(_in_line(line, ours)):
-                if kind == PRIVATE_KEY:
-                    if index <= inside:
-                        continue  # one key, though its parts have headers of their own
-                    inside = end_of_key(text.lines, index) or index
-                mark = fingerprint(whole(kind, found, text.lines, index))
-                hits[Finding(text.where, text.first + index, kind, mark), found] = None
+                for start in (key_starts(line) or [0]) if kind == PRIVATE_KEY else [0]:
+                    if kind == PRIVATE_KEY:
+                        if (index, start) < inside:
+                            continue  # one key, though its parts have headers of their own
+                        inside = end_of_key(text.lines, index, start) or (index, start + 1)
+                    mark = fingerprint(whole(kind, found, text.lines, index, start))
+                    hits[Finding(text.where, text.first + index, kind, mark), found] = None
     return list(hits)
 
 
