@@ -40,6 +40,7 @@ _BREAK = re.compile(r"\\[nr]|[\s\\]")
 _NO_PASSWORD = re.compile(r"[A-Z]+(?:[_-][A-Z]+)*|[xX*.…_-]+|<[^>]*>")
 _FILLED = re.compile(r"[A-Za-z0-9_-]{0,14}?([xX*])\1{7,}[A-Za-z0-9_-]{0,4}")
 _WORDS = re.compile(r"sk-(?:ant|proj|svcacct|admin)-(?:[a-z]+[0-9]{2}-)?(?:[a-z]{1,15}[-_])+[a-z]{1,15}")
+_LONG_KEY = re.compile(r"sk-(?:ant|proj|svcacct|admin)-")
 _CUT_OFF = 60
 _LONGEST_KEY = 1_000
 PRIVATE_KEY = "Private Key"
@@ -166,8 +167,8 @@ def is_placeholder(kind: str, found: str, after: str = "") -> bool:
         return _NO_PASSWORD.fullmatch(found) is not None
     if _FILLED.fullmatch(found) or _WORDS.fullmatch(found):
         return True
-    # The whole of a key with this beginning is far longer: what is shown opens nothing.
-    cut = found.startswith("sk-") and len(found) < _CUT_OFF
+    # The whole of a key with such a beginning is far longer: what is shown opens nothing.
+    cut = _LONG_KEY.match(found) is not None and len(found) < _CUT_OFF
     return cut and after.startswith(("…", "..."))
 
 

@@ -58,7 +58,9 @@ _MORE = {
     "Google API Key": re.compile(r"\bAIza[0-9A-Za-z_-]{35}\b"),
     "Hugging Face Token": re.compile(r"\bhf_[A-Za-z0-9]{34}\b"),
     "NPM tokens": re.compile(r"\bnpm_[A-Za-z0-9]{36}\b"),
-    "OpenAI Token": re.compile(r"\bsk-(?:proj|svcacct|admin)-(?=[A-Za-z0-9_-]*[0-9])[A-Za-z0-9_-]{20,}"),
+    "OpenAI Token": re.compile(
+        r"\bsk-(?:(?:proj|svcacct|admin)-(?=[A-Za-z0-9_-]*[0-9])[A-Za-z0-9_-]{20,}|(?=[A-Za-z]{0,47}[0-9])[A-Za-z0-9]{48}(?![A-Za-z0-9_-]))"
+    ),
     "Private Key": re.compile(r"BEGIN ENCRYPTED[ ]PRIVATE KEY|PuTTY-User-Key-File-[13]|\bPrivate-Lines: ?\d"),
     "Telegram Bot Token": re.compile(r"\b\d{8,10}:[0-9A-Za-z_-]{35,}"),
 }

@@ -36,6 +36,7 @@ SECRETS = {
 OPENED = "-----BEGIN OPENSSH PRIVATE KEY-----"
 CLOSED = "-----END OPENSSH PRIVATE KEY-----"
 ONE, TWO = (f"{OPENED}\n{body}\n{CLOSED}" for body in ("AAAA", "BBBB"))
+OLD_OPENAI = "sk-" + "aB3dE5fG7hJ9" * 4
 TEXTS = (".md", ".py", ".yaml", ".toml", ".sh")
 PLAIN = [
     "commit 3f2a9c1be04d7f6582a1c0d94be7f0386d5512aa in 20260205-pi-proposal.md",
@@ -113,6 +114,8 @@ def test_a_very_long_line_takes_no_time() -> None:
         "git clone https://user:xxx@host/x.git",
         "git clone https://***:***@host/x.git",
         "export ANTHROPIC_KEY=sk-ant-…",
+        "export OPENAI_API_KEY=sk-" + "x" * 48,
+        "export OPENAI_API_KEY=" + OLD_OPENAI[:30] + "…",
         "export ANTHROPIC_KEY=sk-ant-api03-1a2B3c4D5e6F7g8H9i0J…",
         "export ANTHROPIC_KEY=sk-ant-your-key-goes-here-please",
         "export ANTHROPIC_KEY=sk-ant-api03-xxxxxxxxxxxxxxxxxxxxxxxx",
@@ -160,6 +163,9 @@ def test_what_only_resembles_a_placeholder_is_a_secret(line: str) -> None:
         (r"glpat\-abcdefghij\_klmnopqrs", "GitLab Token"),
         (r"sk\-ant\-api03\-abcdefghijklmnopqrstuvwxyz0123456789", "Anthropic API Key"),
         (f"Authorization: Bearer {SECRETS['JSON Web Token']}", "JSON Web Token"),
+        (f"OPENAI_API_KEY={OLD_OPENAI}", "OpenAI Token"),
+        (f"it was {OLD_OPENAI}...", "OpenAI Token"),
+        (f"it was sk-{OLD_OPENAI[3:23]}T3BlbkFJ{OLD_OPENAI[3:23]}…", "OpenAI Token"),
         ("PuTTY-User-Key-File-3: ssh-ed25519", "Private Key"),
         ("Private-Lines: 1", "Private Key"),
         ("-----BEGIN ENCRYPTED PRIVATE KEY-----", "Private Key"),
