@@ -57,9 +57,25 @@ def test_what_a_person_puts_there_meanwhile_stays(world: World, sigma: Node, pi:
     (sigma.root / "docs/proposal.md").write_text("mine\n")
     told = sigma.process().stdout
     assert "docs/proposal.md was changed here meanwhile: your text stays" in told
+    assert "brought to the work tree after all: docs/proposal.md" not in told
     assert (sigma.root / "docs/proposal.md").read_text() == "mine\n"
     assert content(sigma, "docs/proposal.md") == b"proposal\n"
     assert sigma.process().stdout == ""
+
+
+def test_a_decision_on_what_main_has_is_told_as_nothing_else(world: World, sigma: Node, pi: Node) -> None:
+    name = decided(world, sigma, pi, "defer:later")
+    with closed(sigma.root / "threads/inbox"):
+        obedient(sigma, "inbox", "process")
+    sigma.triage("pi/proposal", "delete:no")
+    text = (sigma.root / "threads/inbox" / name).read_bytes()
+    assert text.startswith(read(sigma.root, f"main:threads/inbox/{name}").rstrip()), "an edit of main's"
+    done = sigma.process()
+    assert "meanwhile" not in done.stdout
+    assert "after all" not in done.stdout
+    assert [row[2] for row in sigma.rows() if row[1] == "delete:no"] == ["✓ discarded"]
+    assert standing(sigma) == []
+    assert git(sigma.root, "status", "--porcelain") == ""
 
 
 @pytest.mark.full
