@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from contextlib import ExitStack
 
 import pytest
@@ -136,3 +137,34 @@ def test_a_folder_that_cannot_even_be_looked_into(world: World, sigma: Node, pi:
     sigma.process()
     assert git(sigma.root, "status", "--porcelain") == ""
     assert (sigma.root / "docs/proposal.md").read_text() == "proposal\n"
+
+
+@pytest.mark.parametrize("kind", ["folder", "symlink", "pipe"])
+def test_what_is_no_file_in_the_place_of_a_thread_is_told_once_and_stands(
+    world: World, sigma: Node, pi: Node, kind: str
+) -> None:
+    world.propose(pi, sigma)
+    for _ in range(3):
+        sigma.sync()
+    assert is_short(sigma)
+    path = sigma.root / "threads/inbox" / sigma.only_thread()
+    text = path.read_bytes()
+    path.unlink()
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/etc/hostname")
+    told = sigma.sync(check=1).stderr
+    name = {"pipe": "no file"}.get(kind, f"a {kind}")
+    assert f"threads/inbox/{path.name} is {name} in the work tree" in told
+    assert f"move threads/inbox/{path.name} out of the way" in told
+    assert sigma.sync(check=1).stderr == "", "told once"
+    assert sigma.cn("inbox", "process", check=1).stderr == ""
+    (stands,) = standing(sigma)
+    assert stands.startswith(f"threads/inbox/{path.name} is ")
+    path.rename(sigma.root / "docs-aside")
+    sigma.sync()
+    assert path.read_bytes() == text
+    assert standing(sigma) == []
