@@ -7,6 +7,7 @@ dry run, the list that is shown.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
@@ -187,9 +188,12 @@ class Book:
             self.files[path] = Stored(object_id("blob", data, self.snapshot.algorithm))
         self._held = 0
 
-    def mask(self, path: HubPath, data: bytes, *, told: bool = False) -> bytes:
-        """A file's bytes as they may be committed; the whole of them is kept on this machine."""
-        masked, found = mask_file(path, data, self.settings)
+    def mask(self, path: HubPath, data: bytes, *, told: bool = False, mains: Sequence[str] = ()) -> bytes:
+        """A file's bytes as they may be committed; the whole of them is kept on this machine.
+
+        ``mains`` are what main has of an edited thread, and had: what else it quotes nobody sent.
+        """
+        masked, found = mask_file(path, data, self.settings, mains)
         if not found:
             return data
         if path != INPUT:  # which is in main as the turn

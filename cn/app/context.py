@@ -14,7 +14,7 @@ from cn.app.init import template_dir
 from cn.app.snapshot import Snapshot
 from cn.app.view import View
 from cn.core import conversation as talk
-from cn.core.agent_config import AgentConfig, parse_agent_config
+from cn.core.agent_config import AgentConfig, decode_agent_config, parse_agent_config
 from cn.core.cadence import REFLECTIONS, Cadence, period, reflection_path
 from cn.core.config import AGENT_PATH, is_local
 from cn.core.context import SOUL, USER_PAGE, Material, Page, pack, reflection_names
@@ -88,11 +88,7 @@ def read_agent_config(
             data = path.read_bytes()
         except OSError as error:
             raise ConfigError(f"{name} cannot be read: {error.strerror}", "check --config") from None
-    try:
-        return parse_agent_config(data.decode("utf-8"), env, name)
-    except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        raise ConfigError(f"{name}:{line}: it is not UTF-8", "save it as UTF-8") from None
+    return parse_agent_config(decode_agent_config(data, name), env, name)
 
 
 def pack_item(view: View, config: AgentConfig, id: str | None = None) -> Packed:

@@ -20,6 +20,7 @@ from cn.core.secret import (
     Finding,
     Text,
     own_lines,
+    quoted_here,
     refuse,
     texts_of,
     texts_of_change,
@@ -123,14 +124,19 @@ def mask_path(path: str, settings: Settings) -> str:
     return "/".join(mask_line(part, settings) for part in path.split("/"))
 
 
-def mask_file(path: HubPath, data: bytes, settings: Settings) -> tuple[bytes, list[Finding]]:
+def mask_file(
+    path: HubPath, data: bytes, settings: Settings, mains: Sequence[str] = ()
+) -> tuple[bytes, list[Finding]]:
     """A file of cn's folders as it may be committed, and what is masked in it.
 
-    An answer counts whole, also what it quotes.
+    An answer counts whole, also what it quotes; with ``mains`` also what none of these quotes.
     """
     text = data.decode("utf-8", "surrogateescape")
     lines = tuple(text.split("\n"))
     own = Text(path, lines) if path.startswith(f"{LOGS['output']}/") else own_lines(path, text)
+    if mains:
+        here = quoted_here(path, text, *mains).lines
+        own = Text(path, tuple(quoted or line for quoted, line in zip(here, own.lines, strict=True)))
     masked, found = mask_secrets(own, settings.config.allowed_secrets)
     if not found and b"\0" in data:  # UTF-16, of which nothing is readable but to who expects it
         plain = Text(path, tuple(text.replace("\0", "").split("\n")))

@@ -272,7 +272,9 @@ def _thread(book: Book, arrival: Arrival, found: Found, report: Report) -> None:
         working = working_text(book, name)
         if working is not None:  # a decision that becomes void is quoted
             path = inbox_path(name)
-            working = book.mask(path, working.encode("utf-8", "surrogateescape")).decode("utf-8", "replace")
+            mains = [decode_text(data) for data in (book.snapshot.read(path), _edited(book, path)) if data]
+            data = book.mask(path, working.encode("utf-8", "surrogateescape"), mains=mains)
+            working = data.decode("utf-8", "replace")
         book.perform(plan_moved(arrival, found.item, working))
         report.done(
             f"{arrival.source} moved to {arrival.head[:8]}; {name} is refreshed", source=arrival.source
@@ -302,10 +304,15 @@ def working_text(book: Book, name: ThreadName) -> str | None:
 
 def with_mains(book: Book, path: HubPath, text: str) -> str:
     """A working copy with what main got meanwhile, where it is an edit of an older text."""
-    noted = read_diverged(book.hub).get(path)
-    base = read_object(book.hub.git, noted.base) if noted and noted.base else None
+    base = _edited(book, path)
     main = book.snapshot.read(path) or b""
     return keep_mains(text, decode_text(base), decode_text(main)) if base is not None else text
+
+
+def _edited(book: Book, path: HubPath) -> bytes | None:
+    """What of main was edited here, where main has overtaken it."""
+    noted = read_diverged(book.hub).get(path)
+    return read_object(book.hub.git, noted.base) if noted and noted.base else None
 
 
 def plan_vanished(book: Book, seen: Observation, report: Report) -> None:

@@ -25,6 +25,13 @@ _MOST = 5000
 _MODELS = 20
 _GIVEN = 50
 _STANDING = 300
+_ROOM, _BLOCK = 3072, 4096
+"""Bytes kept free for what is noted on a full disk, and those of which file systems make files."""
+
+
+def _with_room(data: bytes) -> bytes:
+    """The same JSON with lines behind it that are empty: the room for what a full disk makes cn note."""
+    return data.ljust(-(-(len(data) + _ROOM) // _BLOCK) * _BLOCK, b"\n")
 
 
 class Local:
@@ -45,13 +52,21 @@ class Local:
             return
         data = json.dumps(self._data, indent=0, sort_keys=True).encode()
         try:
-            write_file(self._path, data)
+            write_file(self._path, _with_room(data))
         except Blocked as why:
             # Where there is no room for a new file the one that is there may do: what was told is to be
             # remembered.
-            if not isinstance(why.__cause__, OSError) or not overwrite(self._path, data):
+            if not isinstance(why.__cause__, OSError) or not self._fit(data):
                 raise
         self._before = json.dumps(self._data, sort_keys=True)
+
+    def _fit(self, data: bytes) -> bool:
+        """Write into the room that the file has; False: it has not enough."""
+        try:
+            room = self._path.stat().st_size
+        except OSError:
+            return False
+        return overwrite(self._path, data.ljust(room, b"\n"))
 
     def checkpoint(self) -> str:
         """The memory as it is, for :meth:`rollback` when a plan is made again."""

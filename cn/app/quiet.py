@@ -136,6 +136,11 @@ def _stamp(path: str) -> tuple[int, ...]:
     return info.st_mtime_ns, info.st_ctime_ns, info.st_size, info.st_ino
 
 
-def _names(folder: str) -> list[tuple[str, bool]]:
+def _names(folder: str) -> list[tuple[str, bool, bool]]:
+    """What is there, and whether it is a folder, a file, or neither."""
     with os.scandir(folder) as found:
-        return sorted((e.name, e.is_dir(follow_symlinks=False)) for e in found if e.name != NOTE)
+        return sorted(
+            (e.name, e.is_dir(follow_symlinks=False), e.is_file(follow_symlinks=False))
+            for e in found
+            if e.name != NOTE
+        )

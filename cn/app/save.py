@@ -27,6 +27,7 @@ from cn.shell.base import Base
 from cn.shell.diverged import Diverged, forget_diverged, merge_edit, read_diverged
 from cn.shell.edits import Edited, read_edit, read_edits
 from cn.shell.hub import Hub
+from cn.shell.objects import read_object
 from cn.shell.unplaced import is_left, read_unplaced
 
 _SHOWN = 8
@@ -177,6 +178,7 @@ def _take_one(
     if one.index != one.head and not staged:
         return _staged(path)
     known = diverged.get(path)
+    mains = [] if main is None else [decode(main)]
     if known is not None and main is not None and not (staged and known.found != oid):
         merged = merge_edit(book.hub, known.base, data, main)
         if merged is None:
@@ -189,10 +191,11 @@ def _take_one(
         if merged == main:
             return None
         data = merged
+        mains.append(decode(read_object(book.hub.git, known.base) or b"") if known.base else "")
     named = [name_of(path)] if main is None else []
     text = decode(data).replace("\0", "")
-    quoted = [quoted_here(path, text, decode(main))] if main is not None and known is None else []
-    secret = check_texts([*named, own_lines(path, text), *quoted], book.settings)
+    texts = [*named, own_lines(path, text), quoted_here(path, text, *mains)]
+    secret = check_texts(texts, book.settings)
     if secret is not None:
         return Left(path, f"is refused: {secret.rule}: {secret.reason}", secret.remedy)
     _enter(book, path, data)

@@ -108,7 +108,8 @@ def read_settings(hub: Hub, commit: Oid | str) -> Settings:
 
 def from_origin(hub: Hub, error: ConfigError) -> ConfigError:
     """The same error where the broken file stands in origin's main, and not in the work tree."""
-    file = next((p for p in (hub_config.PATH, hub_peers.PATH) if error.text.startswith(p)), "it")
+    paths = (hub_config.PATH, hub_peers.PATH, hub_config.AGENT_PATH)
+    file = next((path for path in paths if error.text.startswith(path)), "it")
     return ConfigError(
         f"in origin's {hub.main}, {error.text}",
         f"'git pull --no-rebase origin {hub.main}' brings it here; mend {file}, commit it, then run again",

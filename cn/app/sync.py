@@ -16,7 +16,7 @@ from cn.app.restore import plan_restore
 from cn.app.rotate import plan_rotation
 from cn.app.run import Run, open_run
 from cn.app.standing import note_arrivals, note_names
-from cn.app.threads import has_triage, report_unknown, restore_missing
+from cn.app.threads import has_triage, report_blocked, report_unknown, restore_missing
 from cn.app.wake import wake
 from cn.core.names import Name, ThreadName
 from cn.core.report import Report
@@ -99,6 +99,7 @@ def check_inbox(run: Run) -> None:
     snapshot = run.snapshot()
     pending = snapshot.pending()
     restore_missing(run.hub, snapshot, pending, run.report, dry_run=run.dry_run)
+    report_blocked(run.hub, pending, run.report, run.local, run.now)
     for late in report_unknown(run.hub, snapshot, pending, run.report, run.local):
         set_aside(run, late)
     for peer, item in pending:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from typing import TYPE_CHECKING, NamedTuple
 
 from cn.app.local import Local
@@ -16,6 +17,8 @@ from cn.shell.hub import Hub
 from cn.shell.unplaced import is_left, read_unplaced
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from cn.core.report import Report
 
 _LARGEST = 8 << 20
@@ -70,6 +73,38 @@ def restore_missing(
         else:
             write_file(hub.root / inbox_path(name), data, root=hub.root)
             report.info(f"{inbox_path(name)} was missing; restored from main")
+
+
+_BLOCKED = "blocked "
+
+
+def report_blocked(
+    hub: Hub, pending: list[tuple[Name, Item]], report: Report, local: Local, now: datetime
+) -> None:
+    """Name what stands in the place of a pending thread and is no file, so that nobody can decide it."""
+    found = {}
+    for peer, item in pending:
+        path = inbox_path(ThreadName(item.get("thread")))
+        kind = _other_kind(f"{hub.root}/{path}")
+        if kind and path not in read_unplaced(hub):  # that is told elsewhere
+            text = f"{path} is {kind} in the work tree: the thread cannot be read or decided there"
+            remedy = f"move {path} out of the way; the next run puts the thread there"
+            found[f"{_BLOCKED}{path}"] = (text, remedy, f"{peer}/{item.topic}")
+    stood = local.standing_names(_BLOCKED)
+    local.stand_only(_BLOCKED, {name: one[:2] for name, one in found.items()}, now)
+    for name, (text, remedy, source) in found.items():
+        report.failed(text, remedy, source=source, known=name in stood)
+
+
+def _other_kind(path: str) -> str:
+    """What is there instead of a file; empty: a file, or nothing, or nobody can tell."""
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:
+        return ""
+    if stat.S_ISREG(mode):
+        return ""
+    return "a folder" if stat.S_ISDIR(mode) else "a symlink" if stat.S_ISLNK(mode) else "no file"
 
 
 def report_unknown(

@@ -23,6 +23,7 @@ from cn.shell.files import write_file
 from cn.shell.hub import Hub
 from cn.shell.lock import hub_lock
 from cn.shell.objects import resolve
+from cn.shell.unplaced import forget_unplaced
 
 
 class NoThread(Refused):
@@ -116,4 +117,6 @@ def _write(hub: Hub, thread: str, triage: Triage, *, dry_run: bool) -> ThreadNam
         raise Refused(f"{inbox_path(name)}: {refused.text}", refused.hint) from None
     if not dry_run:
         write_file(hub.root / inbox_path(name), text.encode(), root=hub.root)
+        if working is None:  # main's text is here now, and this is an edit of it
+            forget_unplaced(hub, inbox_path(name))
     return name

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 from cn.app.run import scratch_objects
 from cn.app.settings import configured, from_origin, read_settings
-from cn.core.config import LOCK_WAIT
+from cn.core.agent_config import check_agent_config
+from cn.core.config import AGENT_PATH, LOCK_WAIT
 from cn.core.errors import ConfigError
 from cn.core.names import Oid, digest
 from cn.core.report import Report
@@ -27,7 +28,7 @@ from cn.shell.git import Git
 from cn.shell.hub import Hub
 from cn.shell.journal import drop
 from cn.shell.lock import hub_lock
-from cn.shell.objects import read_known
+from cn.shell.objects import read_known, read_objects
 from cn.shell.transaction import recover
 from cn.shell.trust import TrustChange, accept, built_by_cn, trusted_commit, untrusted
 
@@ -63,7 +64,7 @@ class Pending:
     """What is to be accepted.
 
     ``commit`` is main as a run would see it, ``trusted`` what is accepted so far, ``broken`` why the
-    hub's configuration cannot be read there: nobody can accept that.
+    configuration cannot be read there: nobody can accept that.
     """
 
     commit: Oid
@@ -157,13 +158,19 @@ def find_pending(hub: Hub, trusted: Oid, commit: Oid, given: frozenset[Oid]) -> 
     paths = [c.path for c in found]
     old, new = read_tree(hub.git, trusted, paths), read_tree(hub.git, commit, paths)
     files = tuple(_file(hub.git, c, old.get(c.path), new.get(c.path)) for c in found)
-    return Pending(commit, trusted, files, find_broken(hub, commit))
+    return Pending(commit, trusted, files, find_broken(hub, commit, trusted))
 
 
-def find_broken(hub: Hub, commit: Oid) -> ConfigError | None:
-    """Why no run could work with the configuration of ``commit``, which came from origin; None: it could."""
+def find_broken(hub: Hub, commit: Oid, known: Oid) -> ConfigError | None:
+    """Why no run, or not the runtime, could work with the configuration of ``commit``, origin's.
+
+    None: both could, or the runtime's configuration is that of ``known``, where it is told already.
+    """
     try:
         read_settings(hub, commit)
+        here, there = read_objects(hub.git, [f"{known}:{AGENT_PATH}", f"{commit}:{AGENT_PATH}"])
+        if there is not None and there != here:
+            check_agent_config(there)
     except ConfigError as error:
         return from_origin(hub, error)
     return None

@@ -135,13 +135,35 @@ def parse_agent_config(text: str, env: Mapping[str, str], path: str = AGENT_PATH
     ``TELEGRAM_TOKEN``, ``ANTHROPIC_BASE_URL`` and ``TELEGRAM_BASE_URL`` where the file says
     nothing. A variable that is empty counts as missing. ``path`` is what errors name.
     """
+    config = _parse(text, env, path)
+    for missing in config.missing:
+        if not missing.key.startswith(("llm.", "telegram.")):  # these are needed whatever runs
+            raise ConfigError(missing.text, missing.remedy)
+    return config
+
+
+def check_agent_config(data: bytes) -> None:
+    """Raise :class:`ConfigError` where the file itself is broken, whatever an environment lacks."""
+    _parse(decode_agent_config(data), {}, AGENT_PATH)
+
+
+def decode_agent_config(data: bytes, path: str = AGENT_PATH) -> str:
+    """The file as text; raises :class:`ConfigError`."""
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise ConfigError(f"{path}:{line}: it is not UTF-8", "save it as UTF-8") from None
+
+
+def _parse(text: str, env: Mapping[str, str], path: str) -> AgentConfig:
     top = Reader.load(text, path, env, aliases=API_KEY_VARIABLES)
     top.known(_KEYS)
     sections = {name: top.section(name) for name in _KEYS}
     for name, section in sections.items():
         if name != "budgets":
             section.known(_KEYS[name])
-    config = AgentConfig(
+    return AgentConfig(
         _telegram(sections["telegram"], present="telegram" in top.data),
         _llm(sections["llm"]),
         _context(sections["context"]),
@@ -156,10 +178,6 @@ def parse_agent_config(text: str, env: Mapping[str, str], path: str = AGENT_PATH
         tuple(top.missing),
         path,
     )
-    for missing in config.missing:
-        if not missing.key.startswith(("llm.", "telegram.")):  # these are needed whatever runs
-            raise ConfigError(missing.text, missing.remedy)
-    return config
 
 
 def _telegram(section: Reader, *, present: bool) -> Telegram:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from cn.core.effect import Log, Plan, Post, Put
@@ -28,7 +28,9 @@ _MAYBE = re.compile(
 _LONG = r"[A-Za-z0-9_+/=~]"
 _MIXED = re.compile(rf"(?<!{_LONG})(?={_LONG}{{16}})(?={_LONG}*[0-9]){_LONG}*[A-Za-z]")
 _PLAIN = re.compile(r"\b(?:[0-9a-f]{40}(?:[0-9a-f]{24})?|SHA256:[A-Za-z0-9+/=]+)\b")
-_BEGIN = re.compile(r"(?:-----)?BEGIN [A-Z0-9 ]*PRIVATE KEY|PuTTY-User-Key-File|Private-Lines:")
+_BLOCK = re.compile(r"(?:-----)?BEGIN [A-Z0-9 ]*PRIVATE KEY|PuTTY-User-Key-File")
+_BEGIN = re.compile(rf"{_BLOCK.pattern}|Private-Lines:")
+"""The first line of a private key, and of the second part of PuTTY's."""
 _END = re.compile(r"END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?(?:-----)?|Private-MAC: *\w*")
 _HEAD_ONLY = re.compile(rf"(?:{_BEGIN.pattern})(?: BLOCK)?[-\s\d]*")
 _OF_WORD = re.compile(r"[A-Za-z0-9_+/=~.:@%-]")
@@ -38,6 +40,7 @@ _BREAK = re.compile(r"\\[nr]|[\s\\]")
 _NO_PASSWORD = re.compile(r"[A-Z]+(?:[_-][A-Z]+)*|[xX*.…_-]+|<[^>]*>")
 _FILLED = re.compile(r"[A-Za-z0-9_-]{0,14}?([xX*])\1{7,}[A-Za-z0-9_-]{0,4}")
 _WORDS = re.compile(r"sk-(?:ant|proj|svcacct|admin)-(?:[a-z]+[0-9]{2}-)?(?:[a-z]{1,15}[-_])+[a-z]{1,15}")
+_LONG_KEY = re.compile(r"sk-(?:ant|proj|svcacct|admin)-")
 _CUT_OFF = 60
 _LONGEST_KEY = 1_000
 PRIVATE_KEY = "Private Key"
@@ -106,8 +109,8 @@ def fingerprint(secret: str) -> str:
     return hashlib.sha256(plain(secret).encode("utf-8", "surrogateescape")).hexdigest()[:16]
 
 
-def whole(kind: str, found: str, lines: Sequence[str], at: int) -> str:
-    """All of the secret of which a detector found this in line ``at``.
+def whole(kind: str, found: str, lines: Sequence[str], at: int, start: int = 0) -> str:
+    """All of the secret of which a detector found this in line ``at``, from its character ``start`` on.
 
     A private key to its end, however it is broken into lines; a password with its user and host, because
     a word alone is soon guessed from its fingerprint.
@@ -117,27 +120,45 @@ def whole(kind: str, found: str, lines: Sequence[str], at: int) -> str:
         return match[0] if match else found
     if kind != PRIVATE_KEY:
         return found
-    first, last = _from_key(lines, at), end_of_key(lines, at)
-    if last is None:
-        text = first + (lines[at + 1] if _HEAD_ONLY.fullmatch(first) and at + 1 < len(lines) else "")
+    end = end_of_key(lines, at, start)
+    if end is None:
+        another = _BLOCK.search(lines[at], _behind_begin(lines[at], start))
+        text = lines[at][start : another.start() if another else None]
+        if not another and _HEAD_ONLY.fullmatch(text) and at + 1 < len(lines):
+            text += lines[at + 1]
     else:
-        text = "".join([first, *lines[at + 1 : last + 1]])
-        text = text[: max(end.end() for end in _END.finditer(text))]
+        last, column = end
+        text = "".join([*lines[at:last], lines[last][:column]])[start:]
     return _BREAK.sub("", text)
 
 
-def end_of_key(lines: Sequence[str], at: int) -> int | None:
-    """The line in which the private key ends that begins in line ``at``; None: nowhere near."""
+def key_starts(line: str) -> list[int]:
+    """From which characters of a line on there may be private keys."""
+    return [begin.start() for begin in _BEGIN.finditer(line)]
+
+
+def end_of_key(lines: Sequence[str], at: int, start: int) -> tuple[int, int] | None:
+    """Behind which line and character the private key ends that begins there; None: nowhere near.
+
+    Where another one begins first it has no end.
+    """
+    pos = _behind_begin(lines[at], start)
     for index in range(at, min(len(lines), at + _LONGEST_KEY)):
-        line = lines[index] if index > at else _from_key(lines, at)
-        if ("END" in line or "MAC" in line) and _END.search(line):
-            return index
+        line = lines[index]
+        another = _BLOCK.search(line, pos) if "BEGIN" in line or "PuTTY" in line else None
+        if "END" in line or "MAC" in line:
+            end = _END.search(line, pos, another.start() if another else len(line))
+            if end:
+                return index, end.end()
+        if another:
+            return None
+        pos = 0
     return None
 
 
-def _from_key(lines: Sequence[str], at: int) -> str:
-    begin = _BEGIN.search(lines[at])
-    return lines[at][begin.start() if begin else 0 :]
+def _behind_begin(line: str, start: int) -> int:
+    begin = _BEGIN.match(line, start)
+    return begin.end() if begin else start
 
 
 def is_placeholder(kind: str, found: str, after: str = "") -> bool:
@@ -146,8 +167,8 @@ def is_placeholder(kind: str, found: str, after: str = "") -> bool:
         return _NO_PASSWORD.fullmatch(found) is not None
     if _FILLED.fullmatch(found) or _WORDS.fullmatch(found):
         return True
-    # The whole of a key with this beginning is far longer: what is shown opens nothing.
-    cut = found.startswith("sk-") and len(found) < _CUT_OFF
+    # The whole of a key with such a beginning is far longer: what is shown opens nothing.
+    cut = _LONG_KEY.match(found) is not None and len(found) < _CUT_OFF
     return cut and after.startswith(("…", "..."))
 
 
@@ -184,7 +205,8 @@ def texts_of_change(path: HubPath, new: str, old: str | None) -> list[Text]:
         return []
     known = set((old or "").split("\n"))
     text = own_lines(path, new)
-    lines = tuple("" if line in known else line for line in text.lines)
+    kept = tuple("" if line in known else line for line in text.lines)
+    lines = _with_keys(kept, text.lines, [old or ""])
     name = [] if old is not None or path.startswith(QUOTED) else [name_of(path)]
     return [*name, Text(path, lines)]
 
@@ -249,11 +271,34 @@ def own_lines(path: str, text: str) -> Text:
     return Text(path, tuple(kept))
 
 
-def quoted_here(path: str, text: str, main: str) -> Text:
-    """The lines behind ``>`` that main does not have: somebody wrote them here, and no peer."""
-    known = {line.rstrip() for line in main.split("\n")} if path.startswith(QUOTED) else set()
+def quoted_here(path: str, text: str, *mains: str) -> Text:
+    """The lines behind ``>`` that main does not have, nor had: somebody wrote them here, and no peer."""
+    theirs = path.startswith(QUOTED)
+    known = {line.rstrip() for main in mains for line in main.split("\n")} if theirs else set()
     lines = text.split("\n") if known else []
-    return Text(path, tuple(x if x.startswith(">") and x.rstrip() not in known else "" for x in lines))
+    quoted = ["" if not line.startswith(">") else line for line in lines]
+    kept = ["" if line.rstrip() in known else line for line in quoted]
+    return Text(path, _with_keys(kept, quoted, mains))
+
+
+def _with_keys(kept: Sequence[str], lines: Sequence[str], olds: Iterable[str]) -> tuple[str, ...]:
+    """What is kept of the lines, and each private key that is new: others may have its first line."""
+    starts = _keys(lines)
+    if not starts:
+        return tuple(kept)
+    before = [old.split("\n") for old in olds]
+    known = {whole(PRIVATE_KEY, "", old, *place) for old in before for place in _keys(old)}
+    new = list(kept)
+    for at, start in starts:
+        if whole(PRIVATE_KEY, "", lines, at, start) not in known:
+            end = end_of_key(lines, at, start)
+            last = end[0] if end else at + 1
+            new[at : last + 1] = lines[at : last + 1]
+    return tuple(new)
+
+
+def _keys(lines: Sequence[str]) -> list[tuple[int, int]]:
+    return [(at, start) for at, line in enumerate(lines) if line for start in key_starts(line)]
 
 
 def mask_word(line: str, found: str) -> str:
@@ -285,16 +330,24 @@ def _word(line: str, at: int, end: int) -> tuple[int, int]:
 
 
 def mask_key(lines: list[str], at: int) -> int:
-    """Mask the private key that begins in line ``at``, to its end or the text's; the last line of it."""
+    """Mask the private key that begins in line ``at``, to its end or the text's; the last line of it.
+
+    And those that begin where one ends.
+    """
     begin = _BEGIN.search(lines[at])
     start = begin.start() if begin else 0
-    for last in range(at, len(lines)):
+    last = at
+    while last < len(lines):
         line = lines[last]
-        end = _END.search(line, start if last == at else 0)
-        keep = line[:start] if last == at else ""
-        lines[last] = keep + MASK + (line[end.end() :] if end else "")
-        if end:
+        end = _END.search(line, start)
+        rest = line[end.end() :] if end else ""
+        lines[last] = line[:start] + MASK + rest
+        if another := _BEGIN.search(rest):
+            start += len(MASK) + another.start()
+        elif end:
             return last
+        else:
+            last, start = last + 1, 0
     return len(lines) - 1
 
 

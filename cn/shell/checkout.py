@@ -77,12 +77,17 @@ def place_again(hub: Hub, main: Oid) -> list[str]:
     changes = [Change(path, one.here, entries.get(path)) for path, one in noted.files.items()]
     reports = check_out(hub, Journal(noted.token, main, main, ""), changes)
     shutil.rmtree(hub.state / "txn", ignore_errors=True)
-    left = read_unplaced(hub)
-    placed = [visible(path) for path in noted.files if path not in left]
+    files = read_files(hub, main, {path: (entries.get(path),) for path in noted.files})
+    placed = [visible(path) for path in noted.files if _is_placed(files[path], entries.get(path))]
     if placed:
         more = f" and {len(placed) - _SHOWN} more" if len(placed) > _SHOWN else ""
         reports.append(f"brought to the work tree after all: {', '.join(placed[:_SHOWN])}{more}")
     return reports
+
+
+def _is_placed(file: WorkFile | None, entry: Entry | None) -> bool:
+    """Does main's file lie here, and no text that a person wrote meanwhile?"""
+    return entry is None if file is None else file.holds(entry, any_mode=True)
 
 
 _SHOWN = 8

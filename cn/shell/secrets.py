@@ -20,6 +20,7 @@ from cn.core.secret import (
     end_of_key,
     fingerprint,
     is_placeholder,
+    key_starts,
     mask_key,
     mask_word,
     may_hold,
@@ -57,7 +58,9 @@ _MORE = {
     "Google API Key": re.compile(r"\bAIza[0-9A-Za-z_-]{35}\b"),
     "Hugging Face Token": re.compile(r"\bhf_[A-Za-z0-9]{34}\b"),
     "NPM tokens": re.compile(r"\bnpm_[A-Za-z0-9]{36}\b"),
-    "OpenAI Token": re.compile(r"\bsk-(?:proj|svcacct|admin)-(?=[A-Za-z0-9_-]*[0-9])[A-Za-z0-9_-]{20,}"),
+    "OpenAI Token": re.compile(
+        r"\bsk-(?:(?:proj|svcacct|admin)-(?=[A-Za-z0-9_-]*[0-9])[A-Za-z0-9_-]{20,}|(?=[A-Za-z]{0,47}[0-9])[A-Za-z0-9]{48}(?![A-Za-z0-9_-]))"
+    ),
     "Private Key": re.compile(r"BEGIN ENCRYPTED[ ]PRIVATE KEY|PuTTY-User-Key-File-[13]|\bPrivate-Lines: ?\d"),
     "Telegram Bot Token": re.compile(r"\b\d{8,10}:[0-9A-Za-z_-]{35,}"),
 }
@@ -137,17 +140,18 @@ def _search(text: Text) -> list[tuple[Finding, str]]:
     from detect_secrets.settings import get_settings, transient_settings
 
     hits = dict[tuple[Finding, str], None]()
-    inside = -1
+    inside = (0, 0)
     with transient_settings({"plugins_used": [{"name": name} for name in _DETECTORS]}):
         get_settings().disable_filters(*_GUESSES)
         for index, line in enumerate(text.lines):
             for kind, found in sorted(_in_line(line, ours)):
-                if kind == PRIVATE_KEY:
-                    if index <= inside:
-                        continue  # one key, though its parts have headers of their own
-                    inside = end_of_key(text.lines, index) or index
-                mark = fingerprint(whole(kind, found, text.lines, index))
-                hits[Finding(text.where, text.first + index, kind, mark), found] = None
+                for start in (key_starts(line) or [0]) if kind == PRIVATE_KEY else [0]:
+                    if kind == PRIVATE_KEY:
+                        if (index, start) < inside:
+                            continue  # one key, though its parts have headers of their own
+                        inside = end_of_key(text.lines, index, start) or (index, start + 1)
+                    mark = fingerprint(whole(kind, found, text.lines, index, start))
+                    hits[Finding(text.where, text.first + index, kind, mark), found] = None
     return list(hits)
 
 

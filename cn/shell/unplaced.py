@@ -84,3 +84,10 @@ def write_unplaced(hub: Hub, files: Mapping[str, Unplaced]) -> None:
     plain = {p: [*((u.here.mode, u.here.oid) if u.here else ("", "")), u.reason] for p, u in files.items()}
     text = json.dumps({"token": os.urandom(16).hex(), "files": plain}, ensure_ascii=True)
     write_file(unplaced_path(hub), text.encode())
+
+
+def forget_unplaced(hub: Hub, path: str) -> None:
+    """What main has of this file was taken up here by who writes it."""
+    files = dict(read_unplaced(hub))
+    if files.pop(path, None) is not None:
+        write_unplaced(hub, files)

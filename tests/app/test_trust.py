@@ -211,6 +211,7 @@ def on_terminal(sigma: Node, answer: str) -> tuple[int, str]:
 
 
 BROKEN = {
+    ".cn/agent.yaml": "llm:\n  nonsense: 1\n",
     ".cn/hub.yaml": "name: sigma\nnonsense: 1\n",
     "state/peers.md": "```yaml\npeers: 3\n```\n",
 }
@@ -245,3 +246,19 @@ def test_one_that_was_accepted_is_told_as_origins(sigma: Node, other: Path) -> N
     assert "git pull --no-rebase origin main" in done.stderr
     found = sigma.cn("doctor", check=3)
     assert "in origin's main, .cn/hub.yaml:2" in found.stdout
+
+
+def test_what_only_an_environment_lacks_is_accepted(sigma: Node, other: Path) -> None:
+    change(other, sigma, "context:\n  max_skills: ${ELSEWHERE}\n", ".cn/agent.yaml")
+    sigma.cn("trust", "--yes")
+    sigma.sync()
+
+
+def test_a_runtime_that_is_broken_already_keeps_nobody_from_accepting_other_files(
+    sigma: Node, other: Path
+) -> None:
+    commit(sigma.root, {".cn/agent.yaml": BROKEN[".cn/agent.yaml"]}, "oops")
+    sigma.sync()
+    change(other, sigma, "name: sigma\nnotice_days: 3\n")
+    sigma.cn("trust", "--yes")
+    sigma.sync()

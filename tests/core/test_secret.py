@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cn.core.config import parse_config
-from cn.core.secret import Text, may_hold, refuse
+from cn.core.names import HubPath
+from cn.core.secret import Text, may_hold, quoted_here, refuse, texts_of_change
 from cn.shell.secrets import find_secrets, mask_secrets
 
 SECRETS = {
@@ -32,6 +33,10 @@ SECRETS = {
     "Hugging Face Token": "hf_" + "aBcDeFgHiJkLmNoPq" * 2,
     "JSON Web Token": "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9Pl",
 }
+OPENED = "-----BEGIN OPENSSH PRIVATE KEY-----"
+CLOSED = "-----END OPENSSH PRIVATE KEY-----"
+ONE, TWO = (f"{OPENED}\n{body}\n{CLOSED}" for body in ("AAAA", "BBBB"))
+OLD_OPENAI = "sk-" + "aB3dE5fG7hJ9" * 4
 TEXTS = (".md", ".py", ".yaml", ".toml", ".sh")
 PLAIN = [
     "commit 3f2a9c1be04d7f6582a1c0d94be7f0386d5512aa in 20260205-pi-proposal.md",
@@ -109,6 +114,8 @@ def test_a_very_long_line_takes_no_time() -> None:
         "git clone https://user:xxx@host/x.git",
         "git clone https://***:***@host/x.git",
         "export ANTHROPIC_KEY=sk-ant-…",
+        "export OPENAI_API_KEY=sk-" + "x" * 48,
+        "export OPENAI_API_KEY=" + OLD_OPENAI[:30] + "…",
         "export ANTHROPIC_KEY=sk-ant-api03-1a2B3c4D5e6F7g8H9i0J…",
         "export ANTHROPIC_KEY=sk-ant-your-key-goes-here-please",
         "export ANTHROPIC_KEY=sk-ant-api03-xxxxxxxxxxxxxxxxxxxxxxxx",
@@ -156,6 +163,9 @@ def test_what_only_resembles_a_placeholder_is_a_secret(line: str) -> None:
         (r"glpat\-abcdefghij\_klmnopqrs", "GitLab Token"),
         (r"sk\-ant\-api03\-abcdefghijklmnopqrstuvwxyz0123456789", "Anthropic API Key"),
         (f"Authorization: Bearer {SECRETS['JSON Web Token']}", "JSON Web Token"),
+        (f"OPENAI_API_KEY={OLD_OPENAI}", "OpenAI Token"),
+        (f"it was {OLD_OPENAI}...", "OpenAI Token"),
+        (f"it was sk-{OLD_OPENAI[3:23]}T3BlbkFJ{OLD_OPENAI[3:23]}…", "OpenAI Token"),
         ("PuTTY-User-Key-File-3: ssh-ed25519", "Private Key"),
         ("Private-Lines: 1", "Private Key"),
         ("-----BEGIN ENCRYPTED PRIVATE KEY-----", "Private Key"),
@@ -191,6 +201,8 @@ def masked(text: str, allowed: tuple[str, ...] = ()) -> str:
         ("nothing\nhere", "nothing\nhere"),
         (r"it is ghp\_abcdefghijklmnopqrstuvwxyz0123456789, see", "it is ***, see"),
         ("a\nPrivate-Lines: 1\nAAAA\nPrivate-MAC: 00ff\nb", "a\n***\n***\n***\nb"),
+        (f"{ONE}, {TWO} c", "***\n***\n***, ***\n***\n*** c"),
+        (f"{ONE.replace(chr(10), ' ')}, {TWO} c", "***, ***\n***\n*** c"),
     ],
 )  # fmt: skip
 def test_what_is_found_is_masked_and_nothing_else(text: str, left: str) -> None:
@@ -214,8 +226,6 @@ def test_after_masking_nothing_is_found(pieces: list[str]) -> None:
     assert find_secrets([Text("a.md", tuple(left.split("\n")))]) == []
 
 
-OPENED = "-----BEGIN OPENSSH PRIVATE KEY-----"
-CLOSED = "-----END OPENSSH PRIVATE KEY-----"
 PUTTY = "PuTTY-User-Key-File-3: ssh-rsa\nPrivate-Lines: 1\nAAAA\nPrivate-MAC: 00ff"
 
 
@@ -250,6 +260,48 @@ def test_two_secrets_have_two() -> None:
     assert len(marks(*blocks)) == 2
     assert len(marks("https://bob:hunter2pass@a.example.org", "https://bob:hunter2pass@b.example.org")) == 2
     assert len(marks(f"{SECRETS['AWS Access Key']} {SECRETS['GitHub Token']}")) == 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{ONE}\n{TWO}",
+        f'["{ONE}", "{TWO}"]',
+        f"{ONE} {TWO}".replace("\n", " "),
+        f"{ONE}, ".replace("\n", " ") + TWO,
+        f"It begins with {OPENED}\n\nand is:\n{TWO}",
+        f"It begins with {OPENED} and is {TWO}",
+        f"{PUTTY}\n{PUTTY.replace('AAAA', 'BBBB')}",
+    ],
+)
+def test_each_private_key_is_a_finding_of_its_own(text: str) -> None:
+    found = find_secrets([Text("a.md", tuple(text.split("\n")))])
+    assert len({one.fingerprint for one in found}) == len(found) == 2
+
+
+@pytest.mark.parametrize("old", [ONE, f"see {OPENED}\n", f"{OPENED}\n", f"{ONE}\nmore\n{CLOSED}"])
+@pytest.mark.parametrize("path", ["threads/adhoc/20260101-a.md", "threads/inbox/20260101-pi-a.md"])
+def test_a_key_is_new_though_main_has_its_first_line(path: str, old: str) -> None:
+    def found(new: str, *, quoted: bool) -> int:
+        if not quoted:
+            texts = texts_of_change(HubPath(path), new, old)
+        else:
+            new, was = (f"> {text}".replace("\n", "\n> ") for text in (new, old))
+            texts = [quoted_here(path, new, was)]
+        return len(find_secrets(texts))
+
+    for quoted in (False, *([True] if "inbox" in path else [])):
+        assert found(f"{old}\nand another line", quoted=quoted) == 0
+        assert found(f"{old}\n{TWO}", quoted=quoted) == 1
+        assert found(f"{TWO}\n{old}\nand another line", quoted=quoted) == 1
+
+
+def test_many_keys_in_one_line_take_no_time() -> None:
+    began = time.monotonic()
+    text = f"{OPENED} x " * 8_000 + CLOSED
+    assert len({one.fingerprint for one in find_secrets([Text("x", (text,))])}) == 2
+    assert masked(text) == "***"
+    assert time.monotonic() - began < 30
 
 
 def test_many_keys_without_an_end_take_no_time() -> None:

@@ -18,6 +18,10 @@ from loop.permission import closed, obey_permissions
 from loop.scenes import SCENES, Stage, all_decisions, decided
 from loop.world import Node, World
 
+from cn.app.local import Local
+from cn.core.stamp import parse_stamp
+from cn.shell.hub import open_hub
+
 KIB = 1024
 CLOCK = Path(__file__).with_name("clock")
 
@@ -133,6 +137,24 @@ def test_a_full_disk_is_told_once_with_a_next_step_and_leaves_nothing_behind(
     assert sigma.threads() == []
     assert "no run can work" not in sigma.cn("status").stdout
     assert remains(sigma) == []
+
+
+def test_what_was_told_is_remembered_where_no_room_is_left(world: World, small_disk: Path) -> None:
+    hub = open_hub(World(small_disk, world.template).hub("sigma").root)
+    path, at = hub.state / "local.json", parse_stamp("2026-02-05T14:00Z")
+    local = Local(hub)
+    local.stands("x", "a", at)
+    local.save()
+    local.stands("x", "a" * (4_090 - len(path.read_bytes().rstrip())), at)
+    local.save()
+    with (small_disk / "filler").open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, free(small_disk))
+    for told in ("No space left on device. " * 40, "Another. " * 40):
+        for new in (True, False):
+            local = Local(hub)
+            assert local.stopped(told, "make room", at) == new
+            local.save()
+    assert len(Local(hub).standing[0][0]) > 3_000
 
 
 @pytest.mark.full

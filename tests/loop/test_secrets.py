@@ -595,6 +595,48 @@ def test_what_a_person_quotes_is_no_peers(
     sigma.cn(*words)
 
 
+@pytest.mark.parametrize("place", ["below", "triage", "above"])
+def test_what_a_person_quotes_is_masked_where_the_branch_moved_first(
+    world: World, sigma: Node, pi: Node, place: str
+) -> None:
+    theirs = TOKEN[:-1] + "Z"
+    world.propose(pi, sigma, "one", {"docs/x.md": f"{theirs}\n"})
+    sigma.sync()
+    name = sigma.only_thread()
+    path = sigma.root / "threads/inbox" / name
+    if place == "above":
+        path.write_text(path.read_text().replace("\n---\n", f"\n---\n\n> {TOKEN}\n", 1))
+    else:
+        path.write_text(f"{path.read_text()}\nOf the log:\n\n> {TOKEN}\n")
+    if place == "triage":
+        path.write_text(path.read_text().replace("Of the log:\n", "")[: -len(f"> {TOKEN}\n")])
+        sigma.write_triage(name, "delete:no")
+        path.write_text(f"{path.read_text()}\n> {TOKEN}\n")
+    before = path.read_bytes()
+    world.propose(pi, sigma, "one", {"docs/y.md": f"{theirs} again\n"}, force=True)
+    sigma.sync()
+    text = (content(sigma, f"threads/inbox/{name}") or b"").decode()
+    assert f"{theirs} again" in text, "a peer's own is none of ours"
+    assert holds(sigma) == []
+    assert withheld(sigma, f"threads/inbox/{name}") == before
+    clean(sigma)
+
+
+def test_what_a_person_quotes_is_searched_where_main_was_first(world: World, sigma: Node, pi: Node) -> None:
+    theirs = TOKEN[:-1] + "Z"
+    world.propose(pi, sigma, "one", {"docs/x.md": f"{theirs}\n"})
+    sigma.sync()
+    second = world.second(sigma)
+    path = sigma.root / "threads/inbox" / sigma.only_thread()
+    path.write_text(path.read_text().replace("\n---\n", f"\n---\n\n> {TOKEN}\n", 1))
+    world.propose(pi, sigma, "one", {"docs/y.md": f"{theirs} again\n"}, force=True)
+    second.sync()
+    sigma.cn("sync", check=None)
+    assert TOKEN in path.read_text()
+    told = refused(sigma, "commit", secret=TOKEN)
+    assert told.count("looks like") == 1
+
+
 def test_a_quoted_triage_decides_nothing(world: World, sigma: Node, pi: Node) -> None:
     world.propose(pi, sigma)
     sigma.sync()

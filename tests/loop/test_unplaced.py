@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from contextlib import ExitStack
 
 import pytest
@@ -57,9 +58,25 @@ def test_what_a_person_puts_there_meanwhile_stays(world: World, sigma: Node, pi:
     (sigma.root / "docs/proposal.md").write_text("mine\n")
     told = sigma.process().stdout
     assert "docs/proposal.md was changed here meanwhile: your text stays" in told
+    assert "brought to the work tree after all: docs/proposal.md" not in told
     assert (sigma.root / "docs/proposal.md").read_text() == "mine\n"
     assert content(sigma, "docs/proposal.md") == b"proposal\n"
     assert sigma.process().stdout == ""
+
+
+def test_a_decision_on_what_main_has_is_told_as_nothing_else(world: World, sigma: Node, pi: Node) -> None:
+    name = decided(world, sigma, pi, "defer:later")
+    with closed(sigma.root / "threads/inbox"):
+        obedient(sigma, "inbox", "process")
+    sigma.triage("pi/proposal", "delete:no")
+    text = (sigma.root / "threads/inbox" / name).read_bytes()
+    assert text.startswith(read(sigma.root, f"main:threads/inbox/{name}").rstrip()), "an edit of main's"
+    done = sigma.process()
+    assert "meanwhile" not in done.stdout
+    assert "after all" not in done.stdout
+    assert [row[2] for row in sigma.rows() if row[1] == "delete:no"] == ["✓ discarded"]
+    assert standing(sigma) == []
+    assert git(sigma.root, "status", "--porcelain") == ""
 
 
 @pytest.mark.full
@@ -120,3 +137,34 @@ def test_a_folder_that_cannot_even_be_looked_into(world: World, sigma: Node, pi:
     sigma.process()
     assert git(sigma.root, "status", "--porcelain") == ""
     assert (sigma.root / "docs/proposal.md").read_text() == "proposal\n"
+
+
+@pytest.mark.parametrize("kind", ["folder", "symlink", "pipe"])
+def test_what_is_no_file_in_the_place_of_a_thread_is_told_once_and_stands(
+    world: World, sigma: Node, pi: Node, kind: str
+) -> None:
+    world.propose(pi, sigma)
+    for _ in range(3):
+        sigma.sync()
+    assert is_short(sigma)
+    path = sigma.root / "threads/inbox" / sigma.only_thread()
+    text = path.read_bytes()
+    path.unlink()
+    if kind == "folder":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/etc/hostname")
+    told = sigma.sync(check=1).stderr
+    name = {"pipe": "no file"}.get(kind, f"a {kind}")
+    assert f"threads/inbox/{path.name} is {name} in the work tree" in told
+    assert f"move threads/inbox/{path.name} out of the way" in told
+    assert sigma.sync(check=1).stderr == "", "told once"
+    assert sigma.cn("inbox", "process", check=1).stderr == ""
+    (stands,) = standing(sigma)
+    assert stands.startswith(f"threads/inbox/{path.name} is ")
+    path.rename(sigma.root / "docs-aside")
+    sigma.sync()
+    assert path.read_bytes() == text
+    assert standing(sigma) == []

@@ -85,6 +85,7 @@ def test_a_persons_file_and_a_persons_removal_stay(hub: Hub) -> None:
     told = again(hub)
     assert f"{D} was changed here meanwhile: your text stays" in told
     assert f"{E} was removed here meanwhile and stays removed" in told
+    assert "brought to the work tree" not in told
     assert (hub.root / D).read_text() == "mine\n"
     assert not (hub.root / E).exists()
     assert read_unplaced(hub) == {}

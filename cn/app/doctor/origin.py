@@ -10,6 +10,7 @@ from cn.app.doctor.patient import Patient
 from cn.app.local import Local
 from cn.app.run import scratch_objects
 from cn.app.trust import find_broken, find_pending
+from cn.core.config import AGENT_PATH
 from cn.core.errors import CnError
 from cn.core.names import Oid
 from cn.core.text import one_line, redact
@@ -38,8 +39,9 @@ def check_origin(patient: Patient) -> Iterator[Finding]:
                 "origin", "origin has no main yet", "the first run pushes it",
                 f"or 'git push origin {patient.hub.main}'",
             )  # fmt: skip
-        if base.commit != base.local and (broken := find_broken(hub, base.commit)) is not None:
-            yield from_error("configuration", broken, "no run works before it is mended")
+        if base.commit != base.local and (broken := find_broken(hub, base.commit, base.local)) is not None:
+            what = "the runtime does not start" if AGENT_PATH in broken.text else "no run works"
+            yield from_error("configuration", broken, f"{what} before it is mended")
         trusted = trusted_commit(hub) or base.local
         given = frozenset({base.local, base.origin or base.local})
         pending = find_pending(hub, trusted, base.commit, given)

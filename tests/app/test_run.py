@@ -1,0 +1,50 @@
+"""What goes wrong in a run after its commit says that this is done."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from hubs import read
+
+from cn.app.book import Book
+from cn.app.local import Local
+from cn.app.run import open_run
+from cn.core.errors import Blocked
+from cn.core.names import HubPath
+from cn.core.report import Report
+from cn.shell.base import Base
+from cn.shell.hub import open_hub
+
+PATH = HubPath("threads/adhoc/20260205-rack.md")
+
+
+@pytest.mark.parametrize("commits", [True, False])
+def test_an_error_of_the_system_after_the_commit_says_that_it_is_done(
+    tmp_path: Path, hub_template: Path, commits: bool
+) -> None:
+    root = shutil.copytree(hub_template, tmp_path / "hub", symlinks=True)
+
+    def plan(book: Book, base: Base, notes: Report) -> str:
+        if commits:
+            book.files[PATH] = b"a rack\n"
+        return "cn: test"
+
+    hub = open_hub(root)
+
+    def command() -> None:
+        with open_run(hub, Report()) as run:
+            run.commit(plan)
+            os.listdir(root / ".cn/hub.yaml")  # no folder: an error that only the system makes
+
+    with pytest.raises(Blocked) as told:
+        command()
+    assert isinstance(told.value.__context__, NotADirectoryError)
+    assert "Not a directory" in told.value.text
+    assert ("main has what was asked for" in told.value.text) == commits
+    assert told.value.hint.startswith("do not repeat it; ") == commits
+    assert Local(hub).stop["text"] == told.value.plain[0], "it stands in the status"
+    if commits:
+        assert read(root, f"main:{PATH}") == b"a rack\n"
