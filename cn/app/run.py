@@ -28,6 +28,7 @@ from cn.app.snapshot import Snapshot
 from cn.app.unplaced import tell_unplaced
 from cn.core.config import PATH as CONFIG
 from cn.core.errors import Blocked, CnError, ConfigError, LockHeld
+from cn.core.ledger import FOLDER as LEDGERS
 from cn.core.names import HubPath, Oid, digest
 from cn.core.peers import PATH as PEERS
 from cn.core.queue import Input
@@ -154,7 +155,8 @@ class Run:
                 notes.info(f"{text}; the whole is in {book.kept_in(path)}")
             made = book.draft(subject or "cn: run")
             # No more of it is kept: what it writes is in git once it is built.
-            refs, written = made.refs if made else (), tuple(book.files)
+            refs = made.refs if made else ()
+            written = tuple(path for path in book.files if path.startswith(f"{LEDGERS}/"))
             return made
 
         try:

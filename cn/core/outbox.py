@@ -38,9 +38,9 @@ class OutboxRefused(CnError):
     """A file in the outbox that cn did not write this way."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Deliver:
-    """Push ``commit`` (its exact bytes) as ``branch`` for ``to``; never over another commit.
+    """Push the commit ``id`` as ``branch`` for ``to``; never over another commit.
 
     ``source`` and ``thread`` name the log row and the thread that the delivery belongs to,
     both empty for mail that starts a conversation. ``about`` is the branch it answers,
@@ -53,15 +53,21 @@ class Deliver:
     kind: str
     queued: datetime
     subject: str
-    commit: bytes
-    content: bytes
     thread: str = ""
     source: str = ""
     about: str = ""
     decision: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Letter(Deliver):
+    """The same with the exact bytes of ``commit`` and of its message (``content``)."""
+
+    commit: bytes
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Remove:
     """Delete our ``branch`` at ``to``, only if it is still at ``tip``."""
 
@@ -75,6 +81,17 @@ class Remove:
 
 
 Entry = Deliver | Remove
+"""What waits, as far as it decides."""
+
+Written = Letter | Remove
+"""The same as its file has it."""
+
+
+def facts_of(entry: Written) -> Entry:
+    """The entry without its bytes: a run that delivers thousands of letters holds these (issue 4)."""
+    if isinstance(entry, Remove):
+        return entry
+    return Deliver(*(getattr(entry, name) for name in Deliver.__slots__))
 
 
 def entry_name(entry: Entry) -> str:
@@ -100,10 +117,10 @@ def sent_path(entry: Entry) -> HubPath:
     return HubPath(f"{SENT}/{entry_name(entry)}")
 
 
-def format_entry(entry: Entry) -> bytes:
+def format_entry(entry: Written) -> bytes:
     """The file. Values are JSON strings; the message follows as it is."""
     match entry:
-        case Deliver():
+        case Letter():
             fields: Mapping[str, str] = {
                 "effect": "deliver",
                 "id": entry.id,
@@ -136,7 +153,7 @@ def format_entry(entry: Entry) -> bytes:
     return format_header(FORMAT, fields, body)
 
 
-def parse_entry(data: bytes, algorithm: str = "sha1") -> Entry:
+def parse_entry(data: bytes, algorithm: str = "sha1") -> Written:
     """Read an outbox file; the bytes must give the id they claim."""
     try:
         fields, body = parse_header(FORMAT, data)
@@ -153,19 +170,19 @@ def parse_entry(data: bytes, algorithm: str = "sha1") -> Entry:
         if fields["effect"] != "deliver":
             raise KeyError("effect")
         commit = fields["commit"].encode("utf-8", "surrogateescape")
-        entry = Deliver(
+        entry = Letter(
             parse_oid(fields["id"]),
             to,
             branch,
             fields["kind"],
             queued,
             fields.get("subject", ""),
-            commit,
-            body,
             thread,
             source,
             fields.get("about", ""),
             fields.get("decision", ""),
+            commit=commit,
+            content=body,
         )
     except (KeyError, NameRefused, StampRefused) as error:
         raise OutboxRefused(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,9 +33,9 @@ _MAINS = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Entry:
-    """Mode and object of a tree or index entry."""
+    """Mode and object of a tree or index entry. Modes are interned: a run has thousands of a few."""
 
     mode: str
     oid: Oid
@@ -44,7 +45,7 @@ UNMERGED = Entry("unmerged", Oid(""))
 """An index entry with conflict stages: equal to nothing."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Change:
     """One path between two commits."""
 
@@ -53,7 +54,7 @@ class Change:
     new: Entry | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class WorkFile:
     """A file of the work tree: ``raw`` is the id of its bytes, ``clean`` of what git would store.
 
@@ -102,7 +103,7 @@ def parse_change(meta: str, path: str) -> Change:
 
 
 def _entry(mode: str, oid: str) -> Entry | None:
-    return None if mode == "000000" and is_null(Oid(oid)) else Entry(mode, Oid(oid))
+    return None if mode == "000000" and is_null(Oid(oid)) else Entry(sys.intern(mode), Oid(oid))
 
 
 def read_tree(git: Git, commit: str, paths: Collection[str]) -> dict[str, Entry]:
@@ -117,7 +118,7 @@ def read_tree(git: Git, commit: str, paths: Collection[str]) -> dict[str, Entry]
         meta, _, path = line.partition("\t")
         if path in wanted:
             mode, _, oid = meta.split()
-            found[path] = Entry(mode, Oid(oid))
+            found[path] = Entry(sys.intern(mode), Oid(oid))
     return found
 
 
@@ -128,7 +129,7 @@ def read_index(git: Git, index: Path | None = None) -> dict[str, Entry]:
     for line in variant.run("ls-files", "-s", "-z", "--full-name").fields:
         meta, _, path = line.partition("\t")
         mode, oid, stage = meta.split()
-        found[path] = Entry(mode, Oid(oid)) if stage == "0" else UNMERGED
+        found[path] = Entry(sys.intern(mode), Oid(oid)) if stage == "0" else UNMERGED
     return found
 
 

@@ -46,7 +46,7 @@ class LocalFile:
     was: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class RefUpdate:
     """A ref under ``refs/cn/`` to set, or with None to delete."""
 

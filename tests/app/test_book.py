@@ -228,7 +228,7 @@ class TestManyThreads:
     def test_they_are_read_changed_and_committed_as_others(
         self, run: Run, sigma: Node, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("cn.app.book._MOST_HELD", 1000)
+        monkeypatch.setattr("cn.app.book.MOST_HELD", 1000)
         paths = [HubPath(f"threads/inbox/20260101-pi-{n}.md") for n in range(5)]
 
         def plan(book: Book, base: Base, notes: Report) -> str:
@@ -249,7 +249,7 @@ class TestManyThreads:
         assert [path for path in there if "-pi-" in path] == [path for path in paths if path != paths[2]]
 
     def test_a_secret_in_them_is_masked_before(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("cn.app.book._MOST_HELD", 5)
+        monkeypatch.setattr("cn.app.book.MOST_HELD", 5)
         book, path = run.book(run.base), HubPath("threads/inbox/20260101-pi-x.md")
         book.perform(Plan("test", (Put(path, "a ghp_" + "a1B2" * 9 + " key\n"),)))
         assert isinstance(book.files[path], Stored)
