@@ -44,6 +44,8 @@ from cn.shell.pins import clone_id
 from cn.shell.publish import wait_for_place
 from cn.shell.transaction import Draft, RefUpdate, commit, recover
 
+_MANY = 1_000
+"""Files of one commit from which on a run lets go of what it read before it publishes (issue 4)."""
 NOT_YET = "not yet"
 """What ``Run.hold`` answers for an item that is kept back without anybody being told."""
 
@@ -157,6 +159,8 @@ class Run:
             # No more of it is kept: what it writes is in git once it is built.
             refs = made.refs if made else ()
             written = tuple(path for path in book.files if path.startswith(f"{LEDGERS}/"))
+            if len(book.files) > _MANY:
+                self._snapshot = None  # building and publishing read none of what the plan did
             return made
 
         try:

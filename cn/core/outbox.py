@@ -8,6 +8,7 @@ delivering twice pushes the same id.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -160,7 +161,8 @@ def parse_entry(data: bytes, algorithm: str = "sha1") -> Written:
     except HeaderRefused as refused:
         raise OutboxRefused(refused.text, "remove it, or restore it from history") from None
     try:
-        to, branch = parse_name(fields["to"], "peer"), parse_branch(fields["branch"])
+        # Of thousands of entries few differ in these: one object each.
+        to, branch = Name(sys.intern(parse_name(fields["to"], "peer"))), parse_branch(fields["branch"])
         queued = parse_stamp(fields["queued"])
         thread, source = fields.get("thread", ""), fields.get("source", "")
         if fields["effect"] == "delete":
@@ -174,7 +176,7 @@ def parse_entry(data: bytes, algorithm: str = "sha1") -> Written:
             parse_oid(fields["id"]),
             to,
             branch,
-            fields["kind"],
+            sys.intern(fields["kind"]),
             queued,
             fields.get("subject", ""),
             thread,

@@ -92,8 +92,8 @@ def read_changes(git: Git, old: str, new: str) -> list[Change]:
         return []
     fields = git.run(
         "diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", "--end-of-options", old, new
-    ).fields
-    return [parse_change(meta, path) for meta, path in zip(fields[::2], fields[1::2], strict=True)]
+    ).each_field()
+    return [parse_change(meta, path) for meta, path in zip(fields, fields, strict=True)]
 
 
 def parse_change(meta: str, path: str) -> Change:
@@ -112,9 +112,9 @@ def read_tree(git: Git, commit: str, paths: Collection[str]) -> dict[str, Entry]
     if not wanted:
         return {}
     few = sorted(wanted) if len(wanted) <= _FEW else []
-    fields = git.run("ls-tree", "-r", "-z", "--full-tree", "--end-of-options", commit, *few).fields
+    done = git.run("ls-tree", "-r", "-z", "--full-tree", "--end-of-options", commit, *few)
     found = {}
-    for line in fields:
+    for line in done.each_field():
         meta, _, path = line.partition("\t")
         if path in wanted:
             mode, _, oid = meta.split()
@@ -126,7 +126,7 @@ def read_index(git: Git, index: Path | None = None) -> dict[str, Entry]:
     """All entries of the index, or of the index file given."""
     variant = git.with_env(GIT_INDEX_FILE=index) if index else git
     found: dict[str, Entry] = {}
-    for line in variant.run("ls-files", "-s", "-z", "--full-name").fields:
+    for line in variant.run("ls-files", "-s", "-z", "--full-name").each_field():
         meta, _, path = line.partition("\t")
         mode, oid, stage = meta.split()
         found[path] = Entry(sys.intern(mode), Oid(oid)) if stage == "0" else UNMERGED
