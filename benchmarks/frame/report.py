@@ -28,11 +28,12 @@ seconds, are what to compare. Where a run changes the repositories, each has a f
   a run that is not timed. In brackets: the floor's.
 - **bytes**: what one run adds to `.git`, in brackets the floor's.
 - **memory**: peak resident size of the largest single process of the run (`ru_maxrss` of wait4(2)).
+- **cn at**: the commit that was measured. Rows can be measured one by one (`--write`).
 """
 
 
 def markdown(results: Sequence[Result], *, full: bool, rows: Sequence[str], chart: str, remarks: str) -> str:
-    """The whole page. ``rows`` are those that were run, if not all were."""
+    """The whole page. ``rows`` are those that were measured last, if not all were."""
     kind = "full (`make bench-full`)" if full else "quick (`make bench`)"
     kind += f", these rows only: {', '.join(rows)}" if rows else ""
     lines = ["# Results", "", "Written by `benchmarks/`; run it again rather than edit this.", ""]
@@ -57,6 +58,7 @@ def table(results: Sequence[Result]) -> list[str]:
         "processes",
         "bytes",
         "memory",
+        "cn at",
     )
     rows = [head, tuple("---" for _ in head)]
     for r in results:
@@ -67,12 +69,13 @@ def table(results: Sequence[Result]) -> list[str]:
                 _value(r.cn, r.unit),
                 _value(r.floor, r.unit) + ("" if r.base == "floor" else f" ({r.base})"),
                 f"{r.ratio:.2f} ×",
-                f"≤ {r.goal:g} ×",
-                "yes" if r.ratio <= r.goal else "no",
+                f"≤ {r.goal:g} ×" if r.goal else "",
+                ("yes" if r.ratio <= r.goal else "no") if r.goal else "",
                 _value(r.naive, r.unit) if r.naive else "",
                 f"{r.cn.processes} ({r.floor.processes})" if r.cn.processes else "",
                 f"{r.cn.added:,} ({r.floor.added:,})",
                 f"{r.cn.peak / 1024:.0f} MB",
+                r.at,
             )
         )
     return [f"| {' | '.join(row)} |" for row in rows]
@@ -121,10 +124,17 @@ def _machine() -> str:
 def _versions() -> str:
     git = subprocess.run(["git", "--version"], capture_output=True, text=True, check=True).stdout.strip()
     packages = ", ".join(f"{name} {version(name)}" for name in _PACKAGES)
-    commit = subprocess.run(
-        ["git", "-C", str(ROOT), "describe", "--always", "--dirty"],
-        capture_output=True,
-        text=True,
-        check=False,
-    ).stdout.strip()
-    return f"cn at {commit or 'no commit'}, Python {platform.python_version()}, {git}, {packages}"
+    return f"Python {platform.python_version()}, {git}, {packages}"
+
+
+def measured() -> str:
+    """The commit of the cn that is measured; with ``-dirty`` when it was changed since."""
+    # Not the results themselves, which this run writes.
+    changed = ["git", "-C", str(ROOT), "status", "--porcelain", "--", ":/", ":!/benchmarks/RESULTS.md"]
+    changed += [":!/benchmarks/results.json", ":!/benchmarks/cost.svg"]
+    head = ["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"]
+    commit, dirty = (
+        subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+        for command in (head, changed)
+    )
+    return f"{commit or 'no commit'}{'-dirty' if dirty else ''}"

@@ -34,7 +34,11 @@ class Cost:
 
 @dataclass(frozen=True)
 class Result:
-    """One line of the table. ``base`` says what the ratio is against, ``unit`` what is compared."""
+    """One line of the table.
+
+    ``goal`` is the ratio to reach, 0 where none is set; ``base`` says what the ratio is against,
+    ``unit`` what is compared, ``at`` the cn that was measured.
+    """
 
     row: str
     case: str
@@ -46,6 +50,7 @@ class Result:
     unit: str = "s"
     base: str = "floor"
     chart: str = ""
+    at: str = ""
 
     @property
     def ratio(self) -> float:
@@ -87,14 +92,16 @@ class Timed(Workload):
     """A command of cn beside its floor, interleaved, at several sizes.
 
     ``changes``: a run leaves something behind, so each gets a fresh copy of the place, at the
-    same path. ``heavy`` from this size on: fewer runs in the quick benchmark. ``codes`` are the
-    exit codes that are right, ``warm`` the runs before the first that is looked at.
+    same path. ``heavy`` from this size on: fewer runs in the quick benchmark. ``goal_from`` this size
+    on the goal is set. ``codes`` are the exit codes that are right, ``warm`` the runs before the first
+    that is looked at.
     """
 
     sizes: Sequence[int] = (1,)
     full_sizes: Sequence[int] = ()
     changes = False
     heavy = sys.maxsize
+    goal_from = 0
     codes: Sequence[int] = (0,)
     naive_up_to = 0
     base = "floor"
@@ -182,7 +189,7 @@ class Timed(Workload):
             self.row,
             self.case(size),
             size,
-            self.goal,
+            self.goal if size >= self.goal_from else 0,
             costs["cn"],
             costs["floor"],
             _cost(seconds["naive"], peaks["naive"]) if seconds["naive"] else None,

@@ -35,6 +35,7 @@ class Arrivals(Timed):
     full_sizes = (10, 100, 1_000, 10_000)
     changes = True
     heavy = 1_000
+    goal_from = 1_000
     naive_up_to = 100
     chart = "sync, by new branches"
 

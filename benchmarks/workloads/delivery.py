@@ -49,6 +49,7 @@ class Delivery(Timed):
     full_sizes: Sequence[int] = (100, 1_000, 10_000)
     changes = True
     heavy = 1_000
+    goal_from = 1_000
     naive_up_to = 100
 
     def __init__(self, peers: int) -> None:

@@ -17,7 +17,7 @@ from cn.app.queue import MOST_READ, actor_of, current_turn, failing, is_wanted, 
 from cn.app.run import Run
 from cn.core.act import AnyFacts, Order, artifact_name, check_output, is_object_id, plan_order
 from cn.core.chat import ChatFacts
-from cn.core.decide import Facts
+from cn.core.decide import Facts, quoted_of
 from cn.core.effect import Plan, Record
 from cn.core.errors import Refusal, Refused
 from cn.core.ledger import IN, Event, Item
@@ -31,7 +31,7 @@ from cn.core.places import inbox_path
 from cn.core.queue import OUTPUT, Turn, is_input_id, parse_input
 from cn.core.report import Report
 from cn.core.say import is_chat, said
-from cn.core.secret import Text, own_lines, quoted_here, text_of, unnamed
+from cn.core.secret import Text, own_lines, text_of
 from cn.core.text import one_line
 from cn.core.turn import late_path, out_of_turn, plan_answered, plan_rejected, source_of
 from cn.shell.objects import read_info
@@ -106,7 +106,8 @@ def _planned(
     facts = facts_of(run, book, turn)
     plan = plan_order(facts, order)
     sources = [whole, *sources_of(facts)]
-    if isinstance(plan, Plan) and (secret := check_plan(plan, run.settings, sources, quoted_of(facts))):
+    quoted = [quoted_of(facts)] if isinstance(facts, Facts) else []
+    if isinstance(plan, Plan) and (secret := check_plan(plan, run.settings, sources, quoted)):
         plan = (secret,)
     if not refused:
         return plan
@@ -179,14 +180,6 @@ def sources_of(facts: AnyFacts) -> list[Text]:
             return [text_of(facts.own.path, format_own(facts.own))]
         case _:
             return []
-
-
-def quoted_of(facts: AnyFacts) -> list[Text]:
-    """What people quoted in a peer's thread: it stands behind ``>`` as what the peer wrote does."""
-    if not isinstance(facts, Facts):
-        return []
-    path = inbox_path(ThreadName(facts.item.get("thread")))
-    return [unnamed(quoted_here(path, facts.text, facts.committed), facts.item.topic)]
 
 
 def find_artifacts(book: Book, ops: Iterable[Op]) -> dict[str, Oid]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cn.app.agents_share import feed
-from cn.app.answer import find_artifacts, inbox_facts, quoted_of, sources_of
+from cn.app.answer import find_artifacts, inbox_facts, sources_of
 from cn.app.book import Book
 from cn.app.deliver import deliver, push_refs
 from cn.app.guard import check_plan, clean_refusal
@@ -14,7 +14,7 @@ from cn.app.run import Run, open_run
 from cn.app.triage import find_pending
 from cn.core import rules
 from cn.core.act import Order, plan_order
-from cn.core.decide import Facts
+from cn.core.decide import Facts, quoted_of
 from cn.core.effect import Plan
 from cn.core.errors import Refused, UsageError
 from cn.core.ledger import IN
@@ -59,7 +59,8 @@ def decide_now(run: Run, thread: str, make: Make, *, actor: str = "", body: str 
         outcome = plan_order(facts, order)
         # The name of a branch is no news to who made it.
         topic = facts.source.partition("/")[2] if isinstance(facts, Facts) else ""
-        words = [*(unnamed(text, topic) for text in given), *quoted_of(facts)]
+        words = [unnamed(text, topic) for text in given]
+        words += [quoted_of(facts)] if isinstance(facts, Facts) else []
         if isinstance(outcome, Plan) and (
             secret := check_plan(outcome, run.settings, sources_of(facts), words)
         ):

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cn.app.agents_share import answer, answered_turn, feed
-from cn.app.answer import quoted_of
 from cn.app.book import Book
 from cn.app.deliver import deliver, push_refs
 from cn.app.guard import check_plan, clean_refusal, mask_line, without_secrets
@@ -20,7 +19,7 @@ from cn.app.sync import check_inbox
 from cn.app.threads import Working, has_triage, read_working, shows_triage
 from cn.app.wake import wake
 from cn.core import rules
-from cn.core.decide import Facts, plan_decision, plan_refused
+from cn.core.decide import Facts, plan_decision, plan_refused, quoted_of
 from cn.core.effect import Plan
 from cn.core.errors import Refusal
 from cn.core.ledger import IN, Item
@@ -213,7 +212,7 @@ def _execute(
                 undone[f"{_UNDONE}{facts.source}"] = (text, remedy)
                 continue
             if isinstance(outcome, Plan):
-                own, quoted = _own(one.working), quoted_of(facts)
+                own, quoted = _own(one.working), [quoted_of(facts)]
                 outcome = check_plan(outcome, run.settings, [own], quoted) or outcome
             if isinstance(outcome, Refusal):
                 _refuse(book, facts, decision, actor, outcome, notes, _own(one.working))

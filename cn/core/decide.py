@@ -25,6 +25,7 @@ from cn.core.own import concern_path, format_own, new_own
 from cn.core.peers import Peer
 from cn.core.places import done_path, inbox_path
 from cn.core.rules import MergeFacts
+from cn.core.secret import Text, quoted_here, unnamed
 from cn.core.stamp import format_second, format_stamp
 from cn.core.text import one_line, slug
 from cn.core.thread import append_section, mark_triage, peer_block
@@ -80,6 +81,11 @@ class Facts:
     def source(self) -> str:
         """``peer/topic``."""
         return f"{self.peer}/{self.item.topic}"
+
+
+def quoted_of(facts: Facts) -> Text:
+    """What people quoted in a peer's thread: it stands behind ``>`` as what the peer wrote does."""
+    return unnamed(quoted_here(inbox_path(facts.thread), facts.text, facts.committed), facts.item.topic)
 
 
 @dataclass(frozen=True)

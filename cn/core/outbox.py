@@ -33,6 +33,8 @@ from cn.core.stamp import StampRefused, format_day, format_second, parse_stamp
 from cn.core.text import one_line
 
 FORMAT = "outbox/1"
+_REASON = 500
+"""Letters of the reason of a deletion, on one line."""
 
 
 class OutboxRefused(CnError):
@@ -144,7 +146,7 @@ def format_entry(entry: Written) -> bytes:
                 "branch": entry.branch,
                 "tip": entry.tip,
                 "queued": format_second(entry.queued),
-                "reason": one_line(entry.reason, 500),
+                "reason": one_line(entry.reason, _REASON),
                 "thread": entry.thread,
                 "source": entry.source,
             }
@@ -166,9 +168,8 @@ def parse_entry(data: bytes, algorithm: str = "sha1") -> Written:
         queued = parse_stamp(fields["queued"])
         thread, source = fields.get("thread", ""), fields.get("source", "")
         if fields["effect"] == "delete":
-            return Remove(
-                to, branch, parse_oid(fields["tip"]), queued, fields.get("reason", ""), thread, source
-            )
+            reason = one_line(fields.get("reason", ""), _REASON)
+            return Remove(to, branch, parse_oid(fields["tip"]), queued, reason, thread, source)
         if fields["effect"] != "deliver":
             raise KeyError("effect")
         commit = fields["commit"].encode("utf-8", "surrogateescape")

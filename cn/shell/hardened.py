@@ -22,6 +22,7 @@ SETTINGS = {
     "core.fsmonitor": "false",
     "core.alternateRefsCommand": "true",
     "core.quotePath": "false",
+    "core.warnAmbiguousRefs": "false",  # else each full id is also looked for under ten names of refs
     "core.pager": "cat",
     **{f"color.{what}": "false" for what in _COLOURED},
     "column.ui": "never",

@@ -32,10 +32,10 @@ def waiting(world: World, sigma: Node, pi: Node) -> Node:
 
 
 def loaded(node: Node, *words: str) -> set[str]:
-    """The modules that a look imports; it must show the thread."""
+    """The modules that a command imports; it must name the thread."""
     command = [sys.executable, "-c", _PROBE, "--hub", str(node.root), *words]
     done = subprocess.run(command, env=cn_env(), capture_output=True, text=True, timeout=120, check=True)
-    assert node.only_thread().removesuffix(".md") in done.stdout
+    assert "proposal" in done.stdout
     return set(done.stderr.split())
 
 
@@ -59,6 +59,12 @@ def test_a_look_loads_nothing_of_what_only_acts(waiting: Node, words: str) -> No
         *("shell.entries", "shell.remote", "shell.secrets", "cli.render", "cli.shapes", "cli.queue"),
     }
     assert not names & (outside | {f"cn.{name}" for name in ours})
+
+
+def test_a_run_of_a_hub_without_an_agent_loads_nothing_of_the_agents(waiting: Node) -> None:
+    waiting.triage("pi/proposal", "do:merge")
+    agents = {"cn.app.answer", "cn.app.agent", "cn.app.queue", "cn.core.act", "cn.core.chat", "cn.core.ops"}
+    assert not loaded(waiting, "inbox", "process") & agents
 
 
 def test_a_thread_that_somebody_decided_is_read_with_what_that_needs(waiting: Node) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from hubs import bare, branches, commit, git, identify, work
+from servers import git_daemon
 
 from cn.core.names import Oid
 from cn.shell import remote
@@ -95,3 +96,44 @@ def test_a_remote_that_is_not_there_is_unknown_and_says_why(tmp_path: Path) -> N
     assert told["pi/a"].result is Result.UNKNOWN
     assert "gone.git" in told["pi/a"].reason
     assert isinstance(list_remotes(Git(repo), {"pi": gone}, 30.0)["pi"], str)
+
+
+def test_own_refs_are_one_transaction_of_the_remote(tmp_path: Path) -> None:
+    host, repo, head = own_refs_host(tmp_path)
+    seen = host / "transactions"
+    hook = host / "hooks" / "reference-transaction"
+    hook.write_text(f'#!/bin/sh\ntest "$1" != committed || echo >> "{seen}"\n')
+    hook.chmod(0o755)
+    with git_daemon(tmp_path, tmp_path) as served:  # a local push would take cn's settings: no hooks
+        url = served.url("host")
+        assert push_own_refs(Git(repo), url, {f"refs/cn/pins/{n}": None for n in range(20)}, 30.0) == ""
+        assert push_own_refs(Git(repo), url, {f"refs/cn/new/{n}": head for n in range(20)}, 30.0) == ""
+    assert own_refs(host) == {f"refs/cn/new/{n}" for n in range(20)}
+    assert len(seen.read_text()) < 10
+
+
+def test_own_refs_go_alone_where_a_remote_knows_no_transaction_of_many(tmp_path: Path) -> None:
+    host, repo, head = own_refs_host(tmp_path)
+    git(host, "config", "receive.advertiseAtomic", "false")
+    assert push_own_refs(Git(repo), str(host), {"refs/cn/pins/1": None, "refs/cn/new": head}, 30.0) == ""
+    assert own_refs(host) == {"refs/cn/new", *(f"refs/cn/pins/{n}" for n in range(20) if n != 1)}
+
+
+def test_an_own_ref_that_is_being_set_holds_up_no_other(tmp_path: Path) -> None:
+    host, repo, _ = own_refs_host(tmp_path)
+    (host / "refs" / "cn" / "pins" / "7.lock").touch()
+    assert "7" in push_own_refs(Git(repo), str(host), {f"refs/cn/pins/{n}": None for n in range(20)}, 30.0)
+    assert own_refs(host) == {"refs/cn/pins/7"}
+
+
+def own_refs_host(folder: Path) -> tuple[Path, Path, Oid]:
+    """A remote with twenty refs of cn's own, a repository, and a commit there."""
+    host, repo = bare(folder / "host.git"), work(folder / "repo", "pi")
+    head = Oid(commit(repo, {"f": "x"}, "x"))
+    git(repo, "push", "--quiet", str(host), *(f"{head}:refs/cn/pins/{n}" for n in range(20)))
+    return host, repo, head
+
+
+def own_refs(host: Path) -> set[str]:
+    """The names of cn's own refs at a remote."""
+    return set(git(host, "for-each-ref", "--format=%(refname)", "refs/cn/").split())
