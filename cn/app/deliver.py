@@ -269,7 +269,8 @@ def _commit(run: Run, ready: Sequence[Pair], outcomes: Mapping[HubPath, Outcome]
             if isinstance(entry, Remove):
                 book.dropped.append(entry.tip)
             # Another clone may have confirmed it first.
-            if book.snapshot.blob(path) == delivered[path]:
+            blob = book.snapshot.blob(path)
+            if blob is not None and blob == delivered[path]:
                 book.confirm(path, entry, outcomes[path].kind, outcomes[path].executed)
                 notes.done(f"{outcomes[path].kind} {entry.branch} at {entry.to}", source=entry_source(entry))
         return "cn: delivered"
