@@ -21,7 +21,7 @@ from cn.core.kinds import MESSAGE
 from cn.core.ledger import OUT, Event
 from cn.core.message import Message, Sealed, seal
 from cn.core.names import Branch, Name, parse_oid
-from cn.core.outbox import Deliver, Entry, Remove, format_entry, outbox_path
+from cn.core.outbox import Deliver, Letter, Remove, Written, format_entry, outbox_path
 
 _WHO = (str(US), f"{US}@cn.invalid")
 
@@ -31,7 +31,7 @@ def _sealed(n: int, peer: str) -> Sealed:
     return seal(Message(MESSAGE, US, Name(peer), f"Message {n}", START, body), _WHO)
 
 
-def _queue(records: Records, entry: Entry, *events: tuple[str, str]) -> None:
+def _queue(records: Records, entry: Written, *events: tuple[str, str]) -> None:
     records.files[outbox_path(entry)] = format_entry(entry)
     topic = entry.branch.partition("/")[2]
     head = entry.id if isinstance(entry, Deliver) else entry.tip
@@ -72,8 +72,8 @@ class Delivery(Timed):
             peer = Name(peers[n % self.peers])
             message = _sealed(n, peer)
             branch = Branch(f"{US}/message-{n}")
-            said = (START, f"Message {n}", message.commit, message.content)
-            entry = Deliver(message.id, peer, branch, MESSAGE, *said)
+            named = (message.id, peer, branch, MESSAGE, START, f"Message {n}")
+            entry = Letter(*named, commit=message.commit, content=message.content)
             _queue(records, entry, ("queued", MESSAGE))
         add_records(place, records)
         clone_hub(place, records)

@@ -38,7 +38,7 @@ from cn.core.ledger import OUT, Event
 from cn.core.log import Row
 from cn.core.message import object_id, own_topic
 from cn.core.names import HubPath, Name, Oid, fold, is_machine_local, join_branch, parse_oid, topic_of
-from cn.core.outbox import Deliver, Entry, Remove, sent_path
+from cn.core.outbox import Deliver, Entry, Letter, Remove, sent_path
 from cn.core.places import DONE, INBOX
 from cn.core.queue import INPUT
 from cn.core.stamp import format_day
@@ -53,11 +53,11 @@ from cn.shell.transaction import Draft, LocalAppend, LocalFile, RefUpdate
 
 MACHINE_LOG = "logs/cn.log"
 _THREADS = (f"{INBOX}/", f"{DONE}/")
-_MOST_HELD = 4 << 20
-"""Bytes of threads that are kept in memory: those of some 2,000 new branches."""
+MOST_HELD = 4 << 20
+"""Bytes of threads, or of letters, that are kept in memory: those of some 2,000 new branches."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Stored:
     """A file of the commit to be that is in git already."""
 
@@ -173,7 +173,7 @@ class Book:
         self.files[path] = data
         if data is not None and path.startswith(_THREADS):
             self._held += len(data)
-            if self._held > _MOST_HELD:
+            if self._held > MOST_HELD:
                 self._store()
 
     def _store(self) -> None:
@@ -223,19 +223,19 @@ class Book:
         self._topics[peer.name].add(topic)
         branch = join_branch(self.settings.outbound_prefix(peer), topic)
         about = message.about.branch if message.about else ""
-        entry = Deliver(
+        entry = Letter(
             sealed.id,
             peer.name,
             branch,
             message.kind,
             self.now,
             message.subject,
-            sealed.commit,
-            sealed.content,
             post.thread,
             post.source,
             about,
             post.decision,
+            commit=sealed.commit,
+            content=sealed.content,
         )
         self.files[outbox.outbox_path(entry)] = outbox.format_entry(entry)
         fields = {
@@ -297,7 +297,8 @@ class Book:
 
     def move(self, old: HubPath, new: HubPath) -> None:
         """Move a file as it is, byte for byte (the outbox to sent, old threads to their year)."""
-        self.files[new] = self.snapshot.read(old)
+        oid = self.snapshot.blob(old)
+        self.files[new] = None if oid is None else Stored(oid)
         self.files[old] = None
 
     def _record(self, peer: Name, event: Event) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from cn.app.book import Book, entry_source
+from cn.app.book import MOST_HELD, Book, entry_source
 from cn.app.guard import check_entry
 from cn.app.run import Run
 from cn.core import ledger, rules
@@ -18,8 +18,8 @@ from cn.core.errors import ConfigError, Refusal
 from cn.core.ledger import IN, OUT
 from cn.core.machines.sender import Sender
 from cn.core.message import tree_bytes
-from cn.core.names import HubPath, Name, digest, parse_oid, topic_of
-from cn.core.outbox import Deliver, Entry, Remove
+from cn.core.names import HubPath, Name, Oid, digest, parse_oid, topic_of
+from cn.core.outbox import Deliver, Entry, Letter, OutboxRefused, Remove, facts_of, parse_entry
 from cn.core.peers import MAILBOX
 from cn.core.report import Report
 from cn.shell import published
@@ -42,7 +42,7 @@ from cn.shell.urls import push_url
 Pair = tuple[HubPath, Entry]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """What became of one entry: delivered, deleted, already gone, or why not."""
 
@@ -58,11 +58,7 @@ class Outcome:
 
 def deliver(run: Run, *, force: bool = False) -> None:
     """Deliver what main's outbox holds; confirmed entries go to ``sent/`` in one commit."""
-    entries, broken = run.snapshot().outbox()
-    for path, reason in broken:
-        known = not run.local.is_new(digest("outbox", path, reason))
-        run.report.failed(f"{path}: {reason}", "it is not sent", known=known)
-    ready = _ready(run, entries, force)
+    ready = _ready(run, force)
     if run.dry_run:
         for _, entry in ready:
             verb = "deliver" if isinstance(entry, Deliver) else "delete"
@@ -76,16 +72,26 @@ def deliver(run: Run, *, force: bool = False) -> None:
     push_refs(run)
 
 
-def _ready(run: Run, entries: Sequence[Pair], force: bool) -> list[Pair]:
-    """The entries to try now; those that must wait are reported quietly."""
+def _ready(run: Run, force: bool) -> list[Pair]:
+    """The entries to try now; those that must wait are reported quietly.
+
+    Each file is read once here, and not kept.
+    """
     ready = []
-    for path, entry in entries:
+    snapshot = run.snapshot()
+    for path, data in snapshot.stream(snapshot.outbox_paths()):
+        try:
+            entry = parse_entry(data, snapshot.algorithm)
+        except OutboxRefused as refused:
+            known = not run.local.is_new(digest("outbox", path, refused.text))
+            run.report.failed(f"{path}: {refused.text}", "it is not sent", known=known)
+            continue
         if entry.to not in run.settings.peers:
             reason = f"{entry.to} is no peer any more"
             _failed(run, path, entry, reason, f"add it again with 'cn peer add {entry.to} URL'")
         elif refusal := rules.may_send(entry, run.settings.us):
             _failed(run, path, entry, f"{refusal.rule}: {refusal.reason}", refusal.remedy)
-        elif isinstance(entry, Deliver) and (secret := _secret(run, path, entry)):
+        elif isinstance(entry, Letter) and (secret := _secret(run, path, data, entry)):
             _failed(run, path, entry, f"{secret.rule}: {secret.reason}", secret.remedy)
         elif not run.settings.is_outbound(run.settings.peers[entry.to], entry.branch):
             _failed(
@@ -99,18 +105,17 @@ def _ready(run: Run, entries: Sequence[Pair], force: bool) -> list[Pair]:
             reason = str(run.local.unreachable[entry.to]["reason"])
             run.report.failed(f"{entry.branch} waits: {entry.to} is unreachable: {reason}", known=True)
         else:
-            ready.append((path, entry))
+            ready.append((path, facts_of(entry)))
     return ready
 
 
-def _secret(run: Run, path: HubPath, entry: Deliver) -> Refusal | None:
+def _secret(run: Run, path: HubPath, data: bytes, entry: Letter) -> Refusal | None:
     """What is queued was looked at; but whoever can push to origin may have put it there."""
-    snapshot = run.snapshot()
 
     def topics() -> Collection[str]:
-        return ledger.topics(snapshot.history(entry.to), IN)
+        return ledger.topics(run.snapshot().history(entry.to), IN)
 
-    return check_entry(path, snapshot.read(path) or b"", entry, topics, run.settings)
+    return check_entry(path, data, entry, topics, run.settings)
 
 
 def _failed(
@@ -148,7 +153,7 @@ def _perform(run: Run, ready: Sequence[Pair]) -> dict[HubPath, Outcome]:
                 continue
             pushes.setdefault(url, (url, []))[1].append(_push(entry))
     # Also of what is there already, from another clone: it gets a pin here.
-    wanted = [e for p, e in ready if isinstance(e, Deliver) and (p not in outcomes or outcomes[p].ok)]
+    wanted = {p: e.id for p, e in ready if isinstance(e, Deliver) and (p not in outcomes or outcomes[p].ok)}
     _write_commits(run, wanted)
     results = push_many(run.hub.git, pushes, settings.config.limits.peer_seconds)
     unknown = {
@@ -225,15 +230,22 @@ def _note_reachability(
             run.local.failed(peer, answer, run.now)
 
 
-def _write_commits(run: Run, entries: Sequence[Deliver]) -> None:
+def _write_commits(run: Run, wanted: Mapping[HubPath, Oid]) -> None:
     """Make the message commits exist, from the exact bytes in the outbox."""
-    infos = read_info(run.hub.git, [e.id for e in entries])
-    algorithm = run.snapshot().algorithm if entries else ""
+    infos = read_info(run.hub.git, list(wanted.values()))
+    missing = [path for path, info in zip(wanted, infos, strict=True) if info is None]
+    snapshot = run.snapshot()
     objects: list[tuple[str, bytes]] = []
-    for entry, info in zip(entries, infos, strict=True):
-        if info is None:
-            tree = tree_bytes(entry.content, algorithm)
-            objects += [("blob", entry.content), ("tree", tree), ("commit", entry.commit)]
+    held = 0
+    for _, data in snapshot.stream(missing):
+        entry = parse_entry(data, snapshot.algorithm)
+        assert isinstance(entry, Letter)
+        tree = tree_bytes(entry.content, snapshot.algorithm)
+        objects += [("blob", entry.content), ("tree", tree), ("commit", entry.commit)]
+        held += len(data)
+        if held > MOST_HELD:
+            write_objects(run.hub.git, objects)
+            objects, held = [], 0
     write_objects(run.hub.git, objects)
 
 
@@ -247,16 +259,18 @@ def _commit(run: Run, ready: Sequence[Pair], outcomes: Mapping[HubPath, Outcome]
     confirmed = {path: entry for path, entry in ready if outcomes[path].ok}
     if not confirmed:
         return
+    delivered = {path: run.snapshot().blob(path) for path in confirmed}
 
     def plan(book: Book, base: Base, notes: Report) -> str | None:
-        waiting = {path for path, _ in book.snapshot.outbox()[0]}
         for path, entry in confirmed.items():
             topic = topic_of(entry.branch)
             tip = entry.id if isinstance(entry, Deliver) else None
             book.pin(entry.to, OUT, topic, tip)
             if isinstance(entry, Remove):
                 book.dropped.append(entry.tip)
-            if path in waiting:  # another clone may have confirmed it first
+            # Another clone may have confirmed it first.
+            blob = book.snapshot.blob(path)
+            if blob is not None and blob == delivered[path]:
                 book.confirm(path, entry, outcomes[path].kind, outcomes[path].executed)
                 notes.done(f"{outcomes[path].kind} {entry.branch} at {entry.to}", source=entry_source(entry))
         return "cn: delivered"

@@ -12,7 +12,7 @@ from cn.app.settings import Settings
 from cn.core.effect import Plan
 from cn.core.errors import Refusal
 from cn.core.names import HubPath
-from cn.core.outbox import Deliver
+from cn.core.outbox import Letter
 from cn.core.queue import LOGS
 from cn.core.rules import NO_SECRETS
 from cn.core.secret import (
@@ -69,7 +69,7 @@ def _plain(data: bytes) -> str:
 
 
 def check_entry(
-    path: HubPath, data: bytes, entry: Deliver, topics: Callable[[], Collection[str]], settings: Settings
+    path: HubPath, data: bytes, entry: Letter, topics: Callable[[], Collection[str]], settings: Settings
 ) -> Refusal | None:
     """Refuse a message of the outbox that would bring a secret to a peer, whoever put it there.
 

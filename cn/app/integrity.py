@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from cn.app.local import Local
 from cn.app.snapshot import Snapshot
 from cn.core import ledger
-from cn.core.ledger import LedgerRefused, Open
+from cn.core.ledger import Item, LedgerRefused, Open
 from cn.core.names import Name, Oid, digest, is_name
 from cn.core.report import Report
 from cn.shell.objects import list_tree, read_objects
@@ -87,8 +87,8 @@ def _grew_well(snapshot: Snapshot, peer: Name, before: Oid, tree: Oid) -> bool:
         added += two[len(one) :]
     try:
         items = ledger.parse_open(was.decode())
-        wanted = ledger.fold_history(ledger.parse_events(added.decode()), items)
-        return _plain(ledger.parse_open(now.decode())) == _plain(wanted)
+        wanted = ledger.fold_history(ledger.each_event(added.decode()), items)
+        return _agree(ledger.parse_open(now.decode()), wanted)
     except (LedgerRefused, UnicodeDecodeError):
         return False
 
@@ -97,12 +97,12 @@ def _check_whole(snapshot: Snapshot, peer: Name, local: Local, report: Report) -
     """Fold the whole history; ``open`` is that, or is mended. A line that is no event damages the peer."""
     path = ledger.open_path(peer)
     try:
-        wanted = ledger.fold_history(ledger.parse_events(snapshot.history(peer)))
+        wanted = ledger.fold_history(ledger.each_event(snapshot.history(peer)))
     except LedgerRefused as refused:
         snapshot.open_items.pop(peer, None)
         snapshot.damaged[peer] = f"its ledger is damaged: {refused.text}"
         return
-    if _plain(snapshot.open_items.get(peer, {})) == _plain(wanted):
+    if _agree(snapshot.open_items.get(peer, {}), wanted):
         return
     snapshot.mended.add(peer)
     snapshot.damaged.pop(peer, None)
@@ -111,6 +111,10 @@ def _check_whole(snapshot: Snapshot, peer: Name, local: Local, report: Report) -
     report.info(f"{path} was not what the history says; it is written anew from the history", known=known)
 
 
-def _plain(items: Open) -> Open:
-    """Without empty fields, which the ledger's lines need not keep."""
-    return {k: i._replace(fields={n: v for n, v in i.fields.items() if v}) for k, i in items.items()}
+def _agree(one: Open, two: Open) -> bool:
+    """Are they the same, but for empty fields, which the ledger's lines need not keep?"""
+    return one.keys() == two.keys() and all(_plain(item) == _plain(two[key]) for key, item in one.items())
+
+
+def _plain(item: Item) -> Item:
+    return item._replace(fields={name: value for name, value in item.fields.items() if value})

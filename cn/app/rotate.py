@@ -25,6 +25,5 @@ def plan_rotation(book: Book) -> None:
         names = [e.path for e in book.snapshot.folder(folder) if e.kind == "blob"]
         old = [n for n in names if n[:8].isdigit() and n[:8] < limit and f"{folder}/{n}" not in book.files]
         old = sorted(old)[:_MOST]
-        book.snapshot.read_many(f"{folder}/{n}" for n in old)
         for name in old:
             book.move(HubPath(f"{folder}/{name}"), HubPath(f"{folder}/{name[:4]}/{name}"))

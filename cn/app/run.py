@@ -28,6 +28,7 @@ from cn.app.snapshot import Snapshot
 from cn.app.unplaced import tell_unplaced
 from cn.core.config import PATH as CONFIG
 from cn.core.errors import Blocked, CnError, ConfigError, LockHeld
+from cn.core.ledger import FOLDER as LEDGERS
 from cn.core.names import HubPath, Oid, digest
 from cn.core.peers import PATH as PEERS
 from cn.core.queue import Input
@@ -43,6 +44,8 @@ from cn.shell.pins import clone_id
 from cn.shell.publish import wait_for_place
 from cn.shell.transaction import Draft, RefUpdate, commit, recover
 
+_MANY = 1_000
+"""Files of one commit from which on a run lets go of what it read before it publishes (issue 4)."""
 NOT_YET = "not yet"
 """What ``Run.hold`` answers for an item that is kept back without anybody being told."""
 
@@ -154,7 +157,10 @@ class Run:
                 notes.info(f"{text}; the whole is in {book.kept_in(path)}")
             made = book.draft(subject or "cn: run")
             # No more of it is kept: what it writes is in git once it is built.
-            refs, written = made.refs if made else (), tuple(book.files)
+            refs = made.refs if made else ()
+            written = tuple(path for path in book.files if path.startswith(f"{LEDGERS}/"))
+            if len(book.files) > _MANY:
+                self._snapshot = None  # building and publishing read none of what the plan did
             return made
 
         try:

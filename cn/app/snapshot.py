@@ -20,6 +20,9 @@ if TYPE_CHECKING:  # imported where something waits
     from cn.core.outbox import Entry
     from cn.core.say import Say
 
+_TOGETHER = 1_000
+"""Files that are held at a time where there may be many."""
+
 _ABOVE = (".cn", "logs", "state", "threads", "threads/mail", "threads/reflections")
 """Folders of what every command reads: they tell, with no further process, what is not there."""
 
@@ -40,7 +43,7 @@ class Snapshot:
         self.commit = commit
         self._files: dict[str, Found | None] = like._files if like else {}
         self._folders: dict[str, list[TreeEntry]] = {}
-        self._by_name: dict[str, dict[str, Oid]] = {}
+        self._by_name: dict[str, dict[str, TreeEntry]] = {}
         self.damaged: dict[Name, str] = {}
         self.mended: set[Name] = set()
         self._open: dict[Name, Open] | None = None
@@ -74,7 +77,9 @@ class Snapshot:
         parts = path.split("/") if path else []
         for depth, name in enumerate(parts):
             above = self._files.get("/".join(parts[:depth]))
-            if above is not None and (above.kind != "tree" or name not in self._ids("/".join(parts[:depth]))):
+            if above is not None and (
+                above.kind != "tree" or name not in self._names("/".join(parts[:depth]))
+            ):
                 return True
         return False
 
@@ -83,11 +88,12 @@ class Snapshot:
         folder, slash, name = path.rpartition("/")
         if not slash or folder not in self._files:
             return f"{self.commit}:{path}"
-        return self._ids(folder).get(name)
+        entry = self._names(folder).get(name)
+        return entry.oid if entry else None
 
-    def _ids(self, folder: str) -> dict[str, Oid]:
+    def _names(self, folder: str) -> dict[str, TreeEntry]:
         if folder not in self._by_name:
-            self._by_name[folder] = {e.path: e.oid for e in self.folder(folder)}
+            self._by_name[folder] = {e.path: e for e in self.folder(folder)}
         return self._by_name[folder]
 
     def look_ahead(self, peers: Iterable[Name] = ()) -> None:
@@ -203,6 +209,29 @@ class Snapshot:
         except LedgerRefused as refused:
             raise Refused(f"the ledger of {peer} is damaged: {refused.text}", "see 'cn doctor'") from None
 
+    def blob(self, path: str) -> Oid | None:
+        """The id of a file, told by its folder; None when there is none."""
+        folder, _, name = path.rpartition("/")
+        entry = self._names(folder).get(name)
+        return entry.oid if entry and entry.kind == "blob" else None
+
+    def stream(self, paths: Sequence[HubPath]) -> Iterator[tuple[HubPath, bytes]]:
+        """Files one after the other, in batches: where there are many, none of them is kept."""
+        for start in range(0, len(paths), _TOGETHER):
+            batch = paths[start : start + _TOGETHER]
+            fresh = [path for path in batch if path not in self._files]
+            self.read_many(batch)
+            for path in batch:
+                yield path, self.read(path) or b""
+            if len(paths) > _TOGETHER:
+                for path in fresh:
+                    del self._files[path]
+
+    def outbox_paths(self) -> list[HubPath]:
+        """The files of the outbox that are entries, or should be."""
+        names = [e.path for e in self.folder(OUTBOX) if e.kind == "blob" and not e.path.startswith(".")]
+        return [HubPath(f"{OUTBOX}/{name}") for name in names if not name.endswith(SAY)]
+
     def outbox(self) -> tuple[list[tuple[HubPath, Entry]], list[tuple[HubPath, str]]]:
         """The waiting entries, and the files that are none with the reason; parsed once."""
         if self._outbox is None:
@@ -211,19 +240,16 @@ class Snapshot:
         return list(entries), list(broken)
 
     def _read_outbox(self) -> tuple[list[tuple[HubPath, Entry]], list[tuple[HubPath, str]]]:
-        names = [e.path for e in self.folder(OUTBOX) if e.kind == "blob" and not e.path.startswith(".")]
-        names = [name for name in names if not name.endswith(SAY)]
-        if not names:
+        paths = self.outbox_paths()
+        if not paths:
             return [], []
-        from cn.core.outbox import OutboxRefused, parse_entry
+        from cn.core.outbox import OutboxRefused, facts_of, parse_entry
 
-        paths = [HubPath(f"{OUTBOX}/{n}") for n in names]
-        self.read_many(paths)
         entries: list[tuple[HubPath, Entry]] = []
         broken: list[tuple[HubPath, str]] = []
-        for path in paths:
+        for path, data in self.stream(paths):
             try:
-                entries.append((path, parse_entry(self.read(path) or b"", self.algorithm)))
+                entries.append((path, facts_of(parse_entry(data, self.algorithm))))
             except OutboxRefused as refused:
                 broken.append((path, refused.text))
         return entries, broken

@@ -8,7 +8,8 @@ to what is not finished, so that no run reads what is long done.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import sys
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -95,7 +96,8 @@ def parse_event(line: str) -> Event:
         if bad := [word for word in rest if "=" not in word]:
             raise ValueError(f"{bad[0]!r} is no key=value")
         pairs = (word.split("=", 1) for word in rest)
-        fields = {key: unquote(value, errors="strict") for key, value in pairs}
+        fields = {sys.intern(key): unquote(value, errors="strict") for key, value in pairs}
+        side, kind = sys.intern(side), sys.intern(kind)
         return Event(parse_stamp(at), side, kind, unquote(topic, errors="strict"), parse_oid(head), fields)
     except (ValueError, KeyError, NameRefused, StampRefused) as error:
         raise LedgerRefused(
@@ -105,7 +107,12 @@ def parse_event(line: str) -> Event:
 
 def parse_events(text: str) -> list[Event]:
     """All events of a month."""
-    return [parse_event(line) for line in text.split("\n") if line]
+    return list(each_event(text))
+
+
+def each_event(text: str) -> Iterator[Event]:
+    """The same one by one: those of a busy month take more memory than all the rest of a run."""
+    return (parse_event(line) for line in text.split("\n") if line)
 
 
 def months(names: Iterable[str]) -> list[str]:
@@ -253,9 +260,12 @@ def parse_open(text: str) -> Open:
             continue
         try:
             data = json.loads(line)
-            fields = {str(k): str(v) for k, v in data["fields"].items()}
+            # The same few words in thousands of items: one object each (issue 4).
+            fields = {sys.intern(str(k)): str(v) for k, v in data["fields"].items()}
+            if "kind" in fields:
+                fields["kind"] = sys.intern(fields["kind"])
             _check_names(fields)
-            side = str(data["side"])
+            side = sys.intern(str(data["side"]))
             item = Item(
                 side,
                 str(data["topic"]),
@@ -276,7 +286,7 @@ def _read_state(side: str, text: str) -> str:
     state = machine.states(text)
     if state is machine.initial or state in machine.finals:
         raise ValueError(text)
-    return text
+    return str(state.value)
 
 
 def _check_names(fields: Mapping[str, str]) -> None:

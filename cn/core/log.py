@@ -17,7 +17,7 @@ NOTHING = "—"
 _ROW = re.compile(r"\| (\d\d:\d\d) \| ((?:\\.|[^|\\])*) \| ((?:\\.|[^|\\])*) \| ((?:\\.|[^|\\])*) \|")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Row:
     """One action. ``source`` is ``peer/topic``; the rest after ``executed`` is for machines.
 
@@ -36,6 +36,9 @@ class Row:
     commit: str = ""
     input: str = ""
     note: str = ""
+
+
+_FIELDS = tuple(name for name in Row.__slots__ if name != "at")
 
 
 def log_path(at: datetime) -> HubPath:
@@ -77,5 +80,5 @@ def parse_rows(text: str, day: str) -> list[Row]:
 
 def format_event(row: Row) -> str:
     """The same action as one JSON line of ``logs/cn.log``, secrets taken out."""
-    data = {k: v for k, v in vars(row).items() if v and k != "at"}
+    data = {name: value for name in _FIELDS if (value := getattr(row, name))}
     return redact(json.dumps({"time": format_second(row.at), "event": "inbox", **data}, ensure_ascii=True))

@@ -8,6 +8,7 @@ delivering twice pushes the same id.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -40,9 +41,9 @@ class OutboxRefused(CnError):
     """A file in the outbox that cn did not write this way."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Deliver:
-    """Push ``commit`` (its exact bytes) as ``branch`` for ``to``; never over another commit.
+    """Push the commit ``id`` as ``branch`` for ``to``; never over another commit.
 
     ``source`` and ``thread`` name the log row and the thread that the delivery belongs to,
     both empty for mail that starts a conversation. ``about`` is the branch it answers,
@@ -55,15 +56,21 @@ class Deliver:
     kind: str
     queued: datetime
     subject: str
-    commit: bytes
-    content: bytes
     thread: str = ""
     source: str = ""
     about: str = ""
     decision: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Letter(Deliver):
+    """The same with the exact bytes of ``commit`` and of its message (``content``)."""
+
+    commit: bytes
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Remove:
     """Delete our ``branch`` at ``to``, only if it is still at ``tip``."""
 
@@ -77,6 +84,17 @@ class Remove:
 
 
 Entry = Deliver | Remove
+"""What waits, as far as it decides."""
+
+Written = Letter | Remove
+"""The same as its file has it."""
+
+
+def facts_of(entry: Written) -> Entry:
+    """The entry without its bytes: a run that delivers thousands of letters holds these (issue 4)."""
+    if isinstance(entry, Remove):
+        return entry
+    return Deliver(*(getattr(entry, name) for name in Deliver.__slots__))
 
 
 def entry_name(entry: Entry) -> str:
@@ -102,10 +120,10 @@ def sent_path(entry: Entry) -> HubPath:
     return HubPath(f"{SENT}/{entry_name(entry)}")
 
 
-def format_entry(entry: Entry) -> bytes:
+def format_entry(entry: Written) -> bytes:
     """The file. Values are JSON strings; the message follows as it is."""
     match entry:
-        case Deliver():
+        case Letter():
             fields: Mapping[str, str] = {
                 "effect": "deliver",
                 "id": entry.id,
@@ -138,14 +156,15 @@ def format_entry(entry: Entry) -> bytes:
     return format_header(FORMAT, fields, body)
 
 
-def parse_entry(data: bytes, algorithm: str = "sha1") -> Entry:
+def parse_entry(data: bytes, algorithm: str = "sha1") -> Written:
     """Read an outbox file; the bytes must give the id they claim."""
     try:
         fields, body = parse_header(FORMAT, data)
     except HeaderRefused as refused:
         raise OutboxRefused(refused.text, "remove it, or restore it from history") from None
     try:
-        to, branch = parse_name(fields["to"], "peer"), parse_branch(fields["branch"])
+        # Of thousands of entries few differ in these: one object each.
+        to, branch = Name(sys.intern(parse_name(fields["to"], "peer"))), parse_branch(fields["branch"])
         queued = parse_stamp(fields["queued"])
         thread, source = fields.get("thread", ""), fields.get("source", "")
         if fields["effect"] == "delete":
@@ -154,19 +173,19 @@ def parse_entry(data: bytes, algorithm: str = "sha1") -> Entry:
         if fields["effect"] != "deliver":
             raise KeyError("effect")
         commit = fields["commit"].encode("utf-8", "surrogateescape")
-        entry = Deliver(
+        entry = Letter(
             parse_oid(fields["id"]),
             to,
             branch,
-            fields["kind"],
+            sys.intern(fields["kind"]),
             queued,
             fields.get("subject", ""),
-            commit,
-            body,
             thread,
             source,
             fields.get("about", ""),
             fields.get("decision", ""),
+            commit=commit,
+            content=body,
         )
     except (KeyError, NameRefused, StampRefused) as error:
         raise OutboxRefused(

@@ -18,7 +18,7 @@ class Mark(Enum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Note:
     """One sentence of a run. ``known`` ones were told before: quiet, but they count."""
 

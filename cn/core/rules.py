@@ -14,7 +14,7 @@ from cn.core.config import HubConfig
 from cn.core.errors import Refusal
 from cn.core.message import MOST_TEXT, MessageRefused, parse_message
 from cn.core.names import Name, NameRefused, Oid, is_owned, is_protected, parse_topic, topic_of
-from cn.core.outbox import Deliver, Entry
+from cn.core.outbox import Letter, Written
 from cn.core.stamp import StampRefused, parse_until
 from cn.core.text import one_line, visible
 from cn.core.triage import Triage
@@ -265,9 +265,9 @@ def fits(text: str, what: str) -> Refusal | None:
     return Refusal(VALID_TRIAGE, why, "shorten it, or propose a branch with the text as a file")
 
 
-def may_send(entry: Entry, us: Name) -> Refusal | None:
+def may_send(entry: Written, us: Name) -> Refusal | None:
     """What waits in the outbox says no more than cn would have queued, whoever wrote the file."""
-    if not isinstance(entry, Deliver):
+    if not isinstance(entry, Letter):
         return None
     remedy = "cn did not write this entry; 'git log' of the file tells who did"
     try:

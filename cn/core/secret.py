@@ -17,7 +17,7 @@ from cn.core.ledger import FOLDER as LEDGER
 from cn.core.log import FOLDER as LOG
 from cn.core.message import MessageRefused, parse_message
 from cn.core.names import HubPath, topic_of
-from cn.core.outbox import Deliver
+from cn.core.outbox import Letter
 from cn.core.places import DONE, INBOX, OUTBOX, SENT
 from cn.core.queue import INPUT, LOGS, QUEUE, TURN
 from cn.core.rules import NO_SECRETS
@@ -211,7 +211,7 @@ def texts_of_change(path: HubPath, new: str, old: str | None) -> list[Text]:
     return [*name, Text(path, lines)]
 
 
-def texts_of_entry(path: HubPath, data: bytes, entry: Deliver) -> list[Text]:
+def texts_of_entry(path: HubPath, data: bytes, entry: Letter) -> list[Text]:
     """All of a message that its peer would get: the name of its branch, the commit, the message.
 
     ``data`` is the file at ``path``. Words stand as they were looked at when they were queued, without what

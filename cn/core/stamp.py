@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 from cn.core.errors import CnError
 
@@ -32,8 +33,12 @@ def format_day(at: datetime) -> str:
     return at.astimezone(UTC).date().isoformat().replace("-", "")
 
 
+@lru_cache(maxsize=64)
 def parse_stamp(text: str) -> datetime:
-    """An ISO 8601 date or time; without an offset it is UTC."""
+    """An ISO 8601 date or time; without an offset it is UTC.
+
+    What one run wrote has one time: of thousands of items few differ.
+    """
     try:
         at = datetime.fromisoformat(text.strip())
     except ValueError:

@@ -26,7 +26,7 @@ _SIGN_SECONDS = 60.0
 _END_SECONDS = 5.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class FileChange:
     """A file to write (``content``) or to delete (None)."""
 
@@ -35,7 +35,7 @@ class FileChange:
     mode: str = "100644"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class EntryChange:
     """An entry to set to an object that the repository has."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,9 +33,9 @@ _MAINS = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Entry:
-    """Mode and object of a tree or index entry."""
+    """Mode and object of a tree or index entry. Modes are interned: a run has thousands of a few."""
 
     mode: str
     oid: Oid
@@ -44,7 +45,7 @@ UNMERGED = Entry("unmerged", Oid(""))
 """An index entry with conflict stages: equal to nothing."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Change:
     """One path between two commits."""
 
@@ -53,7 +54,7 @@ class Change:
     new: Entry | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class WorkFile:
     """A file of the work tree: ``raw`` is the id of its bytes, ``clean`` of what git would store.
 
@@ -91,8 +92,8 @@ def read_changes(git: Git, old: str, new: str) -> list[Change]:
         return []
     fields = git.run(
         "diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", "--end-of-options", old, new
-    ).fields
-    return [parse_change(meta, path) for meta, path in zip(fields[::2], fields[1::2], strict=True)]
+    ).each_field()
+    return [parse_change(meta, path) for meta, path in zip(fields, fields, strict=True)]
 
 
 def parse_change(meta: str, path: str) -> Change:
@@ -102,7 +103,7 @@ def parse_change(meta: str, path: str) -> Change:
 
 
 def _entry(mode: str, oid: str) -> Entry | None:
-    return None if mode == "000000" and is_null(Oid(oid)) else Entry(mode, Oid(oid))
+    return None if mode == "000000" and is_null(Oid(oid)) else Entry(sys.intern(mode), Oid(oid))
 
 
 def read_tree(git: Git, commit: str, paths: Collection[str]) -> dict[str, Entry]:
@@ -111,13 +112,13 @@ def read_tree(git: Git, commit: str, paths: Collection[str]) -> dict[str, Entry]
     if not wanted:
         return {}
     few = sorted(wanted) if len(wanted) <= _FEW else []
-    fields = git.run("ls-tree", "-r", "-z", "--full-tree", "--end-of-options", commit, *few).fields
+    done = git.run("ls-tree", "-r", "-z", "--full-tree", "--end-of-options", commit, *few)
     found = {}
-    for line in fields:
+    for line in done.each_field():
         meta, _, path = line.partition("\t")
         if path in wanted:
             mode, _, oid = meta.split()
-            found[path] = Entry(mode, Oid(oid))
+            found[path] = Entry(sys.intern(mode), Oid(oid))
     return found
 
 
@@ -125,10 +126,10 @@ def read_index(git: Git, index: Path | None = None) -> dict[str, Entry]:
     """All entries of the index, or of the index file given."""
     variant = git.with_env(GIT_INDEX_FILE=index) if index else git
     found: dict[str, Entry] = {}
-    for line in variant.run("ls-files", "-s", "-z", "--full-name").fields:
+    for line in variant.run("ls-files", "-s", "-z", "--full-name").each_field():
         meta, _, path = line.partition("\t")
         mode, oid, stage = meta.split()
-        found[path] = Entry(mode, Oid(oid)) if stage == "0" else UNMERGED
+        found[path] = Entry(sys.intern(mode), Oid(oid)) if stage == "0" else UNMERGED
     return found
 
 

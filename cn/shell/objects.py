@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -116,7 +117,9 @@ def parse_tree(data: bytes, id_bytes: int) -> list[TreeEntry]:
         at = end + 1 + id_bytes
         kind = {b"40000": "tree", b"160000": "commit"}.get(mode, "blob")
         oid = Oid(data[end + 1 : at].hex())
-        entries.append(TreeEntry(mode.decode().zfill(6), kind, oid, name.decode("utf-8", "surrogateescape")))
+        entries.append(
+            TreeEntry(sys.intern(mode.decode().zfill(6)), kind, oid, name.decode("utf-8", "surrogateescape"))
+        )
     return entries
 
 

@@ -184,6 +184,7 @@ def _prepare(hub: Hub, base: Base, draft: Draft | None, arrived: Iterable[Journa
     appends: list[LocalAppend] = []
     files: list[LocalFile] = []
     covers: list[Oid] = []
+    folders: set[str] = set()
     for note in arrived:
         covers.append(note.new)
         inputs.update(note.inputs or {})
@@ -205,9 +206,10 @@ def _prepare(hub: Hub, base: Base, draft: Draft | None, arrived: Iterable[Journa
         refs += draft.refs
         appends += draft.appends
         files += draft.files
+        folders.update(f for c in draft.changes if not is_deletion(c) for f in folders_above(c.path))
+        draft = None  # what it writes is in git: with thousands of files it need not stay beside what follows
     changes = tuple(read_changes(hub.git, base.local, new))
-    if draft is not None:
-        _refuse_displaced(hub, base, draft, changes)
+    _refuse_displaced(hub, base, folders, changes)
     return Journal(
         token=secrets.token_hex(16),
         old=base.local,
@@ -223,9 +225,11 @@ def _prepare(hub: Hub, base: Base, draft: Draft | None, arrived: Iterable[Journa
     )
 
 
-def _refuse_displaced(hub: Hub, base: Base, draft: Draft, changes: Iterable[Change]) -> None:
-    """A file of the draft below what is no folder in main would take that out of main, unseen."""
-    folders = {folder for c in draft.changes if not is_deletion(c) for folder in folders_above(c.path)}
+def _refuse_displaced(hub: Hub, base: Base, folders: set[str], changes: Iterable[Change]) -> None:
+    """A file of the draft below what is no folder in main would take that out of main, unseen.
+
+    ``folders`` are those above the files that it writes.
+    """
     # Where main alone decides, cn writes what belongs there.
     folders = {folder for folder in folders if not main_decides(f"{folder}/") and folder != INBOX}
     above = [c.path for c in changes if c.new is None and c.path in folders]

@@ -11,6 +11,7 @@ from hubs import cn, git, read, tip
 from loop.world import Node, World
 
 from cn.app.book import Book, Stored
+from cn.app.deliver import deliver
 from cn.app.observe import Observation
 from cn.app.ours import plan_claims, plan_ours, plan_times
 from cn.app.run import Run, open_run
@@ -228,7 +229,7 @@ class TestManyThreads:
     def test_they_are_read_changed_and_committed_as_others(
         self, run: Run, sigma: Node, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("cn.app.book._MOST_HELD", 1000)
+        monkeypatch.setattr("cn.app.book.MOST_HELD", 1000)
         paths = [HubPath(f"threads/inbox/20260101-pi-{n}.md") for n in range(5)]
 
         def plan(book: Book, base: Base, notes: Report) -> str:
@@ -249,8 +250,42 @@ class TestManyThreads:
         assert [path for path in there if "-pi-" in path] == [path for path in paths if path != paths[2]]
 
     def test_a_secret_in_them_is_masked_before(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("cn.app.book._MOST_HELD", 5)
+        monkeypatch.setattr("cn.app.book.MOST_HELD", 5)
         book, path = run.book(run.base), HubPath("threads/inbox/20260101-pi-x.md")
         book.perform(Plan("test", (Put(path, "a ghp_" + "a1B2" * 9 + " key\n"),)))
         assert isinstance(book.files[path], Stored)
         assert book.read(path) == b"a *** key\n"
+
+
+class TestManyLetters:
+    """Of an outbox with very many letters a run holds a few at a time, and delivers as it delivers few."""
+
+    def test_all_are_sent_as_they_were_queued(
+        self, run: Run, sigma: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("cn.app.snapshot._TOGETHER", 2)
+        monkeypatch.setattr("cn.app.run._MANY", 2)
+        monkeypatch.setattr("cn.app.deliver.MOST_HELD", 1000)
+
+        def plan(book: Book, base: Base, notes: Report) -> str:
+            for n in range(5):
+                message = Message(MESSAGE, Name("sigma"), PI, f"No {n}", run.now, f"{n}\n" + "word\n" * 80)
+                book.perform(Plan("test", (Post(message, f"no-{n}"),)))
+            return "cn: test"
+
+        run.commit(plan)
+        queued = {path: run.snapshot().blob(path) for path in run.snapshot().outbox_paths()}
+        snapshot = run.snapshot()
+        letters = dict(snapshot.stream(list(queued)))
+        assert [b"word\n" in letters[path] for path in queued] == [True] * 5
+        assert not snapshot._files.keys() & queued.keys()
+
+        deliver(run, force=True)
+        assert run.report.exit_code == 0
+        pi = tmp_path / "cn-pi"
+        for n in range(5):
+            assert read(pi, f"sigma/no-{n}:message.md").endswith(f"{n}\n".encode() + b"word\n" * 80)
+        sent = {path.replace("/outbox/", "/sent/"): oid for path, oid in queued.items()}
+        assert {path: run.snapshot().blob(path) for path in sent} == sent
+        assert run.snapshot().outbox_paths() == []
+        assert git(sigma.root, "status", "--porcelain") == ""

@@ -26,7 +26,7 @@ from cn.core.log import append_rows
 from cn.core.log import format_event as format_machine_row
 from cn.core.message import About, Message, format_message, seal
 from cn.core.names import HubPath, Oid, ThreadName, Url, parse_branch, parse_name, parse_topic, topic_of
-from cn.core.outbox import Deliver, Remove, format_entry
+from cn.core.outbox import Letter, Remove, format_entry
 from cn.core.peers import Peer, add_peer
 from cn.core.rules import MergeFacts
 from cn.core.stamp import parse_stamp
@@ -118,12 +118,11 @@ PLANS = [
 ]  # fmt: skip
 
 
-def entry(post: Post, branch: str) -> Deliver:
+def entry(post: Post, branch: str) -> Letter:
     sealed = seal(post.message, US)
-    return Deliver(
+    return Letter(
         sealed.id, post.message.to, parse_branch(branch), post.message.kind, NOW, post.message.subject,
-        sealed.commit,
-        sealed.content, post.thread, post.source, str(BRANCH), post.decision,
+        post.thread, post.source, str(BRANCH), post.decision, commit=sealed.commit, content=sealed.content,
     )  # fmt: skip
 
 

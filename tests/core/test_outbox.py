@@ -12,10 +12,10 @@ from cn.core.kinds import MESSAGE
 from cn.core.message import Message, Sealed, object_id, seal
 from cn.core.names import NameRefused, Oid, parse_branch, parse_hub_path, parse_name
 from cn.core.outbox import (
-    Deliver,
-    Entry,
+    Letter,
     OutboxRefused,
     Remove,
+    Written,
     entry_name,
     format_entry,
     outbox_path,
@@ -51,15 +51,15 @@ def deliver(
     source: str = "",
     about: str = "",
     decision: str = "",
-) -> Deliver:
+) -> Letter:
     branch = parse_branch("sigma/re-x")
-    return Deliver(
-        sealed.id, PI, branch, MESSAGE, AT, subject, sealed.commit, sealed.content, thread, source, about,
-        decision
+    return Letter(
+        sealed.id, PI, branch, MESSAGE, AT, subject, thread, source, about, decision,
+        commit=sealed.commit, content=sealed.content,
     )  # fmt: skip
 
 
-ENTRIES: st.SearchStrategy[Entry] = st.one_of(
+ENTRIES: st.SearchStrategy[Written] = st.one_of(
     st.builds(
         deliver,
         st.builds(seal, MESSAGES, st.tuples(LINES, LINES)),
@@ -79,14 +79,14 @@ ENTRIES: st.SearchStrategy[Entry] = st.one_of(
 
 
 @given(ENTRIES)
-def test_an_entry_is_read_as_it_is_written(entry: Entry) -> None:
+def test_an_entry_is_read_as_it_is_written(entry: Written) -> None:
     data = format_entry(entry)
     assert parse_entry(data) == entry
     assert format_entry(parse_entry(data)) == data
 
 
 @given(ENTRIES)
-def test_no_text_becomes_a_field(entry: Entry) -> None:
+def test_no_text_becomes_a_field(entry: Written) -> None:
     head = format_entry(entry).partition(b"\n---\n")[0].decode("ascii")
     lines = head.split("\n")
     assert lines[:2] == ["---", "cn: outbox/1"]
@@ -165,7 +165,7 @@ def test_names_and_places() -> None:
 
 
 @given(ENTRIES)
-def test_a_name_is_one_plain_file(entry: Entry) -> None:
+def test_a_name_is_one_plain_file(entry: Written) -> None:
     name = entry_name(entry)
     assert parse_hub_path(name) == name
     assert "/" not in name

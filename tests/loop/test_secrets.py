@@ -18,7 +18,7 @@ from loop.world import Node, World, content
 from cn.core.kinds import MESSAGE
 from cn.core.message import Message, seal
 from cn.core.names import Branch, Name
-from cn.core.outbox import Deliver, format_entry, outbox_path
+from cn.core.outbox import Letter, format_entry, outbox_path
 from cn.core.stamp import parse_stamp
 
 TOKEN = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
@@ -303,9 +303,9 @@ def test_a_planted_message_with_a_secret_is_held(world: World, sigma: Node, pi: 
     subject, body = f"Keys {TOKEN}" if place == "subject" else "Keys", f"one\n{TOKEN}" * (place == "body")
     message = Message(MESSAGE, Name("sigma"), Name("pi"), subject, when, body)
     sealed = seal(message, (f"sigma {TOKEN}" if place == "commit" else "sigma", "sigma@example.org"))
-    entry = Deliver(
-        sealed.id, Name("pi"), Branch("sigma/keys"), MESSAGE, when, "Keys", sealed.commit, sealed.content,
-        source=f"pi/{TOKEN}",
+    entry = Letter(
+        sealed.id, Name("pi"), Branch("sigma/keys"), MESSAGE, when, "Keys", source=f"pi/{TOKEN}",
+        commit=sealed.commit, content=sealed.content,
     )  # fmt: skip
     data = format_entry(entry).decode()
     path = outbox_path(entry)

@@ -57,7 +57,13 @@ LONG = tuple(RefUpdate(f"refs/cn/{n}", A) for n in range(250))
 
 @pytest.mark.parametrize(
     "journal",
-    [FULL, Journal("t", A, A, "m", inputs={}), replace(FULL, refs=LONG), replace(FULL, refs=LONG[:200])],
+    [
+        FULL,
+        Journal("t", A, A, "m", inputs={}),
+        replace(FULL, refs=LONG),
+        replace(FULL, refs=LONG[:200]),
+        replace(FULL, appends=(*FULL.appends, LocalAppend(Path("/y"), 'a "\\é✓\U0001f600\udcff\n' * 30_000))),
+    ],
 )
 def test_round_trip(hub: Hub, journal: Journal) -> None:
     write_journal(journal_path(hub), journal)
