@@ -146,8 +146,10 @@ def end_of_key(lines: Sequence[str], at: int, start: int) -> tuple[int, int] | N
     for index in range(at, min(len(lines), at + _LONGEST_KEY)):
         line = lines[index]
         another = _BLOCK.search(line, pos) if "BEGIN" in line or "PuTTY" in line else None
-        if "END" in line or "MAC" in line:
-            end = _END.search(line, pos, another.start() if another else len(line))
+        # No further than there: a line may hold thousands of them.
+        stop = another.start() if another else len(line)
+        if line.find("END", pos, stop) >= 0 or line.find("MAC", pos, stop) >= 0:
+            end = _END.search(line, pos, stop)
             if end:
                 return index, end.end()
         if another:

@@ -297,14 +297,14 @@ def test_a_key_is_new_though_main_has_its_first_line(path: str, old: str) -> Non
 
 
 def test_many_keys_in_one_line_take_no_time() -> None:
-    began = time.monotonic()
-    text = f"{OPENED} x " * 8_000 + CLOSED
+    began = time.process_time()
+    text = f"{OPENED} x " * 20_000 + CLOSED
     assert len({one.fingerprint for one in find_secrets([Text("x", (text,))])}) == 2
     assert masked(text) == "***"
-    assert time.monotonic() - began < 30
+    assert time.process_time() - began < 20
 
 
 def test_many_keys_without_an_end_take_no_time() -> None:
-    began = time.monotonic()
+    began = time.process_time()
     assert len(find_secrets([Text("x", (OPENED,) * 2_000)])) == 2_000
-    assert time.monotonic() - began < 30
+    assert time.process_time() - began < 20
