@@ -122,7 +122,10 @@ def _touched(git: Git, old: str, head: Oid) -> list[Touched]:
 def _counted(
     git: Git, old: str, head: Oid, touched: Sequence[Touched], shown: Sequence[Touched]
 ) -> list[Touched]:
-    """Lines added and removed, for the files that are small enough to be looked at."""
+    """Lines added and removed, for the files that are small enough to be looked at.
+
+    A file that the branch deletes is not counted, also where git tells of it: its folder became a file.
+    """
     paths = [t.path for t in shown if len(t.path) <= PATH_BYTES]
     if not paths:
         return list(touched)
@@ -133,7 +136,9 @@ def _counted(
         added, removed, path = field.split("\t", 2)
         counts[path] = (added, removed)
     return [
-        replace(t, added=counts[t.path][0], removed=counts[t.path][1]) if t.path in counts else t
+        replace(t, added=counts[t.path][0], removed=counts[t.path][1])
+        if t.mode != "000000" and t.path in counts
+        else t
         for t in touched
     ]
 

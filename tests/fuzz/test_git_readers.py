@@ -16,7 +16,7 @@ from typing import ParamSpec, TypeVar
 from figures import observed
 from hubs import git as run_git
 from hubs import work
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from cn.core.config import Limits
@@ -149,6 +149,7 @@ def test_readers_say_what_a_slow_reading_says() -> None:
         git = Git(repo)
 
         @settings(max_examples=EXAMPLES, phases=PHASES, suppress_health_check=list(HealthCheck))
+        @example([(_FOLDER_TO_FILE, _WHO, _WHO, b"", b"say\n", "main")])
         @given(st.lists(COMMITS, min_size=1, max_size=4))
         def run(drawn: list[Drawn]) -> None:
             check(git, main, drawn)
@@ -161,6 +162,10 @@ BASE: Tree = (
     {b"a": (b"100644", b"one\n"), b"a\nb": (b"100644", b"old\n"), b"\xff\xfe": (b"100755", b"old")},
     {b"x" * 200: {b"a": (b"100644", b"one\n")}},
 )
+
+
+_FOLDER_TO_FILE: Tree = ({b"x" * 200: (b"100644", b"")}, {})
+_WHO = b"pi <pi@x> 1770303600 +0000"
 
 
 def base_tree(repo: Path) -> Oid:
