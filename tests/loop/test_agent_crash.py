@@ -166,11 +166,11 @@ def test_undisturbed_the_turn_comes_to_what_it_should(world: World) -> None:
     assert len(good["woken"]) == 2
 
 
-def test_the_mask_hides_no_words() -> None:
+def test_the_mask_hides_what_may_be_an_id_and_no_other_word() -> None:
     from loop.kill import mask
 
-    text = "| 12:34 | pi/one | do:reply:re-one | queued | added decade facade"
-    assert mask(text) == "| TIME | pi/one | do:reply:re-one | queued | added decade facade"
+    text = "| 12:34 | pi/one | do:reply:re-one | queued | added faded 3f2a9c1 decade"
+    assert mask(text) == "| TIME | pi/one | do:reply:re-one | queued | added faded HEX HEX"
 
 
 @pytest.mark.parametrize("case", CASES)
