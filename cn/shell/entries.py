@@ -10,8 +10,10 @@ import hashlib
 import os
 import stat
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice, takewhile
 from pathlib import Path
 
 from cn.core.names import Oid, is_null, is_owned, is_protected
@@ -73,6 +75,7 @@ class WorkFile:
         return self.mode == entry.mode or (any_mode and both_plain)
 
 
+_NOWHERE: Mapping[str, Entry | None] = {}
 OTHER = WorkFile("other", Oid(""), Oid(""))
 
 
@@ -133,16 +136,65 @@ def read_index(git: Git, index: Path | None = None) -> dict[str, Entry]:
     return found
 
 
-def index_holds(index: Mapping[str, Entry], path: str, entry: Entry | None) -> bool:
-    """Has the index exactly ``entry`` at ``path``, and no file where its folders must be?"""
+def index_holds(
+    index: Mapping[str, Entry], path: str, entry: Entry | None, main: Mapping[str, Entry | None] = _NOWHERE
+) -> bool:
+    """Has the index exactly ``entry`` at ``path``, and no file where its folders must be?
+
+    ``main`` is what main has at some paths: where a folder comes in the place of such a file, that file is
+    in nobody's way, as long as the index has it as main does.
+    """
     if index.get(path) != entry:
         return False
-    return entry is not None or not any(p in index for p in _parents(path))
+    return entry is not None or all(index[p] == main.get(p) for p in parents(path) if p in index)
 
 
-def _parents(path: str) -> Iterable[str]:
+def parents(path: str) -> Iterable[str]:
+    """The folders above a path, the outermost first."""
     parts = path.split("/")
     return ("/".join(parts[:i]) for i in range(1, len(parts)))
+
+
+class Below:
+    """Which paths of an index lie in a folder: sorted once, then found by halving."""
+
+    def __init__(self, index: Iterable[str]) -> None:
+        self._paths = sorted(index)
+
+    def __call__(self, folder: str) -> Iterator[str]:
+        """Those below ``folder``."""
+        start = bisect_left(self._paths, f"{folder}/")
+        return takewhile(lambda path: path.startswith(f"{folder}/"), islice(self._paths, start, None))
+
+
+def gives_way(root: Path, path: str, main: Collection[str]) -> bool:
+    """May a file come to ``path`` where something else lies at it or above it?
+
+    Yes, where that is a file of ``main`` (whether somebody changed it is asked of that file), or a
+    folder with nothing in it but such files.
+    """
+    for folder in parents(path):
+        mode = _mode(root / folder)
+        if mode is None:
+            return True
+        if not stat.S_ISDIR(mode):
+            return folder in main
+    mode = _mode(root / path)
+    if mode is None or not stat.S_ISDIR(mode):
+        return mode is None
+    for here, folders, names in os.walk(root / path):
+        found = [Path(here, name) for name in names]
+        found += [link for name in folders if (link := Path(here, name)).is_symlink()]
+        if not all(str(one.relative_to(root)) in main for one in found):
+            return False
+    return True
+
+
+def _mode(path: Path) -> int | None:
+    try:
+        return path.lstat().st_mode
+    except OSError:
+        return None
 
 
 def blob_id(like: Oid, data: bytes) -> Oid:

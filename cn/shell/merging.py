@@ -211,7 +211,8 @@ class Merges:
 
     def _dirty_among(self, changes: Sequence[TreeChange]) -> tuple[str, ...]:
         paths = [c.path for c in changes]
-        self._find_dirty({p for p in paths if p not in self._dirty})
+        if any(p not in self._dirty for p in paths):
+            self._find_dirty(set(paths))  # together: where a file becomes a folder they hang on each other
         return tuple(p for p in paths if self._dirty[p])
 
     def _find_dirty(self, paths: set[str]) -> None:

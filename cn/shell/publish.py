@@ -20,7 +20,7 @@ from cn.core.names import Oid
 from cn.core.text import visible
 from cn.shell.asides import aside_name, kept_sentence
 from cn.shell.checkout import check_out
-from cn.shell.entries import Change, Entry, index_holds, main_decides, read_index
+from cn.shell.entries import Below, Change, Entry, index_holds, main_decides, parents, read_index
 from cn.shell.files import is_writable, place, write_file
 from cn.shell.git import GitError
 from cn.shell.hub import Hub
@@ -209,23 +209,31 @@ def file_hash(path: Path) -> str | None:
 
 
 def edit_index(hub: Hub, journal: Journal, changes: Sequence[Change], copy: Path, reports: list[str]) -> None:
-    """Set the touched entries that are still the old ones; a staged edit stays as it is."""
+    """Set the touched entries that are still the old ones; a staged edit stays as it is.
+
+    Not where main now has a file for a folder, or the other way round: an index that kept what is staged
+    there would take main's out again with the next commit. The staged text is kept aside.
+    """
     index = read_index(hub.git, copy) if copy.exists() else {}
     inputs = journal.inputs or {}
     lines: list[bytes] = []
+    added = {c.path for c in changes if c.new is not None}
+    folders = {folder for path in added for folder in parents(path)}
+    below = Below(index)
     for change in sorted(changes, key=lambda c: c.new is not None):
-        now = index.get(change.path)
+        path, now = change.path, index.get(change.path)
         if now == change.new:
             continue
-        ours = index_holds(index, change.path, change.old) or (
-            now is not None and now.oid == inputs.get(change.path)
-        )
-        if not ours and not main_decides(change.path):
-            reports.append(f"{visible(change.path)} has a staged change that stays staged; main has another")
+        ours = index_holds(index, path, change.old) or (now is not None and now.oid == inputs.get(path))
+        instead = change.new is None and (path in folders or not added.isdisjoint(parents(path)))
+        blocking = [p for p in (*parents(path), *below(path)) if p in index] if change.new is not None else []
+        if not ours and not main_decides(path) and not instead and not blocking:
+            reports.append(f"{visible(path)} has a staged change that stays staged; main has another")
             continue
-        if not ours and now is not None:
-            _keep_staged(hub, change.path, now, reports)
-        lines.append(_index_line(change.path, change.new, journal.new))
+        for other in (*([path] if now is not None and not ours else ()), *blocking):
+            _keep_staged(hub, other, index.pop(other), reports)
+        index.pop(path, None)
+        lines.append(_index_line(path, change.new, journal.new))
     if lines:
         git = hub.git.with_env(GIT_INDEX_FILE=copy)
         git.run("update-index", "--add", "--replace", "--remove", "-z", "--index-info", stdin=b"".join(lines))
@@ -241,7 +249,7 @@ def _keep_staged(hub: Hub, path: str, entry: Entry, reports: list[str]) -> None:
     if data is not None:
         kept = aside_name(hub, path + ".staged")
         write_file(kept, data)
-        reports.append(kept_sentence(hub, path, kept, "had a staged change, and main decides here"))
+        reports.append(kept_sentence(hub, path, kept, "had a staged change, and main has another here"))
 
 
 def move_main(hub: Hub, journal: Journal) -> None:

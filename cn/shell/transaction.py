@@ -17,8 +17,11 @@ from cn.shell.base import Base, is_ancestor, observe_base
 from cn.shell.build import EntryChange, FileChange, build_commit, is_deletion
 from cn.shell.entries import (
     LINK,
+    OTHER,
     SUBMODULE,
+    Below,
     Change,
+    gives_way,
     ignores_mode,
     index_holds,
     main_decides,
@@ -331,7 +334,7 @@ def _refuse_local_changes(hub: Hub, journal: Journal) -> None:
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
         raise Blocked(
             f"your {visible(changed[0])}{more} {'have' if more else 'has'} local changes",
-            "commit or stash them, then run again",
+            "commit them, or put them away with 'git stash -u', then run again",
         )
 
 
@@ -344,11 +347,17 @@ def _changed(hub: Hub, like: Oid, changes: list[Change], inputs: Mapping[str, Oi
     here = {path: one.here for path, one in left.items()}
     files = read_files(hub, like, {c.path: (c.old, c.new, here.get(c.path)) for c in changes})
     any_mode = ignores_mode(hub)
+    main = {c.path: c.old for c in changes}
+    lying = {path for path, old in main.items() if old is not None}
+    below = Below(index)
     found = []
     for c in changes:
         file, used = files[c.path], inputs.get(c.path)
         entry = index.get(c.path)
-        staged = index_holds(index, c.path, c.old) or index_holds(index, c.path, c.new)
+        if file is OTHER and c.old is None and gives_way(hub.root, c.path, lying):
+            file = None  # a file becomes a folder, or a folder a file
+        staged = index_holds(index, c.path, c.old, main) or index_holds(index, c.path, c.new, main)
+        staged = staged and (c.old is not None or all(index[p] == main.get(p) for p in below(c.path)))
         staged = staged or (entry is not None and entry.oid == used)
         may_be = [c.old, c.new, *([here[c.path]] if c.path in here else ())]
         plain = file is None and None in may_be

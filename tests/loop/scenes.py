@@ -305,6 +305,19 @@ def brought_together(world: World) -> Trial:
     return stage.trial("inbox", "sync")
 
 
+def turned(world: World) -> Trial:
+    """Files that somebody made folders, and folders files, come from elsewhere; a branch is new."""
+    stage = Stage(world)
+    sigma, own = stage.sigma, "threads/adhoc/20260101-plan.md"
+    sigma.write({"docs/turns": "a\n", "docs/back/one": "b\n", own: "a plan\n"})
+    second = stage.inside.second(sigma).root
+    git(second, "rm", "-r", "--quiet", "docs/turns", "docs/back", own)
+    commit(second, {"docs/turns/one": "a\n", "docs/back": "b\n", f"{own}/x": "a plan\n"}, "turned")
+    git(second, "push", "--quiet", "origin", "main")
+    stage.propose("one")
+    return stage.trial("inbox", "sync")
+
+
 def placed_again(world: World) -> Trial:
     """What could not be brought to the work tree is brought there, and a thread is new."""
     stage = Stage(world)
@@ -332,6 +345,7 @@ SCENES: dict[str, Scene] = {
     "sync-pickup": arrivals(True, "pickup"),
     "brought-together": brought_together,
     "placed-again": placed_again,
+    "turned": turned,
     "delivery": mail_waits,
     "notices": notices_arrive,
     "cleanup": cleanup,
