@@ -6,6 +6,7 @@ import functools
 import sys
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from shlex import quote
 from typing import TYPE_CHECKING, TypeVar
 
 from cn.app.listing import ThreadView
@@ -77,6 +78,7 @@ def status_lines(status: Status, *, everything: bool = False) -> list[str]:
         lines += wrap(
             "! ", f"{path} has a change that is not committed: it is not in effect", colour="yellow"
         )
+        lines += wrap("  → ", f"'git checkout {quote(status.main.branch)} -- {path}' takes it back")
     for peer, reason in status.inbox.damaged:
         lines += wrap("! ", f"{peer} is left out: {clean(reason)}; see 'cn doctor'", colour="red")
     threads = status.inbox.threads

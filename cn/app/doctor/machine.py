@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 import sys
 from collections.abc import Iterator
@@ -77,8 +78,8 @@ def check_repository(patient: Patient) -> Iterator[Finding]:
             yield problem(
                 "repository",
                 f"{name} is missing from the work tree",
-                "the other commands find the hub by it",
-                f"git -C {hub.root} checkout {hub.main} -- {name}",
+                f"runs read {hub.main}'s; a commit of everything would take it out of {hub.main}",
+                f"git -C {shlex.quote(str(hub.root))} checkout {shlex.quote(hub.main)} -- {name}",
             )
 
 
