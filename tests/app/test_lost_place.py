@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hubs import bare, cn, commit, git
+from hubs import bare, cn, commit, git, tip
 
 
 @pytest.fixture
@@ -80,3 +80,108 @@ class TestHubYamlIsMissing:
         git(tmp_path, "init", "-q", "-b", "main", "plain")
         commit(tmp_path / "plain", {"a": "b"})
         assert "no hub at" in cn("sync", tmp_path / "plain", check=3).stderr
+
+
+class TestMainIsGone:
+    """main was renamed, deleted, or begun anew; HEAD went elsewhere."""
+
+    def same_words(self, hub: Path, what: str, code: int = 1) -> str:
+        """Each command tells it with the same remedy; a run that is told so again is silent."""
+        first = cn("sync", hub, check=code).stderr
+        assert what in first
+        assert cn("sync", hub, "-q", check=code).stderr == ""
+        status = cn("status", hub=hub)
+        doctor = cn("doctor", hub, check=code).stdout
+        plain = " ".join((status.stdout + status.stderr).split())
+        for command in remedies(first):
+            assert command in plain
+            assert command in doctor
+        for text in (first, plain, doctor):
+            assert "cn init" not in text
+            assert "git add .cn/" not in text
+        return first
+
+    def healthy(self, hub: Path, at: str) -> None:
+        """The hub works again, on a main that has what it had, and what was at work here is as it was."""
+        cn("sync", hub, check=0)
+        assert git(hub, "symbolic-ref", "HEAD") == "refs/heads/main"
+        assert git(hub, "merge-base", at, "main") == at
+        assert "MM notes.txt" in git(hub, "status", "--porcelain")
+        assert [git(hub, "show", ":notes.txt"), (hub / "notes.txt").read_text()] == ["staged", "edited\n"]
+
+    @pytest.fixture
+    def edited(self, hub: Path) -> Path:
+        """With a commit that nobody has, and work that is staged and edited."""
+        commit(hub, {"notes.txt": "base\n"})
+        (hub / "notes.txt").write_text("staged\n")
+        git(hub, "add", "notes.txt")
+        (hub / "notes.txt").write_text("edited\n")
+        return hub
+
+    def test_main_was_renamed(self, edited: Path) -> None:
+        at = tip(edited)
+        git(edited, "branch", "-m", "main", "master")
+        told = self.same_words(edited, "HEAD is master")
+        assert typed(edited, told) == ["git branch -m main"]
+        self.healthy(edited, at)
+
+    def test_main_was_deleted_under_head(self, edited: Path) -> None:
+        at = tip(edited)
+        git(edited, "update-ref", "-d", "refs/heads/main")
+        typed(edited, self.same_words(edited, "the branch main is gone"))
+        assert tip(edited) == at
+        self.healthy(edited, at)
+
+    def test_main_was_deleted_and_no_log_says_so(self, edited: Path) -> None:
+        before = git(edited, "rev-parse", "main~1")
+        git(edited, "update-ref", "-d", "refs/heads/main")
+        (edited / ".git/logs/HEAD").unlink()
+        typed(edited, self.same_words(edited, "the branch main is gone"))
+        assert tip(edited) == before
+
+    def test_main_was_deleted_from_another_branch(self, edited: Path) -> None:
+        at = tip(edited)
+        git(edited, "switch", "-q", "-c", "topic")
+        git(edited, "branch", "-q", "-D", "main")
+        typed(edited, self.same_words(edited, "HEAD is topic"))
+        self.healthy(edited, at)
+
+    def test_main_began_anew(self, edited: Path) -> None:
+        at = tip(edited)
+        git(edited, "update-ref", "-d", "refs/heads/main")
+        git(edited, "add", ".cn/hub.yaml")
+        git(edited, "commit", "-qm", "again")
+        told = self.same_words(edited, "share no history")
+        typed(edited, told)
+        assert tip(edited) == at
+        self.healthy(edited, at)
+
+    def test_another_origin_is_no_beginning_anew(self, hub: Path, tmp_path: Path) -> None:
+        cn("init", "pi", "--path", tmp_path / "pi", check=0)
+        git(hub, "update-ref", "-d", "refs/cn/origin/main")
+        git(hub, "remote", "set-url", "origin", str(tmp_path / "pi"))
+        assert "is 'git remote get-url origin' the right hub?" in cn("sync", hub, check=1).stderr
+
+    def test_head_is_an_orphan(self, hub: Path) -> None:
+        at = tip(hub)
+        git(hub, "switch", "-q", "--orphan", "x")
+        assert typed(hub, self.same_words(hub, "HEAD is x")) == ["git switch main"]
+        assert tip(hub) == at
+        cn("sync", hub, check=0)
+
+    def test_main_of_another_name(self, hub: Path) -> None:
+        git(hub, "branch", "-m", "trunk")
+        git(hub, "push", "-q", "origin", "trunk")
+        text = (hub / ".cn/hub.yaml").read_text()
+        commit(hub, {".cn/hub.yaml": f"{text}main: trunk\n"})
+        cn("sync", hub, check=0)
+        git(hub, "switch", "-q", "--orphan", "x")
+        assert "git switch trunk" in cn("sync", hub, check=1).stderr
+
+    def test_a_commit_took_the_configuration_out(self, hub: Path) -> None:
+        git(hub, "rm", "-q", ".cn/hub.yaml")
+        git(hub, "commit", "-qm", "oops")
+        told = self.same_words(hub, "main has no .cn/hub.yaml any more", 3)
+        typed(hub, told)
+        git(hub, "commit", "-qm", "back")
+        cn("sync", hub, check=0)
