@@ -134,7 +134,10 @@ class Local:
     # What stands until it is gone, and is shown by `cn status`.
 
     def stands(self, name: str, text: str, now: datetime, remedy: str = "") -> None:
-        """Note what stands under this name, or with an empty text that nothing does any more."""
+        """Note what stands under this name, or with an empty text that nothing does any more.
+
+        Of what stands already only the remedy is renewed.
+        """
         part = self._part("standing")
         if not text:
             part.pop(name, None)
@@ -142,6 +145,8 @@ class Local:
             part[name] = {"text": text, "remedy": remedy, "since": format_second(now)}
             while len(part) > _STANDING:
                 del part[next(iter(part))]
+        else:
+            part[name]["remedy"] = remedy
 
     def stand_only(self, prefix: str, found: Mapping[str, tuple[str, str]], now: datetime) -> None:
         """Of what has this prefix in its name, exactly this stands: name → text and remedy."""
@@ -184,11 +189,15 @@ class Local:
     # What stopped a whole run.
 
     def stopped(self, text: str, hint: str, now: datetime, kind: str = "") -> bool:
-        """Note why no run can work, and of which ``kind`` that is; tells whether it is new."""
+        """Note why no run can work, and of which ``kind`` that is; tells whether it is new.
+
+        Of what is not, the newest ``hint`` counts: it may name what is there now.
+        """
         entry = self._part("stopped")
         new = entry.get("text") != text
         if new:
-            entry.update({"text": text, "hint": hint, "since": format_second(now), "kind": kind})
+            entry.update({"text": text, "since": format_second(now)})
+        entry.update({"hint": hint, "kind": kind})
         return new
 
     def resumed(self) -> None:

@@ -8,7 +8,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hubs import bare, cn, commit, git, tip
+from hubs import bare, clone, cn, commit, git, tip
+from loop.world import World
 
 
 @pytest.fixture
@@ -185,3 +186,31 @@ class TestMainIsGone:
         typed(hub, told)
         git(hub, "commit", "-qm", "back")
         cn("sync", hub, check=0)
+
+
+def test_status_renews_the_way_back_when_origin_moves_on(tmp_path: Path) -> None:
+    """It names the tip of origin's main, so it must be today's to be taken."""
+    for name in ("sigma", "pi"):
+        cn("init", name, "--path", tmp_path / "template" / name, check=0)
+    world = World(tmp_path / "w", tmp_path / "template")
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi)
+    world.propose(pi, sigma, "first")
+    sigma.sync()
+    before = tip(sigma.root)
+    other = clone(sigma.home, tmp_path / "other", "E")
+    git(other, "rm", "-rq", "state/ledger")
+    commit(other, {}, "loss")
+    git(other, "push", "-q", "origin", "main")
+    assert "lost entries of the ledger" in cn("sync", sigma.root, check=1).stderr
+    commit(other, {"more.txt": "x\n"})
+    git(other, "push", "-q", "origin", "main")
+    assert cn("sync", sigma.root, "-q", check=1).stderr == ""
+    status = " ".join(cn("status", hub=sigma.root, check=0).stdout.split())
+    assert "…" not in status
+    assert "'cn doctor --fix', so that branches which came since come again" in status
+    assert f"'git update-ref refs/cn/origin/main {tip(other)}'" in status
+    push = next(command for command in remedies(status) if command.startswith("git push"))
+    subprocess.run(shlex.split(push), cwd=sigma.root, check=True, capture_output=True, timeout=60)
+    assert git(sigma.home, "rev-parse", "main") == before
+    cn("sync", sigma.root, check=0)
