@@ -211,11 +211,15 @@ class Local:
 
     # Attempts of outbox entries.
 
-    def attempt(self, name: str, reason: str, now: datetime) -> bool:
-        """Note a failed delivery of an outbox file; tells whether the reason is new."""
+    def attempt(self, name: str, reason: str, now: datetime, hint: str = "") -> bool:
+        """Note a failed delivery of an outbox file; tells whether the reason is new.
+
+        ``hint`` is the next step where trying again is none.
+        """
         part = self._part("attempts")
         entry = part.get(name) or {"count": 0}
-        part[name] = {"count": int(entry["count"]) + 1, "reason": reason, "last": format_second(now)}
+        count, last = int(entry["count"]) + 1, format_second(now)
+        part[name] = {"count": count, "reason": reason, "last": last, "hint": hint}
         return entry.get("reason") != reason
 
     def delivered(self, name: str) -> None:
@@ -224,7 +228,7 @@ class Local:
 
     @property
     def attempts(self) -> dict[str, dict[str, Any]]:
-        """Outbox file name → count, reason, last."""
+        """Outbox file name → count, reason, last, hint."""
         return dict(self._part("attempts"))
 
     def day(self, name: str, now: datetime) -> bool:
