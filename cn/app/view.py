@@ -56,9 +56,14 @@ class View(NamedTuple):
         return Local(self.hub)
 
 
+def is_fed(view: View) -> bool:
+    """Is an agent given what is in the queue? Else it is left from a time when one was."""
+    return view.settings.config.interface == "queue"
+
+
 def require_queue(view: View) -> None:
     """Raise :class:`ConfigError` where nothing would ever be given to the agent."""
-    if view.settings.config.interface != "queue":
+    if not is_fed(view):
         raise ConfigError(
             "this hub has no queue: nothing is given to the agent",
             "set 'interface: queue' in .cn/hub.yaml and commit it",
