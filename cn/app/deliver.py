@@ -19,7 +19,7 @@ from cn.core.ledger import IN, OUT
 from cn.core.machines.sender import Sender
 from cn.core.message import tree_bytes
 from cn.core.names import HubPath, Name, Oid, digest, parse_oid, topic_of
-from cn.core.outbox import Deliver, Entry, Letter, OutboxRefused, Remove, facts_of, parse_entry
+from cn.core.outbox import Deliver, Entry, Letter, OutboxRefused, Remove, facts_of, parse_entry, take_out
 from cn.core.peers import MAILBOX
 from cn.core.report import Report
 from cn.shell import published
@@ -44,11 +44,12 @@ Pair = tuple[HubPath, Entry]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one entry: delivered, deleted, already gone, or why not."""
+    """What became of one entry: delivered, deleted, already gone, or why not (``hint``: and never will)."""
 
     kind: str
     executed: str
     reason: str = ""
+    hint: str = ""
 
     @property
     def ok(self) -> bool:
@@ -84,13 +85,14 @@ def _ready(run: Run, force: bool) -> list[Pair]:
             entry = parse_entry(data, snapshot.algorithm)
         except OutboxRefused as refused:
             known = not run.local.is_new(digest("outbox", path, refused.text))
-            run.report.failed(f"{path}: {refused.text}", "it is not sent", known=known)
+            run.report.failed(f"{path}: {refused.text}", f"it is not sent; {take_out(path)}", known=known)
             continue
         if entry.to not in run.settings.peers:
             reason = f"{entry.to} is no peer any more"
             _failed(run, path, entry, reason, f"add it again with 'cn peer add {entry.to} URL'")
         elif refusal := rules.may_send(entry, run.settings.us):
-            _failed(run, path, entry, f"{refusal.rule}: {refusal.reason}", refusal.remedy)
+            hint = f"{refusal.remedy}; {take_out(path)}"
+            _failed(run, path, entry, f"{refusal.rule}: {refusal.reason}", hint)
         elif isinstance(entry, Letter) and (secret := _secret(run, path, data, entry)):
             _failed(run, path, entry, f"{secret.rule}: {secret.reason}", secret.remedy)
         elif not run.settings.is_outbound(run.settings.peers[entry.to], entry.branch):
@@ -121,7 +123,7 @@ def _secret(run: Run, path: HubPath, data: bytes, entry: Letter) -> Refusal | No
 def _failed(
     run: Run, path: HubPath, entry: Entry, reason: str, hint: str = "", *, tell: bool = False
 ) -> None:
-    new = run.local.attempt(path.rpartition("/")[2], reason, run.now)
+    new = run.local.attempt(path.rpartition("/")[2], reason, run.now, hint)
     verb = "delivered" if isinstance(entry, Deliver) else "deleted"
     text = f"{entry.branch} for {entry.to} is not {verb}: {reason}"
     run.report.failed(
@@ -147,7 +149,7 @@ def _perform(run: Run, ready: Sequence[Pair]) -> dict[HubPath, Outcome]:
     for url, pairs in groups.items():
         listing = asked[url]
         for path, entry in pairs:
-            before = _before(run, entry, listing)
+            before = _before(run, path, entry, listing)
             if before is not None:
                 outcomes[path] = before
                 continue
@@ -168,7 +170,7 @@ def _perform(run: Run, ready: Sequence[Pair]) -> dict[HubPath, Outcome]:
     return outcomes
 
 
-def _before(run: Run, entry: Entry, listing: Listing | str) -> Outcome | None:
+def _before(run: Run, path: HubPath, entry: Entry, listing: Listing | str) -> Outcome | None:
     """What the listing alone decides; None when there is something to push."""
     if isinstance(listing, str):
         return Outcome("failed", "", f"unreachable: {listing}")
@@ -178,7 +180,8 @@ def _before(run: Run, entry: Entry, listing: Listing | str) -> Outcome | None:
             if tip == entry.id:
                 return Outcome("delivered", "✓ delivered")
             if tip is not None:
-                return Outcome("failed", "", f"the branch exists there with other bytes ({tip[:8]})")
+                reason = f"the branch exists there with other bytes ({tip[:8]})"
+                return Outcome("failed", "", reason, f"it is never written over; {take_out(path)}")
         case Remove():
             if tip is None:
                 return Outcome("deleted", "✓ deleted (it was gone already)")
@@ -187,7 +190,8 @@ def _before(run: Run, entry: Entry, listing: Listing | str) -> Outcome | None:
             recorded = item is not None and item.head == entry.tip and item.state == Sender.DELETING
             refusal = rules.may_delete(ours, entry.tip, tip, recorded=recorded)
             if refusal:
-                return Outcome("failed", "", f"{refusal.rule}: {refusal.reason}")
+                hint = f"{refusal.remedy}; {take_out(path)}"
+                return Outcome("failed", "", f"{refusal.rule}: {refusal.reason}", hint)
     return None
 
 
@@ -253,7 +257,7 @@ def _commit(run: Run, ready: Sequence[Pair], outcomes: Mapping[HubPath, Outcome]
     for path, entry in ready:
         outcome = outcomes[path]
         if not outcome.ok:
-            _failed(run, path, entry, outcome.reason, tell=force)
+            _failed(run, path, entry, outcome.reason, outcome.hint, tell=force)
         else:
             run.local.delivered(path.rpartition("/")[2])
     confirmed = {path: entry for path, entry in ready if outcomes[path].ok}

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 from cn.app.done import done_view, forwarded
 from cn.app.listing import ThreadView, pending_view, read_written
 from cn.app.threads import read_working
-from cn.app.view import View, read_events
+from cn.app.view import View, is_fed, read_events
 from cn.core.errors import Refused
 from cn.core.ledger import IN, Event
 from cn.core.lifecycle import Life, read_lives
@@ -34,7 +34,7 @@ def show_document(view: View, text: str) -> Document:
             lives = read_lives(read_events(view, peer, since=f"{item.since:%Y%m}", about=item.topic))
             life = next((one for one in lives if one.thread == item.get("thread")), None)
             written = read_written(view, [item]).get(item.get("thread"))
-            return _pending_document(view, pending_view(peer, item, written, life))
+            return _pending_document(view, pending_view(peer, item, written, life, fed=is_fed(view)))
     peer_and_life = _find_done(view, text, name)
     if peer_and_life is None:
         raise Refused(f"no thread {one_line(text, 80)!r}", "'cn inbox list --all' lists them")

@@ -12,6 +12,7 @@ from cn.core.names import Name
 from cn.core.report import Report
 from cn.core.secret import Text, refuse
 from cn.shell.git import GitError
+from cn.shell.hub import find_hub
 from cn.shell.repo import commit_all, create_repo
 from cn.shell.secrets import find_secrets
 
@@ -34,6 +35,8 @@ def init(
     path = path.absolute()
     if os.path.lexists(path) and (not path.is_dir() or any(path.iterdir())):
         raise Refused(f"{path} exists and is not empty", "choose another --path")
+    if (around := find_hub(path.parent)) is not None:
+        raise Refused(f"{path} is inside the hub {around}", "choose a --path outside of it")
     if signing_key is not None and not signing_key.is_file():
         raise Refused(
             f"the signing key {signing_key} is no file", "make one with ssh-keygen, or leave it out"

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from cn.app.threads import Working, may_decide, read_file, unknown_files
-from cn.app.view import View, read_events
+from cn.app.view import View, is_fed, read_events
 from cn.core.errors import Refused
 from cn.core.ledger import Event, Item
 from cn.core.machines.thread import Thread
@@ -82,7 +82,9 @@ def list_inbox(view: View, *, everything: bool = False, chains: bool = False) ->
         lives = by_thread(histories)
         threads = all_done(histories) if everything else []
     threads += [
-        pending_view(peer, item, written.get(item.get("thread")), lives.get(item.get("thread")))
+        pending_view(
+            peer, item, written.get(item.get("thread")), lives.get(item.get("thread")), fed=is_fed(view)
+        )
         for peer, item in pending
     ]
     threads.sort(key=lambda t: (t.received, t.thread))
@@ -122,9 +124,11 @@ def read_written(view: View, items: Sequence[Item]) -> Mapping[str, Written]:
     return read_copies(view, copies)
 
 
-def pending_view(peer: Name, item: Item, written: Written | None, life: Life | None) -> ThreadView:
-    """A pending thread; with ``life`` its chain too."""
-    state = _state(item, written)
+def pending_view(
+    peer: Name, item: Item, written: Written | None, life: Life | None, *, fed: bool
+) -> ThreadView:
+    """A pending thread; with ``life`` its chain too. ``fed``: this hub gives its threads to an agent."""
+    state = _state(item, written, fed)
     refused = state == REFUSED
     chain: tuple[Link, ...] = ()
     if life:
@@ -172,10 +176,11 @@ def _standing(item: Item) -> str:
             return ""
 
 
-def _state(item: Item, written: Written | None) -> str:
-    """What is written now counts before what was recorded."""
+def _state(item: Item, written: Written | None, fed: bool) -> str:
+    """What is written now counts before what was recorded; what waits for no agent is a person's."""
     if written is not None:
         from cn.app.written import was_refused
 
         return REFUSED if was_refused(item, written) else DECIDED
-    return PENDING if item.state == Thread.PENDING else item.state
+    left = not fed and item.state in (Thread.QUEUED, Thread.DEAD)
+    return PENDING if left or item.state == Thread.PENDING else item.state

@@ -134,7 +134,10 @@ class Local:
     # What stands until it is gone, and is shown by `cn status`.
 
     def stands(self, name: str, text: str, now: datetime, remedy: str = "") -> None:
-        """Note what stands under this name, or with an empty text that nothing does any more."""
+        """Note what stands under this name, or with an empty text that nothing does any more.
+
+        Of what stands already only the remedy is renewed.
+        """
         part = self._part("standing")
         if not text:
             part.pop(name, None)
@@ -142,6 +145,8 @@ class Local:
             part[name] = {"text": text, "remedy": remedy, "since": format_second(now)}
             while len(part) > _STANDING:
                 del part[next(iter(part))]
+        else:
+            part[name]["remedy"] = remedy
 
     def stand_only(self, prefix: str, found: Mapping[str, tuple[str, str]], now: datetime) -> None:
         """Of what has this prefix in its name, exactly this stands: name → text and remedy."""
@@ -184,11 +189,15 @@ class Local:
     # What stopped a whole run.
 
     def stopped(self, text: str, hint: str, now: datetime, kind: str = "") -> bool:
-        """Note why no run can work, and of which ``kind`` that is; tells whether it is new."""
+        """Note why no run can work, and of which ``kind`` that is; tells whether it is new.
+
+        Of what is not, the newest ``hint`` counts: it may name what is there now.
+        """
         entry = self._part("stopped")
         new = entry.get("text") != text
         if new:
-            entry.update({"text": text, "hint": hint, "since": format_second(now), "kind": kind})
+            entry.update({"text": text, "since": format_second(now)})
+        entry.update({"hint": hint, "kind": kind})
         return new
 
     def resumed(self) -> None:
@@ -202,11 +211,15 @@ class Local:
 
     # Attempts of outbox entries.
 
-    def attempt(self, name: str, reason: str, now: datetime) -> bool:
-        """Note a failed delivery of an outbox file; tells whether the reason is new."""
+    def attempt(self, name: str, reason: str, now: datetime, hint: str = "") -> bool:
+        """Note a failed delivery of an outbox file; tells whether the reason is new.
+
+        ``hint`` is the next step where trying again is none.
+        """
         part = self._part("attempts")
         entry = part.get(name) or {"count": 0}
-        part[name] = {"count": int(entry["count"]) + 1, "reason": reason, "last": format_second(now)}
+        count, last = int(entry["count"]) + 1, format_second(now)
+        part[name] = {"count": count, "reason": reason, "last": last, "hint": hint}
         return entry.get("reason") != reason
 
     def delivered(self, name: str) -> None:
@@ -215,7 +228,7 @@ class Local:
 
     @property
     def attempts(self) -> dict[str, dict[str, Any]]:
-        """Outbox file name → count, reason, last."""
+        """Outbox file name → count, reason, last, hint."""
         return dict(self._part("attempts"))
 
     def day(self, name: str, now: datetime) -> bool:

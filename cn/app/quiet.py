@@ -60,8 +60,8 @@ def still_quiet(path: str) -> bool:
 
 
 def _around(folder: str) -> str:
-    """The nearest folder upwards that is a hub; ``/`` if there is none."""
-    while not os.path.isfile(f"{folder}/.cn/hub.yaml") and folder != "/":
+    """The nearest folder upwards that may be a hub; ``/`` if there is none."""
+    while not any(os.path.exists(f"{folder}/{name}") for name in (".cn/hub.yaml", ".git")) and folder != "/":
         folder = os.path.dirname(folder)
     return os.path.realpath(folder)
 

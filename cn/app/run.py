@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -119,9 +120,13 @@ class Run:
             self.report.failed(f"{peer} is left out: {reason}", hint, source=peer, known=known)
         behind = Snapshot(self.hub.git, base.local) if base.local != base.commit else snapshot
         for path in not_in_effect(self.hub, snapshot, behind):
-            text = f"{path} has a change that is not committed: it is not in effect"
+            back = f"'git checkout {shlex.quote(self.hub.main)} -- {path}'"
+            if (self.hub.root / path).exists():
+                text = f"{path} has a change that is not committed: it is not in effect; commit it, or"
+            else:
+                text = f"{path} is missing from the work tree: what {self.hub.main} has is in effect;"
             known = not self.local.is_new(digest("draft", path, str(base.commit)))
-            self.report.info(f"{text}; commit it, or take it back", known=known)
+            self.report.info(f"{text} {back} takes it back", known=known)
         self.displaced = note_displaced(self.hub, snapshot, self.local, self.now)
         self.settings = settings._replace(peers={n: p for n, p in settings.peers.items() if n not in damaged})
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -10,17 +11,24 @@ from cn.app.snapshot import Snapshot
 from cn.core import config as hub_config
 from cn.core import peers as hub_peers
 from cn.core.config import HubConfig
-from cn.core.errors import ConfigError, Refused
+from cn.core.errors import CnError, ConfigError, Refused
 from cn.core.names import Branch, Name, Oid, Url, is_local, join_branch, topic_of
 from cn.core.names import Topic as TopicName
 from cn.core.peers import MAILBOX, PICKUP, Peer
+from cn.shell.base import work_place
 from cn.shell.git import Git
 from cn.shell.hub import Hub
 from cn.shell.objects import read_objects
+from cn.shell.origin import ORIGIN_REF
+from cn.shell.trust import TRUSTED_REF
 from cn.shell.unplaced import is_left
 
 MAILBOX_KEY = "(mailbox)"
 """What the mailbox is called among the peers."""
+
+
+class NoConfig(ConfigError):
+    """There is no configuration in that commit."""
 
 
 class Settings(NamedTuple):
@@ -97,8 +105,31 @@ def not_in_effect(hub: Hub, *mains: Snapshot) -> list[str]:
 
 def configured(hub: Hub) -> tuple[Hub, Settings]:
     """The hub with the main branch its configuration names, read from HEAD."""
-    settings = read_settings(hub, "HEAD")
+    try:
+        settings = read_settings(hub, "HEAD")
+    except NoConfig:
+        raise why_none(hub) from None
     return replace(hub, main=settings.config.main, name=settings.us), settings
+
+
+def why_none(hub: Hub) -> CnError:
+    """Why HEAD has no configuration: HEAD is elsewhere, main is gone, or main lost the file."""
+    known: str | None = None
+    for ref in (hub.main_ref, TRUSTED_REF, ORIGIN_REF, f"refs/remotes/origin/{hub.main}"):
+        with suppress(ConfigError):
+            hub = replace(hub, main=read_settings(hub, ref).config.main)
+            known = ref
+            break
+    try:
+        work_place(hub)
+    except Refused as error:
+        return error
+    if (hub.root / hub_config.PATH).is_file() or known is None:
+        return NoConfig(f"{hub_config.PATH} is not committed", f"run 'git add {hub_config.PATH}' and commit")
+    return NoConfig(
+        f"{hub.main} has no {hub_config.PATH} any more",
+        f"'git checkout {known} -- {hub_config.PATH}' brings it back; then commit it",
+    )
 
 
 def read_settings(hub: Hub, commit: Oid | str) -> Settings:
@@ -125,9 +156,7 @@ def read_texts(git: Git, commit: Oid | str) -> tuple[str, str]:
 def decode_texts(config: bytes | None, peers: bytes | None) -> tuple[str, str]:
     """The bytes of both files as text; raises :class:`ConfigError`."""
     if config is None:
-        raise ConfigError(
-            f"{hub_config.PATH} is not committed", f"run 'git add {hub_config.PATH}' and commit"
-        )
+        raise NoConfig(f"{hub_config.PATH} is not committed", f"run 'git add {hub_config.PATH}' and commit")
     try:
         return config.decode("utf-8"), (peers or b"").decode("utf-8")
     except UnicodeDecodeError as error:

@@ -47,7 +47,6 @@ def clear(hub: Hub, *, dry_run: bool = False) -> Report:
     """Take everything that waits out of the queue; the threads stay. What is in flight stays too."""
     report = Report()
     with open_run(hub, report, dry_run=dry_run) as run:
-        require_queue(run)
 
         def plan(book: Book, base: Base, notes: Report) -> str | None:
             cleared = 0
@@ -61,7 +60,9 @@ def clear(hub: Hub, *, dry_run: bool = False) -> Report:
             if not cleared:
                 notes.info("nothing waits in the queue")
             elif not run.dry_run:
-                notes.done(f"took {cleared} out of the queue; 'cn queue retry' brings them back")
+                fed = run.settings.config.interface == "queue"
+                back = "; 'cn queue retry' brings them back" if fed else ""
+                notes.done(f"took {cleared} out of the queue{back}")
             return f"cn: cleared {cleared} from the queue"
 
         run.commit(plan)

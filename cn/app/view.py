@@ -14,7 +14,15 @@ from typing import NamedTuple
 
 from cn.app.local import Local
 from cn.app.remembered import recall
-from cn.app.settings import Settings, decode_texts, parse_files, place_settings, read_settings
+from cn.app.settings import (
+    NoConfig,
+    Settings,
+    decode_texts,
+    parse_files,
+    place_settings,
+    read_settings,
+    why_none,
+)
 from cn.app.snapshot import Snapshot
 from cn.core.config import PATH as CONFIG
 from cn.core.errors import ConfigError, Refused
@@ -23,6 +31,7 @@ from cn.core.ledger import mentions as ledger_mentions
 from cn.core.ledger import months as ledger_months
 from cn.core.names import Name, Oid, is_name
 from cn.core.peers import PATH as PEERS
+from cn.shell.astray import missing_main
 from cn.shell.clock import now
 from cn.shell.hub import Hub
 from cn.shell.origin import ORIGIN_REF
@@ -47,9 +56,14 @@ class View(NamedTuple):
         return Local(self.hub)
 
 
+def is_fed(view: View) -> bool:
+    """Is an agent given what is in the queue? Else it is left from a time when one was."""
+    return view.settings.config.interface == "queue"
+
+
 def require_queue(view: View) -> None:
     """Raise :class:`ConfigError` where nothing would ever be given to the agent."""
-    if view.settings.config.interface != "queue":
+    if not is_fed(view):
         raise ConfigError(
             "this hub has no queue: nothing is given to the agent",
             "set 'interface: queue' in .cn/hub.yaml and commit it",
@@ -63,11 +77,13 @@ def open_view(hub: Hub) -> View:
         head.look_ahead(_peers_here(hub))
         texts = decode_texts(head.read(CONFIG), head.read(PEERS))
         settings = place_settings(hub, *(recall(hub, texts) or parse_files(*texts)))
-    except ConfigError:
+    except ConfigError as error:
         # HEAD is elsewhere, or broken there: main counts.
         with suppress(ConfigError):
             settings = read_settings(hub, hub.main_ref)
             return _opened(hub, settings, None)
+        if isinstance(error, NoConfig):
+            raise why_none(hub) from None
         raise
     return _opened(hub, settings, head)
 
@@ -89,10 +105,7 @@ def _opened(hub: Hub, settings: Settings, head: Snapshot | None) -> View:
     refs = {name: Oid(oid) for name, oid, _, _ in rows}
     main = refs.get(hub.main_ref)
     if main is None:
-        raise Refused(
-            f"there is no branch {hub.main} in {hub.root}",
-            f"'git branch {hub.main} origin/{hub.main}' brings it back from origin; see 'cn doctor'",
-        )
+        raise Refused(*missing_main(hub))
     on_main, tree = next((mark == "*", tree) for name, _, mark, tree in rows if name == hub.main_ref)
     same = head if head is not None and head.tree == tree else None
     if same is None:

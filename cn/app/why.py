@@ -18,7 +18,7 @@ from cn.app.history import Happened, Query, read_log
 from cn.app.listing import ThreadView
 from cn.app.own_view import show_any
 from cn.app.usage import read_calls
-from cn.app.view import View, read_events
+from cn.app.view import View, is_fed, read_events
 from cn.app.waiting import read_queue
 from cn.core.errors import Refused
 from cn.core.ledger import IN, Event
@@ -104,6 +104,8 @@ def explain(view: View, name: str) -> Why:
     merge = read_past(view.hub.git, thread.merge) if isinstance(thread, ThreadView) and thread.merge else None
     if item is not None:
         notes += _about_calls(view, attempts, made)
+        if item.where == "waits" and not is_fed(view):
+            notes.append("hub.yaml says 'interface: triage': it is given to no agent")
     return Why(
         name, item, tuple(attempts), made, len(calls) - len(made), thread, tuple(rows), decided, merge,
         tuple(ids[:-1]), tuple(notes),

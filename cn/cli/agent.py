@@ -195,15 +195,16 @@ def retry_command(env: Env, id: str) -> None:
 
 
 def _show_queue(env: Env) -> None:
-    from cn.app.view import open_view
+    from cn.app.view import is_fed, open_view
     from cn.app.waiting import read_queue
     from cn.cli.queue import queue_lines
     from cn.cli.render import show_json
     from cn.cli.shapes import queue_json
 
-    view = read_queue(open_view(env.hub()))
+    opened = open_view(env.hub())
+    view = read_queue(opened)
     if env.json:
         show_json(queue_json(view))
     elif not env.quiet:
-        for line in queue_lines(view):
+        for line in queue_lines(view, fed=is_fed(opened)):
             click.echo(line)

@@ -12,10 +12,18 @@ from cn.core.queue import Input
 from cn.core.turn import source_of
 
 
-def queue_lines(view: QueueView, most: int = 50) -> list[str]:
-    """What the agent is at, what was given up, and of what waits the first ``most``."""
+def queue_lines(view: QueueView, most: int = 50, *, fed: bool = True) -> list[str]:
+    """What the agent is at, what was given up, and of what waits the first ``most``.
+
+    Not ``fed``: no agent is given any of it any more.
+    """
     now, turn = view.now, view.turn
     lines = []
+    if not fed and (turn or view.waiting or view.dead):
+        lines += wrap(
+            "! ", "hub.yaml says 'interface: triage': nothing here is given to an agent", colour="yellow"
+        )
+        lines += wrap("  → ", "decide the threads; 'cn queue clear' takes what waits out of the queue")
     if turn is not None:
         where = "" if view.here else f", on another machine ({clean(turn.machine, 40)})"
         lines.append(f"{_asked(turn.input)}: {_AT[view.actor]} for {age(turn.since, now)}{where}")
@@ -24,7 +32,9 @@ def queue_lines(view: QueueView, most: int = 50) -> list[str]:
     for item in view.dead[:most]:
         lines.append(paint(f"{_asked(item)}: given up", "red"))
         lines += wrap("    ", clean(item.reason, 300))
-        lines += wrap("    → ", f"decide the thread, or 'cn queue retry {item.id}'")
+        lines += wrap(
+            "    → ", f"decide the thread, or 'cn queue retry {item.id}'" if fed else "decide the thread"
+        )
     lines += _more(view.dead, most, "given up")
     for item in view.waiting[:most]:
         again = f", tried {item.attempts} times" if item.attempts else ""

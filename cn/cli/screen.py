@@ -6,6 +6,7 @@ import functools
 import sys
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from shlex import quote
 from typing import TYPE_CHECKING, TypeVar
 
 from cn.app.listing import ThreadView
@@ -17,6 +18,8 @@ if TYPE_CHECKING:  # not every screen shows them
     from cn.app.own_view import OwnDocument
 
 _STANDING = 10
+_REMEDY = 4000
+"""A command that was cut off cannot be typed; only what is no remedy of cn's is longer."""
 _MOST = 5
 """Rows a section of the one screen may take."""
 
@@ -64,19 +67,20 @@ def status_lines(status: Status, *, everything: bool = False) -> list[str]:
     if status.stopped:
         told = f"{clean(status.stopped.reason, 300)} ({since(status.stopped.since, now)})"
         lines += wrap("! ", f"no run can work: {told}", colour="red")
-        lines += wrap("  → ", clean(status.stopped.remedy, 300)) if status.stopped.remedy else []
+        lines += wrap("  → ", clean(status.stopped.remedy, _REMEDY)) if status.stopped.remedy else []
     elif not status.main.checked_out:
         text = f"HEAD is not {status.main.branch}: runs are refused until 'git switch {status.main.branch}'"
         lines += wrap("! ", text, colour="yellow")
     for one in status.standing[:standing]:
         lines += wrap("! ", f"{clean(one.text, 300)} ({since(one.since, now)})", colour="yellow")
-        lines += wrap("  → ", clean(one.remedy, 300)) if one.remedy else []
+        lines += wrap("  → ", clean(one.remedy, _REMEDY)) if one.remedy else []
     if len(status.standing) > standing:
         lines.append(f"  and {len(status.standing) - standing} more; -v shows all")
     for path in status.not_in_effect:
         lines += wrap(
             "! ", f"{path} has a change that is not committed: it is not in effect", colour="yellow"
         )
+        lines += wrap("  → ", f"'git checkout {quote(status.main.branch)} -- {path}' takes it back")
     for peer, reason in status.inbox.damaged:
         lines += wrap("! ", f"{peer} is left out: {clean(reason)}; see 'cn doctor'", colour="red")
     threads = status.inbox.threads

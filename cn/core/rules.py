@@ -269,7 +269,7 @@ def may_send(entry: Written, us: Name) -> Refusal | None:
     """What waits in the outbox says no more than cn would have queued, whoever wrote the file."""
     if not isinstance(entry, Letter):
         return None
-    remedy = "cn did not write this entry; 'git log' of the file tells who did"
+    remedy = "cn did not write this entry"
     try:
         parse_topic(topic_of(entry.branch))
         message = parse_message(entry.content)
@@ -292,9 +292,7 @@ def may_delete(
         return Refusal(CREATOR_ONLY_DELETE, "another made this branch", "its creator deletes it")
     if not recorded:
         reason = "our ledger does not say that this branch is to be deleted"
-        return Refusal(
-            CREATOR_ONLY_DELETE, reason, "look at the entry in threads/mail/outbox/, and remove it"
-        )
+        return Refusal(CREATOR_ONLY_DELETE, reason, "cn did not write this entry")
     if known_tip is not None and known_tip != tip:
         return Refusal(
             CREATOR_ONLY_DELETE,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from cn.core.errors import Blocked
 from cn.core.names import HubPath, Oid
 from cn.core.text import visible
+from cn.shell.astray import missing_main
 from cn.shell.build import EntryChange, FileChange, build_commit
 from cn.shell.entries import read_tree
 from cn.shell.git import Git
@@ -106,7 +107,7 @@ def work_place(hub: Hub) -> dict[str, Oid]:
             "finish or abort it, then run again ('git status' tells how)",
         )
     if hub.main_ref not in refs:
-        raise BadPlace(f"{hub.main} has no commit yet in {hub.root}", "make the first one, or run 'cn init'")
+        raise BadPlace(*missing_main(hub))
     if not on_main:
         head = (
             hub.git.run("symbolic-ref", "--quiet", "--short", "HEAD", check=False).text or "a detached commit"

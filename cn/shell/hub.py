@@ -11,6 +11,8 @@ from cn.shell.git import Git
 from cn.shell.gitconfig import GitConfig, read_config
 
 CONFIG = Path(".cn") / "hub.yaml"
+_MAINS = ("HEAD", "refs/heads/main", "refs/cn/trusted", "refs/cn/origin/main", "refs/remotes/origin/main")
+"""Where a hub's configuration may stand when the work tree does not have it."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +59,20 @@ class Hub:
 
 
 def find_hub(start: Path) -> Path | None:
-    """The nearest folder from ``start`` upwards that holds ``.cn/hub.yaml``."""
+    """The nearest folder from ``start`` upwards that is a hub."""
     start = start.absolute()
-    return next((d for d in (start, *start.parents) if (d / CONFIG).is_file()), None)
+    return next((d for d in (start, *start.parents) if is_hub(d)), None)
+
+
+def is_hub(folder: Path) -> bool:
+    """Does it hold ``.cn/hub.yaml``, or does its repository, so that the file is only missing here?"""
+    if (folder / CONFIG).is_file():
+        return True
+    if not (folder / ".git").exists():
+        return False
+    asked = "".join(f"{ref}:{CONFIG}\n" for ref in _MAINS).encode()
+    done = Git(folder).run("cat-file", "--batch-check", stdin=asked, check=False)
+    return done.ok and any(b" blob " in line for line in done.out.splitlines())
 
 
 def open_hub(path: Path | None, *, cwd: Path | None = None, main: str = "main") -> Hub:
@@ -68,7 +81,7 @@ def open_hub(path: Path | None, *, cwd: Path | None = None, main: str = "main") 
     Raises :class:`ConfigError` when there is none or it is no git repository.
     """
     if path is not None:
-        root = path.absolute() if (path / CONFIG).is_file() else None
+        root = path.absolute() if is_hub(path.absolute()) else None
         where = str(path)
     else:
         where = str(cwd or Path.cwd())

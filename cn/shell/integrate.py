@@ -16,6 +16,7 @@ from cn.core.names import HubPath, Oid, is_protected
 from cn.core.stamp import from_epoch
 from cn.core.text import visible
 from cn.shell.asides import kept_sentence
+from cn.shell.astray import begun_anew
 from cn.shell.build import EntryChange, FileChange, build_commit
 from cn.shell.entries import Change, Entry, read_changes, read_tree
 from cn.shell.files import write_file
@@ -114,7 +115,8 @@ def _merge_base(hub: Hub, origin: Oid, local: Oid) -> Oid:
     if not done.ok:
         raise Blocked(
             "origin's main and yours share no history",
-            "is 'git remote get-url origin' the right hub? cn never joins unrelated histories",
+            begun_anew(hub, origin, local)
+            or "is 'git remote get-url origin' the right hub? cn never joins unrelated histories",
         )
     return Oid(done.lines[0])
 

@@ -187,9 +187,14 @@ def test_a_signing_key_that_is_missing(sigma: Node, tmp_path: Path) -> None:
 
 def test_identity(sigma: Node, home: Path) -> None:
     git(sigma.root, "config", "--unset", "user.email")
-    assert "nobody@example.org is used" in infos(sigma)["identity"]
-    (home / ".gitconfig").write_text("")
-    assert "user.email is not set" in problems(sigma)["identity"]
+    for text in ("[user]\n\tname = Nobody\n\temail = nobody@example.org\n", ""):
+        (home / ".gitconfig").write_text(text)
+        what = infos(sigma)["identity"]
+        assert "user.email is not set" in what
+        told = what.rpartition(" carries ")[2]
+        sigma.cn("send", "pi", "hello again")
+        sent = git(sigma.root, "log", "-1", "--format=%ae %ce", "main")
+        assert sent == f"{told} {told}" == "sigma@cn.invalid sigma@cn.invalid"
 
 
 def test_the_crontab_is_only_worth_knowing(sigma: Node) -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
 
-from hubs import branches, clone, commit, git, identify, make_ssh_key, push, sign_with
+import pytest
+from hubs import branches, clone, commit, git, identify, make_ssh_key, paths, push, sign_with
 from loop.world import Node, World, is_in_main
 
 from cn.core.names import Branch, Name, Oid
@@ -92,6 +95,39 @@ def test_a_planted_deletion_needs_our_records(world: World, sigma: Node, pi: Nod
     done = sigma.cn("sync", check=1)
     assert "creator-only-delete: our ledger does not say" in done.stderr
     assert branches(pi.home)["sigma/ours"] == head
+    take_out(sigma, done.stderr)
+
+
+def take_out(sigma: Node, told: str) -> None:
+    """Type what is told, and commit: nothing is left to tell, and nothing else went."""
+    before = set(paths(sigma.root))
+    assert "cn outbox flush" not in sigma.cn("doctor", check=None).stdout
+    for command in re.findall(
+        r"'(git (?:--literal-pathspecs )?(?:log|rm) .*?)' (?:shows|and a commit)", told
+    ):
+        assert command in sigma.cn("doctor", check=None).stdout
+        subprocess.run(command, shell=True, cwd=sigma.root, check=True, capture_output=True, timeout=60)
+    gone = git(sigma.root, "diff", "--cached", "--name-only", "--no-renames", "-z").rstrip("\0")
+    git(sigma.root, "commit", "-qm", "out")
+    assert before - set(paths(sigma.root)) == {gone}
+    done = sigma.sync()
+    assert "outbox" not in done.stderr
+    assert sigma.sync().stderr == ""
+
+
+@pytest.mark.parametrize(
+    "name", ["20261121-pi-x-aaaaaaaa.md", "20261121-pi-$(touch pwned)-a.md", "2*.md", "it's.md"]
+)
+def test_junk_in_the_outbox_is_taken_out_by_what_is_told(
+    world: World, sigma: Node, pi: Node, name: str
+) -> None:
+    """The name is the pusher's: it is neither run by the shell nor a pattern of git's."""
+    del pi
+    plant(sigma, world, {f"threads/mail/outbox/{name}": "junk", "threads/mail/outbox/2z-say.md": "z"})
+    done = sigma.cn("sync", check=1)
+    assert "it is not sent" in done.stderr
+    take_out(sigma, done.stderr)
+    assert not (sigma.root / "pwned").exists()
 
 
 def test_with_guard_nothing_unsigned_enters_the_folders_of_cn(world: World, sigma: Node, pi: Node) -> None:

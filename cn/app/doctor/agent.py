@@ -30,14 +30,16 @@ def check_queue(patient: Patient) -> Iterator[Finding]:
             "queue",
             f"{source_of(item)} was given up: {item.reason}",
             f"the agent used up its attempts, or a person cleared the queue ({item.id})",
-            f"decide the thread, or 'cn queue retry {item.id}'",
+            f"decide the thread, or 'cn queue retry {item.id}'"
+            if config.interface == "queue"
+            else "decide the thread",
         )
     if config.interface != "queue" and (view.turn or view.waiting):
         yield info(
             "queue",
             f"{len(view.waiting) + (view.turn is not None)} items are left in the queue",
             "hub.yaml says 'interface: triage', so nothing is given to an agent",
-            "decide their threads, or set 'interface: queue'",
+            "decide their threads, and 'cn queue clear' takes out what waits; or set 'interface: queue'",
         )
     yield from _stuck(patient, view)
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from cn.app.doctor.finding import Finding, from_error, info, problem
 from cn.app.doctor.patient import Patient
+from cn.app.settings import why_none
 from cn.core import config as hub_config
 from cn.core import peers as hub_peers
 from cn.core.agent_config import parse_agent_config
@@ -16,6 +17,7 @@ from cn.core.errors import ConfigError
 from cn.core.names import is_protected
 from cn.core.peers import MAILBOX, Peer
 from cn.core.text import redact, visible
+from cn.shell.astray import head_branch
 from cn.shell.files import read_plain
 from cn.shell.objects import list_tree, read_object
 from cn.shell.remote import remote_url
@@ -35,10 +37,14 @@ def check_working_configuration(patient: Patient) -> Iterator[Finding]:
     """Protected files have no uncommitted changes; those are not in effect."""
     hub, main = patient.hub, patient.main
     assert main is not None
+    if head_branch(hub) != hub.main:
+        return  # told by the check of the place: the files are those of another branch
     paths = [e.path for e in list_tree(hub.git, main, recursive=True) if is_protected(e.path)]
     paths += [p for p in (*_ALWAYS, ".gitignore", ".gitattributes") if p not in paths]
     changed = local_changes(hub, main, paths)
     for path in changed:
+        if path == hub_config.PATH and not (hub.root / path).exists():
+            continue  # told by the check of the repository
         yield problem(
             "uncommitted",
             f"{visible(path)} has uncommitted changes, which are not in effect",
@@ -57,9 +63,8 @@ def check_working_configuration(patient: Patient) -> Iterator[Finding]:
 def _text(patient: Patient, path: str) -> str | ConfigError | None:
     data = read_object(patient.hub.git, f"{patient.main}:{path}")
     if data is None and path == hub_config.PATH:
-        return ConfigError(
-            f"{path} is not committed on {patient.hub.main}", f"run 'git add {path}' and commit"
-        )
+        found = why_none(patient.hub)
+        return found if isinstance(found, ConfigError) else None  # else told by the check of the place
     return None if data is None else _decode(data, path)
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import shlex
 import shutil
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from cn.app.doctor.finding import Finding, info, problem
@@ -13,7 +15,7 @@ from cn.app.doctor.patient import Patient
 from cn.app.wake import is_builtin
 from cn.core.errors import CnError
 from cn.core.text import one_line, redact
-from cn.shell.build import signs
+from cn.shell.build import identity, signs
 from cn.shell.crontab import owner, read_table, split
 from cn.shell.files import has_room, is_writable
 from cn.shell.processes import finds_program, is_shell_command
@@ -77,22 +79,23 @@ def check_repository(patient: Patient) -> Iterator[Finding]:
             yield problem(
                 "repository",
                 f"{name} is missing from the work tree",
-                "the other commands find the hub by it",
-                f"git -C {hub.root} checkout {hub.main} -- {name}",
+                f"runs read {hub.main}'s; a commit of everything would take it out of {hub.main}",
+                f"git -C {shlex.quote(str(hub.root))} checkout {shlex.quote(hub.main)} -- {name}",
             )
 
 
 def check_identity(patient: Patient) -> Iterator[Finding]:
-    """Commits have a name and an email that mean something."""
-    for key in ("user.name", "user.email"):
-        own = patient.hub.git.run("config", "--local", "--get", key, check=False).text.strip()
-        if own:
-            continue
-        other = patient.hub.git.run("config", "--get", key, check=False).text.strip()
-        what = f"{key} is not set in this repository" + (f"; {one_line(other)} is used" if other else "")
-        why = "the hub's commits and messages carry it, and a fresh machine has none"
-        remedy = f"git config {key} {'NAME' if key == 'user.name' else 'EMAIL'}"
-        yield info("identity", what, why, remedy) if other else problem("identity", what, why, remedy)
+    """This clone has a name and an email of its own; cn never uses the machine's."""
+    hub = patient.hub
+    named = replace(hub, name=patient.settings.us) if patient.settings else hub
+    for key, used in zip(("user.name", "user.email"), identity(named), strict=True):
+        if not hub.git.run("config", "--local", "--get", key, check=False).text.strip():
+            yield info(
+                "identity",
+                f"{key} is not set in this repository; what cn commits and sends carries {one_line(used)}",
+                "what you commit with git here carries the machine's, if that has one",
+                f"if it shall be another: git config {key} {'NAME' if key == 'user.name' else 'EMAIL'}",
+            )
 
 
 def check_wake(patient: Patient) -> Iterator[Finding]:

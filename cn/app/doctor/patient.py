@@ -37,7 +37,7 @@ class Patient:
 
 
 def open_damaged(path: Path | None) -> Hub:
-    """The hub, also one whose ``.cn/hub.yaml`` is missing from the work tree.
+    """The hub, also one whose ``.cn/hub.yaml`` is neither in the work tree nor in main.
 
     Raises :class:`ConfigError` where there is no sign of a hub.
     """
@@ -57,9 +57,7 @@ def open_damaged(path: Path | None) -> Hub:
 
 
 def _was_hub(root: Path) -> bool:
-    if (root / ".git" / "cn").is_dir() or (root / ".cn").is_dir():
-        return True
-    return Git(root).run("cat-file", "-e", "HEAD:.cn/hub.yaml", check=False).ok
+    return (root / ".git" / "cn").is_dir() or (root / ".cn").is_dir()
 
 
 def examine_from(hub: Hub, *, full: bool = False, locked: bool = False) -> Patient:

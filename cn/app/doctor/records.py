@@ -15,6 +15,7 @@ from cn.app.snapshot import Snapshot
 from cn.core import ledger
 from cn.core.ledger import IN, Event, Item, LedgerRefused, Open
 from cn.core.names import Name, NameRefused, Oid, ThreadName, parse_name
+from cn.core.outbox import take_out
 from cn.core.places import DONE, INBOX, inbox_path
 from cn.core.text import one_line, visible
 from cn.shell.objects import list_refs, list_tree, read_info
@@ -210,16 +211,15 @@ def check_outbox(patient: Patient) -> Iterator[Finding]:
     for path, why in broken:
         yield problem(
             "outbox", f"{visible(path)}: {why}", "it is not sent as long as its bytes are not what cn wrote",
-            f"'git log -p -- {visible(path)}' shows what it was: restore it and commit, or remove it",
+            take_out(path),
         )  # fmt: skip
     attempts = Local(patient.hub).attempts
     for path, entry in entries:
         tried = attempts.get(path.rpartition("/")[2])
         if tried:
             what = f"{path.rpartition('/')[2]} to {entry.to}: {tried.get('count')} attempts failed"
-            yield info(
-                "outbox", what, one_line(str(tried.get("reason"))), "'cn outbox flush' tries again now"
-            )
+            remedy = str(tried.get("hint") or "") or "'cn outbox flush' tries again now"
+            yield info("outbox", what, one_line(str(tried.get("reason"))), remedy)
 
 
 def check_pins(patient: Patient) -> Iterator[Finding]:

@@ -1,0 +1,106 @@
+"""Where main went, when it is not there: the last commit it had, and the commands that bring it back.
+
+Each command leaves the index and the files as they are, so that nothing staged or edited is lost.
+"""
+
+from __future__ import annotations
+
+import re
+from shlex import quote
+
+from cn.core.names import Oid, is_oid
+from cn.core.text import visible
+from cn.shell.hub import CONFIG, Hub
+from cn.shell.objects import resolve
+
+_KNOWN = ("refs/cn/trusted", "refs/cn/origin/{main}", "refs/cn/origin/main", "refs/remotes/origin/{main}")
+"""What this clone knew of main, by which it was a while ago at the latest."""
+_LOG_BYTES = 1 << 20
+
+
+def head_branch(hub: Hub) -> str:
+    """The branch that HEAD names, born or not; empty on a detached commit."""
+    return hub.git.run("symbolic-ref", "--quiet", "--short", "HEAD", check=False).text
+
+
+def missing_main(hub: Hub) -> tuple[str, str]:
+    """That there is no main, and what to type."""
+    head, log = head_branch(hub), _log(hub)
+    place = f"HEAD is {visible(head)}" if head else "HEAD is a detached commit"
+    renamed = any(text == f"Branch: renamed {hub.main_ref} to refs/heads/{head}" for _, _, text in log)
+    last = last_main(hub)
+    born = resolve(hub.git, "HEAD") is not None
+    if head and born and (renamed or (last is None and resolve_config(hub, "HEAD"))):
+        return (
+            f"there is no branch {hub.main} in {hub.root}; {place}",
+            f"if it is {hub.main} under another name, 'git branch -m {quote(hub.main)}' names it so again",
+        )
+    if last is not None and head == hub.main:
+        return (
+            f"the branch {hub.main} is gone in {hub.root}",
+            f"'git update-ref {quote(hub.main_ref)} {last}' brings it back, with what is staged and edited",
+        )
+    if last is not None:
+        return (
+            f"there is no branch {hub.main} in {hub.root}; {place}",
+            f"'git branch {quote(hub.main)} {last}' brings it back, then 'git switch {quote(hub.main)}'",
+        )
+    if head == hub.main:
+        return f"{hub.main} has no commit yet in {hub.root}", f"run 'git add {CONFIG}' and commit"
+    here = f"'git branch {quote(hub.main)}' makes it from here, then 'git switch {quote(hub.main)}'"
+    first = f"run 'git symbolic-ref HEAD {quote(hub.main_ref)}', then 'git add {CONFIG}', and commit"
+    return f"there is no branch {hub.main} in {hub.root}; {place}", here if born else first
+
+
+def begun_anew(hub: Hub, origin: Oid, local: Oid) -> str:
+    """Where main here shares no history with origin's, and did before: how it goes on from there."""
+    last = last_main(hub)
+    if last is None or _related(hub, last, local) or not _related(hub, last, origin):
+        return ""
+    return (
+        f"{hub.main} began anew here: 'git reset --soft {last}' makes it go on where it was, "
+        f"and keeps what is staged and edited"
+    )
+
+
+def last_main(hub: Hub) -> Oid | None:
+    """The tip that main had when it went away, or the latest that this clone remembers of it.
+
+    git notes each move of HEAD (git-reflog(1)): that main was deleted or renamed under it, or left.
+    """
+    known = [name.format(main=hub.main) for name in _KNOWN]
+    remembered = next((oid for name in known if (oid := resolve(hub.git, name)) is not None), None)
+    on_main = head_branch(hub) == hub.main
+    for old, new, text in reversed(_log(hub)):
+        gone = not new.strip("0") and (on_main or text.startswith(f"Branch: renamed {hub.main_ref} to "))
+        if gone or text.startswith(f"checkout: moving from {hub.main} to "):
+            oid = resolve(hub.git, old)
+            if oid is None or (remembered is not None and not _holds(hub, oid, remembered)):
+                break
+            return oid
+    return remembered
+
+
+def resolve_config(hub: Hub, commit: str) -> bool:
+    """Does this commit have a hub's configuration?"""
+    return hub.git.run("cat-file", "-e", f"{commit}:{CONFIG}", check=False).ok
+
+
+def _log(hub: Hub) -> list[tuple[Oid, str, str]]:
+    """HEAD's log, which git itself does not show while HEAD's branch has no commit."""
+    try:
+        with (hub.work_git_dir / "logs" / "HEAD").open("rb") as file:
+            file.seek(max(0, file.seek(0, 2) - _LOG_BYTES))
+            lines = file.read().decode("utf-8", "replace").splitlines()
+    except OSError:
+        return []
+    rows = (re.fullmatch(r"([0-9a-f]+) ([0-9a-f]+) .*?>[^\t]*\t?(.*)", line) for line in lines)
+    return [(Oid(row[1]), row[2], row[3]) for row in rows if row and is_oid(row[1])]
+
+
+def _holds(hub: Hub, new: Oid, old: Oid) -> bool:
+    return hub.git.run("merge-base", "--is-ancestor", old, new, check=False).ok
+
+
+def _related(hub: Hub, one: Oid, other: Oid) -> bool:
+    return hub.git.run("merge-base", one, other, check=False).ok
