@@ -14,6 +14,7 @@ from cn.core.errors import ConfigError, Refused
 from cn.core.names import Branch, Name, Oid, Url, is_local, join_branch, topic_of
 from cn.core.names import Topic as TopicName
 from cn.core.peers import MAILBOX, PICKUP, Peer
+from cn.core.typed import command
 from cn.shell.git import Git
 from cn.shell.hub import Hub
 from cn.shell.objects import read_objects
@@ -110,9 +111,10 @@ def from_origin(hub: Hub, error: ConfigError) -> ConfigError:
     """The same error where the broken file stands in origin's main, and not in the work tree."""
     paths = (hub_config.PATH, hub_peers.PATH, hub_config.AGENT_PATH)
     file = next((path for path in paths if error.text.startswith(path)), "it")
+    pull = command("git pull --no-rebase origin {}", hub.main)
     return ConfigError(
         f"in origin's {hub.main}, {error.text}",
-        f"'git pull --no-rebase origin {hub.main}' brings it here; mend {file}, commit it, then run again",
+        f"{pull} brings it here; mend {file}, commit it, then run again",
     )
 
 
@@ -126,7 +128,8 @@ def decode_texts(config: bytes | None, peers: bytes | None) -> tuple[str, str]:
     """The bytes of both files as text; raises :class:`ConfigError`."""
     if config is None:
         raise ConfigError(
-            f"{hub_config.PATH} is not committed", f"run 'git add {hub_config.PATH}' and commit"
+            f"{hub_config.PATH} is not committed",
+            f"run {command('git add -- {}', hub_config.PATH)} and commit",
         )
     try:
         return config.decode("utf-8"), (peers or b"").decode("utf-8")

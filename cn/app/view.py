@@ -23,6 +23,7 @@ from cn.core.ledger import mentions as ledger_mentions
 from cn.core.ledger import months as ledger_months
 from cn.core.names import Name, Oid, is_name
 from cn.core.peers import PATH as PEERS
+from cn.core.typed import command
 from cn.shell.clock import now
 from cn.shell.hub import Hub
 from cn.shell.origin import ORIGIN_REF
@@ -89,9 +90,10 @@ def _opened(hub: Hub, settings: Settings, head: Snapshot | None) -> View:
     refs = {name: Oid(oid) for name, oid, _, _ in rows}
     main = refs.get(hub.main_ref)
     if main is None:
+        branch = command("git branch {} {}", hub.main, f"origin/{hub.main}")
         raise Refused(
             f"there is no branch {hub.main} in {hub.root}",
-            f"'git branch {hub.main} origin/{hub.main}' brings it back from origin; see 'cn doctor'",
+            f"{branch} brings it back from origin; see 'cn doctor'",
         )
     on_main, tree = next((mark == "*", tree) for name, _, mark, tree in rows if name == hub.main_ref)
     same = head if head is not None and head.tree == tree else None

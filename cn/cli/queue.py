@@ -10,6 +10,7 @@ from cn.cli.screen import age
 from cn.core.machines.actor import Actor
 from cn.core.queue import Input
 from cn.core.turn import source_of
+from cn.core.typed import command
 
 
 def queue_lines(view: QueueView, most: int = 50) -> list[str]:
@@ -24,7 +25,7 @@ def queue_lines(view: QueueView, most: int = 50) -> list[str]:
     for item in view.dead[:most]:
         lines.append(paint(f"{_asked(item)}: given up", "red"))
         lines += wrap("    ", clean(item.reason, 300))
-        lines += wrap("    → ", f"decide the thread, or 'cn queue retry {item.id}'")
+        lines += wrap("    → ", f"decide the thread, or {command('cn queue retry {}', item.id)}")
     lines += _more(view.dead, most, "given up")
     for item in view.waiting[:most]:
         again = f", tried {item.attempts} times" if item.attempts else ""

@@ -12,6 +12,7 @@ from cn.app.listing import ThreadView
 from cn.app.overview import Entry, Main, Status, Unreachable, Waiting
 from cn.cli.layout import clean, grid, paint, width, wrap
 from cn.core.stamp import format_age, format_stamp
+from cn.core.typed import command
 
 if TYPE_CHECKING:  # not every screen shows them
     from cn.app.own_view import OwnDocument
@@ -66,7 +67,8 @@ def status_lines(status: Status, *, everything: bool = False) -> list[str]:
         lines += wrap("! ", f"no run can work: {told}", colour="red")
         lines += wrap("  → ", clean(status.stopped.remedy, 300)) if status.stopped.remedy else []
     elif not status.main.checked_out:
-        text = f"HEAD is not {status.main.branch}: runs are refused until 'git switch {status.main.branch}'"
+        switch = command("git switch {}", status.main.branch)
+        text = f"HEAD is not {status.main.branch}: runs are refused until {switch}"
         lines += wrap("! ", text, colour="yellow")
     for one in status.standing[:standing]:
         lines += wrap("! ", f"{clean(one.text, 300)} ({since(one.since, now)})", colour="yellow")

@@ -13,6 +13,7 @@ from cn.app.doctor.patient import Patient
 from cn.app.wake import is_builtin
 from cn.core.errors import CnError
 from cn.core.text import one_line, redact
+from cn.core.typed import command
 from cn.shell.build import signs
 from cn.shell.crontab import owner, read_table, split
 from cn.shell.files import has_room, is_writable
@@ -78,7 +79,7 @@ def check_repository(patient: Patient) -> Iterator[Finding]:
                 "repository",
                 f"{name} is missing from the work tree",
                 "the other commands find the hub by it",
-                f"git -C {hub.root} checkout {hub.main} -- {name}",
+                command("git -C {} checkout {} -- {}", str(hub.root), hub.main, name),
             )
 
 
@@ -91,7 +92,7 @@ def check_identity(patient: Patient) -> Iterator[Finding]:
         other = patient.hub.git.run("config", "--get", key, check=False).text.strip()
         what = f"{key} is not set in this repository" + (f"; {one_line(other)} is used" if other else "")
         why = "the hub's commits and messages carry it, and a fresh machine has none"
-        remedy = f"git config {key} {'NAME' if key == 'user.name' else 'EMAIL'}"
+        remedy = command("git config {} NAME" if key == "user.name" else "git config {} EMAIL", key)
         yield info("identity", what, why, remedy) if other else problem("identity", what, why, remedy)
 
 
