@@ -22,6 +22,7 @@ from cn.core.names import HubPath, Name, Oid, digest, parse_oid, topic_of
 from cn.core.outbox import Deliver, Entry, Letter, OutboxRefused, Remove, facts_of, parse_entry, take_out
 from cn.core.peers import MAILBOX
 from cn.core.report import Report
+from cn.core.typed import command
 from cn.shell import published
 from cn.shell.base import Base
 from cn.shell.git import transport_options
@@ -89,7 +90,7 @@ def _ready(run: Run, force: bool) -> list[Pair]:
             continue
         if entry.to not in run.settings.peers:
             reason = f"{entry.to} is no peer any more"
-            _failed(run, path, entry, reason, f"add it again with 'cn peer add {entry.to} URL'")
+            _failed(run, path, entry, reason, f"add it again with {command('cn peer add {} URL', entry.to)}")
         elif refusal := rules.may_send(entry, run.settings.us):
             hint = f"{refusal.remedy}; {take_out(path)}"
             _failed(run, path, entry, f"{refusal.rule}: {refusal.reason}", hint)
@@ -292,7 +293,9 @@ def publish_main(run: Run) -> None:
     if not text or list_refs(run.hub.git, mark).get(mark) == text:
         return
     if remote_url(run.hub.git, name) is None:
-        raise ConfigError(f"{CONFIG}: mailbox: there is no remote {name}", f"'git remote add {name} URL'")
+        raise ConfigError(
+            f"{CONFIG}: mailbox: there is no remote {name}", command("git remote add {} URL", name)
+        )
     spec = f"{text}:{HEADS}{run.hub.main}"
     transport = transport_options(push_url(run.hub.git, name))
     push = ("push", "--quiet", "--no-verify", *transport, "--", name, spec)

@@ -15,6 +15,7 @@ from cn.core.lifecycle import Life, read_lives
 from cn.core.names import Name
 from cn.core.places import DONE, inbox_path
 from cn.core.text import one_line
+from cn.core.typed import command
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ def _explain_refused(view: View, peer: Name, topic: str) -> None:
         rule = past[-1].fields.get("rule", "a rule")
         raise Refused(
             f"{peer}/{one_line(topic, 80)} has no thread: {rule} refused it at {past[-1].head[:8]}",
-            f"'cn log --thread {peer}/{one_line(topic, 80)}' tells why",
+            f"{command('cn log --thread {}', f'{peer}/{topic}')} tells why",
         )
 
 

@@ -13,6 +13,7 @@ from cn.core.names import Branch, Name, NameRefused, Oid, digest, parse_branch, 
 from cn.core.peers import MAILBOX, PICKUP, Peer
 from cn.core.report import Report
 from cn.core.text import visible
+from cn.core.typed import command
 from cn.shell.clock import now
 from cn.shell.git import TIMED_OUT, Git
 from cn.shell.glance import nearby
@@ -161,7 +162,9 @@ def _who(key: str) -> str:
 def _unreachable(report: Report, local: Local, key: str, reason: str, now: datetime, *, tell: bool) -> None:
     new = local.failed(key, reason, now)
     hint = (
-        "check the remote with 'git remote -v'" if key == MAILBOX_KEY else f"'cn peer sync {key}' tries again"
+        "check the remote with 'git remote -v'"
+        if key == MAILBOX_KEY
+        else f"{command('cn peer sync {}', key)} tries again"
     )
     report.failed(f"{_who(key)} is unreachable: {reason}", hint, source=key, known=not (new or tell))
 

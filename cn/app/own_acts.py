@@ -33,6 +33,7 @@ from cn.core.own import (
 from cn.core.report import Report
 from cn.core.secret import text_of
 from cn.core.text import is_text, one_line
+from cn.core.typed import command
 from cn.shell.base import Base
 from cn.shell.clock import now
 from cn.shell.hub import Hub
@@ -197,7 +198,7 @@ def close_thread(hub: Hub, name: str, reason: str = "", *, dry_run: bool = False
             thread = item.get("thread").removesuffix(".md")
             raise Refused(
                 f"{peer}/{one_line(item.topic, 80)} is a peer's, who waits for an answer",
-                f"'cn done {thread}'",
+                command("cn done {}", thread),
             )
         is_concern = path.startswith(f"{CONCERNS}/")
 

@@ -17,6 +17,7 @@ from cn.core.rules import NO_SECRETS
 from cn.core.secret import Text
 from cn.core.stamp import format_stamp
 from cn.core.text import one_line, redact
+from cn.core.typed import command
 from cn.shell.base import Base
 from cn.shell.hub import Hub
 from cn.shell.remote import list_remotes
@@ -53,7 +54,9 @@ def add(hub: Hub, peer: Peer, *, check: bool = False, dry_run: bool = False) -> 
 
         def plan(book: Book, base: Base, notes: Report) -> str | None:
             if peer.name in run.settings.peers:
-                raise Refused(f"{peer.name} is a peer already", f"'cn peer remove {peer.name}' first")
+                raise Refused(
+                    f"{peer.name} is a peer already", f"{command('cn peer remove {}', peer.name)} first"
+                )
             check_names(run.settings.config, (dated,))
             text = add_peer(book.snapshot.text(PATH), dated)
             parse_peers(text)

@@ -8,7 +8,7 @@ from cn.core.inbox import plan_restored
 from cn.core.names import HubPath, ThreadName, digest
 from cn.core.places import INBOX, done_path, inbox_path
 from cn.core.report import Report
-from cn.shell.objects import read_object
+from cn.shell.objects import read_info, read_object
 
 
 def plan_restore(book: Book, report: Report, local: Local) -> None:
@@ -19,7 +19,7 @@ def plan_restore(book: Book, report: Report, local: Local) -> None:
     """
     pending = list(book.snapshot.pending())
     lost: dict[str, tuple[str, str]] = {}
-    there = {e.path for e in book.snapshot.folder(INBOX)} if pending else set()
+    there = {e.path for e in book.snapshot.folder(INBOX) if e.kind == "blob"} if pending else set()
     for peer, item in pending:
         name = ThreadName(item.get("thread"))
         if name in there or inbox_path(name) in book.files or book.item(peer, "in", item.topic) is None:
@@ -40,18 +40,9 @@ def plan_restore(book: Book, report: Report, local: Local) -> None:
 
 
 def _last(book: Book, path: HubPath) -> bytes | None:
-    """The file as the last commit that had it left it."""
+    """The file as the last commit that had it left it; a folder that took its place is not it."""
     git = book.hub.git
-    done = git.run(
-        "log",
-        "-1",
-        "--diff-filter=AM",
-        "--format=%H",
-        "--no-color",
-        book.snapshot.commit,
-        "--",
-        path,
-    )
-    if not done.text:
-        return None
-    return read_object(git, f"{done.text}:{path}")
+    log = ("log", "--diff-filter=AM", "--format=%H", "--no-color", book.snapshot.commit, "--", path)
+    names = [f"{commit}:{path}" for commit in git.run(*log).lines]
+    last = next((i for i, found in enumerate(read_info(git, names)) if found and found.kind == "blob"), None)
+    return None if last is None else read_object(git, names[last])

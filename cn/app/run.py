@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -34,6 +33,7 @@ from cn.core.names import HubPath, Oid, digest
 from cn.core.peers import PATH as PEERS
 from cn.core.queue import Input
 from cn.core.report import Mark, Report
+from cn.core.typed import command
 from cn.shell.base import Base, observe_base
 from cn.shell.clock import now
 from cn.shell.entries import read_index
@@ -120,7 +120,7 @@ class Run:
             self.report.failed(f"{peer} is left out: {reason}", hint, source=peer, known=known)
         behind = Snapshot(self.hub.git, base.local) if base.local != base.commit else snapshot
         for path in not_in_effect(self.hub, snapshot, behind):
-            back = f"'git checkout {shlex.quote(self.hub.main)} -- {path}'"
+            back = command("git checkout {} -- {}", self.hub.main, path)
             if (self.hub.root / path).exists():
                 text = f"{path} has a change that is not committed: it is not in effect; commit it, or"
             else:

@@ -6,7 +6,6 @@ integrates it with origin's main and pushes it.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Sequence
 
 from cn.app.book import Book
@@ -23,6 +22,7 @@ from cn.core.report import Mark, Report
 from cn.core.saving import FOLDERS, Kind, Left, judge
 from cn.core.secret import Text, name_of, own_lines, quoted_here
 from cn.core.text import decode, is_text, one_line
+from cn.core.typed import command
 from cn.shell.base import Base
 from cn.shell.diverged import Diverged, forget_diverged, merge_edit, read_diverged
 from cn.shell.edits import Edited, read_edit, read_edits
@@ -185,7 +185,7 @@ def _take_one(
             return Left(
                 path,
                 "was changed here and in main, and git cannot merge the two",
-                f"see 'git diff -- {shlex.quote(path)}', take over what shall stay, 'git add' it, run again",
+                f"see {command('git diff -- {}', path)}, take over what shall stay, 'git add' it, run again",
             )
         notes.info(f"{path} was changed here and in main: both are in it now")
         if merged == main:
@@ -209,7 +209,7 @@ def _enter(book: Book, path: HubPath, data: bytes | None) -> None:
 
 
 def _staged(path: HubPath) -> Left:
-    remedy = f"'git add -- {shlex.quote(path)}' stages what it holds now; then run again"
+    remedy = f"{command('git add -- {}', path)} stages what it holds now; then run again"
     return Left(path, "is staged in another state than it has here", remedy)
 
 

@@ -15,6 +15,7 @@ from cn.core.errors import CnError, ConfigError, Refused
 from cn.core.names import Branch, Name, Oid, Url, is_local, join_branch, topic_of
 from cn.core.names import Topic as TopicName
 from cn.core.peers import MAILBOX, PICKUP, Peer
+from cn.core.typed import command
 from cn.shell.base import work_place
 from cn.shell.git import Git
 from cn.shell.hub import Hub
@@ -125,10 +126,11 @@ def why_none(hub: Hub) -> CnError:
     except Refused as error:
         return error
     if (hub.root / hub_config.PATH).is_file() or known is None:
-        return NoConfig(f"{hub_config.PATH} is not committed", f"run 'git add {hub_config.PATH}' and commit")
+        add = command("git add -- {}", hub_config.PATH)
+        return NoConfig(f"{hub_config.PATH} is not committed", f"run {add} and commit")
     return NoConfig(
         f"{hub.main} has no {hub_config.PATH} any more",
-        f"'git checkout {known} -- {hub_config.PATH}' brings it back; then commit it",
+        f"{command('git checkout {} -- {}', known, hub_config.PATH)} brings it back; then commit it",
     )
 
 
@@ -141,9 +143,10 @@ def from_origin(hub: Hub, error: ConfigError) -> ConfigError:
     """The same error where the broken file stands in origin's main, and not in the work tree."""
     paths = (hub_config.PATH, hub_peers.PATH, hub_config.AGENT_PATH)
     file = next((path for path in paths if error.text.startswith(path)), "it")
+    pull = command("git pull --no-rebase origin {}", hub.main)
     return ConfigError(
         f"in origin's {hub.main}, {error.text}",
-        f"'git pull --no-rebase origin {hub.main}' brings it here; mend {file}, commit it, then run again",
+        f"{pull} brings it here; mend {file}, commit it, then run again",
     )
 
 
@@ -156,7 +159,10 @@ def read_texts(git: Git, commit: Oid | str) -> tuple[str, str]:
 def decode_texts(config: bytes | None, peers: bytes | None) -> tuple[str, str]:
     """The bytes of both files as text; raises :class:`ConfigError`."""
     if config is None:
-        raise NoConfig(f"{hub_config.PATH} is not committed", f"run 'git add {hub_config.PATH}' and commit")
+        raise NoConfig(
+            f"{hub_config.PATH} is not committed",
+            f"run {command('git add -- {}', hub_config.PATH)} and commit",
+        )
     try:
         return config.decode("utf-8"), (peers or b"").decode("utf-8")
     except UnicodeDecodeError as error:

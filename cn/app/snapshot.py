@@ -112,10 +112,10 @@ class Snapshot:
         return found.oid if found else None
 
     def read(self, path: str) -> bytes | None:
-        """The bytes of a file, None when it is not there."""
+        """The bytes of a file, None when there is none: what a folder there holds is no text."""
         self.read_many([path])
         found = self._files.get(path)
-        return found.data if found else None
+        return found.data if found and found.kind == "blob" else None
 
     def text(self, path: str) -> str:
         """A file of cn's own as text, empty when it is not there."""

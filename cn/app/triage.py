@@ -17,7 +17,7 @@ from cn.core.secret import text_of, text_of_word
 from cn.core.stamp import StampRefused, parse_until
 from cn.core.text import is_text, one_line
 from cn.core.thread import read_text, set_triage
-from cn.core.triage import Reply, Triage, TriageRefused, format_decision, parse_decision
+from cn.core.triage import Reply, Triage, TriageRefused, check_section, format_decision, parse_decision
 from cn.shell.clock import now
 from cn.shell.files import write_file
 from cn.shell.hub import Hub
@@ -79,6 +79,10 @@ def write_triage(
     if isinstance(parsed, Reply) and not body.strip():
         raise UsageError("do:reply needs the text of the reply", "give it with --body or --body-file")
     triage = Triage(parsed, who, now(), body.replace("\r\n", "\n"), until, approval)
+    try:
+        check_section(triage)
+    except TriageRefused as refused:
+        raise UsageError(refused.text, refused.hint) from None
     if dry_run:
         name = _write(hub, thread, triage, dry_run=True)
         report.plan(f"write '{format_decision(parsed)}' by {who} to {inbox_path(name)}")

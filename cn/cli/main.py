@@ -112,13 +112,16 @@ class LazyGroup(click.Group):
 _AGENT = ("input", "out")
 
 
-def _check_role(command: str) -> None:
+def _check_role(name: str) -> None:
     """``CN_ROLE=agent`` leaves the agent its two verbs, on the hub it stands in (DESIGN 12)."""
     role = os.environ.get("CN_ROLE", "")
     if role not in ("", "agent"):
         raise ConfigError(f"CN_ROLE is {role!r}", "the only role is 'agent'; unset it otherwise")
-    if role == "agent" and command not in _AGENT:
-        raise Refused(f"an agent may not run 'cn {command}'", "its commands are 'cn input' and 'cn out'")
+    if role == "agent" and name not in _AGENT:
+        from cn.core.typed import command
+
+        what = f"an agent may not run {command('cn {}', name)}"
+        raise Refused(what, "its commands are 'cn input' and 'cn out'")
 
 
 @click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -10,6 +10,7 @@ from cn.cli.screen import age
 from cn.core.machines.actor import Actor
 from cn.core.queue import Input
 from cn.core.turn import source_of
+from cn.core.typed import command
 
 
 def queue_lines(view: QueueView, most: int = 50, *, fed: bool = True) -> list[str]:
@@ -32,9 +33,8 @@ def queue_lines(view: QueueView, most: int = 50, *, fed: bool = True) -> list[st
     for item in view.dead[:most]:
         lines.append(paint(f"{_asked(item)}: given up", "red"))
         lines += wrap("    ", clean(item.reason, 300))
-        lines += wrap(
-            "    → ", f"decide the thread, or 'cn queue retry {item.id}'" if fed else "decide the thread"
-        )
+        again = f", or {command('cn queue retry {}', item.id)}" if fed else ""
+        lines += wrap("    → ", f"decide the thread{again}")
     lines += _more(view.dead, most, "given up")
     for item in view.waiting[:most]:
         again = f", tried {item.attempts} times" if item.attempts else ""

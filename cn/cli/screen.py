@@ -6,13 +6,13 @@ import functools
 import sys
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from shlex import quote
 from typing import TYPE_CHECKING, TypeVar
 
 from cn.app.listing import ThreadView
 from cn.app.overview import Entry, Main, Status, Unreachable, Waiting
 from cn.cli.layout import clean, grid, paint, width, wrap
 from cn.core.stamp import format_age, format_stamp
+from cn.core.typed import command
 
 if TYPE_CHECKING:  # not every screen shows them
     from cn.app.own_view import OwnDocument
@@ -69,7 +69,8 @@ def status_lines(status: Status, *, everything: bool = False) -> list[str]:
         lines += wrap("! ", f"no run can work: {told}", colour="red")
         lines += wrap("  → ", clean(status.stopped.remedy, _REMEDY)) if status.stopped.remedy else []
     elif not status.main.checked_out:
-        text = f"HEAD is not {status.main.branch}: runs are refused until 'git switch {status.main.branch}'"
+        switch = command("git switch {}", status.main.branch)
+        text = f"HEAD is not {status.main.branch}: runs are refused until {switch}"
         lines += wrap("! ", text, colour="yellow")
     for one in status.standing[:standing]:
         lines += wrap("! ", f"{clean(one.text, 300)} ({since(one.since, now)})", colour="yellow")
@@ -80,7 +81,7 @@ def status_lines(status: Status, *, everything: bool = False) -> list[str]:
         lines += wrap(
             "! ", f"{path} has a change that is not committed: it is not in effect", colour="yellow"
         )
-        lines += wrap("  → ", f"'git checkout {quote(status.main.branch)} -- {path}' takes it back")
+        lines += wrap("  → ", f"{command('git checkout {} -- {}', status.main.branch, path)} takes it back")
     for peer, reason in status.inbox.damaged:
         lines += wrap("! ", f"{peer} is left out: {clean(reason)}; see 'cn doctor'", colour="red")
     threads = status.inbox.threads

@@ -46,6 +46,10 @@ def _refuse(kind: str, text: str, rule: str) -> NameRefused:
 
 def parse_name(text: str, kind: str = "name") -> Name:
     """A hub, peer or actor name."""
+    if text in _RESERVED:
+        raise NameRefused(
+            f"{kind} {text!r} is reserved", f"{', '.join(sorted(_RESERVED))} mean something else"
+        )
     if not is_name(text):
         raise _refuse(kind, text, "use lower-case letters, digits, '-' and '_', at most 40 characters")
     return Name(text)

@@ -8,7 +8,6 @@ delivering twice pushes the same id.
 from __future__ import annotations
 
 import re
-import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,7 +30,8 @@ from cn.core.names import (
 )
 from cn.core.places import OUTBOX, SENT
 from cn.core.stamp import StampRefused, format_day, format_second, parse_stamp
-from cn.core.text import one_line, visible
+from cn.core.text import one_line
+from cn.core.typed import command
 
 FORMAT = "outbox/1"
 _REASON = 500
@@ -99,16 +99,9 @@ def facts_of(entry: Written) -> Entry:
 
 
 def take_out(path: str) -> str:
-    """How a person looks at a file that waits in the outbox and never goes out, and takes it out.
-
-    Whoever can push to origin chooses its name: it stands in a command only as one word that is
-    nothing but itself, to the shell and to git (gitglossary(7), "pathspec").
-    """
-    if visible(path) != path or not path.isprintable():
-        return f"look who put that file into {path.rpartition('/')[0]}, take it out with git, and commit"
-    git = "git --literal-pathspecs" if re.search(r"[*?\[\\]", path) else "git"
-    name = shlex.quote(path)
-    return f"'{git} log -p -- {name}' shows who put it there; '{git} rm -- {name}' and a commit take it out"
+    """How a person looks at a file that waits in the outbox and never goes out, and takes it out."""
+    look, remove = command("git log -p -- {}", path), command("git rm -- {}", path)
+    return f"{look} shows who put it there; {remove} and a commit take it out"
 
 
 def entry_name(entry: Entry) -> str:

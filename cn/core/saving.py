@@ -7,7 +7,6 @@ is cn's, and main decides there.
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
@@ -17,6 +16,7 @@ from cn.core.names import HubPath, is_machine_local, is_protected
 from cn.core.own import ADHOC, CONCERNS, is_own, is_plain_name
 from cn.core.places import INBOX
 from cn.core.report import Mark
+from cn.core.typed import command
 
 FOLDERS = ("threads", "logs", "state")
 MOST = 1 << 20
@@ -83,7 +83,7 @@ def _judge_kind(edit: Edit) -> HubPath | Left:
         case Kind.MISSING if path.startswith(f"{INBOX}/"):
             return Left(path, "is missing here and stays pending; 'cn sync' puts it back", mark=Mark.INFO)
         case Kind.MISSING if path.startswith(f"{CONCERNS}/"):
-            remedy = f"'git checkout -- {shlex.quote(path)}' brings it back, then 'cn mca done' ends it"
+            remedy = f"{command('git checkout -- {}', path)} brings it back, then 'cn mca done' ends it"
             return Left(path, "is missing here, but the concern is open", remedy)
         case Kind.FILE if edit.size > MOST:
             return Left(
@@ -111,6 +111,6 @@ def _under(folders: Collection[str]) -> tuple[str, ...]:
 
 
 def _by_git(edit: Edit) -> str:
-    name = shlex.quote(edit.path)
-    add = "" if edit.tracked else f"git add -- {name} && "
-    return f"'{add}git commit -- {name}'"
+    if edit.tracked:
+        return command("git commit -- {}", edit.path)
+    return command("git add -- {} && git commit -- {}", edit.path, edit.path)

@@ -155,6 +155,15 @@ def format_triage(triage: Triage) -> str:
     return "\n".join([*lines, "", body] if body else lines) + "\n"
 
 
+def check_section(triage: Triage) -> None:
+    """Is the section read back as this one? Raises :class:`TriageRefused` for a text that begins another."""
+    if find_headings(format_triage(triage).split("\n")) != [0]:
+        raise TriageRefused(
+            "the text has a line '## Triage', which would begin another section",
+            "quote that line ('> ') or put it into a code fence; 'cn reply' sends any text",
+        )
+
+
 _HEADING = re.compile(r" {0,3}##[ \t]+Triage[ \t]*#*[ \t]*")
 _FIELD = re.compile(r"[ \t]*(decision|actor|timestamp|until|approval)[ \t]*:[ \t]*(.*?)[ \t]*", re.I)
 _FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*\Z)|~{3,})")

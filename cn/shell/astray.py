@@ -6,10 +6,10 @@ Each command leaves the index and the files as they are, so that nothing staged 
 from __future__ import annotations
 
 import re
-from shlex import quote
 
 from cn.core.names import Oid, is_oid
 from cn.core.text import visible
+from cn.core.typed import command
 from cn.shell.hub import CONFIG, Hub
 from cn.shell.objects import resolve
 
@@ -31,24 +31,27 @@ def missing_main(hub: Hub) -> tuple[str, str]:
     last = last_main(hub)
     born = resolve(hub.git, "HEAD") is not None
     if head and born and (renamed or (last is None and resolve_config(hub, "HEAD"))):
+        rename = command("git branch -m {}", hub.main)
         return (
             f"there is no branch {hub.main} in {hub.root}; {place}",
-            f"if it is {hub.main} under another name, 'git branch -m {quote(hub.main)}' names it so again",
+            f"if it is {hub.main} under another name, {rename} names it so again",
         )
     if last is not None and head == hub.main:
         return (
             f"the branch {hub.main} is gone in {hub.root}",
-            f"'git update-ref {quote(hub.main_ref)} {last}' brings it back, with what is staged and edited",
+            f"{command('git update-ref {} {}', hub.main_ref, last)} brings it back, "
+            "with what is staged and edited",
         )
+    switch, add = command("git switch {}", hub.main), command("git add {}", str(CONFIG))
     if last is not None:
         return (
             f"there is no branch {hub.main} in {hub.root}; {place}",
-            f"'git branch {quote(hub.main)} {last}' brings it back, then 'git switch {quote(hub.main)}'",
+            f"{command('git branch {} {}', hub.main, last)} brings it back, then {switch}",
         )
     if head == hub.main:
-        return f"{hub.main} has no commit yet in {hub.root}", f"run 'git add {CONFIG}' and commit"
-    here = f"'git branch {quote(hub.main)}' makes it from here, then 'git switch {quote(hub.main)}'"
-    first = f"run 'git symbolic-ref HEAD {quote(hub.main_ref)}', then 'git add {CONFIG}', and commit"
+        return f"{hub.main} has no commit yet in {hub.root}", f"run {add} and commit"
+    here = f"{command('git branch {}', hub.main)} makes it from here, then {switch}"
+    first = f"run {command('git symbolic-ref HEAD {}', hub.main_ref)}, then {add}, and commit"
     return f"there is no branch {hub.main} in {hub.root}; {place}", here if born else first
 
 
@@ -58,8 +61,8 @@ def begun_anew(hub: Hub, origin: Oid, local: Oid) -> str:
     if last is None or _related(hub, last, local) or not _related(hub, last, origin):
         return ""
     return (
-        f"{hub.main} began anew here: 'git reset --soft {last}' makes it go on where it was, "
-        f"and keeps what is staged and edited"
+        f"{hub.main} began anew here: {command('git reset --soft {}', last)} makes it go on where it was, "
+        "and keeps what is staged and edited"
     )
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass
 
 from cn.core.errors import Blocked
 from cn.core.names import HubPath, Oid
 from cn.core.text import visible
+from cn.core.typed import command
 from cn.shell.astray import missing_main
 from cn.shell.build import EntryChange, FileChange, build_commit
 from cn.shell.entries import read_tree
@@ -114,7 +114,7 @@ def work_place(hub: Hub) -> dict[str, Oid]:
         )
         raise BadPlace(
             f"HEAD is {visible(head)}, and cn works on {hub.main} only",
-            f"run 'git switch {hub.main}', then run again",
+            f"run {command('git switch {}', hub.main)}, then run again",
         )
     _no_other_work_tree(hub)
     return refs
@@ -125,14 +125,15 @@ def _whole(hub: Hub) -> None:
     if (hub.git_dir / "shallow").exists():
         raise Blocked(
             "this clone is shallow: a part of main's history is not here",
-            f"'git fetch --unshallow{' origin' if hub.origin else ' REMOTE'}' brings it, then run again",
+            f"{command('git fetch --unshallow {}', 'origin' if hub.origin else 'REMOTE')} brings it, "
+            "then run again",
         )
     for remote, keys in hub.config.partial.items():
-        unset = " and ".join(f"'git config --unset-all {shlex.quote(visible(key))}'" for key in keys)
+        unset = " and ".join(command("git config --unset-all {}", key) for key in keys)
+        fetch = command("git fetch --refetch --no-filter {}", remote)
         raise Blocked(
             f"this is a partial clone: {visible(remote)} holds objects that are not here",
-            f"'git fetch --refetch --no-filter {shlex.quote(visible(remote))}' brings them; "
-            f"then {unset}, and run again",
+            f"{fetch} brings them; then {unset}, and run again",
         )
 
 
@@ -183,8 +184,8 @@ def _check_grown(hub: Hub, known: Oid | None, tip: Oid, local: Oid, dry_run: boo
 def _dropping(hub: Hub, known: Oid, tip: Oid, local: Oid) -> str:
     """The command by which main here lets go of what origin lost, and keeps what was only made here."""
     if is_ancestor(hub.git, local, known):
-        return f"'git reset --keep {tip}'"
-    return f"'git rebase --onto {tip} {known} {hub.main}'"
+        return command("git reset --keep {}", tip)
+    return command("git rebase --onto {} {} {}", tip, known, hub.main)
 
 
 def _rewound(hub: Hub, known: Oid, tip: Oid | None, text: str, dropping: str, dry_run: bool) -> Blocked:
@@ -192,10 +193,15 @@ def _rewound(hub: Hub, known: Oid, tip: Oid | None, text: str, dropping: str, dr
     rescue = f"refs/cn/rescue/{known[:16]}"
     if not dry_run:
         update_refs(hub.git, [(rescue, known)])
-    lease = f"--force-with-lease={hub.main}:{tip or ''}"
-    hint = f"push it back ('git push {lease} origin {rescue}:{hub.main_ref}')"
+    lease = f"{hub.main}:{tip or ''}"
+    push = command("git push --force-with-lease={} origin {}:{}", lease, rescue, hub.main_ref)
+    hint = f"push it back ({push})"
     if tip is not None:
-        steps = [f"'git fetch origin {hub.main}'", dropping, f"'git update-ref {ORIGIN_REF} {tip}'"]
+        fetch, forget = (
+            command("git fetch origin {}", hub.main),
+            command("git update-ref {} {}", ORIGIN_REF, tip),
+        )
+        steps = [fetch, dropping, forget]
         steps.append("'cn doctor --fix', so that branches which came since come again")
         hint += f"; if the loss is meant, {', then '.join(filter(None, steps))}"
     return Blocked(f"{text}; what this clone knew is kept at {rescue}", hint)

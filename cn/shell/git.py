@@ -148,6 +148,7 @@ class Job(NamedTuple):
     """One call for :meth:`Git.run_many`: ``key`` names whose it is.
 
     ``near``: it reads this repository (a git directory) and talks to nobody, so it may outlive cn.
+    ``env``: more environment variables.
     """
 
     key: str
@@ -156,6 +157,7 @@ class Job(NamedTuple):
     seconds: float = 60.0
     max_out: int | None = None
     near: Path | None = None
+    env: Mapping[str, str] = _NONE
 
 
 class Git(NamedTuple):
@@ -327,7 +329,7 @@ class _Running:
             child = subprocess.Popen(
                 command,
                 cwd=git.root,
-                env=git.environment(),
+                env=git.with_env(**job.env).environment(),
                 stdin=stdin,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

@@ -15,6 +15,7 @@ from cn.core.errors import Blocked
 from cn.core.names import HubPath, Oid, is_protected
 from cn.core.stamp import from_epoch
 from cn.core.text import visible
+from cn.core.typed import command
 from cn.shell.asides import kept_sentence
 from cn.shell.astray import begun_anew
 from cn.shell.build import EntryChange, FileChange, build_commit
@@ -140,19 +141,19 @@ def _merge(hub: Hub, base: Oid, origin: Oid, local: Oid, special: _Special) -> O
         tree, conflicts = merge_trees(hub.git, sides[0], sides[1])
     except GitError as failed:
         text = f"cannot merge origin's main with yours: {failed.done.reason}"
-        raise Blocked(text, f"run '{_pull(hub)}' to see why") from None
+        raise Blocked(text, f"run {_pull(hub)} to see why") from None
     if tree is None:
         shown = ", ".join(visible(n) for n in sorted(conflicts)[:10])
         raise Blocked(
             f"your local commits conflict with origin's main in {shown}",
-            f"run '{_pull(hub)}', resolve the conflict, commit, and run again",
+            f"run {_pull(hub)}, resolve the conflict, commit, and run again",
         )
     return tree
 
 
 def _pull(hub: Hub) -> str:
     """As it works where nothing of git is configured: it names no default for diverged branches."""
-    return f"git pull --no-rebase origin {hub.main}"
+    return command("git pull --no-rebase origin {}", hub.main)
 
 
 @dataclass

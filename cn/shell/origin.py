@@ -14,6 +14,7 @@ from cn.core.names import Oid, parse_oid
 from cn.core.text import redact
 from cn.shell.git import Done, transport_options
 from cn.shell.hub import Hub
+from cn.shell.quarantine import AS_PACK, enter, quarantine, take_in
 from cn.shell.urls import real_url
 
 ORIGIN_REF = "refs/cn/origin/main"
@@ -58,9 +59,13 @@ def origin_main(hub: Hub) -> Oid | None:
 
 def fetch_main(hub: Hub) -> None:
     """Bring the objects of origin's main here."""
-    done = hub.git.run(*_FETCH, "--", _url(hub), hub.main_ref, check=False, network=True, seconds=_SECONDS)
-    if not done.ok:
-        raise unreachable(done)
+    url = _url(hub)
+    with quarantine(hub.git) as folder:
+        git = hub.git.with_settings(AS_PACK).with_env(**enter(hub.git, folder))
+        done = git.run(*_FETCH, "--", url, hub.main_ref, check=False, network=True, seconds=_SECONDS)
+        if not done.ok:
+            raise unreachable(done)
+        take_in(hub.git, folder)
 
 
 def push_main(hub: Hub, new: Oid) -> Rejected | None:

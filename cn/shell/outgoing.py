@@ -28,7 +28,7 @@ def outgoing(git: Git, refs: Mapping[str, Oid]) -> Iterator[Git]:
     """
     import shutil  # with its archives 2 ms, and whoever only lists remotes sends nothing
 
-    common = _common_dir(git)
+    common = common_dir(git)
     folder = common / "cn" / "txn" / "push"
     shutil.rmtree(folder, ignore_errors=True)
     for name in ("refs", "objects"):
@@ -43,7 +43,8 @@ def outgoing(git: Git, refs: Mapping[str, Oid]) -> Iterator[Git]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _common_dir(git: Git) -> Path:
+def common_dir(git: Git) -> Path:
+    """The git directory that all work trees share."""
     if git.bare:
         return git.root
     if (git.root / ".git").is_dir():

@@ -12,6 +12,7 @@ from cn.core.names import Oid, Url, is_branch, is_oid
 from cn.shell.git import TIMED_OUT, Done, Git, Job, transport_options
 from cn.shell.glance import nearby
 from cn.shell.outgoing import PREFIX, outgoing
+from cn.shell.quarantine import AS_PACK, enter, quarantine, take_in
 from cn.shell.urls import push_url
 
 HEADS = "refs/heads/"
@@ -141,17 +142,25 @@ def _fetch(
 ) -> dict[str, str]:
     # A colon would make git write a ref of ours.
     assert not any(_WRITES.search(spec) for _, specs in wanted.values() for spec in specs)
-    jobs = [
-        Job(
-            key,
-            (*_FETCH, "--", url),
-            b"".join(f"{spec}\n".encode("utf-8", "surrogateescape") for spec in specs),
-            seconds,
-        )
-        for key, (url, specs) in wanted.items()
-        if specs
-    ]
-    answers = git.run_many(jobs, width=WIDTH, on_done=(lambda job, _: on_done(job.key)) if on_done else None)
+    asked = [(key, url, specs) for key, (url, specs) in wanted.items() if specs]
+    if not asked:
+        return {}
+    with quarantine(git) as folder:
+        jobs = [
+            Job(
+                key,
+                (*_FETCH, "--", url),
+                b"".join(f"{spec}\n".encode("utf-8", "surrogateescape") for spec in specs),
+                seconds,
+                env=enter(git, folder / str(number)),
+            )
+            for number, (key, url, specs) in enumerate(asked)
+        ]
+        tell = (lambda job, _: on_done(job.key)) if on_done else None
+        answers = git.with_settings(AS_PACK).run_many(jobs, width=WIDTH, on_done=tell)
+        for number, done in enumerate(answers):
+            if done.ok:
+                take_in(git, folder / str(number))
     return {job.key: done.reason for job, done in zip(jobs, answers, strict=True) if not done.ok}
 
 

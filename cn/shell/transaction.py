@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import shlex
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -13,6 +12,7 @@ from cn.core.errors import Blocked, CnError, Refused
 from cn.core.names import HubPath, Oid
 from cn.core.places import INBOX
 from cn.core.text import one_line, visible
+from cn.core.typed import command
 from cn.shell.base import Base, is_ancestor, observe_base
 from cn.shell.build import EntryChange, FileChange, build_commit, is_deletion
 from cn.shell.entries import (
@@ -249,10 +249,11 @@ def displaced_words(hub: Hub, folder: str, mode: str) -> tuple[str, str]:
     """What is told of something else in main where cn's folder belongs, and what takes it out."""
     what = {LINK: "a symlink", SUBMODULE: "a submodule"}.get(mode, "no folder")
     here = hub.root / folder
-    kept = "--cached " if here.is_dir() and not here.is_symlink() else ""
+    kept = here.is_dir() and not here.is_symlink()
+    remove = command("git rm --cached -- {}" if kept else "git rm -- {}", folder)
     return (
         f"cn needs the folder {visible(folder)}, and in main it is {what}",
-        f"'git rm {kept}-- {shlex.quote(visible(folder))}', commit that, then run again",
+        f"{remove}, commit that, then run again",
     )
 
 

@@ -411,3 +411,11 @@ def test_a_digest_tells_its_parts_apart() -> None:
     assert digest("ab", "c") != digest("a", "bc")
     assert digest("a") == digest("a")
     assert digest("\udcff")
+
+
+@pytest.mark.parametrize("text", ["head", "refs", "heads", "cn", "done"])
+def test_a_reserved_name_is_said_to_be_reserved(text: str) -> None:
+    with pytest.raises(NameRefused) as refused:
+        parse_name(text)
+    assert refused.value.text == f"name {text!r} is reserved"
+    assert "cn, done, head, heads, refs" in refused.value.hint

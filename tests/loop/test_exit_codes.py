@@ -103,7 +103,9 @@ def test_a_hub_that_cannot_be_worked_on_is_1(world: World, sigma: Node, pi: Node
     git(sigma.root, "switch", "--quiet", "-c", "elsewhere")
     done = sigma.cn("sync", check=1)
     assert "git switch main" in done.stderr
+    assert "git switch main" in sigma.cn("sync", "--dry-run", check=1).stderr, "there is no plan to show"
     git(sigma.root, "switch", "--quiet", "main")
+    sigma.cn("sync", "--dry-run", check=0)
     (sigma.root / ".git/rebase-merge").mkdir()
     assert "rebase" in sigma.cn("inbox", "process", check=1).stderr
     (sigma.root / ".git/rebase-merge").rmdir()

@@ -13,6 +13,7 @@ from cn.core.machines.actor import Actor
 from cn.core.names import HubPath
 from cn.core.queue import INPUT, OUTPUT
 from cn.core.turn import source_of
+from cn.core.typed import command
 
 
 def check_queue(patient: Patient) -> Iterator[Finding]:
@@ -23,14 +24,17 @@ def check_queue(patient: Patient) -> Iterator[Finding]:
     view = look_at_queue(patient.hub, Snapshot(patient.hub.git, patient.main), config, patient.now)
     for path in view.damaged:
         yield problem(
-            "queue", f"{path} cannot be read", "it was not written by cn", f"'git rm {path}' and commit"
+            "queue",
+            f"{path} cannot be read",
+            "it was not written by cn",
+            f"{command('git rm -- {}', path)} and commit",
         )
     for item in view.dead:
         yield info(
             "queue",
             f"{source_of(item)} was given up: {item.reason}",
             f"the agent used up its attempts, or a person cleared the queue ({item.id})",
-            f"decide the thread, or 'cn queue retry {item.id}'"
+            f"decide the thread, or {command('cn queue retry {}', item.id)}"
             if config.interface == "queue"
             else "decide the thread",
         )

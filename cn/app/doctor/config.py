@@ -17,6 +17,7 @@ from cn.core.errors import ConfigError
 from cn.core.names import is_protected
 from cn.core.peers import MAILBOX, Peer
 from cn.core.text import redact, visible
+from cn.core.typed import command
 from cn.shell.astray import head_branch
 from cn.shell.files import read_plain
 from cn.shell.objects import list_tree, read_object
@@ -49,7 +50,7 @@ def check_working_configuration(patient: Patient) -> Iterator[Finding]:
             "uncommitted",
             f"{visible(path)} has uncommitted changes, which are not in effect",
             "cn reads the configuration from main",
-            f"git add {visible(path)} && git commit, or take the change back",
+            f"{command('git add -- {} && git commit', path)}, or take the change back",
         )
     texts = {
         path: _decode(plain[1], path)
@@ -133,7 +134,7 @@ def check_mailbox(patient: Patient) -> Iterator[Finding]:
             "mailbox",
             f"hub.yaml names the mailbox {visible(settings.config.mailbox)}, and there is no such remote",
             "mail from peers cannot be fetched",
-            f"git remote add {visible(settings.config.mailbox)} URL",
+            command("git remote add {} URL", settings.config.mailbox),
         )
     loose = [p.name for p in settings.peers.values() if p.deliver == MAILBOX and not p.key]
     if not settings.shared_mailbox or not loose:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 import shutil
 import sys
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from cn.app.doctor.patient import Patient
 from cn.app.wake import is_builtin
 from cn.core.errors import CnError
 from cn.core.text import one_line, redact
+from cn.core.typed import command
 from cn.shell.build import identity, signs
 from cn.shell.crontab import owner, read_table, split
 from cn.shell.files import has_room, is_writable
@@ -80,7 +80,7 @@ def check_repository(patient: Patient) -> Iterator[Finding]:
                 "repository",
                 f"{name} is missing from the work tree",
                 f"runs read {hub.main}'s; a commit of everything would take it out of {hub.main}",
-                f"git -C {shlex.quote(str(hub.root))} checkout {shlex.quote(hub.main)} -- {name}",
+                command("git -C {} checkout {} -- {}", str(hub.root), hub.main, name),
             )
 
 
@@ -90,11 +90,12 @@ def check_identity(patient: Patient) -> Iterator[Finding]:
     named = replace(hub, name=patient.settings.us) if patient.settings else hub
     for key, used in zip(("user.name", "user.email"), identity(named), strict=True):
         if not hub.git.run("config", "--local", "--get", key, check=False).text.strip():
+            remedy = command("git config {} NAME" if key == "user.name" else "git config {} EMAIL", key)
             yield info(
                 "identity",
                 f"{key} is not set in this repository; what cn commits and sends carries {one_line(used)}",
                 "what you commit with git here carries the machine's, if that has one",
-                f"if it shall be another: git config {key} {'NAME' if key == 'user.name' else 'EMAIL'}",
+                f"if it shall be another: {remedy}",
             )
 
 

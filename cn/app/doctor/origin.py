@@ -14,6 +14,7 @@ from cn.core.config import AGENT_PATH
 from cn.core.errors import CnError
 from cn.core.names import Oid
 from cn.core.text import one_line, redact
+from cn.core.typed import command
 from cn.shell.base import observe_base, work_place
 from cn.shell.hub import Hub
 from cn.shell.trust import trusted_commit
@@ -37,7 +38,7 @@ def check_origin(patient: Patient) -> Iterator[Finding]:
         elif patient.hub.origin and base.origin is None:
             yield info(
                 "origin", "origin has no main yet", "the first run pushes it",
-                f"or 'git push origin {patient.hub.main}'",
+                f"or {command('git push origin {}', patient.hub.main)}",
             )  # fmt: skip
         if base.commit != base.local and (broken := find_broken(hub, base.commit, base.local)) is not None:
             what = "the runtime does not start" if AGENT_PATH in broken.text else "no run works"

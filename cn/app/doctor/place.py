@@ -14,6 +14,7 @@ from cn.app.doctor.patient import Patient
 from cn.core.errors import CnError, Refused
 from cn.core.stamp import format_age
 from cn.core.text import one_line, visible
+from cn.core.typed import command
 from cn.shell.base import work_place
 from cn.shell.hub import Hub
 from cn.shell.journal import journal_path, read_journal, read_pushes
@@ -99,8 +100,8 @@ def check_leftovers(patient: Patient) -> Iterator[Finding]:
         age = max(0.0, patient.now.timestamp() - state.st_mtime)
         if users is None:
             users = git_processes(patient.hub)
-        name = visible(os.path.relpath(path, patient.hub.root))
-        what = f"{name} is there, for {format_age_seconds(age)}"
+        name = os.path.relpath(path, patient.hub.root)
+        what = f"{visible(name)} is there, for {format_age_seconds(age)}"
         if users:
             yield info("locks", what, f"a git is at work here: {', '.join(users[:3])}", "let it end")
         elif age < _HOUR:
@@ -110,7 +111,9 @@ def check_leftovers(patient: Patient) -> Iterator[Finding]:
             )  # fmt: skip
         else:
             why = f"{_WHY_LOCK}; no git is at work here: a crash left it"
-            yield problem("locks", what, why, f"rm {name}", MoveLock(path, state.st_ino, state.st_mtime_ns))
+            yield problem(
+                "locks", what, why, command("rm -- {}", name), MoveLock(path, state.st_ino, state.st_mtime_ns)
+            )
 
 
 def check_unfinished(patient: Patient) -> Iterator[Finding]:

@@ -18,6 +18,7 @@ from cn.core.names import Name, NameRefused, Oid, ThreadName, parse_name
 from cn.core.outbox import take_out
 from cn.core.places import DONE, INBOX, inbox_path
 from cn.core.text import one_line, visible
+from cn.core.typed import command
 from cn.shell.objects import list_refs, list_tree, read_info
 from cn.shell.origin import ORIGIN_REF
 from cn.shell.pins import PREFIX, Key, encode, parse_pin, pin_ref
@@ -88,13 +89,12 @@ def check_ledger(patient: Patient) -> Iterator[Finding]:
     for peer in names:
         for path, lines in read_history(snapshot, peer).bad.items():
             shown = ", ".join(map(str, lines[:_FEW])) + (" …" if len(lines) > _FEW else "")
-            remedy = f"'git log -p -- {path}' shows what they were; correct or remove the lines, and commit."
+            log = command("git log -p -- {}", path)
+            remedy = f"{log} shows what they were; correct or remove the lines, and commit."
             if patient.hub.origin:
-                main = patient.hub.main
-                remedy += (
-                    f" Then 'git push origin {main}' and 'git update-ref {ORIGIN_REF} {main}';"
-                    " other clones say what to do there"
-                )
+                push = command("git push origin {}", patient.hub.main)
+                known = command("git update-ref {} {}", ORIGIN_REF, patient.hub.main)
+                remedy += f" Then {push} and {known}; other clones say what to do there"
             yield problem(
                 "ledger",
                 f"{path}: no event in line {shown}",

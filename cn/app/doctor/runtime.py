@@ -18,6 +18,7 @@ from cn.core.errors import ConfigError
 from cn.core.model import Failure
 from cn.core.stamp import StampRefused, format_age, format_stamp, parse_stamp
 from cn.core.text import one_line, visible
+from cn.core.typed import command
 from cn.shell.pins import clone_id
 
 _SILENT = timedelta(minutes=5)
@@ -130,13 +131,14 @@ def check_says(patient: Patient) -> Iterator[Finding]:
     for path, why in broken:
         yield problem(
             "says", f"{visible(path)}: {why}", "it is not sent as long as it cannot be read",
-            f"'git log -p -- {visible(path)}' shows what it was: restore it and commit, or remove it",
+            f"{command('git log -p -- {}', path)} shows what it was: restore it and commit, or remove it",
         )  # fmt: skip
     here = clone_id(patient.hub, make=False)
     for path, say in says:
         if say.machine != here:
+            move = command("git mv -- {} {}", path, say.sent_path)
             yield info(
                 "says", f"{visible(path)} waits for another machine ({one_line(say.machine, 40)})",
                 "only the clone that took the turn knows how much of it was sent",
-                f"run 'cn agent' there; if it is gone for good, 'git mv' it to {say.sent_path} and commit",
+                f"run 'cn agent' there; if it is gone for good, {move} and commit",
             )  # fmt: skip

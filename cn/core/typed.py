@@ -1,0 +1,46 @@
+"""Commands that a remedy tells people to type, and the names that others chose in them.
+
+Whoever can push to origin chooses names of files, whoever is a peer chooses topics. A person, or
+an agent, types what a remedy says; nothing in such a name may then be more than a name.
+"""
+
+from __future__ import annotations
+
+import re
+
+from cn.core.text import redact, visible
+
+NAME = "NAME"
+"""Stands for a word that cannot be typed."""
+
+_SPECIAL = re.compile(r"[\s!\"#$&'()*;<=>?\[\\\]^`{|}~]")
+_PATTERN = re.compile(r"^:|\\[*?\[\\]")
+"""What git reads as more than a path (gitglossary(7), "pathspec")."""
+
+
+def command(template: str, *words: str) -> str:
+    r"""A command to type, in quotes: ``'git rm -- state/queue/a\ b.md'``.
+
+    Each ``{}`` of ``template`` becomes one word. Characters that a shell reads are escaped one by one,
+    which holds also where the quotes around the command are typed with it; git is told to read paths
+    literally where a word would be a pattern. A word that is not shown as it is (control and
+    bidirectional characters, credentials) is never part of a command: ``NAME`` stands for it, and
+    the text says how to type it. The caller's own text has to name it.
+    """
+    plain = [_is_plain(word) for word in words]
+    typed = [escape(word) if ok else NAME for word, ok in zip(words, plain, strict=True)]
+    if any(map(_PATTERN.search, typed)):
+        template = re.sub(r"\bgit (?!--literal)", "git --literal-pathspecs ", template)
+    line = f"'{template.format(*typed)}'"
+    return (
+        line if all(plain) else f"{line} (for {NAME} let the shell complete the name, which hides characters)"
+    )
+
+
+def escape(word: str) -> str:
+    """``word`` as one word for bash, zsh and POSIX shells, inside single quotes too: nothing in it is run."""
+    return re.sub(_SPECIAL, r"\\\g<0>", word) or "''"
+
+
+def _is_plain(word: str) -> bool:
+    return visible(word) == word and not set(word) & {"\n", "\t"} and redact(word) == word
