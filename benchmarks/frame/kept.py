@@ -32,10 +32,5 @@ def merged(results: Sequence[Result], new: Result, rows: Sequence[str]) -> list[
 
 def _result(fields: dict[str, object]) -> Result:
     sides = ("cn", "floor", "naive")
-    costs = {side: _cost(found) for side in sides if isinstance(found := fields[side], dict)}
+    costs = {side: Cost(**found) for side in sides if isinstance(found := fields[side], dict)}
     return Result(**{**fields, **costs})  # type: ignore[arg-type]
-
-
-def _cost(fields: dict[str, object]) -> Cost:
-    cost = Cost(**fields)  # type: ignore[arg-type]
-    return Cost(cost.value, tuple(cost.runs), cost.peak, cost.processes, cost.added)

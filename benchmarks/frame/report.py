@@ -65,7 +65,7 @@ def table(results: Sequence[Result]) -> list[str]:
         rows.append(
             (
                 f"{r.row}: {r.case}",
-                str(len(r.cn.runs)),
+                str(r.cn.runs),
                 _value(r.cn, r.unit),
                 _value(r.floor, r.unit) + ("" if r.base == "floor" else f" ({r.base})"),
                 f"{r.ratio:.2f} ×",

@@ -23,10 +23,10 @@ FLOORS = Path(__file__).resolve().parents[1] / "floors"
 
 @dataclass(frozen=True)
 class Cost:
-    """What one side costs: median and all runs in seconds (or bytes), KiB at peak, processes, bytes left."""
+    """One side: the median of so many runs (seconds or bytes), KiB at peak, processes, bytes left."""
 
     value: float
-    runs: tuple[float, ...]
+    runs: int
     peak: int = 0
     processes: int = 0
     added: int = 0
@@ -201,7 +201,7 @@ class Timed(Workload):
 
 
 def _cost(runs: Sequence[float], peak: int, processes: int = 0, added: int = 0) -> Cost:
-    return Cost(statistics.median(runs), tuple(runs), peak, processes, added)
+    return Cost(statistics.median(runs), len(runs), peak, processes, added)
 
 
 class _Bench:

@@ -49,8 +49,8 @@ class Growth(Workload):
             peak = self._live(place, count)
             ours = size_of(place.hub / ".git") - (place.hub / ".git/index").stat().st_size
             packed = self._packed(place)
-            cost = Cost(float(ours), (float(ours),), peak)
-            floor = Cost(float(packed), (float(packed),))
+            cost = Cost(float(ours), 1, peak)
+            floor = Cost(float(packed), 1)
             case = f"{count} days of {_A_DAY} messages, half of them answered"
             result = Result(self.row, case, count, self.goal, cost, floor, unit="bytes")
             plan.say(f"{self.row}: {case}: {ours:,} bytes, {result.ratio:.2f} × floor")
