@@ -61,7 +61,7 @@ class TestHubYamlIsMissing:
         (hub / ".cn/hub.yaml").unlink()
         told = cn("doctor", check=1, cwd=inside).stdout
         command = next(line for line in told.splitlines() if " checkout main " in line).split("→")[1]
-        subprocess.run(shlex.split(command), check=True, timeout=60)
+        subprocess.run(shlex.split(command.strip().strip("'")), check=True, timeout=60)
         cn("doctor", check=0, cwd=inside)
 
     def test_no_hub_is_made_inside_of_it(self, hub: Path) -> None:
