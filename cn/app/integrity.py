@@ -64,9 +64,8 @@ def _trees(snapshot: Snapshot) -> dict[Name, Oid]:
 
 
 def _key(snapshot: Snapshot) -> str:
-    """The bytes of the tree ``state/ledger`` name every ledger: read beside the configuration."""
-    data = snapshot.read(ledger.FOLDER)
-    return digest(data.hex()) if data else ""
+    """The tree ``state/ledger`` names every ledger: read beside the configuration."""
+    return snapshot.oid(ledger.FOLDER) or ""
 
 
 def _grew_well(snapshot: Snapshot, peer: Name, before: Oid, tree: Oid) -> bool:

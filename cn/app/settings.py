@@ -16,12 +16,9 @@ from cn.core.names import Branch, Name, Oid, Url, is_local, join_branch, topic_o
 from cn.core.names import Topic as TopicName
 from cn.core.peers import MAILBOX, PICKUP, Peer
 from cn.core.typed import command
-from cn.shell.base import work_place
 from cn.shell.git import Git
 from cn.shell.hub import Hub
 from cn.shell.objects import read_objects
-from cn.shell.origin import ORIGIN_REF
-from cn.shell.trust import TRUSTED_REF
 from cn.shell.unplaced import is_left
 
 MAILBOX_KEY = "(mailbox)"
@@ -115,6 +112,11 @@ def configured(hub: Hub) -> tuple[Hub, Settings]:
 
 def why_none(hub: Hub) -> CnError:
     """Why HEAD has no configuration: HEAD is elsewhere, main is gone, or main lost the file."""
+    # With all that a fetch needs, which who only looks does not.
+    from cn.shell.base import work_place
+    from cn.shell.origin import ORIGIN_REF
+    from cn.shell.trust import TRUSTED_REF
+
     known: str | None = None
     for ref in (hub.main_ref, TRUSTED_REF, ORIGIN_REF, f"refs/remotes/origin/{hub.main}"):
         with suppress(ConfigError):

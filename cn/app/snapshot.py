@@ -107,8 +107,12 @@ class Snapshot:
     @property
     def tree(self) -> Oid | None:
         """The id of the commit's tree."""
-        self.read_many([""])
-        found = self._files[""]
+        return self.oid("")
+
+    def oid(self, path: str) -> Oid | None:
+        """The id of what is at a path, a file or a folder; None when there is nothing."""
+        self.read_many([path])
+        found = self._files.get(path)
         return found.oid if found else None
 
     def read(self, path: str) -> bytes | None:

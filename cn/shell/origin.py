@@ -14,7 +14,6 @@ from cn.core.names import Oid, parse_oid
 from cn.core.text import redact
 from cn.shell.git import Done, transport_options
 from cn.shell.hub import Hub
-from cn.shell.quarantine import AS_PACK, enter, quarantine, take_in
 from cn.shell.urls import real_url
 
 ORIGIN_REF = "refs/cn/origin/main"
@@ -59,6 +58,8 @@ def origin_main(hub: Hub) -> Oid | None:
 
 def fetch_main(hub: Hub) -> None:
     """Bring the objects of origin's main here."""
+    from cn.shell.quarantine import AS_PACK, enter, quarantine, take_in  # most runs fetch nothing
+
     url = _url(hub)
     with quarantine(hub.git) as folder:
         git = hub.git.with_settings(AS_PACK).with_env(**enter(hub.git, folder))
