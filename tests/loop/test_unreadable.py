@@ -78,4 +78,4 @@ def test_a_configuration_that_cannot_be_read_is_not_called_uncommitted(sigma: No
 def test_a_hub_without_that_file_is_told_to_commit_it(sigma: Node) -> None:
     git(sigma.root, "rm", "--quiet", "--cached", ".cn/hub.yaml")
     git(sigma.root, "commit", "--quiet", "-m", "without it")
-    assert "git add .cn/hub.yaml" in sigma.cn("sync", check=3).stderr
+    assert "git add -- .cn/hub.yaml" in sigma.cn("sync", check=3).stderr
