@@ -18,7 +18,7 @@ from pathlib import Path
 import hypothesis
 import hypothesis.configuration
 import pytest
-from hubs import ROOT
+from hubs import ROOT, cn
 from servers import KINDS, Remote, serve
 
 _SCRATCH = tempfile.TemporaryDirectory(prefix="cn-tests-")
@@ -106,6 +106,15 @@ def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPat
     for name, value in _settle(folder).items():
         monkeypatch.setenv(name, value)
     monkeypatch.chdir(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Hubs as ``cn init`` makes them, by name, to be copied."""
+    folder = tmp_path_factory.mktemp("template")
+    for name in ("sigma", "pi", "omega"):
+        cn("init", name, "--path", folder / name, check=0)
     return folder
 
 

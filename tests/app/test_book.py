@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from hubs import cn, git, read, tip
+from hubs import git, read, tip
 from loop.world import Node, World
 
 from cn.app.book import Book, Stored
@@ -32,14 +32,6 @@ from cn.shell.pins import encode
 
 PI = Name("pi")
 A, B = Oid("a" * 40), Oid("b" * 40)
-
-
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("template")
-    for name in ("sigma", "pi"):
-        cn("init", name, "--path", folder / name, check=0)
-    return folder
 
 
 @pytest.fixture

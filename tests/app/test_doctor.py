@@ -21,14 +21,6 @@ Facts = list[dict[str, Any]]
 
 
 @pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("template")
-    for name in ("sigma", "pi"):
-        cn("init", name, "--path", folder / name, check=0)
-    return folder
-
-
-@pytest.fixture(scope="module")
 def lived_in(tmp_path_factory: pytest.TempPathFactory, template: Path) -> Path:
     """A hub with a merged thread, a pending one, and mail delivered."""
     world = World(tmp_path_factory.mktemp("lived"), template)

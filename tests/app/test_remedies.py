@@ -7,8 +7,7 @@ import re
 import subprocess
 from pathlib import Path
 
-import pytest
-from hubs import clone, cn, push, tip, write_commit
+from hubs import clone, push, tip, write_commit
 from loop.world import World
 
 RUN = "$(echo>pwned)"
@@ -17,14 +16,6 @@ PLACES = [
     f"state/queue/inbox-{RUN}.md", "state/queue/*.md", "state/queue/a\u202eb.md", f"threads/inbox/{RUN}.md",
     f"state/ledger/{RUN}/202611.jsonl",
 ]  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("template")
-    for name in ("sigma", "pi"):
-        cn("init", name, "--path", folder / name, check=0)
-    return folder
 
 
 def _typed(line: str) -> set[str]:

@@ -12,17 +12,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from hubs import clone, cn, cn_env, commit, git, push, refs
+from hubs import clone, cn_env, commit, git, push, refs
 from loop.world import Node, World, picture
 
 EVIL = "name: sigma\nreviewers: [mallory]\n"
-
-
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("template")
-    cn("init", "sigma", "--path", folder / "sigma", check=0)
-    return folder
 
 
 @pytest.fixture

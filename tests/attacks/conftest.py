@@ -1,5 +1,5 @@
 """The hubs of the loop tests serve here too."""
 
-from loop.conftest import template, world
+from loop.conftest import world
 
-__all__ = ["template", "world"]
+__all__ = ["world"]

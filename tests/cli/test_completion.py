@@ -19,14 +19,6 @@ LONG = 5.0
 
 
 @pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("template")
-    for name in ("sigma", "pi"):
-        cn("init", name, "--path", folder / name, check=0)
-    return folder
-
-
-@pytest.fixture(scope="module")
 def sigma(tmp_path_factory: pytest.TempPathFactory, template: Path) -> Node:
     world = World(tmp_path_factory.mktemp("world"), template)
     node, pi = world.hub("sigma"), world.hub("pi")

@@ -6,22 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hubs import cn
 from loop.studio import Studio
 from loop.world import Node, World
 from model_server import model_server
 from telegram_server import telegram_server
-
-NAMES = ("sigma", "pi", "omega")
-
-
-@pytest.fixture(scope="session")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Hubs as ``cn init`` makes them, to be copied."""
-    folder = tmp_path_factory.mktemp("template")
-    for name in NAMES:
-        cn("init", name, "--path", folder / name, check=0)
-    return folder
 
 
 @pytest.fixture
