@@ -18,6 +18,7 @@ from cn.shell.urls import real_url
 
 ORIGIN_REF = "refs/cn/origin/main"
 _SECONDS = 60.0
+_FSCK = "fsck error"
 _FETCH = (
     "fetch",
     "--quiet",
@@ -65,7 +66,7 @@ def fetch_main(hub: Hub) -> None:
         git = hub.git.with_settings(AS_PACK).with_env(**enter(hub.git, folder))
         done = git.run(*_FETCH, "--", url, hub.main_ref, check=False, network=True, seconds=_SECONDS)
         if not done.ok:
-            raise unreachable(done)
+            raise _refused(done) if _FSCK in done.err else unreachable(done)
         take_in(hub.git, folder)
 
 
@@ -92,6 +93,15 @@ def push_main(hub: Hub, new: Oid) -> Rejected | None:
     locks = ("cannot lock ref", "failed to update ref", "incorrect old value", "reference already exists")
     said = bool(told) and "[remote failure]" not in told and not done.timed_out
     return Rejected(redact(told or done.reason), said, any(word in told for word in locks))
+
+
+def _refused(done: Done) -> Blocked:
+    """Origin's main holds an object that git's checks refuse (git-config(1), ``fetch.fsckObjects``)."""
+    return Blocked.uncommitted(
+        f"git's object check refuses origin's main: {done.reason}",
+        "nothing of it was taken in; main has to go back at origin to a commit before it, "
+        "such as the one that 'git rev-parse main' names here",
+    )
 
 
 def unreachable(done: Done) -> Blocked:

@@ -51,6 +51,9 @@ def test_a_main_that_the_check_refused_stays_out(world: World) -> None:
     head = write_commit(pusher, BAD, "x", [tip(pusher, "origin/main")])
     push(pusher, sigma.url, f"{head}:refs/heads/main")
     for _ in range(2):
-        assert "gitmodulesUrl" in sigma.sync(check=1).stderr
+        said = sigma.sync(check=1).stderr
+        assert "git's object check refuses origin's main: " in said
+        assert "gitmodulesUrl" in said
+        assert "unreachable" not in said
         assert tip(sigma.root, "main") == before
         assert try_git(sigma.root, "cat-file", "-e", head).returncode
