@@ -6,7 +6,6 @@ To add one: a class in a module of ``benchmarks/workloads``, named in ``ALL`` th
 
 from __future__ import annotations
 
-import shutil
 import statistics
 import sys
 from abc import ABC, abstractmethod
@@ -15,7 +14,7 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.frame.measure import LIMIT, Broken, copy, count_processes, run, size_of
+from benchmarks.frame.measure import LIMIT, Broken, copy, count_processes, put_away, run, size_of
 from benchmarks.frame.place import Place
 
 FLOORS = Path(__file__).resolve().parents[1] / "floors"
@@ -147,7 +146,6 @@ class Timed(Workload):
         sizes = self.full_sizes if plan.full and self.full_sizes else self.sizes
         for size in plan.sizes or sizes:
             folder = plan.scratch / "case"
-            shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
             place = Place(folder / "live")
             place.root.mkdir()
@@ -155,10 +153,10 @@ class Timed(Workload):
                 stack.enter_context(self.serving(place))
                 self.build(place, size)
                 yield self._measured(plan, place, size)
-            shutil.rmtree(folder, ignore_errors=True)
+            put_away(folder, plan.scratch / "old")
 
     def _measured(self, plan: Plan, place: Place, size: int) -> Result:
-        bench = _Bench(self, place)
+        bench = _Bench(self, place, plan.scratch / "old")
         bench.prepare()
         env = self.environment(place)
         count = plan.few if size >= self.heavy and not plan.full else plan.runs
@@ -207,8 +205,8 @@ def _cost(runs: Sequence[float], peak: int, processes: int = 0, added: int = 0) 
 class _Bench:
     """The place of one case, and its copies where runs change it."""
 
-    def __init__(self, workload: Timed, place: Place) -> None:
-        self.workload, self.place = workload, place
+    def __init__(self, workload: Timed, place: Place, old: Path) -> None:
+        self.workload, self.place, self.old = workload, place, old
         self.template = place.root.with_name("template")
 
     def prepare(self) -> None:
@@ -234,11 +232,12 @@ class _Bench:
         except AssertionError as wrong:
             raise Broken(f"{workload.row}: the floor does something else than cn: {wrong}") from wrong
         if workload.changes:
-            shutil.rmtree(ours.root)
+            put_away(ours.root, self.old)
 
     def fresh(self) -> None:
         """The place as it was built."""
         if self.workload.changes:
+            put_away(self.place.root, self.old)
             copy(self.template, self.place.root)
 
 
