@@ -24,7 +24,7 @@ types: $(STAMP)
 unit: $(STAMP)
 	$(BIN)/pytest -n 2
 
-# The long harnesses (kills at every instant, floods): minutes each.
+# The long harnesses (kills at every instant, floods): hours for all of them.
 full: $(STAMP)
 	$(BIN)/pytest -n 2 -m full
 
@@ -70,7 +70,7 @@ demo: $(STAMP)
 	$(BIN)/python demo/demo.py
 
 # Every cheap path and the bulk ones beside their floors; writes benchmarks/RESULTS.md. The full one
-# takes the large sizes too, and a quarter of a hub's life for its growth; bench-year lives through a year.
+# takes the large sizes too, and 120 days for its growth; bench-year lives through a year.
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks
 

@@ -49,7 +49,7 @@ def main() -> None:
                 if write:
                     everything = merged(everything, results[-1], rows)
                     _write(everything, asked.full, asked.rows)
-    if write and not (asked.rows or asked.size):  # what is not measured any more
+    if write and asked.full and not (asked.rows or asked.size):  # what is not measured any more
         everything = [r for r in everything if any((r.row, r.case) == (s.row, s.case) for s in results)]
         _write(everything, asked.full, asked.rows)
     print("\n".join(table(results)))

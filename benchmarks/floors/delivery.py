@@ -5,7 +5,6 @@ from bare import OUTBOX, SENT, Stream, contents, entries, git, message, peers, t
 waiting = entries(OUTBOX)
 texts = dict(zip(waiting, contents(list(waiting.values())), strict=True))
 stream = Stream()
-wanted: dict[str, list[str]] = {}
 for text in texts.values():
     head = message(text)
     commit = head["commit"].partition("\n\n")
@@ -13,11 +12,14 @@ for text in texts.values():
     ref = f"refs/floor/{head['to']}/{head['branch']}"
     stream.commit(ref, commit[2], [], who, f"{seconds} {zone}")
     stream.file("message.md", text.partition(b"\n---\n")[2])
-    wanted.setdefault(head["to"], []).append(f"{ref}:refs/heads/{head['branch']}")
 stream.commit("refs/heads/main", "floor", ["refs/heads/main^0"])
 for name in waiting:
     stream.change(f"R {OUTBOX}/{name} {SENT}/{name}")
 stream.run()
-together([["push", "--quiet", f"../peers/{p}", *wanted.get(p.removesuffix(".git"), [])] for p in peers()])
+pushes = []
+for peer in peers():
+    name = peer.removesuffix(".git")
+    pushes.append(["push", "--quiet", "--atomic", f"../peers/{peer}", f"refs/floor/{name}/*:refs/heads/*"])
+together(pushes)
 git("push", "--quiet", "origin", "main")
 git("read-tree", "-u", "--reset", "main")

@@ -35,7 +35,7 @@ seconds, are what to compare. Where a run changes the repositories, each has a f
 def markdown(results: Sequence[Result], *, full: bool, rows: Sequence[str], chart: str, remarks: str) -> str:
     """The whole page. ``rows`` are those that were measured last, if not all were."""
     kind = "full (`make bench-full`)" if full else "quick (`make bench`)"
-    kind += f", these rows only: {', '.join(rows)}" if rows else ""
+    kind += f"; measured last: {', '.join(rows)}" if rows else ""
     lines = ["# Results", "", "Written by `benchmarks/`; run it again rather than edit this.", ""]
     lines += [f"- {datetime.now(UTC):%Y-%m-%d %H:%M} UTC, {kind}", f"- {_machine()}", f"- {_versions()}", ""]
     lines += [*_ABOUT.split("\n"), "", *table(results), "", *_memory(results), ""]

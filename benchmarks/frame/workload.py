@@ -67,7 +67,7 @@ class Plan:
     full: bool
     scratch: Path
     runs: int = 5
-    few: int = 3
+    few: int = 3  # of the naive way
     sizes: tuple[int, ...] = ()
 
     def say(self, text: str) -> None:
@@ -91,15 +91,14 @@ class Timed(Workload):
     """A command of cn beside its floor, interleaved, at several sizes.
 
     ``changes``: a run leaves something behind, so each gets a fresh copy of the place, at the
-    same path. ``heavy`` from this size on: fewer runs in the quick benchmark. ``goal_from`` this size
-    on the goal is set. ``codes`` are the exit codes that are right, ``warm`` the runs before the first
-    that is looked at.
+    same path. ``goal_from`` this size on the goal is set. ``naive_up_to`` this size the naive way is
+    measured, and once up to ten times that in the full benchmark. ``codes`` are the exit codes that
+    are right, ``warm`` the runs before the first that is looked at.
     """
 
     sizes: Sequence[int] = (1,)
     full_sizes: Sequence[int] = ()
     changes = False
-    heavy = sys.maxsize
     goal_from = 0
     codes: Sequence[int] = (0,)
     naive_up_to = 0
@@ -159,18 +158,18 @@ class Timed(Workload):
         bench = _Bench(self, place, plan.scratch / "old")
         bench.prepare()
         env = self.environment(place)
-        count = plan.few if size >= self.heavy and not plan.full else plan.runs
         sides = {"floor": self.floor(place), "cn": self.command(place)}
-        naive = self.naive(place) if size <= self.naive_up_to else None
+        small = size <= self.naive_up_to
+        naive = self.naive(place) if small or (plan.full and size <= 10 * self.naive_up_to) else None
         seconds: dict[str, list[float]] = {name: [] for name in (*sides, "naive")}
         peaks = dict.fromkeys((*sides, "naive"), 0)
-        for number in range(count):
+        for number in range(plan.runs):
             for name, command in sides.items():
                 bench.fresh()
                 ran = run(command, place.hub, env, codes=self.codes if name == "cn" else (0,))
                 seconds[name].append(ran.seconds)
                 peaks[name] = max(peaks[name], ran.peak)
-            if naive is not None and number < plan.few:
+            if naive is not None and number < (plan.few if small else 1):
                 bench.fresh()
                 ran = run(naive, place.hub, env, limit=LIMIT)
                 seconds["naive"].append(ran.seconds)

@@ -34,7 +34,6 @@ class Arrivals(Timed):
     sizes = (10, 100, 1_000)
     full_sizes = (10, 100, 1_000, 10_000)
     changes = True
-    heavy = 1_000
     goal_from = 1_000
     naive_up_to = 100
     chart = "sync, by new branches"

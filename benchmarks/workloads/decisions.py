@@ -19,7 +19,6 @@ class Decisions(Timed):
     goal = 2.0
     sizes: Sequence[int] = (1_000,)
     changes = True
-    heavy = 1_000
     way = "fast"
 
     def __init__(self, what: str, words: Sequence[str]) -> None:
@@ -86,7 +85,6 @@ class Tangled(Decisions):
     row = "merges"
     goal = 1.5
     sizes = (50,)
-    heavy = 10**9
     way = "tree"
 
     def __init__(self) -> None:

@@ -48,7 +48,6 @@ class Delivery(Timed):
     sizes: Sequence[int] = (1_000,)
     full_sizes: Sequence[int] = (100, 1_000, 10_000)
     changes = True
-    heavy = 1_000
     goal_from = 1_000
     naive_up_to = 100
 
@@ -111,7 +110,6 @@ class Cleanup(Timed):
     goal = 1.3
     sizes = (1_000,)
     changes = True
-    heavy = 1_000
     naive_up_to = 100
     codes = (1,)
 

@@ -62,15 +62,19 @@ def sync(
         if not dry_run and run.local.day("sweep", run.now):
             sweep_stale(run.hub)
             sweep_kept(run.hub)
-        due = not dry_run and run.local.hour("tidy", run.now)
+        report.untidy = not dry_run and run.local.hour("tidy", run.now)
         if watch is not None:
             run.local.save()
             watch.note(run, seen)
     if not dry_run:
         wake(hub, report)
-    if due:  # last, and without the lock: nobody waits for it
-        tidy(hub)
     return report
+
+
+def finish(hub: Hub, report: Report) -> None:
+    """What can wait until the report was shown, and needs no lock."""
+    if report.untidy:
+        tidy(hub)
 
 
 def plan_sync(

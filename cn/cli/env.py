@@ -50,9 +50,11 @@ class Env:
 
         show_report(report, json=self.json, quiet=self.quiet, verbose=self.verbose)
 
-    def show(self, report: Report) -> None:
-        """Render a report and end the command with its exit code."""
+    def show(self, report: Report, then: Callable[[Report], None] | None = None) -> None:
+        """Render a report, do what could wait for that, and end the command with its exit code."""
         self.tell(report)
+        if then is not None:
+            then(report)
         if report.exit_code != EXIT_DONE and not self.dry_run:
             sys.exit(report.exit_code)
 

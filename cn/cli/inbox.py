@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import click
 
 from cn.cli.complete import complete_decision, complete_thread
@@ -111,8 +113,9 @@ def sync_command(env: Env, folder: str | None) -> None:
 
 
 def _sync(env: Env, folder: str | None) -> None:
-    from cn.app.sync import sync
+    from cn.app.sync import finish, sync
 
+    hub = env.hub(folder)
     with progress(env, "asking peers") as step:
-        report = sync(env.hub(folder), dry_run=env.dry_run, progress=step)
-    env.show(report)
+        report = sync(hub, dry_run=env.dry_run, progress=step)
+    env.show(report, then=partial(finish, hub))

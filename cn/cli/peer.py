@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import click
@@ -89,10 +90,11 @@ def remove_command(env: Env, name: str) -> None:
 @options(DRY_RUN)
 def sync_command(env: Env, names: tuple[str, ...]) -> None:
     """Sync with peers now (all, or those named), whatever the back-off says."""
-    from cn.app.sync import sync
+    from cn.app.sync import finish, sync
     from cn.core.names import parse_name
 
+    hub = env.hub()
     only = [parse_name(n, "peer") for n in names] or None
     with progress(env, "asking peers") as step:
-        report = sync(env.hub(), only=only, force=True, dry_run=env.dry_run, progress=step)
-    env.show(report)
+        report = sync(hub, only=only, force=True, dry_run=env.dry_run, progress=step)
+    env.show(report, then=partial(finish, hub))

@@ -34,6 +34,8 @@ class Report:
     """The notes of a run in order. The only thing use cases write while they work."""
 
     notes: list[Note] = field(default_factory=list)
+    untidy: bool = False
+    """The repository is to be packed when this was shown: nobody waits for it."""
 
     def add(self, mark: Mark, text: str, hint: str = "", *, source: str = "", known: bool = False) -> None:
         """Add one note."""

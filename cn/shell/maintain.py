@@ -12,6 +12,7 @@ from pathlib import Path
 
 from cn.shell.build import BRANCH
 from cn.shell.files import read_regular
+from cn.shell.git import GitError
 from cn.shell.hub import Hub
 
 KEPT = "withheld"
@@ -119,12 +120,14 @@ def tidy(hub: Hub) -> None:
     about to publish. Repacking is geometric (git-repack(1)): it rewrites what is small, and
     a large pack only once an eighth of what it holds has come. 14,000 objects of a busy hub are rewritten
     in 0.04 s; what costs time is the deltas of new objects, 0.2 ms each with this window.
+    A git that is killed, as a machine with little memory does to the largest process, leaves it for later.
     """
-    if _more_than(_MOST_REFS, _loose_refs(hub)):
-        hub.git.run("pack-refs", "--all", check=False, seconds=_TIDY_SECONDS)
-    packs = (hub.git_dir / "objects" / "pack").glob("*.pack")
-    if _more_than(_MOST_PACKS, packs) or _more_than(_MOST_LOOSE, _loose_objects(hub)):
-        hub.git.with_settings(_SMALL).run(*_REPACK, check=False, seconds=_TIDY_SECONDS)
+    with suppress(GitError):
+        if _more_than(_MOST_REFS, _loose_refs(hub)):
+            hub.git.run("pack-refs", "--all", check=False, seconds=_TIDY_SECONDS)
+        packs = (hub.git_dir / "objects" / "pack").glob("*.pack")
+        if _more_than(_MOST_PACKS, packs) or _more_than(_MOST_LOOSE, _loose_objects(hub)):
+            hub.git.with_settings(_SMALL).run(*_REPACK, check=False, seconds=_TIDY_SECONDS)
 
 
 def _more_than(number: int, files: Iterator[object]) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from hubs import branches
+from hubs import blob, branches, cn_env
 from loop.world import Node, World, is_in_main
 
 DIES = {
@@ -97,3 +99,27 @@ def test_an_update_ref_that_is_killed_alone_leaves_no_lock(
     assert is_in_main(sigma, head)
     assert sorted(branches(pi.home)) == ["main", "sigma/notice-proposal"]
     assert [r[2] for r in sigma.rows() if r[1] == "do:merge"] == ["✓ merged SHA"]
+
+
+def test_packing_costs_no_run_its_answer(world: World, sigma: Node, pi: Node, tmp_path: Path) -> None:
+    """The report is out before objects are packed, and stands when git is killed over it."""
+    world.propose(pi, sigma)
+    for number in range(101):
+        blob(sigma.root, f"loose {number}")
+    shown, late = tmp_path / "shown", tmp_path / "late"
+    wait = f"i=0; until [ -e {shown} ]; do i=$((i+1)); [ $i = 400 ] && : >{late} && break; sleep .05; done"
+    env = failing(tmp_path / "bin", "repack", f"{wait}; kill -9 $$")
+    with subprocess.Popen(
+        [sys.executable, "-m", "cn", "--hub", str(sigma.root), "inbox", "sync"],
+        env=cn_env(env),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as run:
+        assert run.stdout is not None
+        assert run.stderr is not None
+        assert "pi/proposal" in run.stdout.readline()
+        shown.touch()
+        assert (run.wait(60), run.stderr.read()) == (0, "")
+    assert not late.exists()
+    assert len(sigma.threads()) == 1
