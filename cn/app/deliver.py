@@ -182,7 +182,8 @@ def _before(run: Run, path: HubPath, entry: Entry, listing: Listing | str) -> Ou
                 return Outcome("delivered", "✓ delivered")
             if tip is not None:
                 reason = f"the branch exists there with other bytes ({tip[:8]})"
-                return Outcome("failed", "", reason, f"it is never written over; {take_out(path)}")
+                hint = f"it waits; ask {entry.to} who made that branch there, and to delete it"
+                return Outcome("failed", "", reason, hint)
         case Remove():
             if tip is None:
                 return Outcome("deleted", "✓ deleted (it was gone already)")
@@ -191,7 +192,7 @@ def _before(run: Run, path: HubPath, entry: Entry, listing: Listing | str) -> Ou
             recorded = item is not None and item.head == entry.tip and item.state == Sender.DELETING
             refusal = rules.may_delete(ours, entry.tip, tip, recorded=recorded)
             if refusal:
-                hint = f"{refusal.remedy}; {take_out(path)}"
+                hint = refusal.remedy if recorded else f"{refusal.remedy}; {take_out(path)}"
                 return Outcome("failed", "", f"{refusal.rule}: {refusal.reason}", hint)
     return None
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cn.app.listing import InboxView, list_inbox
-from cn.app.settings import MAILBOX_KEY, not_in_effect
+from cn.app.settings import MAILBOX_KEY, Draft, not_in_effect
 from cn.app.standing_edits import drop_mended
 from cn.app.view import View
 from cn.core.ages import is_old
@@ -126,7 +126,7 @@ class Status(NamedTuple):
     unreachable: tuple[Unreachable, ...]
     stopped: Stopped | None
     standing: tuple[Standing, ...]
-    not_in_effect: tuple[str, ...]
+    not_in_effect: tuple[Draft, ...]
     last_run: datetime | None
     queue: QueueView | None
     now: datetime

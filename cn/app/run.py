@@ -33,7 +33,6 @@ from cn.core.names import HubPath, Oid, digest
 from cn.core.peers import PATH as PEERS
 from cn.core.queue import Input
 from cn.core.report import Mark, Report
-from cn.core.typed import command
 from cn.shell.base import Base, observe_base
 from cn.shell.clock import now
 from cn.shell.entries import read_index
@@ -119,14 +118,9 @@ class Run:
             hint = "'cn doctor' tells how to mend it; the other peers go on"
             self.report.failed(f"{peer} is left out: {reason}", hint, source=peer, known=known)
         behind = Snapshot(self.hub.git, base.local) if base.local != base.commit else snapshot
-        for path in not_in_effect(self.hub, snapshot, behind):
-            back = command("git checkout {} -- {}", self.hub.main, path)
-            if (self.hub.root / path).exists():
-                text = f"{path} has a change that is not committed: it is not in effect; commit it, or"
-            else:
-                text = f"{path} is missing from the work tree: what {self.hub.main} has is in effect;"
-            known = not self.local.is_new(digest("draft", path, str(base.commit)))
-            self.report.info(f"{text} {back} takes it back", known=known)
+        for draft in not_in_effect(self.hub, snapshot, behind):
+            known = not self.local.is_new(digest("draft", draft.path, str(base.commit)))
+            self.report.info(f"{draft.text}; {draft.remedy}", known=known)
         self.displaced = note_displaced(self.hub, snapshot, self.local, self.now)
         self.settings = settings._replace(peers={n: p for n, p in settings.peers.items() if n not in damaged})
 

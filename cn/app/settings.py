@@ -87,7 +87,15 @@ class Settings(NamedTuple):
         return peer.hub
 
 
-def not_in_effect(hub: Hub, *mains: Snapshot) -> list[str]:
+class Draft(NamedTuple):
+    """A configuration file whose working copy is not in effect: what is so, and the next step."""
+
+    path: str
+    text: str
+    remedy: str
+
+
+def not_in_effect(hub: Hub, *mains: Snapshot) -> list[Draft]:
     """Configuration files whose working copy is what none of ``mains`` says (origin's, the local one)."""
     changed = []
     for path in (hub_config.PATH, hub_peers.PATH):
@@ -97,8 +105,20 @@ def not_in_effect(hub: Hub, *mains: Snapshot) -> list[str]:
             data = b""
         texts = [(main.read(path) or b"").replace(b"\r\n", b"\n") for main in mains]
         if data.replace(b"\r\n", b"\n") not in texts and not is_left(hub, str(path), data or None):
-            changed.append(str(path))
+            changed.append(_draft(hub, str(path), new=not any(texts)))
     return changed
+
+
+def _draft(hub: Hub, path: str, *, new: bool) -> Draft:
+    back = command("git checkout {} -- {}", hub.main, path)
+    if not (hub.root / path).exists():
+        return Draft(
+            path,
+            f"{path} is missing from the work tree: what {hub.main} has is in effect",
+            f"{back} brings it back",
+        )
+    text = f"{path} has a change that is not committed: it is not in effect"
+    return Draft(path, text, f"commit it, or {'remove it' if new else f'{back} throws it away'}")
 
 
 def configured(hub: Hub) -> tuple[Hub, Settings]:

@@ -11,6 +11,8 @@ from cn.cli.terminal import has_colours, is_terminal
 from cn.core.text import one_line, redact
 
 _UNBOUNDED = 10_000
+_REMEDY = 4000
+"""A command that was cut off cannot be typed; only what is no remedy of cn's is longer."""
 _NARROWEST = 40
 _LONG, _LAST, _WANTED = 18, 20, 34
 """The least that is left for a long cell and for the last column, and what that one should get."""
@@ -92,6 +94,11 @@ def wrap(first: str, text: str, indent: int | None = None, colour: str = "") -> 
     if width(first) > at:
         return [first.rstrip(), *(" " * at + line for line in lines)]
     return [(pad(first, at) + lines[0]).rstrip(), *(" " * at + line for line in lines[1:])]
+
+
+def next_step(remedy: str, indent: int = 2) -> list[str]:
+    """The line that says what to do, if there is one; never broken, so that a command in it can be copied."""
+    return [f"{' ' * indent}→ {clean(remedy, _REMEDY)}"] if remedy else []
 
 
 def _broken(text: str, room: int) -> list[str]:

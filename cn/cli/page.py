@@ -8,7 +8,7 @@ from datetime import datetime
 import click
 
 from cn.app.document import Document
-from cn.cli.layout import align, clean, paint, wrap
+from cn.cli.layout import align, clean, next_step, paint, wrap
 from cn.cli.screen import age, state_text
 from cn.cli.terminal import has_colours, is_terminal
 from cn.core.lifecycle import Link
@@ -44,7 +44,7 @@ def chain_lines(document: Document, now: datetime) -> list[str]:
         head += f" as {thread.merge}"
     lines = [paint("-- chain " + "-" * 31, dim=True), head]
     if thread.rule:
-        lines += wrap("  → ", clean(thread.remedy)) if thread.remedy else []
+        lines += next_step(thread.remedy)
     steps = [(_when(link, now), link.step.replace("_", " ")) for link in thread.chain]
     for (when, step, _), link in zip(align([(*s, "") for s in steps]), thread.chain, strict=True):
         told = clean(link.text)

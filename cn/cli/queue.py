@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cn.app.waiting import QueueView
-from cn.cli.layout import clean, paint, wrap
+from cn.cli.layout import clean, next_step, paint, wrap
 from cn.cli.screen import age
 from cn.core.machines.actor import Actor
 from cn.core.queue import Input
@@ -24,7 +24,7 @@ def queue_lines(view: QueueView, most: int = 50, *, fed: bool = True) -> list[st
         lines += wrap(
             "! ", "hub.yaml says 'interface: triage': nothing here is given to an agent", colour="yellow"
         )
-        lines += wrap("  → ", "decide the threads; 'cn queue clear' takes what waits out of the queue")
+        lines += next_step("decide the threads; 'cn queue clear' takes what waits out of the queue")
     if turn is not None:
         where = "" if view.here else f", on another machine ({clean(turn.machine, 40)})"
         lines.append(f"{_asked(turn.input)}: {_AT[view.actor]} for {age(turn.since, now)}{where}")
@@ -34,7 +34,7 @@ def queue_lines(view: QueueView, most: int = 50, *, fed: bool = True) -> list[st
         lines.append(paint(f"{_asked(item)}: given up", "red"))
         lines += wrap("    ", clean(item.reason, 300))
         again = f", or {command('cn queue retry {}', item.id)}" if fed else ""
-        lines += wrap("    → ", f"decide the thread{again}")
+        lines += next_step(f"decide the thread{again}", 4)
     lines += _more(view.dead, most, "given up")
     for item in view.waiting[:most]:
         again = f", tried {item.attempts} times" if item.attempts else ""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from cn.app.listing import ThreadView
 from cn.app.overview import Entry, Main, Status, Unreachable, Waiting
-from cn.cli.layout import clean, grid, paint, width, wrap
+from cn.cli.layout import clean, grid, next_step, paint, width, wrap
 from cn.core.stamp import format_age, format_stamp
 from cn.core.typed import command
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:  # not every screen shows them
     from cn.app.own_view import OwnDocument
 
 _STANDING = 10
-_REMEDY = 4000
-"""A command that was cut off cannot be typed; only what is no remedy of cn's is longer."""
 _MOST = 5
 """Rows a section of the one screen may take."""
 
@@ -67,21 +65,18 @@ def status_lines(status: Status, *, everything: bool = False) -> list[str]:
     if status.stopped:
         told = f"{clean(status.stopped.reason, 300)} ({since(status.stopped.since, now)})"
         lines += wrap("! ", f"no run can work: {told}", colour="red")
-        lines += wrap("  → ", clean(status.stopped.remedy, _REMEDY)) if status.stopped.remedy else []
+        lines += next_step(status.stopped.remedy)
     elif not status.main.checked_out:
-        switch = command("git switch {}", status.main.branch)
-        text = f"HEAD is not {status.main.branch}: runs are refused until {switch}"
-        lines += wrap("! ", text, colour="yellow")
+        lines += wrap("! ", f"HEAD is not {status.main.branch}: runs are refused", colour="yellow")
+        lines += next_step(command("git switch {}", status.main.branch))
     for one in status.standing[:standing]:
         lines += wrap("! ", f"{clean(one.text, 300)} ({since(one.since, now)})", colour="yellow")
-        lines += wrap("  → ", clean(one.remedy, _REMEDY)) if one.remedy else []
+        lines += next_step(one.remedy)
     if len(status.standing) > standing:
         lines.append(f"  and {len(status.standing) - standing} more; -v shows all")
-    for path in status.not_in_effect:
-        lines += wrap(
-            "! ", f"{path} has a change that is not committed: it is not in effect", colour="yellow"
-        )
-        lines += wrap("  → ", f"{command('git checkout {} -- {}', status.main.branch, path)} takes it back")
+    for draft in status.not_in_effect:
+        lines += wrap("! ", draft.text, colour="yellow")
+        lines += next_step(draft.remedy)
     for peer, reason in status.inbox.damaged:
         lines += wrap("! ", f"{peer} is left out: {clean(reason)}; see 'cn doctor'", colour="red")
     threads = status.inbox.threads
@@ -205,7 +200,7 @@ def _pending_text(thread: ThreadView, now: datetime) -> str:
 def _refused(thread: ThreadView) -> list[str]:
     lines = [f"  {thread.thread.removesuffix('.md')}"]
     lines += wrap("      ", f"{thread.rule}: {clean(thread.reason)}")
-    return lines + (wrap("      → ", clean(thread.remedy)) if thread.remedy else [])
+    return lines + next_step(thread.remedy, 6)
 
 
 def _decided_text(thread: ThreadView) -> str:

@@ -205,7 +205,7 @@ def status_json(status: Status) -> dict[str, Any]:
         "threads": [brief_json(thread) for thread in threads],
         "unknown_files": list(status.inbox.unknown),
         "damaged": [{"peer": peer, "reason": reason} for peer, reason in status.inbox.damaged],
-        "not_in_effect": list(status.not_in_effect),
+        "not_in_effect": [draft.path for draft in status.not_in_effect],
         "waiting": [waiting_json(w) for w in status.waiting],
         "outbox": [entry_json(e) for e in status.outbox],
         "unreachable": [unreachable_json(u) for u in status.unreachable],

@@ -9,7 +9,7 @@ import click
 
 from cn.cli.complete import complete_peer, complete_thread
 from cn.cli.env import Env, options
-from cn.cli.layout import align, clean, columns, grid, paint, width, wrap
+from cn.cli.layout import align, clean, columns, grid, next_step, paint, width, wrap
 
 if TYPE_CHECKING:  # each command imports only what it calls
     from cn.app.history import Happened
@@ -180,7 +180,7 @@ def _inbox_lines(threads: tuple[ThreadView, ...], now: datetime) -> list[str]:
 def _next_step(thread: ThreadView) -> list[str]:
     if thread.state == "refused":
         reason = wrap("    ", clean(thread.reason)) if thread.reason else []
-        return reason + (wrap("    → ", clean(thread.remedy)) if thread.remedy else [])
+        return reason + next_step(thread.remedy, 4)
     return wrap("    ", clean(thread.note)) if thread.note else []
 
 

@@ -101,7 +101,7 @@ def facts_of(entry: Written) -> Entry:
 def take_out(path: str) -> str:
     """How a person looks at a file that waits in the outbox and never goes out, and takes it out."""
     look, remove = command("git log -p -- {}", path), command("git rm -- {}", path)
-    return f"{look} shows who put it there; {remove} and a commit take it out"
+    return f"{look} shows who put it there; {remove}, a commit and its push take it out"
 
 
 def entry_name(entry: Entry) -> str:

@@ -94,7 +94,7 @@ def _log(hub: Hub) -> list[tuple[Oid, str, str]]:
     try:
         with (hub.work_git_dir / "logs" / "HEAD").open("rb") as file:
             file.seek(max(0, file.seek(0, 2) - _LOG_BYTES))
-            lines = file.read().decode("utf-8", "replace").splitlines()
+            lines = file.read().decode("utf-8", "replace").split("\n")
     except OSError:
         return []
     rows = (re.fullmatch(r"([0-9a-f]+) ([0-9a-f]+) .*?>[^\t]*\t?(.*)", line) for line in lines)

@@ -190,6 +190,17 @@ def gives_way(root: Path, path: str, main: Collection[str]) -> bool:
     return True
 
 
+def untracked(root: Path, folder: str, index: Collection[str]) -> str:
+    """The first file below ``folder`` that git does not know; empty if there is none, or it is no folder."""
+    for here, folders, names in os.walk(root / folder):
+        folders.sort()
+        for name in sorted(names):
+            path = str(Path(here, name).relative_to(root))
+            if path not in index:
+                return path
+    return ""
+
+
 def _mode(path: Path) -> int | None:
     try:
         return path.lstat().st_mode

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from cn.shell.git import Git
+from cn.shell.git import Done, Git
 from cn.shell.outgoing import common_dir
 
 AS_PACK = {"fetch.unpackLimit": "1"}
@@ -36,6 +36,20 @@ def enter(git: Git, folder: Path) -> dict[str, str]:
     (folder / "info").mkdir(parents=True)
     (folder / "info/alternates").write_bytes(bytes(_objects(git)) + b"\n")
     return {"GIT_OBJECT_DIRECTORY": str(folder)}
+
+
+UNCHECKED = "it is served as files, without git's own protocol (smart HTTP), and git checks no such objects"
+
+
+def unchecked(done: Done, folder: Path) -> bool:
+    """Did a host that knows no git serve the files of a repository ("dumb" HTTP, gitprotocol-http(5))?
+
+    git then writes objects one by one, or looks for a folder of packs that is not here, and its object
+    checks see neither.
+    """
+    if not done.ok:
+        return f"Unable to open local file {folder}" in done.err
+    return any(one.name not in ("info", "pack") for one in folder.iterdir())
 
 
 def take_in(git: Git, folder: Path) -> None:

@@ -12,7 +12,7 @@ from cn.core.names import Oid, Url, is_branch, is_oid
 from cn.shell.git import TIMED_OUT, Done, Git, Job, transport_options
 from cn.shell.glance import nearby
 from cn.shell.outgoing import PREFIX, outgoing
-from cn.shell.quarantine import AS_PACK, enter, quarantine, take_in
+from cn.shell.quarantine import AS_PACK, UNCHECKED, enter, quarantine, take_in, unchecked
 from cn.shell.urls import push_url
 
 HEADS = "refs/heads/"
@@ -158,10 +158,15 @@ def _fetch(
         ]
         tell = (lambda job, _: on_done(job.key)) if on_done else None
         answers = git.with_settings(AS_PACK).run_many(jobs, width=WIDTH, on_done=tell)
-        for number, done in enumerate(answers):
-            if done.ok:
+        failed = {}
+        for number, (job, done) in enumerate(zip(jobs, answers, strict=True)):
+            if unchecked(done, folder / str(number)):
+                failed[job.key] = UNCHECKED
+            elif done.ok:
                 take_in(git, folder / str(number))
-    return {job.key: done.reason for job, done in zip(jobs, answers, strict=True) if not done.ok}
+            else:
+                failed[job.key] = done.reason
+    return failed
 
 
 def push_many(

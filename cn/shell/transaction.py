@@ -30,6 +30,7 @@ from cn.shell.entries import (
     read_files,
     read_index,
     read_tree,
+    untracked,
 )
 from cn.shell.hub import Hub
 from cn.shell.journal import (
@@ -332,6 +333,11 @@ def _refuse_local_changes(hub: Hub, journal: Journal) -> None:
     touched = [c for c in journal.changes if not never_blocks(c.path)]
     changed = _changed(hub, journal.new, touched, journal.inputs or {})
     if changed:
+        if stray := untracked(hub.root, changed[0], read_index(hub.git)):
+            raise Blocked(
+                f"{visible(stray)} lies where main has the file {visible(changed[0])}",
+                "move it elsewhere (git neither commits nor stashes what it ignores), then run again",
+            )
         more = f" and {len(changed) - 1} more" if len(changed) > 1 else ""
         raise Blocked(
             f"your {visible(changed[0])}{more} {'have' if more else 'has'} local changes",

@@ -130,8 +130,14 @@ def test_mail_over_another_ones_branch_stays_in_the_outbox(world: World, sigma: 
     squatter = world.propose(sigma, pi, "hello")
     done = sigma.cn("outbox", "flush", check=1)
     assert "other bytes" in done.stderr
+    assert "it waits; ask pi who made that branch there, and to delete it" in done.stderr
+    assert "git rm" not in done.stderr, "it is our own, and goes out when the place is free"
     assert branches(pi.home)["sigma/hello"] == squatter
     assert len(sigma.outbox()) == 1
+    world.withdraw(sigma, pi, "hello")
+    sigma.cn("outbox", "flush")
+    assert len(sigma.outbox()) == 0
+    assert "sigma/hello" in branches(pi.home)
 
 
 def test_a_delivery_nobody_heard_of_is_found_again(world: World, sigma: Node, pi: Node) -> None:

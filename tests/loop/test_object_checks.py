@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from http.server import SimpleHTTPRequestHandler
+from typing import Any
+
 import pytest
 from hubs import clone, git, push, tip, try_git, write_commit
 from loop.world import World
+from servers import http_server
 
 BAD = {".gitmodules": '[submodule "x"]\n\tpath = x\n\turl = -x\n'}
 
@@ -57,3 +61,32 @@ def test_a_main_that_the_check_refused_stays_out(world: World) -> None:
         assert "unreachable" not in said
         assert tip(sigma.root, "main") == before
         assert try_git(sigma.root, "cat-file", "-e", head).returncode
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_host_that_serves_files_is_told(world: World, packed: bool) -> None:
+    """git checks no object of such a host ("dumb" HTTP): nothing is taken in, and that is not silent."""
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    near, root = pi.url, str(pi.home.parent)
+
+    class Files(SimpleHTTPRequestHandler):
+        def __init__(self, *words: Any) -> None:
+            super().__init__(*words, directory=root)
+
+        def log_message(self, format: str, *words: Any) -> None:
+            """Nothing."""
+
+    with http_server(Files) as port:
+        pi.url = f"http://127.0.0.1:{port}/{pi.home.name}"
+        world.link(sigma, pi, "pickup")
+        pi.url = near
+        head = world.propose(pi, sigma)
+        if packed:
+            git(pi.home, "repack", "-a", "-d", "-q")
+        git(pi.home, "update-server-info")
+        told = sigma.cn("sync", check=1).stderr
+        assert "cannot be fetched: it is served as files, without git's own protocol" in told
+        assert sigma.cn("sync", check=1).stderr == "", "it is told once"
+        assert "served as files" in " ".join(sigma.cn("status", "-v").stdout.split())
+    assert sigma.threads() == []
+    assert try_git(sigma.root, "cat-file", "-e", head).returncode

@@ -85,15 +85,31 @@ def test_what_somebody_works_on_there_stops_the_run(
     elsewhere(world, sigma, old, new)
     before = git(sigma.root, "status", "--porcelain")
     told = sigma.cn("sync", check=1).stderr
-    assert "notes" in told
-    assert "local changes" in told
-    assert "git stash -u" in told
+    if what == "new":
+        assert "notes/mine lies where main has the file notes" in told
+        assert "move it elsewhere" in told
+    else:
+        assert "notes" in told
+        assert "local changes" in told
+        assert "git stash -u" in told
     assert (sigma.root / mine).read_text() == "my own\n"
     assert git(sigma.root, "status", "--porcelain") == before
     git(sigma.root, "stash", "-u")
     sigma.sync()
     assert is_clean(sigma)
     assert names(sigma) == set(new)
+
+
+def test_an_ignored_file_in_the_way_is_named(world: World, sigma: Node) -> None:
+    """Neither a commit nor a stash would take it away."""
+    sigma.write({"notes/one": "a\n", ".gitignore": "*.tmp\n"})
+    (sigma.root / "notes/x.tmp").write_text("mine\n")
+    elsewhere(world, sigma, {"notes/one": "a\n"}, {"notes": "b\n"})
+    told = sigma.cn("sync", check=1).stderr
+    assert "notes/x.tmp lies where main has the file notes" in told
+    (sigma.root / "notes/x.tmp").rename(sigma.root / "x.tmp")
+    sigma.sync()
+    assert (sigma.root / "notes").read_text() == "b\n"
 
 
 def own_thread(node: Node) -> str:

@@ -27,7 +27,7 @@ def check_queue(patient: Patient) -> Iterator[Finding]:
             "queue",
             f"{path} cannot be read",
             "it was not written by cn",
-            f"{command('git rm -- {}', path)} and commit",
+            f"{command('git rm -- {}', path)}, commit and push",
         )
     for item in view.dead:
         yield info(
