@@ -25,9 +25,9 @@ class Fault:
     """What goes wrong with each connection.
 
     ``delay`` seconds before the first byte; ``refuse``: closed at once; ``hang``: nobody answers;
-    ``status``: an HTTP error instead of the server; ``down``, ``up``: cut after so many bytes of
-    the server's or the client's; ``push``: cut after so many bytes of what is pushed; ``deaf``:
-    a push arrives and its answer does not.
+    ``status``: an HTTP error instead of the server, with ``pushes`` only to what is pushed; ``down``,
+    ``up``: cut after so many bytes of the server's or the client's; ``push``: cut after so many bytes of
+    what is pushed; ``deaf``: a push arrives and its answer does not.
     """
 
     name: str
@@ -39,6 +39,7 @@ class Fault:
     up: int = -1
     push: int = -1
     deaf: bool = False
+    pushes: bool = False
 
 
 NONE = Fault("none")
@@ -89,7 +90,7 @@ class Proxy:
                 return
             if fault.hang:
                 self._stop.wait(120)
-            elif fault.status:
+            elif fault.status and not fault.pushes:
                 _answer(client, fault.status)
             else:
                 with socket.create_connection(("127.0.0.1", self.target)) as server:
@@ -110,6 +111,9 @@ class Proxy:
                 said += data
                 if pushed < 0 and _PUSHING in said:
                     pushed = 0
+                if fault.status and pushed >= 0:
+                    client.sendall(_error(fault.status))
+                    return
                 if fault.push >= 0 and pushed >= 0:
                     begin = said.index(_PUSHING)
                     left = begin + fault.push - (len(said) - len(data))
@@ -144,9 +148,13 @@ def _answer(client: socket.socket, status: int) -> None:
         if not data:
             return
         said += data
+    client.sendall(_error(status))
+
+
+def _error(status: int) -> bytes:
     fields = {401: b'WWW-Authenticate: Basic realm="git"\r\n', 429: b"Retry-After: 3600\r\n"}
     head = f"HTTP/1.1 {status} No\r\n".encode() + fields.get(status, b"")
-    client.sendall(head + b"Content-Length: 0\r\nConnection: close\r\n\r\n")
+    return head + b"Content-Length: 0\r\nConnection: close\r\n\r\n"
 
 
 @contextmanager

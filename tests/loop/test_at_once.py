@@ -49,7 +49,7 @@ class Schedule:
         self.second = world.second(self.sigma)
         self.clones = (self.sigma, self.second)
         self.children: list[tuple[subprocess.Popen[str], str]] = []
-        self.heads: dict[str, str] = {}
+        self.heads: dict[str, list[str]] = {}
         self.written: dict[str, str] = {}
         """Files that a person committed, by path."""
         self.saved: list[str] = []
@@ -108,13 +108,13 @@ class Schedule:
     def offer(self) -> None:
         """A new branch of a person of pi's."""
         topic = f"t{self.number()}"
-        self.heads[topic] = self.world.propose(self.pi, self.sigma, topic)
+        self.heads[topic] = [self.world.propose(self.pi, self.sigma, topic)]
 
     def move(self) -> None:
         """One of its branches gets another head."""
         topic = self.chance.choice(list(self.heads))
         files = {f"docs/{topic}.md": f"{topic} again {self.number()}\n"}
-        self.heads[topic] = self.world.propose(self.pi, self.sigma, topic, files, force=True)
+        self.heads[topic].append(self.world.propose(self.pi, self.sigma, topic, files, force=True))
 
     def withdraw(self) -> None:
         """One goes, if it is still there."""
@@ -222,7 +222,14 @@ class Schedule:
         for node in self.clones:
             kept = [*(node.root / "threads").rglob("*.md"), *(node.root / ".git/cn/aside").rglob("*.md*")]
             texts += [path.read_text("utf-8") for path in kept if path.is_file()]
-        return gone + [word for word in self.saved if not any(word in text for text in texts)]
+        gone += [word for word in self.saved if not any(word in text for text in texts)]
+        there = branches(self.sigma.home)
+        last = {f"pi/{topic}": heads[-1] for topic, heads in self.heads.items()}
+        return gone + [
+            f"{name} at {head} has no thread"
+            for name, head in last.items()
+            if there.get(name) == head and not any(head in text for text in texts)
+        ]
 
     def doubled(self) -> list[str]:
         """What happened more than once."""
@@ -244,6 +251,10 @@ class Schedule:
         for (source, what, executed), times in mail.items():
             if executed == "✓ delivered" and times > mail[source, what, "queued"]:
                 found.append(f"delivered more often than queued: {source} {what}")
+        arrived = Counter(r[0] for r in rows if r[1] in ("received", "rewritten", "moved"))
+        for topic, heads in self.heads.items():
+            if arrived[f"pi/{topic}"] > len(heads):
+                found.append(f"arrived more often than it was pushed: pi/{topic}")
         return found
 
     def resurrected(self) -> list[str]:

@@ -1,10 +1,10 @@
-"""Remotes that delay, cut, refuse, lie silent, take a push and say nothing, rewind, vanish."""
+"""Remotes that delay, cut, refuse, are silent, say nothing to a push; hosts that rewind, delete, go away."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from pprint import pformat
@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from figures import observed
-from hubs import bare, branches, git, tip
+from hubs import bare, branches, git, tip, write_commit
 from loop.kill import State, differences, messages, tree
 from loop.world import Node, World
 from proxy import NONE, Fault, Proxy, proxy
@@ -34,6 +34,7 @@ FAULTS = {
     )
 }
 STATUSES = {f"http-{code}": Fault(f"http-{code}", status=code) for code in (401, 403, 429, 500)}
+STATUSES["http-500-to-the-push"] = Fault("http-500-to-the-push", status=500, pushes=True)
 QUICK = [
     ("git", "peer", "push-unanswered"),
     ("http", "origin", "push-unanswered"),
@@ -41,6 +42,55 @@ QUICK = [
 ]
 ALL = [("git", place, name) for place in ("origin", "peer") for name in FAULTS]
 ALL += [("http", place, name) for place in ("origin", "peer") for name in {**FAULTS, **STATUSES}]
+
+
+@contextmanager
+def rewound(home: Path) -> Iterator[None]:
+    """Main is where it was before, for a while."""
+    with moved_to(home, "main~1"):
+        yield
+
+
+@contextmanager
+def forced(home: Path) -> Iterator[None]:
+    """Somebody pushes another main over it."""
+    other = write_commit(home, {"docs/start.md": "another\n"}, "another", [tip(home, "main~1")])
+    with moved_to(home, other):
+        yield
+
+
+@contextmanager
+def moved_to(home: Path, where: str) -> Iterator[None]:
+    """Main is there; what came to it meanwhile must not be lost when it is put back."""
+    before = tip(home, "main")
+    git(home, "update-ref", "refs/heads/main", where)
+    after = tip(home, "main")
+    yield
+    assert tip(home, "main") == after, "nothing of ours is put on top of it"
+    git(home, "update-ref", "refs/heads/main", before)
+
+
+@contextmanager
+def deleted(home: Path) -> Iterator[None]:
+    """Main is gone."""
+    before = tip(home, "main")
+    git(home, "update-ref", "-d", "refs/heads/main")
+    yield
+    assert "main" not in branches(home), "it is not made anew"
+    git(home, "update-ref", "refs/heads/main", before)
+
+
+@contextmanager
+def away(home: Path) -> Iterator[None]:
+    """The whole repository is gone."""
+    home.rename(home.with_suffix(".away"))
+    yield
+    assert not home.exists()
+    home.with_suffix(".away").rename(home)
+
+
+TURNS = {turn.__name__: turn for turn in (rewound, forced, deleted, away)}
+"""What the host itself does; a person puts it back."""
 
 
 @dataclass
@@ -84,7 +134,7 @@ class Scene:
 
     def true_marks(self, said: str) -> None:
         """Every checkmark is of something that is there."""
-        there = branches(self.pi.home)
+        there = branches(self.pi.home) if self.pi.home.exists() else {}
         for line in said.splitlines():
             words = line.split()
             if line.startswith("✓ delivered"):
@@ -137,10 +187,27 @@ def good(stack: ExitStack, world: World, kind: str) -> State:
 
 def try_fault(stack: ExitStack, world: World, kind: str, place: str, fault: Fault) -> None:
     """Process and sync while ``place`` fails; then all is well again."""
-    wanted = good(stack, world, kind)
     scene = build(stack, world, kind, world.folder / "bad")
     faulty = scene.origin if place == "origin" else scene.peer
     faulty.fault = fault
+    run_badly(scene)
+    met = faulty.met
+    faulty.fault = NONE
+    compare(stack, world, scene, f"{kind}-{place}-{fault.name}", met)
+
+
+def try_turn(stack: ExitStack, world: World, kind: str, place: str, name: str) -> None:
+    """The same while the repository at ``place`` is turned, through a proxy that fails nothing."""
+    scene = build(stack, world, kind, world.folder / "bad")
+    node, through = (scene.sigma, scene.origin) if place == "origin" else (scene.pi, scene.peer)
+    through.fault = Fault("none of it")
+    with TURNS[name](node.home):
+        run_badly(scene)
+    compare(stack, world, scene, f"{kind}-{place}-{name}", through.met)
+
+
+def run_badly(scene: Scene) -> None:
+    """What it says is true, told with the next step, and in time."""
     for turn, words in enumerate((("inbox", "process"), ("sync",))):
         begin = time.monotonic()
         done = scene.sigma.cn(*words, check=None)
@@ -151,12 +218,16 @@ def try_fault(stack: ExitStack, world: World, kind: str, place: str, fault: Faul
         scene.true_marks(done.stdout)
         if done.returncode and turn == 0:  # told once
             assert "→" in done.stderr, done.stderr
-    met = faulty.met
-    faulty.fault = NONE
+
+
+def compare(stack: ExitStack, world: World, scene: Scene, case: str, met: int) -> None:
+    """All is well again, and comes to what an undisturbed exchange comes to."""
+    kind = case.partition("-")[0]
+    wanted = good(stack, world, kind)
     scene.settle()
     found = scene.state()
     wrong = {key: differences(found[key], wanted[key]) for key in wanted if found[key] != wanted[key]}
-    observed("remotes", f"{kind}-{place}-{fault.name}", scenarios=1, connections=met, wrong=len(wrong))
+    observed("remotes", case, scenarios=1, connections=met, wrong=len(wrong))
     assert met
     assert not wrong, pformat(wrong, width=160)
 
@@ -174,3 +245,20 @@ def test_any_fault_changes_when_and_not_what(
     scenes: ExitStack, world: World, kind: str, place: str, name: str
 ) -> None:
     try_fault(scenes, world, kind, place, {**FAULTS, **STATUSES}[name])
+
+
+@pytest.mark.parametrize(("kind", "place", "name"), [("git", "origin", "rewound"), ("http", "peer", "away")])
+def test_a_host_that_turns_changes_when_and_not_what(
+    scenes: ExitStack, world: World, kind: str, place: str, name: str
+) -> None:
+    try_turn(scenes, world, kind, place, name)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", TURNS)
+@pytest.mark.parametrize("place", ["origin", "peer"])
+@pytest.mark.parametrize("kind", ["git", "http"])
+def test_any_turn_of_a_host_changes_when_and_not_what(
+    scenes: ExitStack, world: World, kind: str, place: str, name: str
+) -> None:
+    try_turn(scenes, world, kind, place, name)

@@ -240,7 +240,9 @@ def test_a_signal_in_the_middle_ends_tidily(world: World, name: str) -> None:
     trial = decided("do:merge")(world)
     trial.record()
     chance = random.Random(name)
-    _signals(trial, name, sorted(chance.sample(range(1, len(trial.steps) + 1), 3)))
+    met, wrong = _signals(trial, name, sorted(chance.sample(range(1, len(trial.steps) + 1), 3)))
+    assert not wrong, wrong
+    assert met
 
 
 @pytest.mark.full
@@ -250,8 +252,10 @@ def test_a_signal_at_any_step_ends_tidily(world: World, name: str) -> None:
     trial.record()
     first, _, step = os.environ.get("TEST_SLICE", "0:1").partition(":")
     steps = list(range(1, len(trial.steps) + 1))[int(first) :: int(step)]
-    met = _signals(trial, name, steps)
-    observed("signals", name, steps=len(steps), met=met, wrong=0)
+    met, wrong = _signals(trial, name, steps)
+    observed("signals", name, steps=len(steps), met=met, wrong=len(wrong))
+    assert not wrong, wrong
+    assert met
 
 
 @pytest.mark.parametrize("name", ["INT", "TERM"])
@@ -283,17 +287,16 @@ def test_a_signal_says_truly_whether_a_message_is_to_be_sent_again(
     assert {"nothing was committed", "it is committed"} <= words, words
 
 
-def _signals(trial: Trial, name: str, steps: list[int]) -> int:
+def _signals(trial: Trial, name: str, steps: list[int]) -> tuple[int, list[object]]:
     code = {"INT": 130, "TERM": 143}[name]
-    met, wrong = 0, []
+    met: int = 0
+    wrong: list[object] = []
     for step in steps:
         found, left, difference = trial.interrupt(step, name)
         met += found == code
         if found not in (code, *trial.codes) or left or difference:
             wrong.append((step, trial.steps[step - 1], found, left, difference))
-    assert not wrong, wrong
-    assert met
-    return met
+    return met, wrong
 
 
 def at(node: Node, days: float, *words: str) -> subprocess.CompletedProcess[str]:

@@ -19,8 +19,11 @@ def refuse(node: Node, thread: str, rule: str, decision: str = "do:merge", *args
     if decision:
         node.triage(thread, decision, *args)
     done = node.process(check=1)
-    lines = [s for s in done.stderr.splitlines() if s.startswith("refused: ")]
+    said = done.stderr.splitlines()
+    lines = [s for s in said if s.startswith("refused: ")]
     assert len(lines) == 1, done.stderr
+    assert said[said.index(lines[0]) + 1].startswith("  → "), done.stderr
+    assert f"{rule}: " in node.cn("status").stdout, "it stands there until it is gone"
     assert lines[0].startswith(f"refused: {thread}: ")
     assert f" is refused: {rule}: " in done.stderr
     assert "✓" not in done.stdout.replace("✓ delivered", "")
