@@ -11,6 +11,7 @@ import unicodedata
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from attacks.attack import Attack
@@ -54,10 +55,13 @@ class Stage:
     open: ExitStack = field(default_factory=ExitStack)
 
     @classmethod
-    def build(cls, world: World, scene: str) -> Stage:
-        """``pair``: pi is the only peer; ``shared``: omega writes the same mailbox; ``pinned``: with keys."""
+    def build(cls, world: World, scene: str, *, third: bool = False) -> Stage:
+        """``pair``: pi is the only peer; ``shared``: omega writes the same mailbox; ``pinned``: with keys.
+
+        ``third``: omega is a peer in any scene.
+        """
         sigma, pi = world.hub("sigma"), world.hub("pi")
-        omega = world.hub("omega") if scene in ("shared", "pinned") else None
+        omega = world.hub("omega") if scene in ("shared", "pinned") or third else None
         keys = {"pi": "", "omega": ""}
         if scene == "pinned":
             keys = {name: make_ssh_key(world.folder / "keys" / name)[1] for name in keys}
@@ -116,13 +120,11 @@ class Stage:
     def _push(self, act: dict[str, Any]) -> None:
         node = getattr(self, act.get("as", "pi"))
         person = self.world.person(node, self.sigma)
-        home = self.sigma.home if act.get("to", "sigma") == "sigma" else self.pi.home
+        home = getattr(self, act.get("to", "sigma")).home
         start = act.get("start", "origin/main")
         if "commit" in act:
             head = self.fill(act["commit"])
-            made = self.world.person(self.pi, self.sigma)
-            git(made, "config", "uploadpack.allowAnySHA1InWant", "true")
-            git(person, "fetch", "--quiet", str(made), head)
+            self._bring(self.world.person(self.pi, self.sigma), person, head)
         elif "tree" in act:
             tree = self._tree(person, act["tree"])
             head = commit_tree(person, tree, "tree", [tip(person, "origin/main")])
@@ -139,6 +141,9 @@ class Stage:
                 elif "mode" in one:
                     modes[path] = one["mode"]
             parents = [] if start == "" else [tip(person, start)]
+            if "merge" in act:  # of a branch of ours, by somebody else
+                parents.append(self.heads[act["merge"]])
+                self._bring(self.world.person(self.sigma, self.pi), person, parents[-1])
             head = write_commit(
                 person, files, self.fill(act.get("message", "a change")), parents,
                 self._author(act, node), modes=modes,
@@ -148,6 +153,10 @@ class Stage:
         self.heads[act["branch"]] = head
         plus = "+" if act.get("force") else ""
         push(person, home, f"{plus}{head}:refs/heads/{act['branch']}")
+
+    def _bring(self, made: Path, person: Path, head: str) -> None:
+        git(made, "config", "uploadpack.allowAnySHA1InWant", "true")
+        git(person, "fetch", "--quiet", str(made), head)
 
     def _author(self, act: dict[str, Any], node: Node) -> str:
         return str(act.get("author") or f"{node.name.title()} <{node.name}@people.example>")
@@ -248,6 +257,10 @@ class Stage:
         old = re.sub(rf"(?m)^{more.partition(':')[0]}:.*\n", "", path.read_text())
         self.sigma.write({".cn/hub.yaml": old + more}, "configure")
 
+    def _git(self, act: dict[str, Any]) -> None:
+        """The user's own settings, or whatever else the user does with git."""
+        git(self.sigma.root, *(self.fill(word) for word in act["args"]))
+
     def _peers(self, act: dict[str, Any]) -> None:
         old = (self.sigma.root / "state/peers.md").read_text()
         new = old.replace(self.fill(act["old"]), self.fill(act["new"]))
@@ -307,6 +320,8 @@ class Stage:
                 case "month":
                     folder = self.sigma.root / "state/ledger/pi"
                     return next(p.name for p in folder.iterdir() if p.name.isdigit())
+                case "IFS":  # for a shell that reads the name
+                    return match[0]
             raise ValueError(match[0])
 
         return re.sub(r"\$\{([^}]+)\}", value, text)
@@ -337,8 +352,7 @@ class Stage:
             wrong.append("the honest branch was not merged")
         if (root / MAIN_FILE).read_text() != "start\n":
             wrong.append("a file of the user changed")
-        if (self.world.folder / "mark").exists():
-            wrong.append("something foreign was executed")
+        wrong += [f"something foreign was executed: {path} is there" for path in self.marks()]
         fsck = subprocess.run(
             ["git", "-C", str(root), "fsck", "--strict", "--no-dangling"],
             capture_output=True, text=True, timeout=_LIMIT, check=False,
@@ -354,6 +368,14 @@ class Stage:
             if path.is_file() and not path.is_symlink() and _CONTROL.search(path.read_text("utf-8")):
                 wrong.append(f"{path.name} holds control characters")
         return wrong
+
+    def marks(self) -> list[Path]:
+        """Files named ``mark``, which no attack writes but what it wants to be executed does.
+
+        Looked for wherever a process of the run may work: the folder from which cn is started, the hubs,
+        their git directories, and the repositories of peers.
+        """
+        return [path for place in (Path.cwd(), self.world.folder) for path in place.rglob("mark")]
 
     def merged(self) -> set[str]:
         """Every commit of main."""

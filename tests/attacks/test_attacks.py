@@ -26,7 +26,8 @@ def test_what_is_tried_together(scene: str, world: World) -> None:
 
 @pytest.mark.parametrize("attack", ALONE, ids=[a.name for a in ALONE])
 def test_what_is_tried_alone(attack: Attack, world: World) -> None:
-    _hold(Stage.build(world, "alone"), [attack])
+    third = any(act.get("as") == "omega" for act in attack.acts)
+    _hold(Stage.build(world, "alone", third=third), [attack])
 
 
 def _hold(stage: Stage, attacks: list[Attack]) -> None:
