@@ -27,7 +27,8 @@ class Fault:
     ``delay`` seconds before the first byte; ``refuse``: closed at once; ``hang``: nobody answers;
     ``status``: an HTTP error instead of the server, with ``pushes`` only to what is pushed; ``down``,
     ``up``: cut after so many bytes of the server's or the client's; ``push``: cut after so many bytes of
-    what is pushed; ``deaf``: a push arrives and its answer does not.
+    what is pushed; ``deaf``: a push arrives and its answer does not; ``lies``: what the server says, and
+    what is told instead, of the same length; the client is understood by what it was told.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Fault:
     push: int = -1
     deaf: bool = False
     pushes: bool = False
+    lies: tuple[tuple[bytes, bytes], ...] = ()
 
 
 NONE = Fault("none")
@@ -108,6 +110,8 @@ class Proxy:
                 data = client.recv(_CHUNK)
                 if not data:
                     return
+                for true, told in fault.lies:
+                    data = data.replace(told, true)
                 said += data
                 if pushed < 0 and _PUSHING in said:
                     pushed = 0
@@ -129,6 +133,9 @@ class Proxy:
                 data = server.recv(_CHUNK)
                 if not data:
                     return
+                for true, told in fault.lies:
+                    assert len(true) == len(told), told  # else the lengths of packets are wrong
+                    data = data.replace(true, told)
                 if fault.deaf and pushed >= 0:
                     heard = -1
                     continue
