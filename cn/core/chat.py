@@ -39,7 +39,7 @@ def parse_seen(data: bytes | None) -> list[int]:
     try:
         found = json.loads(data or b"[]")
         return [int(number) for number in found]
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, OverflowError, RecursionError):
         return []
 
 

@@ -74,6 +74,8 @@ _GUESSES = (
 )
 """Filters by what stands beside a secret: a remark in the text, a call, a word such as "id". Only
 ``hub.yaml`` lets something pass."""
+_HALF = re.compile("[\ud800-\udfff]")
+"""What a byte that is no UTF-8 was read as; detect-secrets hashes no such character."""
 _LONGEST = 2_000
 _Hit = tuple[str, str]
 """A kind, and what a detector found of it."""
@@ -182,13 +184,22 @@ def _found(part: str, ours: Sequence[str]) -> set[_Hit]:
 def _scan(part: str, ours: Sequence[str]) -> set[_Hit]:
     from detect_secrets.core.scan import scan_line
 
-    kinds = {(secret.type, str(secret.secret_value)) for secret in scan_line(part)}
+    text = _HALF.sub("\N{REPLACEMENT CHARACTER}", part)
+    kinds = {(secret.type, str(secret.secret_value)) for secret in scan_line(text)}
+    if text != part:
+        kinds = {(kind, _there(part, text, found)) for kind, found in kinds}
     for kind, form in _MORE.items():
         kinds |= {(kind, match[form.groups]) for match in form.finditer(part)}
     kinds |= {("a key of this hub", secret) for secret in ours if secret in part}
     return {
         (kind, found) for kind, found in kinds if not is_placeholder(kind, found, part.partition(found)[2])
     }
+
+
+def _there(part: str, text: str, found: str) -> str:
+    """What stands in ``part`` where ``text``, as long as that, holds what was found; else the whole part."""
+    at = text.find(found)
+    return part[at : at + len(found)] if at >= 0 else part
 
 
 def _parts(line: str) -> Iterator[str]:

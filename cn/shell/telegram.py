@@ -242,6 +242,6 @@ def _retry_after(body: bytes) -> float:
     """``parameters.retry_after`` of an error, in seconds."""
     try:
         seconds = float(json.loads(body)["parameters"]["retry_after"])
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return _PATIENCE
     return seconds if 0 < seconds < 1e6 else _PATIENCE
