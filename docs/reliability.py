@@ -1,7 +1,7 @@
 """Write the figures of ``docs/reliability.md`` from what the harnesses wrote (``make reliability``).
 
 Each harness leaves files of JSON in a folder (``tests/figures.py``). Their numbers are added up,
-one row per harness. A harness that wrote nothing keeps the row it has.
+one row per harness; slices of one case are one case. A harness that wrote nothing keeps the row it has.
 """
 
 from __future__ import annotations
@@ -28,17 +28,26 @@ TITLES = {
     "fuzz": "parsers against bytes nobody would write",
 }
 """What each harness is called on the page, in its order."""
+_WHOLE = {"boundaries", "processes"}
+"""What every slice of a case tells of the whole."""
 _SEPARATE = {"long-run"}
 """Harnesses whose cases cannot be added up."""
 
 
 def read_figures(folder: Path) -> dict[str, list[dict[str, Any]]]:
     """Harness → what its cases wrote, by name of the case."""
-    found: dict[str, list[dict[str, Any]]] = {}
+    found: dict[str, dict[str, dict[str, Any]]] = {}
     for path in sorted(folder.glob("*.json")):
         facts = json.loads(path.read_text("utf-8"))
-        found.setdefault(facts.pop("harness"), []).append(facts)
-    return found
+        cases = found.setdefault(facts.pop("harness"), {})
+        name = facts["case"]
+        cases[name] = _together(cases[name], facts) if name in cases else facts
+    return {harness: list(cases.values()) for harness, cases in found.items()}
+
+
+def _together(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    most = _WHOLE | {"case", "on"}
+    return {name: max(one[name], other[name]) if name in most else one[name] + other[name] for name in one}
 
 
 def rows_of(harness: str, cases: list[dict[str, Any]]) -> list[tuple[str, str]]:

@@ -46,10 +46,21 @@ def test_numbers_are_added_up_and_old_rows_stay(
     assert script.fill_page(filled, script.read_figures(tmp_path)) == filled
 
 
+def test_slices_of_a_case_are_one_case(
+    script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TEST_FIGURES", str(tmp_path))
+    for part, kills in (("0:2", 4), ("1:2", 3)):
+        monkeypatch.setenv("TEST_SLICE", part)
+        observed("crash", "merge", boundaries=7, kills=kills, wrong=0)
+    (case,) = script.read_figures(tmp_path)["crash"]
+    assert (case["boundaries"], case["kills"], case["wrong"]) == (7, 7, 0)
+
+
 def test_the_page_has_its_table_and_nothing_failed(script: ModuleType) -> None:
     text = PAGE.read_text("utf-8")
     table = text.partition(script.BEGIN)[2].partition(script.END)[0]
     assert table.startswith(script.HEAD)
-    for bad in ("wrong", "lost", "doubled", "resurrected", "unsound"):
+    for bad in ("wrong", "lost", "doubled", "resurrected", "unsound", "got through", "asked again"):
         for line in table.splitlines():
             assert f" {bad}" not in line or f" 0 {bad}" in line, line
