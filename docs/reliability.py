@@ -60,7 +60,7 @@ def rows_of(harness: str, cases: list[dict[str, Any]]) -> list[tuple[str, str]]:
 
 def _row(title: str, cases: list[dict[str, Any]]) -> tuple[str, str]:
     names = dict.fromkeys(name for case in cases for name in case if name not in ("case", "on"))
-    total = {name: sum(case.get(name, 0) for case in cases) for name in names}
+    total = {name: round(sum(case.get(name, 0) for case in cases), 2) for name in names}
     seen = ", ".join(f"{value} {name.replace('_', ' ')}" for name, value in total.items())
     return title, f"| {title} | {len(cases)} | {seen} | {max(case.get('on', '') for case in cases)} |\n"
 

@@ -46,6 +46,8 @@ def _recover(hub: Hub) -> tuple[str, ...]:
     journal = read_journal(journal_path(hub))
     if journal is None:
         return tuple(sweep_asides(hub))
+    for folder in {file.path.parent for file in journal.files}:
+        sweep_temporary(folder)
     main = work_place(hub)[hub.main_ref]
     _unlock_refs(hub, journal)
     if not is_ancestor(hub.git, journal.new, main):
