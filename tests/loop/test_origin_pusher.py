@@ -103,7 +103,7 @@ def take_out(sigma: Node, told: str) -> None:
     before = set(paths(sigma.root))
     assert "cn outbox flush" not in sigma.cn("doctor", check=None).stdout
     for command in re.findall(
-        r"'(git (?:--literal-pathspecs )?(?:log|rm) .*?)' (?:shows|and a commit)", told
+        r"'(git (?:--literal-pathspecs )?(?:log|rm) .*?)'(?: shows|, a commit)", told
     ):
         assert command in sigma.cn("doctor", check=None).stdout
         subprocess.run(command, shell=True, cwd=sigma.root, check=True, capture_output=True, timeout=60)
