@@ -102,9 +102,7 @@ def take_out(sigma: Node, told: str) -> None:
     """Type what is told, and commit: nothing is left to tell, and nothing else went."""
     before = set(paths(sigma.root))
     assert "cn outbox flush" not in sigma.cn("doctor", check=None).stdout
-    for command in re.findall(
-        r"'(git (?:--literal-pathspecs )?(?:log|rm) .*?)'(?: shows|, a commit)", told
-    ):
+    for command in re.findall(r"'(git (?:--literal-pathspecs )?(?:log|rm) .*?)'(?: shows|, a commit)", told):
         assert command in sigma.cn("doctor", check=None).stdout
         subprocess.run(command, shell=True, cwd=sigma.root, check=True, capture_output=True, timeout=60)
     gone = git(sigma.root, "diff", "--cached", "--name-only", "--no-renames", "-z").rstrip("\0")
