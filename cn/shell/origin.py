@@ -59,24 +59,17 @@ def origin_main(hub: Hub) -> Oid | None:
 
 def fetch_main(hub: Hub) -> None:
     """Bring the objects of origin's main here."""
-    from cn.shell.quarantine import (
-        AS_PACK,
-        UNCHECKED,
-        enter,
-        quarantine,
-        take_in,
-        unchecked,
-    )  # most runs fetch nothing
+    from cn.shell.quarantine import AS_PACK, enter, quarantine, take_in  # most runs fetch nothing
 
     url = _url(hub)
     with quarantine(hub.git) as folder:
         git = hub.git.with_settings(AS_PACK).with_env(**enter(hub.git, folder))
         done = git.run(*_FETCH, "--", url, hub.main_ref, check=False, network=True, seconds=_SECONDS)
-        if unchecked(done, folder):
-            raise Blocked.uncommitted(f"origin cannot be fetched from: {UNCHECKED}", "see 'git remote -v'")
-        if not done.ok:
-            raise _refused(done) if _FSCK in done.err else unreachable(done)
-        take_in(hub.git, folder)
+        why = take_in(hub.git, folder, done)
+    if why and why != done.reason:  # git's own answer is not what stands against it
+        raise Blocked.uncommitted(f"origin cannot be fetched from: {why}", "see 'git remote -v'")
+    if why:
+        raise _refused(done) if _FSCK in done.err else unreachable(done)
 
 
 def push_main(hub: Hub, new: Oid) -> Rejected | None:

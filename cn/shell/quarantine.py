@@ -38,10 +38,28 @@ def enter(git: Git, folder: Path) -> dict[str, str]:
     return {"GIT_OBJECT_DIRECTORY": str(folder)}
 
 
-UNCHECKED = "it is served as files, without git's own protocol (smart HTTP), and git checks no such objects"
+_UNCHECKED = "it is served as files, without git's own protocol (smart HTTP), and git checks no such objects"
 
 
-def unchecked(done: Done, folder: Path) -> bool:
+def take_in(git: Git, folder: Path, done: Done) -> str:
+    """What a good fetch brought becomes the hub's; else nothing, and why not.
+
+    The index of a pack comes last, as git does it.
+    """
+    import shutil
+
+    if _unchecked(done, folder):
+        return _UNCHECKED
+    if not done.ok:
+        return done.reason
+    place = _objects(git) / "pack"
+    place.mkdir(exist_ok=True)
+    for file in sorted(folder.glob("pack/pack-*"), key=lambda file: file.suffix == ".idx"):
+        shutil.move(file, place / file.name)
+    return ""
+
+
+def _unchecked(done: Done, folder: Path) -> bool:
     """Did a host that knows no git serve the files of a repository ("dumb" HTTP, gitprotocol-http(5))?
 
     git then writes objects one by one, or looks for a folder of packs that is not here, and its object
@@ -50,16 +68,6 @@ def unchecked(done: Done, folder: Path) -> bool:
     if not done.ok:
         return f"Unable to open local file {folder}" in done.err
     return any(one.name not in ("info", "pack") for one in folder.iterdir())
-
-
-def take_in(git: Git, folder: Path) -> None:
-    """What a good fetch brought becomes the hub's; the index of a pack comes last, as git does it."""
-    import shutil
-
-    place = _objects(git) / "pack"
-    place.mkdir(exist_ok=True)
-    for file in sorted(folder.glob("pack/pack-*"), key=lambda file: file.suffix == ".idx"):
-        shutil.move(file, place / file.name)
 
 
 def _objects(git: Git) -> Path:

@@ -12,7 +12,7 @@ from cn.core.names import Oid, Url, is_branch, is_oid
 from cn.shell.git import TIMED_OUT, Done, Git, Job, transport_options
 from cn.shell.glance import nearby
 from cn.shell.outgoing import PREFIX, outgoing
-from cn.shell.quarantine import AS_PACK, UNCHECKED, enter, quarantine, take_in, unchecked
+from cn.shell.quarantine import AS_PACK, enter, quarantine, take_in
 from cn.shell.urls import push_url
 
 HEADS = "refs/heads/"
@@ -158,15 +158,8 @@ def _fetch(
         ]
         tell = (lambda job, _: on_done(job.key)) if on_done else None
         answers = git.with_settings(AS_PACK).run_many(jobs, width=WIDTH, on_done=tell)
-        failed = {}
-        for number, (job, done) in enumerate(zip(jobs, answers, strict=True)):
-            if unchecked(done, folder / str(number)):
-                failed[job.key] = UNCHECKED
-            elif done.ok:
-                take_in(git, folder / str(number))
-            else:
-                failed[job.key] = done.reason
-    return failed
+        whys = [take_in(git, folder / str(number), done) for number, done in enumerate(answers)]
+    return {job.key: why for job, why in zip(jobs, whys, strict=True) if why}
 
 
 def push_many(
