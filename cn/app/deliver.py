@@ -7,7 +7,7 @@ what nobody knows is asked, never blindly repeated; what failed stays, with its 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cn.app.book import MOST_HELD, Book, entry_source
 from cn.app.guard import check_entry
@@ -18,14 +18,14 @@ from cn.core.errors import ConfigError, Refusal
 from cn.core.ledger import IN, OUT
 from cn.core.machines.sender import Sender
 from cn.core.message import tree_bytes
-from cn.core.names import HubPath, Name, Oid, digest, parse_oid, topic_of
+from cn.core.names import HubPath, Name, digest, parse_oid, topic_of
 from cn.core.outbox import Deliver, Entry, Letter, OutboxRefused, Remove, facts_of, parse_entry, take_out
 from cn.core.peers import MAILBOX
 from cn.core.report import Report
 from cn.core.typed import command
 from cn.shell import published
 from cn.shell.base import Base
-from cn.shell.git import transport_options
+from cn.shell.git import Git, transport_options
 from cn.shell.objects import list_refs, read_info, update_refs, write_objects
 from cn.shell.remote import (
     HEADS,
@@ -75,12 +75,13 @@ def deliver(run: Run, *, force: bool = False) -> None:
 
 
 def _ready(run: Run, force: bool) -> list[Pair]:
-    """The entries to try now; those that must wait are reported quietly.
+    """The entries to try now, their commits in git; those that must wait are reported quietly.
 
-    Each file is read once here, and not kept.
+    Each file is read once, and not kept.
     """
     ready = []
     snapshot = run.snapshot()
+    letters = _Letters(run.hub.git, snapshot.algorithm)
     for path, data in snapshot.stream(snapshot.outbox_paths()):
         try:
             entry = parse_entry(data, snapshot.algorithm)
@@ -109,7 +110,36 @@ def _ready(run: Run, force: bool) -> list[Pair]:
             run.report.failed(f"{entry.branch} waits: {entry.to} is unreachable: {reason}", known=True)
         else:
             ready.append((path, facts_of(entry)))
+            if isinstance(entry, Letter) and not run.dry_run:
+                letters.add(entry)
+    letters.write()
     return ready
+
+
+@dataclass
+class _Letters:
+    """Makes message commits exist, from the exact bytes in the outbox, some at a time."""
+
+    git: Git
+    algorithm: str
+    waiting: list[Letter] = field(default_factory=list)
+    held: int = 0
+
+    def add(self, letter: Letter) -> None:
+        self.waiting.append(letter)
+        self.held += len(letter.content)
+        if self.held > MOST_HELD:
+            self.write()
+
+    def write(self) -> None:
+        infos = read_info(self.git, [letter.id for letter in self.waiting])
+        objects: list[tuple[str, bytes]] = []
+        for letter, info in zip(self.waiting, infos, strict=True):
+            if info is None:
+                tree = tree_bytes(letter.content, self.algorithm)
+                objects += [("blob", letter.content), ("tree", tree), ("commit", letter.commit)]
+        write_objects(self.git, objects)
+        self.waiting, self.held = [], 0
 
 
 def _secret(run: Run, path: HubPath, data: bytes, entry: Letter) -> Refusal | None:
@@ -155,9 +185,6 @@ def _perform(run: Run, ready: Sequence[Pair]) -> dict[HubPath, Outcome]:
                 outcomes[path] = before
                 continue
             pushes.setdefault(url, (url, []))[1].append(_push(entry))
-    # Also of what is there already, from another clone: it gets a pin here.
-    wanted = {p: e.id for p, e in ready if isinstance(e, Deliver) and (p not in outcomes or outcomes[p].ok)}
-    _write_commits(run, wanted)
     results = push_many(run.hub.git, pushes, settings.config.limits.peer_seconds)
     unknown = {
         url for url, told in results.items() if any(r.result is not Result.DONE for r in told.values())
@@ -234,25 +261,6 @@ def _note_reachability(
             run.local.reached(peer)
         elif answer is not None and peer not in run.local.unreachable:
             run.local.failed(peer, answer, run.now)
-
-
-def _write_commits(run: Run, wanted: Mapping[HubPath, Oid]) -> None:
-    """Make the message commits exist, from the exact bytes in the outbox."""
-    infos = read_info(run.hub.git, list(wanted.values()))
-    missing = [path for path, info in zip(wanted, infos, strict=True) if info is None]
-    snapshot = run.snapshot()
-    objects: list[tuple[str, bytes]] = []
-    held = 0
-    for _, data in snapshot.stream(missing):
-        entry = parse_entry(data, snapshot.algorithm)
-        assert isinstance(entry, Letter)
-        tree = tree_bytes(entry.content, snapshot.algorithm)
-        objects += [("blob", entry.content), ("tree", tree), ("commit", entry.commit)]
-        held += len(data)
-        if held > MOST_HELD:
-            write_objects(run.hub.git, objects)
-            objects, held = [], 0
-    write_objects(run.hub.git, objects)
 
 
 def _commit(run: Run, ready: Sequence[Pair], outcomes: Mapping[HubPath, Outcome], *, force: bool) -> None:

@@ -111,15 +111,18 @@ class Snapshot:
 
     def oid(self, path: str) -> Oid | None:
         """The id of what is at a path, a file or a folder; None when there is nothing."""
-        self.read_many([path])
-        found = self._files.get(path)
+        found = self._find(path)
         return found.oid if found else None
 
     def read(self, path: str) -> bytes | None:
         """The bytes of a file, None when there is none: what a folder there holds is no text."""
-        self.read_many([path])
-        found = self._files.get(path)
+        found = self._find(path)
         return found.data if found and found.kind == "blob" else None
+
+    def _find(self, path: str) -> Found | None:
+        if path not in self._files:
+            self.read_many([path])
+        return self._files.get(path)
 
     def text(self, path: str) -> str:
         """A file of cn's own as text, empty when it is not there."""
@@ -128,8 +131,7 @@ class Snapshot:
     def folder(self, path: str) -> list[TreeEntry]:
         """The entries of a folder."""
         if path not in self._folders:
-            self.read_many([path])
-            found = self._files.get(path)
+            found = self._find(path)
             is_tree = found is not None and found.kind == "tree"
             self._folders[path] = parse_tree(found.data, len(found.oid) // 2) if found and is_tree else []
         return self._folders[path]

@@ -28,6 +28,7 @@ from cn.shell.entries import (
     ignores_mode,
     main_decides,
     never_blocks,
+    parents,
     read_files,
     read_tree,
 )
@@ -273,7 +274,7 @@ def _out_of_reach(target: Path) -> str:
 
 def _prune(root: Path, paths: Iterable[str]) -> None:
     """Remove the folders that became empty."""
-    folders = {str(parent) for path in paths for parent in Path(path).parents} - {"."} - LAYOUT
+    folders = {folder for path in paths for folder in parents(path)} - LAYOUT
     for folder in sorted(folders, key=len, reverse=True):
         if blocked_parent(root, root / folder) is None and not (root / folder).is_symlink():
             with suppress(OSError):

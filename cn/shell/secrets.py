@@ -86,7 +86,8 @@ def find_secrets(texts: Sequence[Text], sources: Sequence[Text] = ()) -> list[Fi
 
     What stands in one of the ``sources`` too is told of there: a person can edit that.
     """
-    hits = (hit for text in texts for hit in _search(text))
+    ours = _own_values()
+    hits = (hit for text in texts for hit in _search(text, ours))
     return list(dict.fromkeys(_placed(one, found, sources) for one, found in hits))
 
 
@@ -100,7 +101,7 @@ def _placed(one: Finding, found: str, sources: Sequence[Text]) -> Finding:
 
 def beginnings(text: Text, allowed: Collection[str]) -> set[str]:
     """By what the secrets of a text are known that was cut before it was looked at."""
-    found = {secret for one, secret in _search(text) if one.fingerprint not in allowed}
+    found = {secret for one, secret in _search(text, _own_values()) if one.fingerprint not in allowed}
     return {secret[: min(8, max(3, len(secret) // 2))] for secret in found}
 
 
@@ -117,7 +118,7 @@ def mask_typed(text: str, words: Sequence[str]) -> str:
 
 def mask_secrets(text: Text, allowed: Collection[str]) -> tuple[list[str], list[Finding]]:
     """The lines with ``***`` for what looks like a secret and is not ``allowed``, and what that was."""
-    hits = [(one, found) for one, found in _search(text) if one.fingerprint not in allowed]
+    hits = [hit for hit in _search(text, _own_values()) if hit[0].fingerprint not in allowed]
     lines, masked = list(text.lines), -1
     for one, found in hits:
         at = one.line - text.first
@@ -134,9 +135,13 @@ def mask_secrets(text: Text, allowed: Collection[str]) -> tuple[list[str], list[
     return lines, list(dict.fromkeys(one for one, _ in hits))
 
 
-def _search(text: Text) -> list[tuple[Finding, str]]:
+def _own_values() -> list[str]:
+    values = (os.environ.get(name, "") for name in _OURS)
+    return [value for value in values if len(value) > 8]
+
+
+def _search(text: Text, ours: Sequence[str]) -> list[tuple[Finding, str]]:
     """The findings of one text, each with what was found."""
-    ours = [os.environ[name] for name in _OURS if len(os.environ.get(name, "")) > 8]
     if not (may_hold(text) or any(s in line for s in ours for line in text.lines)):
         return []
     from detect_secrets.settings import get_settings, transient_settings
