@@ -183,7 +183,7 @@ class Book:
             for p, d in self.files.items()
             if isinstance(d, bytes) and p.startswith(_THREADS) and p in self._looked
         }
-        write_objects(self.hub.git, [("blob", data) for data in held.values()])
+        write_objects(self.hub.git, [("blob", data) for data in held.values()], self.snapshot.algorithm)
         for path, data in held.items():
             self.files[path] = Stored(object_id("blob", data, self.snapshot.algorithm))
         self._held = 0

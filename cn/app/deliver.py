@@ -138,7 +138,7 @@ class _Letters:
             if info is None:
                 tree = tree_bytes(letter.content, self.algorithm)
                 objects += [("blob", letter.content), ("tree", tree), ("commit", letter.commit)]
-        write_objects(self.git, objects)
+        write_objects(self.git, objects, self.algorithm)
         self.waiting, self.held = [], 0
 
 

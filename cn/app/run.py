@@ -40,6 +40,7 @@ from cn.shell.git import GitError
 from cn.shell.hub import Hub
 from cn.shell.lock import hub_lock
 from cn.shell.maintain import rotate_log, sweep_failed
+from cn.shell.objects import reading
 from cn.shell.pins import clone_id
 from cn.shell.publish import wait_for_place
 from cn.shell.transaction import Draft, RefUpdate, commit, recover
@@ -267,6 +268,8 @@ def open_run(
             hub = stack.enter_context(hub_lock(hub, before.config.lock_wait))
             stops.clear()  # from here on it is noted under the lock
             stops = stack.enter_context(_noting(hub, dry_run))
+        hub = hub.with_git(stack.enter_context(reading(hub.git)))
+        if not dry_run:
             for line in recover(hub):
                 report.info(line)
             rotate_log(hub.root / MACHINE_LOG)

@@ -18,6 +18,7 @@ from cn.core.names import HubPath, NameRefused, Oid, parse_hub_path, parse_oid
 from cn.core.text import decode
 from cn.shell.git import Done, GitError
 from cn.shell.hub import Hub
+from cn.shell.objects import read_info, unreadable
 
 BRANCH = "refs/cn/build"
 """What the stream names. No ref, but git's report of a crash holds it."""
@@ -217,7 +218,10 @@ def _commit_parts(
 
 
 def _tree_of(hub: Hub, name: Oid) -> Oid:
-    return parse_oid(hub.git.run("rev-parse", "--verify", f"{name}^{{tree}}").text)
+    info = read_info(hub.git, [f"{name}^{{tree}}"])[0]
+    if info is None:
+        raise unreadable("the tree of what cn builds on", name)
+    return info.oid
 
 
 def _quoted(path: str) -> bytes:

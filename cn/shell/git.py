@@ -22,6 +22,7 @@ from cn.core.errors import CnError
 from cn.core.names import is_local
 from cn.core.text import decode, one_line, redact
 from cn.shell.hardened import command, environment
+from cn.shell.reader import Reader
 
 _LOCAL_RECEIVE = (
     "git -c core.hooksPath=/dev/null -c core.alternateRefsCommand=true -c core.fsmonitor=false"
@@ -33,7 +34,7 @@ TIMED_OUT = "no answer within the time limit"
 _CHUNK = 1 << 20
 _MAX_DATA = 768 << 20
 """Memory of a child whose output is bounded: git gathers a whole diff before it says a word."""
-_LOCAL_SECONDS = 900.0
+LOCAL_SECONDS = 900.0
 _REASON = 300
 _CUT_OFF = "fatal: fetch-pack: invalid index-pack output"
 _NOT_READ = "fatal: Could not read from remote repository"
@@ -167,7 +168,8 @@ class Git(NamedTuple):
     where git is to work in ``root`` on a repository that lies elsewhere. ``lock_fd`` is
     inherited by children that change refs or files, so that the hub's lock lives as
     long as they do; children that talk to a network die with cn instead. ``direct``: no
-    configuration rewrites URLs, so a path among them is the place itself.
+    configuration rewrites URLs, so a path among them is the place itself. ``reader``: who
+    answers questions about objects, where one does it for a whole run.
     """
 
     root: Path
@@ -178,14 +180,16 @@ class Git(NamedTuple):
     direct: bool = False
     settings: Mapping[str, str] = _NONE
     git_dir: Path | None = None
+    reader: Reader | None = None
 
     def at(self, git_dir: Path) -> Git:
         """The same git, with the same working folder, on another repository."""
-        return self._replace(git_dir=git_dir)
+        return self._replace(git_dir=git_dir, reader=None)
 
     def with_env(self, **env: str | Path) -> Git:
         """The same git with more environment variables (``GIT_INDEX_FILE`` …)."""
-        return self._replace(env={**self.env, **{k: str(v) for k, v in env.items()}})
+        # It may name other objects.
+        return self._replace(env={**self.env, **{k: str(v) for k, v in env.items()}}, reader=None)
 
     def with_settings(self, settings: Mapping[str, str]) -> Git:
         """The same git with more ``-c`` settings."""
@@ -207,7 +211,7 @@ class Git(NamedTuple):
         if network or max_out is not None:
             done = self.run_many([Job("", args, stdin, seconds or 60.0, max_out)])[0]
         else:
-            done = self._communicate(args, stdin, seconds or _LOCAL_SECONDS)
+            done = self._communicate(args, stdin, seconds or LOCAL_SECONDS)
         if (check and not done.ok) or (done.killed and not network):
             raise GitError(done)
         return done

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from cn.core.errors import Blocked
 from cn.core.names import Oid, is_null, parse_oid
-from cn.core.text import one_line
-from cn.shell.git import Done, Git, GitError
+from cn.core.text import decode, one_line
+from cn.shell.git import LOCAL_SECONDS, Done, Git, GitError
+from cn.shell.reader import ARGS, Ended, Reader
 
 _PACKED = 100
 _PACK_TYPES = {"commit": 1, "tree": 2, "blob": 3}
@@ -38,11 +40,6 @@ class Found(NamedTuple):
     oid: Oid
     kind: str
     data: bytes
-
-
-def algorithm(git: Git) -> str:
-    """``sha1`` or ``sha256``: the repository's object format."""
-    return git.run("rev-parse", "--show-object-format").text
 
 
 def resolve(git: Git, name: str) -> Oid | None:
@@ -98,9 +95,9 @@ def read_info(git: Git, names: Sequence[str]) -> list[Info | None]:
     """Type and size of each named object, None for what is missing."""
     if not names:
         return []
-    out = git.run("cat-file", "--batch-check", "--buffer", stdin=_stdin(names)).lines
+    out = _ask(git, names, "info", "--batch-check")
     found: list[Info | None] = []
-    for line in out:
+    for line in decode(out).rstrip("\n").split("\n"):
         words = line.split(" ")
         known = len(words) == 3 and words[1] in ("commit", "tree", "blob", "tag")
         found.append(Info(Oid(words[0]), words[1], int(words[2])) if known else None)
@@ -142,7 +139,7 @@ def read_raw(git: Git, names: Sequence[str]) -> list[Found | None]:
     """The same as git says it: "missing" (None) may also be an object that it cannot read; one process."""
     if not names:
         return []
-    out = git.run("cat-file", "--batch", "--buffer", stdin=_stdin(names)).out
+    out = _ask(git, names, "contents", "--batch")
     found: list[Found | None] = []
     at = 0
     for _ in names:
@@ -220,13 +217,30 @@ def read_object(git: Git, name: str) -> bytes | None:
     return read_objects(git, [name])[0]
 
 
-def _stdin(names: Iterable[str]) -> bytes:
+@contextmanager
+def reading(git: Git) -> Iterator[Git]:
+    """The same git, with one process that reads its objects for all who ask in here."""
+    reader = Reader(lambda: git._replace(lock_fd=None).start(*ARGS))
+    try:
+        yield git._replace(reader=reader)
+    finally:
+        reader.close()
+
+
+def _ask(git: Git, names: Sequence[str], word: str, flag: str) -> bytes:
+    """What git says of the names: its reader as ``word`` puts it, or a process of its own with ``flag``."""
     lines = [name.encode("utf-8", "surrogateescape") for name in names]
     assert not any(b"\n" in line for line in lines), "an object name cannot hold a line feed"
-    return b"".join(line + b"\n" for line in lines)
+    if git.reader is None:
+        return git.run("cat-file", flag, "--buffer", stdin=b"".join(line + b"\n" for line in lines)).out
+    try:
+        start = word.encode()
+        return git.reader.ask(b"".join(b"%s %s\n" % (start, line) for line in lines), LOCAL_SECONDS)
+    except Ended as ended:
+        raise GitError(Done(ARGS, ended.code, b"", decode(ended.err), ended.timed_out)) from None
 
 
-def write_objects(git: Git, objects: Sequence[tuple[str, bytes]]) -> None:
+def write_objects(git: Git, objects: Sequence[tuple[str, bytes]], algorithm: str) -> None:
     """Store (type, bytes) pairs with one process: their exact bytes as a pack (gitformat-pack(5)).
 
     A few become loose objects, many stay a pack, like what is fetched (git-config(1),
@@ -239,7 +253,7 @@ def write_objects(git: Git, objects: Sequence[tuple[str, bytes]]) -> None:
     import struct
     import zlib
 
-    checksum = hashlib.new(algorithm(git), usedforsecurity=False)
+    checksum = hashlib.new(algorithm, usedforsecurity=False)
     parts = [struct.pack(">4sII", b"PACK", 2, len(objects))]
     for kind, data in objects:
         size, head = len(data) >> 4, bytearray([_PACK_TYPES[kind] << 4 | len(data) & 15])

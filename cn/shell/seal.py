@@ -31,7 +31,7 @@ class Sealer:
         if not self._signs:
             return plain
         tree = tree_bytes(plain.content, self._algorithm)
-        write_objects(self._hub.git, [("blob", plain.content), ("tree", tree)])
+        write_objects(self._hub.git, [("blob", plain.content), ("tree", tree)], self._algorithm)
         text = plain.commit.partition(b"\n\n")[2].decode()
         oid = build_commit(
             self._hub,

@@ -29,7 +29,7 @@ from cn.shell.entries import read_changes, read_tree
 from cn.shell.git import Git
 from cn.shell.inspect import read_attachments, read_messages, read_proposal, tree_changes
 from cn.shell.merge_tree import merge_trees
-from cn.shell.objects import list_tree, parse_tree, read_all, read_info, read_objects, write_objects
+from cn.shell.objects import list_tree, parse_tree, read_all, read_info, read_objects, reading, write_objects
 from cn.shell.offers import read_offers
 from cn.shell.past import read_past
 from cn.shell.proposals import read_simple_proposals
@@ -171,7 +171,7 @@ _WHO = b"pi <pi@x> 1770303600 +0000"
 def base_tree(repo: Path) -> Oid:
     store = Store()
     tree = add_tree(store, BASE)
-    write_objects(Git(repo), list(store.objects.values()))
+    write_objects(Git(repo), list(store.objects.values()), "sha1")
     return tree
 
 
@@ -201,12 +201,14 @@ def check(git: Git, main: Oid, drawn: list[Drawn]) -> None:
         heads.append(last)
         trees[last] = tree
         parents_of[last] = tuple(dict.fromkeys(parents))
-    write_objects(git, list(store.objects.values()))
+    write_objects(git, list(store.objects.values()), "sha1")
     heads = list(dict.fromkeys(heads))
 
     assert [f and (f.kind, f.data) for f in read_all(git, list(store.objects))] == list(
         store.objects.values()
     )
+    with reading(git) as one:
+        assert read_all(one, list(store.objects)) == read_all(git, list(store.objects))
     infos = read_info(git, [*store.objects, "0" * 40, "x y", "main:a\tb"])
     assert [i and i.size for i in infos] == [*(len(d) for _, d in store.objects.values()), None, None, None]
     for tree in dict.fromkeys(trees.values()):
