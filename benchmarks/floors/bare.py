@@ -129,3 +129,15 @@ def field(text: str, name: str) -> str:
 def peers() -> list[str]:
     """The repositories of the peers, beside the hub."""
     return sorted(os.listdir("../peers"))
+
+
+def deliver(below: str = "") -> None:
+    """Push ``refs/floor/<peer>/`` to each peer, below ``refs/heads/<below>``, all at once.
+
+    By one pattern: git compares refs that are named one by one with all the others.
+    """
+    pushes = []
+    for peer in peers():
+        spec = f"refs/floor/{peer.removesuffix('.git')}/*:refs/heads/{below}*"
+        pushes.append(["push", "--quiet", "--atomic", f"../peers/{peer}", spec])
+    together(pushes)

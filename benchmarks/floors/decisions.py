@@ -6,7 +6,7 @@ makes each with ``merge-tree`` and ``commit-tree``, as overlapping or renaming o
 
 import sys
 
-from bare import DONE, INBOX, Stream, changes, decision, entries, field, git, peers, together
+from bare import DONE, INBOX, Stream, changes, decision, deliver, entries, field, git
 
 git("ls-remote", "--heads", "origin")
 threads = {}
@@ -45,10 +45,4 @@ for name, text in threads.items():
 stream.run()
 git("push", "--quiet", "origin", "main")
 git("read-tree", "-u", "--reset", "main")
-pushes = []
-for peer in peers():
-    name = peer.removesuffix(".git")
-    pushes.append(
-        ["push", "--quiet", "--atomic", f"../peers/{peer}", f"refs/floor/{name}/*:refs/heads/sigma/*"]
-    )
-together(pushes)
+deliver("sigma/")

@@ -1,6 +1,6 @@
 """Floor of delivering the outbox: one ``cat-file``, one fast-import, one push a peer, one commit."""
 
-from bare import OUTBOX, SENT, Stream, contents, entries, git, message, peers, together
+from bare import OUTBOX, SENT, Stream, contents, deliver, entries, git, message
 
 waiting = entries(OUTBOX)
 texts = dict(zip(waiting, contents(list(waiting.values())), strict=True))
@@ -16,10 +16,6 @@ stream.commit("refs/heads/main", "floor", ["refs/heads/main^0"])
 for name in waiting:
     stream.change(f"R {OUTBOX}/{name} {SENT}/{name}")
 stream.run()
-pushes = []
-for peer in peers():
-    name = peer.removesuffix(".git")
-    pushes.append(["push", "--quiet", "--atomic", f"../peers/{peer}", f"refs/floor/{name}/*:refs/heads/*"])
-together(pushes)
+deliver()
 git("push", "--quiet", "origin", "main")
 git("read-tree", "-u", "--reset", "main")
