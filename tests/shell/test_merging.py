@@ -160,7 +160,7 @@ def reference(folder: Path, hub: Hub, tip_: str, head: str) -> str | None:
     git(there, "clean", "-qfdx")
     done = try_git(there, "merge", "--quiet", "--no-ff", "-m", "m", head)
     if done.returncode:
-        git(there, "merge", "--abort")
+        git(there, "reset", "-q", "--hard")  # "merge --abort" stumbles over a file that became a folder
         return None
     assert parents_of(there) == [tip_, head]
     return git(there, "rev-parse", "HEAD^{tree}")
