@@ -60,13 +60,13 @@ class Outcome:
 
 def deliver(run: Run, *, force: bool = False) -> None:
     """Deliver what main's outbox holds; confirmed entries go to ``sent/`` in one commit."""
+    publish_main(run)
     ready = _ready(run, force)
     if run.dry_run:
         for _, entry in ready:
             verb = "deliver" if isinstance(entry, Deliver) else "delete"
             run.report.plan(f"{verb} {entry.branch} at {entry.to}", source=entry_source(entry))
         return
-    publish_main(run)
     if not ready:
         return
     outcomes = _perform(run, ready)
@@ -127,7 +127,7 @@ class _Letters:
 
     def add(self, letter: Letter) -> None:
         self.waiting.append(letter)
-        self.held += len(letter.content)
+        self.held += len(letter.content) + len(letter.commit)
         if self.held > MOST_HELD:
             self.write()
 

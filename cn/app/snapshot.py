@@ -24,7 +24,7 @@ _TOGETHER = 1_000
 """Files that are held at a time where there may be many."""
 
 _ABOVE = (".cn", "logs", "state", "threads", "threads/mail", "threads/reflections")
-"""Folders of what every command reads: they tell, with no further process, what is not there."""
+"""Folders of what every command reads: they tell, with no further question, what is not there."""
 
 
 class Snapshot:
@@ -57,7 +57,7 @@ class Snapshot:
         return "sha256" if len(self.commit) == 64 else "sha1"
 
     def read_many(self, paths: Iterable[str]) -> None:
-        """Load files into the cache with one process.
+        """Load files into the cache with one question.
 
         Where their folder was read before, git is asked for their ids: it looks for each path from
         the root, and reading 1,000 files of one folder by their paths takes it 0.5 s.
@@ -97,7 +97,7 @@ class Snapshot:
         return self._by_name[folder]
 
     def look_ahead(self, peers: Iterable[Name] = ()) -> None:
-        """Load what every command needs, configuration and the folders of cn, with one process.
+        """Load what every command needs, configuration and the folders of cn, with one question.
 
         Of ``peers``, of whom there may be records, also what is not finished.
         """
@@ -183,7 +183,7 @@ class Snapshot:
         return self._history[peer]
 
     def read_histories(self, peers: Collection[Name]) -> None:
-        """Load what :meth:`history` says of many peers, with two processes."""
+        """Load what :meth:`history` says of many peers, with two questions."""
         self.read_many(f"{ledger.FOLDER}/{peer}" for peer in peers)
         self.read_many(path for peer in peers for path in self._months(peer))
 

@@ -22,7 +22,7 @@ from cn.core.errors import CnError
 from cn.core.names import is_local
 from cn.core.text import decode, one_line, redact
 from cn.shell.hardened import command, environment
-from cn.shell.reader import Reader
+from cn.shell.reader import Reader, kill_group
 
 _LOCAL_RECEIVE = (
     "git -c core.hooksPath=/dev/null -c core.alternateRefsCommand=true -c core.fsmonitor=false"
@@ -192,7 +192,7 @@ class Git(NamedTuple):
         return self._replace(env={**self.env, **{k: str(v) for k, v in env.items()}}, reader=None)
 
     def with_settings(self, settings: Mapping[str, str]) -> Git:
-        """The same git with more ``-c`` settings."""
+        """The same git with more ``-c`` settings: none of them says which objects there are."""
         return self._replace(settings={**self.settings, **settings})
 
     def run(
@@ -281,7 +281,7 @@ class Git(NamedTuple):
         try:
             out, err = child.communicate(stdin, timeout=seconds)
         except subprocess.TimeoutExpired:
-            _kill_group(child)
+            kill_group(child)
             out, err = child.communicate()
             return Done(args, -signal.SIGKILL, out, _tail(err), timed_out=True)
         except BaseException:
@@ -387,7 +387,7 @@ class _Running:
     def end(self) -> None:
         """Kill what still runs, and let go of everything."""
         if self.open or self.child.returncode is None:
-            _kill_group(self.child)
+            kill_group(self.child)
         for pipe in list(self.open):
             self.close(pipe)
         self.child.wait()
@@ -444,11 +444,6 @@ def _prctl() -> Callable[[int, int], int] | None:
             with contextlib.suppress(OSError, AttributeError):
                 _PRCTL[0] = ctypes.CDLL(None, use_errno=True).prctl
     return _PRCTL[0]
-
-
-def _kill_group(child: subprocess.Popen[bytes]) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(child.pid, signal.SIGKILL)
 
 
 def _not_started(missing: FileNotFoundError) -> CnError:

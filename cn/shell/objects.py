@@ -14,6 +14,8 @@ from cn.shell.git import LOCAL_SECONDS, Done, Git, GitError
 from cn.shell.reader import ARGS, Ended, Reader
 
 _PACKED = 100
+_TAIL = 4000
+"""Bytes of what a git said that are kept."""
 _PACK_TYPES = {"commit": 1, "tree": 2, "blob": 3}
 
 
@@ -99,8 +101,11 @@ def read_info(git: Git, names: Sequence[str]) -> list[Info | None]:
     found: list[Info | None] = []
     for line in decode(out).rstrip("\n").split("\n"):
         words = line.split(" ")
-        known = len(words) == 3 and words[1] in ("commit", "tree", "blob", "tag")
+        # Not of a name that ends so: "HEAD:family tree missing".
+        known = len(words) == 3 and words[1] in ("commit", "tree", "blob", "tag") and words[2].isdigit()
         found.append(Info(Oid(words[0]), words[1], int(words[2])) if known else None)
+    if len(found) != len(names) or not out:
+        raise GitError(Done(ARGS, 1, out, "error: it did not answer all questions"))
     return found
 
 
@@ -136,7 +141,7 @@ def read_all(git: Git, names: Sequence[str]) -> list[Found | None]:
 
 
 def read_raw(git: Git, names: Sequence[str]) -> list[Found | None]:
-    """The same as git says it: "missing" (None) may also be an object that it cannot read; one process."""
+    """The same as git says it: "missing" (None) may also be an object that it cannot read; one question."""
     if not names:
         return []
     out = _ask(git, names, "contents", "--batch")
@@ -146,7 +151,7 @@ def read_raw(git: Git, names: Sequence[str]) -> list[Found | None]:
         end = out.index(b"\n", at)
         words = out[at:end].split(b" ")
         at = end + 1
-        if len(words) == 3 and words[1] in (b"commit", b"tree", b"blob", b"tag"):
+        if len(words) == 3 and words[1] in (b"commit", b"tree", b"blob", b"tag") and words[2].isdigit():
             size = int(words[2])
             data = out[at : at + size]
             found.append(Found(Oid(words[0].decode()), words[1].decode(), data))
@@ -237,7 +242,7 @@ def _ask(git: Git, names: Sequence[str], word: str, flag: str) -> bytes:
         start = word.encode()
         return git.reader.ask(b"".join(b"%s %s\n" % (start, line) for line in lines), LOCAL_SECONDS)
     except Ended as ended:
-        raise GitError(Done(ARGS, ended.code, b"", decode(ended.err), ended.timed_out)) from None
+        raise GitError(Done(ARGS, ended.code, b"", decode(ended.err[-_TAIL:]), ended.timed_out)) from None
 
 
 def write_objects(git: Git, objects: Sequence[tuple[str, bytes]], algorithm: str) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import selectors
+import signal
 import subprocess
 import time
 from collections.abc import Callable
@@ -26,7 +27,11 @@ class Ended(Exception):
 
 
 class Reader:
-    """The process behind the questions. ``start`` starts it, for the first one, and again where it ended."""
+    """The process behind the questions. ``start`` starts it, for the first one, and again where it ended.
+
+    One that ends over a question has not answered it. What it says ends with a word that nothing has: git
+    looks for that among its refs, and at no object.
+    """
 
     def __init__(self, start: Callable[[], subprocess.Popen[bytes]]) -> None:
         self._start = start
@@ -34,8 +39,12 @@ class Reader:
 
     def ask(self, lines: bytes, seconds: float) -> bytes:
         """What git says to these commands; it changes nothing. Raises :class:`Ended`."""
+        if self._child is not None and self._child.poll() is not None:
+            self.close()  # it ended while nobody asked: nothing is lost with it
         if self._child is None:
             self._child = self._start()
+            assert self._child.stdin is not None
+            os.set_blocking(self._child.stdin.fileno(), False)
         # Nothing that git reads from objects can hold this word: it is made now.
         word = f"end_{os.urandom(16).hex()}"
         try:
@@ -51,10 +60,9 @@ class Reader:
         said, err = bytearray(), bytearray()
         last = f"{word} missing\n".encode()
         deadline = time.monotonic() + seconds
-        with suppress(BrokenPipeError):  # then it tells why
-            child.stdin.write(question)  # it reads all of it before it answers
-            child.stdin.flush()
+        left = memoryview(question)
         with selectors.DefaultSelector() as selector:
+            selector.register(child.stdin, selectors.EVENT_WRITE)
             selector.register(child.stdout, selectors.EVENT_READ, said)
             selector.register(child.stderr, selectors.EVENT_READ, err)
             while not said.endswith(last):
@@ -63,11 +71,16 @@ class Reader:
                     self._kill()
                     raise Ended(child.returncode, bytes(err), timed_out=True)
                 for key, _ in ready:
+                    if key.fileobj is child.stdin:
+                        left = _write(key.fd, left)
+                        if not left:
+                            selector.unregister(key.fileobj)
+                        continue
                     data = os.read(key.fd, _CHUNK)
                     key.data.extend(data)
                     if not data:
                         selector.unregister(key.fileobj)
-                if not selector.get_map():
+                if not {child.stdout, child.stderr} & {key.fileobj for key in selector.get_map().values()}:
                     child.wait()
                     raise Ended(child.returncode, bytes(err), timed_out=False)
         del said[-len(last) :]
@@ -85,10 +98,26 @@ class Reader:
         try:
             child.wait(_END_SECONDS)
         except subprocess.TimeoutExpired:
-            child.kill()
+            kill_group(child)
             child.wait()
 
     def _kill(self) -> None:
-        if self._child is not None:
-            self._child.kill()
+        if self._child is not None and self._child.poll() is None:
+            kill_group(self._child)
         self.close()
+
+
+def _write(fd: int, data: memoryview) -> memoryview:
+    """As much of it as goes; what is left. Where nobody reads any more nothing is: what it says tells why."""
+    try:
+        return data[os.write(fd, data) :]
+    except BlockingIOError:
+        return data
+    except BrokenPipeError:
+        return data[:0]
+
+
+def kill_group(child: subprocess.Popen[bytes]) -> None:
+    """With what it may have started: it has a session of its own."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(child.pid, signal.SIGKILL)

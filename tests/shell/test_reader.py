@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from cn.shell.objects import read_info, read_objects, read_raw, reading, write_o
 ODD = [
     "HEAD",
     "nothing",
+    "HEAD:family tree",
     "HEAD:nothing",
     "x y",
     "HEAD:a b\tc",
@@ -93,11 +95,23 @@ def test_what_is_written_later_is_found(repo: Path, reader: Git) -> None:
     assert read_objects(reader, ["refs/keep:0"]) == [few[0][1]]
 
 
+def test_one_that_ended_while_nobody_asked_is_started_again(reader: Git) -> None:
+    read_raw(reader, ["HEAD"])
+    child = child_of(reader)
+    child.kill()
+    child.wait()
+    assert read_objects(reader, ["HEAD:README.md"]) == [b"hello\n"]
+
+
 def test_one_that_is_killed_has_answered_nothing(repo: Path, reader: Git) -> None:
     read_raw(reader, ["HEAD"])
-    child_of(reader).kill()
+    child = child_of(reader)
+    child.send_signal(signal.SIGSTOP)
+    killer = threading.Timer(0.3, child.kill)
+    killer.start()
     with pytest.raises(GitError) as caught:
         read_info(reader, ["HEAD", "nothing"])
+    killer.join()
     assert caught.value.text == "git cat-file failed: ended by SIGKILL"
     assert caught.value.done.killed
     assert read_objects(reader, ["HEAD:README.md"]) == [b"hello\n"]
@@ -140,13 +154,15 @@ def test_an_answer_that_was_broken_off_is_not_the_next_one(reader: Git) -> None:
     assert read_objects(reader, ["HEAD:README.md"]) == [b"hello\n"]
 
 
-def test_one_that_hangs_is_ended(reader: Git, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("many", [1, 5_000])
+def test_one_that_hangs_is_ended(reader: Git, many: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also while it takes no more of the question than a pipe holds."""
     monkeypatch.setattr("cn.shell.objects.LOCAL_SECONDS", 0.3)
     read_raw(reader, ["HEAD"])
     child = child_of(reader)
     child.send_signal(signal.SIGSTOP)
     with pytest.raises(GitError, match="no answer within the time limit"):
-        read_raw(reader, ["HEAD"])
+        read_raw(reader, ["0" * 40] * many)
     assert child.returncode == -signal.SIGKILL
     monkeypatch.undo()
     assert read_objects(reader, ["HEAD:README.md"]) == [b"hello\n"]
@@ -188,3 +204,10 @@ def test_it_ends_with_the_run_and_with_a_cn_that_is_killed(repo: Path, tmp_path:
     runner.communicate()
     assert gone([pid])
     assert tip(repo)
+
+
+def test_a_git_that_answers_not_all_has_answered_nothing(repo: Path, tmp_path: Path) -> None:
+    (tmp_path / "git").write_text("#!/bin/sh\ncat >/dev/null\n")
+    (tmp_path / "git").chmod(0o755)
+    with pytest.raises(GitError, match="did not answer all"):
+        read_info(Git(repo).with_env(PATH=f"{tmp_path}:{os.environ['PATH']}"), ["HEAD"])
