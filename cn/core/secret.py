@@ -33,6 +33,10 @@ _BEGIN = re.compile(rf"{_BLOCK.pattern}|Private-Lines:")
 """The first line of a private key, and of the second part of PuTTY's."""
 _END = re.compile(r"END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?(?:-----)?|Private-MAC: *\w*")
 _HEAD_ONLY = re.compile(rf"(?:{_BEGIN.pattern})(?: BLOCK)?[-\s\d]*")
+_LONGEST_USER = 200
+_USER = re.compile(r"[^\s/:@]*\Z")
+"""Looked for in that many characters: at each of a long word the search would go to its end."""
+_HOST = re.compile(r"[\w.-]*")
 _OF_WORD = re.compile(r"[A-Za-z0-9_+/=~.:@%-]")
 _ESCAPE = re.compile(r"\\([_.:/@+=~-])")
 """A character as Markdown may write it."""
@@ -118,8 +122,12 @@ def whole(kind: str, found: str, lines: Sequence[str], at: int, start: int = 0) 
     a word alone is soon guessed from its fingerprint.
     """
     if kind == LOGIN:
-        match = re.search(rf"[^\s/:@]*:{re.escape(found)}@[\w.-]*", lines[at])
-        return match[0] if match else found
+        colon = lines[at].find(f":{found}@")
+        if colon < 0:
+            return found
+        user = _USER.search(lines[at], max(0, colon - _LONGEST_USER), colon)
+        host = _HOST.match(lines[at], colon + len(found) + 2)
+        return f"{user[0] if user else ''}:{found}@{host[0] if host else ''}"
     if kind != PRIVATE_KEY:
         return found
     end = end_of_key(lines, at, start)
