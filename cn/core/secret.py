@@ -28,10 +28,11 @@ _MAYBE = re.compile(
 _LONG = r"[A-Za-z0-9_+/=~]"
 _MIXED = re.compile(rf"(?<!{_LONG})(?={_LONG}{{16}})(?={_LONG}*[0-9]){_LONG}*[A-Za-z]")
 _PLAIN = re.compile(r"\b(?:[0-9a-f]{40}(?:[0-9a-f]{24})?|SHA256:[A-Za-z0-9+/=]+)\b")
-_BLOCK = re.compile(r"(?:-----)?BEGIN [A-Z0-9 ]*PRIVATE KEY|PuTTY-User-Key-File")
+_BLOCK = re.compile(r"(?:-----)?BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY|PuTTY-User-Key-File")
 _BEGIN = re.compile(rf"{_BLOCK.pattern}|Private-Lines:")
 """The first line of a private key, and of the second part of PuTTY's."""
-_END = re.compile(r"END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?(?:-----)?|Private-MAC: *\w*")
+_END = re.compile(r"END (?:(?!BEGIN)[A-Z0-9 ]){0,40}PRIVATE KEY(?: BLOCK)?(?:-----)?|Private-MAC: *\w*")
+"""Its last line; where another one begins in that, it is none."""
 _HEAD_ONLY = re.compile(rf"(?:{_BEGIN.pattern})(?: BLOCK)?[-\s\d]*")
 _LONGEST_USER = 200
 _USER = re.compile(r"[^\s/:@]*\Z")
