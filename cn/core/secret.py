@@ -35,9 +35,7 @@ _END = re.compile(r"END (?:(?!BEGIN)[A-Z0-9 ]){0,40}PRIVATE KEY(?: BLOCK)?(?:---
 """Its last line; where another one begins in that, it is none."""
 _HEAD_ONLY = re.compile(rf"(?:{_BEGIN.pattern})(?: BLOCK)?[-\s\d]*")
 _LONGEST_USER = 200
-_USER = re.compile(r"[^\s/:@]*\Z")
-"""Looked for in that many characters: at each of a long word the search would go to its end."""
-_HOST = re.compile(r"[\w.-]*")
+_NOT_USER, _NOT_HOST = re.compile(r"[\s/:@]"), re.compile(r"[^\w.-]")
 _OF_WORD = re.compile(r"[A-Za-z0-9_+/=~.:@%-]")
 _ESCAPE = re.compile(r"\\([_.:/@+=~-])")
 """A character as Markdown may write it."""
@@ -126,9 +124,8 @@ def whole(kind: str, found: str, lines: Sequence[str], at: int, start: int = 0) 
         colon = lines[at].find(f":{found}@")
         if colon < 0:
             return found
-        user = _USER.search(lines[at], max(0, colon - _LONGEST_USER), colon)
-        host = _HOST.match(lines[at], colon + len(found) + 2)
-        return f"{user[0] if user else ''}:{found}@{host[0] if host else ''}"
+        before, after = lines[at][max(0, colon - _LONGEST_USER) : colon], lines[at][colon + len(found) + 2 :]
+        return f"{_NOT_USER.split(before)[-1]}:{found}@{_NOT_HOST.split(after, maxsplit=1)[0]}"
     if kind != PRIVATE_KEY:
         return found
     end = end_of_key(lines, at, start)

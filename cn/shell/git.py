@@ -283,12 +283,12 @@ class Git(NamedTuple):
         except subprocess.TimeoutExpired:
             kill_group(child)
             out, err = child.communicate()
-            return Done(args, -signal.SIGKILL, out, _tail(err), timed_out=True)
+            return Done(args, -signal.SIGKILL, out, tail(err), timed_out=True)
         except BaseException:
             # Interrupted by a signal: a local child finishes on its own (it holds the lock).
             child.communicate()
             raise
-        return Done(args, child.returncode, out, _tail(err))
+        return Done(args, child.returncode, out, tail(err))
 
 
 def transport_options(url: str) -> tuple[str, ...]:
@@ -381,7 +381,7 @@ class _Running:
         else:
             self.timed_out = True
         self.end()
-        out, err = b"".join(self.out), _tail(b"".join(self.err))
+        out, err = b"".join(self.out), tail(b"".join(self.err))
         return Done(self.job.args, self.child.returncode, out, err, self.timed_out, self.too_much)
 
     def end(self) -> None:
@@ -452,5 +452,6 @@ def _not_started(missing: FileNotFoundError) -> CnError:
     return CnError(f"cannot start git in {missing.filename}", "is the folder still there?")
 
 
-def _tail(err: bytes) -> str:
+def tail(err: bytes) -> str:
+    """The end of what a git said on standard error, as text."""
     return decode(err[-_TAIL:])

@@ -9,13 +9,11 @@ from typing import NamedTuple
 
 from cn.core.errors import Blocked
 from cn.core.names import Oid, is_null, parse_oid
-from cn.core.text import decode, one_line
-from cn.shell.git import LOCAL_SECONDS, Done, Git, GitError
+from cn.core.text import one_line
+from cn.shell.git import LOCAL_SECONDS, Done, Git, GitError, tail
 from cn.shell.reader import ARGS, Ended, Reader
 
 _PACKED = 100
-_TAIL = 4000
-"""Bytes of what a git said that are kept."""
 _PACK_TYPES = {"commit": 1, "tree": 2, "blob": 3}
 
 
@@ -97,16 +95,19 @@ def read_info(git: Git, names: Sequence[str]) -> list[Info | None]:
     """Type and size of each named object, None for what is missing."""
     if not names:
         return []
-    out = _ask(git, names, "info", "--batch-check")
-    found: list[Info | None] = []
-    for line in decode(out).rstrip("\n").split("\n"):
-        words = line.split(" ")
-        # Not of a name that ends so: "HEAD:family tree missing".
-        known = len(words) == 3 and words[1] in ("commit", "tree", "blob", "tag") and words[2].isdigit()
-        found.append(Info(Oid(words[0]), words[1], int(words[2])) if known else None)
-    if len(found) != len(names) or not out:
+    out = _ask(git, "info", names)
+    found = [_facts(line) for line in out.split(b"\n")[:-1]]
+    if len(found) != len(names):
         raise GitError(Done(ARGS, 1, out, "error: it did not answer all questions"))
     return found
+
+
+def _facts(line: bytes) -> Info | None:
+    """What git says of one object; None of a name that is none, as in ``HEAD:family tree missing``."""
+    words = line.split(b" ")
+    if len(words) != 3 or words[1] not in (b"commit", b"tree", b"blob", b"tag") or not words[2].isdigit():
+        return None
+    return Info(Oid(words[0].decode()), words[1].decode(), int(words[2]))
 
 
 def parse_tree(data: bytes, id_bytes: int) -> list[TreeEntry]:
@@ -144,20 +145,18 @@ def read_raw(git: Git, names: Sequence[str]) -> list[Found | None]:
     """The same as git says it: "missing" (None) may also be an object that it cannot read; one question."""
     if not names:
         return []
-    out = _ask(git, names, "contents", "--batch")
+    out = _ask(git, "contents", names)
     found: list[Found | None] = []
     at = 0
     for _ in names:
         end = out.index(b"\n", at)
-        words = out[at:end].split(b" ")
+        info = _facts(out[at:end])
         at = end + 1
-        if len(words) == 3 and words[1] in (b"commit", b"tree", b"blob", b"tag") and words[2].isdigit():
-            size = int(words[2])
-            data = out[at : at + size]
-            found.append(Found(Oid(words[0].decode()), words[1].decode(), data))
-            at += size + 1
-        else:
+        if info is None:
             found.append(None)
+        else:
+            found.append(Found(info.oid, info.kind, out[at : at + info.size]))
+            at += info.size + 1
     return found
 
 
@@ -232,17 +231,16 @@ def reading(git: Git) -> Iterator[Git]:
         reader.close()
 
 
-def _ask(git: Git, names: Sequence[str], word: str, flag: str) -> bytes:
-    """What git says of the names: its reader as ``word`` puts it, or a process of its own with ``flag``."""
-    lines = [name.encode("utf-8", "surrogateescape") for name in names]
-    assert not any(b"\n" in line for line in lines), "an object name cannot hold a line feed"
+def _ask(git: Git, word: str, names: Sequence[str]) -> bytes:
+    """What git says to ``word`` for each name: its reader, or a process for this question."""
+    assert not any("\n" in name for name in names), "an object name cannot hold a line feed"
+    lines = "".join(f"{word} {name}\n" for name in names).encode("utf-8", "surrogateescape")
     if git.reader is None:
-        return git.run("cat-file", flag, "--buffer", stdin=b"".join(line + b"\n" for line in lines)).out
+        return git.run(*ARGS, stdin=lines).out
     try:
-        start = word.encode()
-        return git.reader.ask(b"".join(b"%s %s\n" % (start, line) for line in lines), LOCAL_SECONDS)
+        return git.reader.ask(lines, LOCAL_SECONDS)
     except Ended as ended:
-        raise GitError(Done(ARGS, ended.code, b"", decode(ended.err[-_TAIL:]), ended.timed_out)) from None
+        raise GitError(Done(ARGS, ended.code, b"", tail(ended.err), ended.timed_out)) from None
 
 
 def write_objects(git: Git, objects: Sequence[tuple[str, bytes]], algorithm: str) -> None:
