@@ -7,7 +7,6 @@ from functools import partial
 
 from cn.app.agents_share import feed
 from cn.app.book import Book
-from cn.app.deliver import push_refs
 from cn.app.guard import mask_text
 from cn.app.queue import current_turn, known_ids
 from cn.app.run import Run, open_run
@@ -53,7 +52,6 @@ def enqueue(hub: Hub, incoming: Incoming, hold: Hold | None = None) -> Queued:
             return f"cn: {chat}"
 
         run.commit(plan)
-        push_refs(run)
     return queued[-1]
 
 

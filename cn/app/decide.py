@@ -7,7 +7,7 @@ from collections.abc import Callable
 from cn.app.agents_share import feed
 from cn.app.answer import find_artifacts, inbox_facts, sources_of
 from cn.app.book import Book
-from cn.app.deliver import deliver, push_refs
+from cn.app.deliver import deliver
 from cn.app.guard import check_plan, clean_refusal
 from cn.app.own import find_own, read_own
 from cn.app.run import Run, open_run
@@ -39,7 +39,6 @@ def decide(
     report = Report()
     with open_run(hub, report, dry_run=dry_run) as run:
         decide_now(run, thread, make, actor=actor, body=body)
-        push_refs(run)
         deliver(run)
     return report
 

@@ -35,7 +35,6 @@ from cn.shell.remote import (
     Result,
     list_remotes,
     push_many,
-    push_own_refs,
     remote_url,
 )
 from cn.shell.urls import push_url
@@ -71,7 +70,6 @@ def deliver(run: Run, *, force: bool = False) -> None:
         return
     outcomes = _perform(run, ready)
     _commit(run, ready, outcomes, force=force)
-    push_refs(run)
 
 
 def _ready(run: Run, force: bool) -> list[Pair]:
@@ -185,6 +183,7 @@ def _perform(run: Run, ready: Sequence[Pair]) -> dict[HubPath, Outcome]:
                 outcomes[path] = before
                 continue
             pushes.setdefault(url, (url, []))[1].append(_push(entry))
+    run.end_push()  # in a mailbox of ours it would stand in its way: deletions lock all refs of a repository
     results = push_many(run.hub.git, pushes, settings.config.limits.peer_seconds)
     unknown = {
         url for url, told in results.items() if any(r.result is not Result.DONE for r in told.values())
@@ -305,6 +304,7 @@ def publish_main(run: Run) -> None:
         raise ConfigError(
             f"{CONFIG}: mailbox: there is no remote {name}", command("git remote add {} URL", name)
         )
+    run.end_push()
     spec = f"{text}:{HEADS}{run.hub.main}"
     transport = transport_options(push_url(run.hub.git, name))
     push = ("push", "--quiet", "--no-verify", *transport, "--", name, spec)
@@ -318,15 +318,3 @@ def publish_main(run: Run) -> None:
         told, remedy = f"main is not published at {name}: {done.reason}", "it is tried again at each run"
         run.report.failed(told, remedy, source=name, known=known)
         run.local.stands("publish", told, run.now, remedy)
-
-
-def push_refs(run: Run) -> None:
-    """Push pins and kept heads that changed in this run to ``origin``, so that they outlive this clone."""
-    if not run.hub.origin or run.dry_run or not run.pushable:
-        return
-    refs = dict(run.pushable)
-    run.pushable.clear()
-    reason = push_own_refs(run.hub.git, "origin", refs, run.settings.config.limits.peer_seconds)
-    if reason:
-        known = not run.local.is_new(digest("pins", reason))
-        run.report.info(f"origin did not take cn's pins: {reason}", known=known)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from cn.app.book import Book
 from cn.app.decide import decide_now
-from cn.app.deliver import deliver, push_refs
+from cn.app.deliver import deliver
 from cn.app.guard import check_plan, mask_line
 from cn.app.run import Run, open_run
 from cn.app.snapshot import Snapshot
@@ -66,7 +66,6 @@ def _queue(run: Run, post: Post, what: str, given: Sequence[Text]) -> None:
         return f"cn: {one_line(what, 60)}"
 
     run.commit(plan)
-    push_refs(run)
     deliver(run)
 
 
@@ -82,7 +81,6 @@ def reply(hub: Hub, thread: str, message: str, *, body: str = "", dry_run: bool 
         except NoThread as refused:
             _follow_up(run, snapshot, thread, message, text, refused)
             return report
-        push_refs(run)
         deliver(run)
     return report
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from cn.app.book import Book
 from cn.app.decide import decide_now
-from cn.app.deliver import deliver, push_refs
+from cn.app.deliver import deliver
 from cn.app.guard import check_plan, check_texts
 from cn.app.own import done_concerns, enqueue_own, own_paths, pick_own
 from cn.app.own_view import OwnDocument, read_document
@@ -60,7 +60,6 @@ def open_adhoc(hub: Hub, title: str, body: str = "", *, dry_run: bool = False) -
             return f"cn: open {own.source}"
 
         run.commit(plan)
-        push_refs(run)
     return report
 
 
@@ -115,7 +114,6 @@ def _begin(hub: Hub, cadence: Cadence, path: HubPath, report: Report, *, dry_run
             return f"cn: open {own.source}"
 
         run.commit(plan)
-        push_refs(run)
 
 
 def _shown(cadence: Cadence, name: str) -> str:
@@ -139,7 +137,6 @@ def add_concern(hub: Hub, description: str, body: str = "", *, dry_run: bool = F
             return f"cn: open {own.source}"
 
         run.commit(plan)
-        push_refs(run)
     return report
 
 
@@ -173,7 +170,6 @@ def end_concern(hub: Hub, id: str, *, dry_run: bool = False) -> Report:
                 raise Refused(f"{one_line(id, 80)} is done already", "'cn mca' lists the open ones")
             raise Refused(f"no open concern {one_line(id, 80)!r}", "'cn mca' lists them")
         decide_now(run, found[0], Done)
-        push_refs(run)
         deliver(run)
     return report
 
@@ -206,6 +202,5 @@ def close_thread(hub: Hub, name: str, reason: str = "", *, dry_run: bool = False
             return Done(id) if is_concern else Ack(id, one_line(reason))
 
         decide_now(run, path, make)
-        push_refs(run)
         deliver(run)
     return report

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from cn.app.agents_share import answer, answered_turn, feed
 from cn.app.book import Book
-from cn.app.deliver import deliver, push_refs
+from cn.app.deliver import deliver
 from cn.app.guard import check_plan, clean_refusal, mask_line, without_secrets
 from cn.app.inbound import plan_arrivals, plan_vanished, with_mains
 from cn.app.observe import Observation, Progress, ThreadKey, bring, observe
@@ -74,7 +74,6 @@ def process(
         run.commit(plan)
         if deliver_more is not None:
             deliver_more(run)  # first: a person waits for it
-        push_refs(run)
         check_inbox(run)
         deliver(run)
     if not rouse:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from cn.app.book import Book
-from cn.app.deliver import push_refs
 from cn.app.guard import check_texts, mask_line, mask_path
 from cn.app.run import open_run
 from cn.app.settings import Settings
@@ -94,7 +93,6 @@ def push(hub: Hub, *, dry_run: bool = False) -> Report:
             return None
 
         run.commit(plan)
-        push_refs(run)
         origin, main = bases[-1].origin, run.base.commit
         if origin == main:
             report.info(f"nothing to push: origin has {run.hub.main} at {main[:7]}")

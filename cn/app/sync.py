@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from cn.app.agents_share import feed
 from cn.app.book import Book
-from cn.app.deliver import deliver, push_refs
+from cn.app.deliver import deliver
 from cn.app.inbound import plan_arrivals, plan_vanished
 from cn.app.note_quiet import Watch
 from cn.app.observe import Observation, Progress, bring, observe, refused_before, report_strays
@@ -56,7 +56,6 @@ def sync(
             return plan_sync(run, book, seen, keys, notes)
 
         run.commit(plan)
-        push_refs(run)
         check_inbox(run)
         deliver(run, force=force)
         if not dry_run and run.local.day("sweep", run.now):

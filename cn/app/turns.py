@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from cn.app.agents_share import feed
 from cn.app.book import Book
-from cn.app.deliver import push_refs
 from cn.app.queue import current_turn, known_ids, names_in, read_queued, require_queue
 from cn.app.run import open_run
 from cn.app.wake import wake
@@ -37,7 +36,6 @@ def next_item(hub: Hub, *, dry_run: bool = False) -> Report:
             return "cn: next"
 
         run.commit(plan)
-        push_refs(run)
     if not dry_run:
         wake(hub, report)
     return report
@@ -66,7 +64,6 @@ def clear(hub: Hub, *, dry_run: bool = False) -> Report:
             return f"cn: cleared {cleared} from the queue"
 
         run.commit(plan)
-        push_refs(run)
     return report
 
 
@@ -87,7 +84,6 @@ def retry(hub: Hub, wanted: str, *, dry_run: bool = False) -> Report:
             return f"cn: retry {source_of(asked)}"
 
         run.commit(plan)
-        push_refs(run)
     if not dry_run:
         wake(hub, report)
     return report

@@ -227,17 +227,14 @@ class Git(NamedTuple):
         """
         waiting = list(enumerate(jobs))[::-1]
         answers: dict[int, Done] = {}
-        running: dict[int, _Running] = {}
+        running: dict[int, Running] = {}
         with selectors.DefaultSelector() as selector:
             try:
                 while waiting or running:
                     while waiting and len(running) < width:
                         index, job = waiting.pop()
-                        running[index] = _Running.start(self, job, selector)
-                    now = time.monotonic()
-                    pause = max(0.0, min((r.deadline for r in running.values()), default=now) - now)
-                    for key, _ in selector.select(min(pause, 1.0)):
-                        key.data(key.fileobj)
+                        running[index] = Running.start(self, job, selector)
+                    look(selector, min(r.deadline for r in running.values()))
                     for index, child in list(running.items()):
                         done = child.poll()
                         if done is not None:
@@ -300,7 +297,14 @@ def transport_options(url: str) -> tuple[str, ...]:
     return (f"--receive-pack={_LOCAL_RECEIVE}",) if is_local(url) else ()
 
 
-class _Running:
+def look(selector: selectors.BaseSelector, deadline: float) -> None:
+    """Take in what children say; waits until ``deadline`` (of the monotonic clock), and a second at most."""
+    pause = max(0.0, deadline - time.monotonic())
+    for key, _ in selector.select(min(pause, 1.0)):
+        key.data(key.fileobj)
+
+
+class Running:
     """A started job: its pipes, its deadline, and what it said so far."""
 
     def __init__(
@@ -318,11 +322,12 @@ class _Running:
         for pipe, sink in ((child.stdout, self.out), (child.stderr, self.err)):
             assert pipe is not None
             os.set_blocking(pipe.fileno(), False)
-            selector.register(pipe, selectors.EVENT_READ, self.reader(sink))
+            selector.register(pipe, selectors.EVENT_READ, self._reader(sink))
             self.open.append(pipe)
 
     @classmethod
-    def start(cls, git: Git, job: Job, selector: selectors.BaseSelector) -> _Running:
+    def start(cls, git: Git, job: Job, selector: selectors.BaseSelector) -> Running:
+        """Start it; ``selector`` tells when it says something. Raises :class:`CnError` and ``OSError``."""
         stdin = _as_file(job.stdin)
         if job.near is not None:
             setup, command = None, git._replace(root=job.near, bare=True).command(job.args)
@@ -348,7 +353,7 @@ class _Running:
             raise
         return cls(job, child, stdin, selector)
 
-    def reader(self, sink: list[bytes]) -> Callable[[IO[bytes]], None]:
+    def _reader(self, sink: list[bytes]) -> Callable[[IO[bytes]], None]:
         def read(pipe: IO[bytes]) -> None:
             data = pipe.read(_CHUNK)
             if data:
@@ -358,7 +363,7 @@ class _Running:
                     self.too_much = True
                     self.deadline = 0.0
             elif data is not None:
-                self.close(pipe)
+                self._close(pipe)
 
         return read
 
@@ -389,11 +394,11 @@ class _Running:
         if self.open or self.child.returncode is None:
             kill_group(self.child)
         for pipe in list(self.open):
-            self.close(pipe)
+            self._close(pipe)
         self.child.wait()
         self.stdin.close()
 
-    def close(self, pipe: IO[bytes]) -> None:
+    def _close(self, pipe: IO[bytes]) -> None:
         self.selector.unregister(pipe)
         pipe.close()
         self.open.remove(pipe)

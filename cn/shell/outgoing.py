@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from cn.core.names import Oid
@@ -19,9 +19,13 @@ PREFIX = "refs/push/"
 _HEADER = b"# pack-refs with: peeled fully-peeled sorted \n"
 
 
+FOLDER = "outgoing"
+"""Below ``.git/cn``. Not in the transaction's own: that goes while a push may still be at work."""
+
+
 @contextmanager
-def outgoing(git: Git, refs: Mapping[str, Oid]) -> Iterator[Git]:
-    """git on a repository with these ``refs`` (full names), gone afterwards.
+def outgoing(git: Git, refs: Mapping[str, Oid], name: str = "branches") -> Iterator[Git]:
+    """git on a repository with these ``refs`` (full names), gone afterwards; one of each ``name`` at a time.
 
     It lies inside the hub's: settings that the user made for a folder hold there too
     (git-config(1), "Conditional includes").
@@ -29,7 +33,7 @@ def outgoing(git: Git, refs: Mapping[str, Oid]) -> Iterator[Git]:
     import shutil  # with its archives 2 ms, and whoever only lists remotes sends nothing
 
     common = common_dir(git)
-    folder = common / "cn" / "txn" / "push"
+    folder = common / "cn" / FOLDER / name
     shutil.rmtree(folder, ignore_errors=True)
     for name in ("refs", "objects"):
         (folder / name).mkdir(parents=True)
@@ -41,6 +45,8 @@ def outgoing(git: Git, refs: Mapping[str, Oid]) -> Iterator[Git]:
         yield git.with_env(GIT_OBJECT_DIRECTORY=objects).at(folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+        with suppress(OSError):  # another one is at work
+            folder.parent.rmdir()
 
 
 def common_dir(git: Git) -> Path:

@@ -17,6 +17,7 @@ from cn.shell.entries import Entry, never_blocks, read_tree
 from cn.shell.files import sweep_temporary
 from cn.shell.hub import Hub
 from cn.shell.journal import Journal, drop, journal_path, read_journal, restore_path, write_journal
+from cn.shell.outgoing import FOLDER as OUTGOING
 from cn.shell.publish import file_hash, index_path, lock_path, resume, unlock_main
 from cn.shell.unplaced import unplaced_path
 
@@ -40,7 +41,8 @@ def _place_again(hub: Hub) -> list[str]:
 
 
 def _recover(hub: Hub) -> tuple[str, ...]:
-    shutil.rmtree(hub.state / "txn", ignore_errors=True)
+    for unfinished in ("txn", OUTGOING):
+        shutil.rmtree(hub.state / unfinished, ignore_errors=True)
     for folder in (hub.state, hub.state / "push", hub.root / "state"):
         sweep_temporary(folder)
     journal = read_journal(journal_path(hub))

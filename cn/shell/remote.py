@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
 from cn.core.names import Oid, Url, is_branch, is_oid
+from cn.shell.background import Background
 from cn.shell.git import TIMED_OUT, Done, Git, Job, transport_options
 from cn.shell.glance import nearby
 from cn.shell.outgoing import PREFIX, outgoing
@@ -210,25 +212,48 @@ def _push(git: Git, url: str, number: int, refs: Sequence[Push]) -> tuple[str, .
     return ("push", "--porcelain", "--no-verify", "--no-signed", *transport, *leases, "--", url, *specs)
 
 
-def push_own_refs(git: Git, remote: str, refs: Mapping[str, Oid | None], seconds: float) -> str:
-    """Set refs under ``refs/cn/`` at a remote, or delete them (None); the reason of a failure.
+class OwnRefs:
+    """Refs under ``refs/cn/`` on their way to a remote, to be set there or deleted (None).
 
+    The push begins at once, and works while cn does something else, until :meth:`end`.
     All in one transaction of the remote: one for each ref takes three times as long (1,000 deleted: 1.5 s and
     0.5 s). Where it knows none, or one ref holds the others up (another clone sets it), each goes alone.
     """
-    gone = [f":{ref}" for ref, new in refs.items() if new is None]
-    new = {PREFIX + ref.removeprefix(OWN): oid for ref, oid in refs.items() if oid is not None}
-    specs = [*([f"+{PREFIX}*:{OWN}*"] if new else []), *gone]
-    options = ("push", "--quiet", "--no-verify", "--no-signed", *transport_options(push_url(git, remote)))
-    with outgoing(git, new) as pusher:
-        for start in range(0, len(specs), BATCH):
-            args = ("--", remote, *specs[start : start + BATCH])
-            done = pusher.run(*options, "--atomic", *args, check=False, network=True, seconds=seconds)
-            if not done.ok and "atomic" in done.err:
-                done = pusher.run(*options, *args, check=False, network=True, seconds=seconds)
-            if not done.ok:
-                return done.reason
-    return ""
+
+    def __init__(self, git: Git, remote: str, refs: Mapping[str, Oid | None], seconds: float) -> None:
+        gone = [f":{ref}" for ref, new in refs.items() if new is None]
+        new = {PREFIX + ref.removeprefix(OWN): oid for ref, oid in refs.items() if oid is not None}
+        specs = [*([f"+{PREFIX}*:{OWN}*"] if new else []), *gone]
+        self._batches = [("--", remote, *specs[at : at + BATCH]) for at in range(0, len(specs), BATCH)]
+        self._seconds = seconds
+        transport = transport_options(push_url(git, remote))
+        self._options = ("push", "--quiet", "--no-verify", "--no-signed", *transport)
+        with ExitStack() as stack:
+            self._git = stack.enter_context(outgoing(git, new, "own"))
+            self._at_work = self._begin(self._batches[0])
+            self._stack = stack.pop_all()
+
+    def end(self) -> str:
+        """Wait for it; the reason of a failure, empty if all is done."""
+        with self._stack:
+            for number, batch in enumerate(self._batches):
+                if number:
+                    self._at_work = self._begin(batch)
+                done = self._at_work.wait()
+                if not done.ok and "atomic" in done.err:
+                    args = (*self._options, *batch)
+                    done = self._git.run(*args, check=False, network=True, seconds=self._seconds)
+                if not done.ok:
+                    return done.reason
+        return ""
+
+    def stop(self) -> None:
+        """Kill it: somebody wants cn to end."""
+        with self._stack:
+            self._at_work.end()
+
+    def _begin(self, batch: tuple[str, ...]) -> Background:
+        return Background(self._git, Job("", (*self._options, "--atomic", *batch), seconds=self._seconds))
 
 
 def read_pushed(done: Done) -> dict[str, RefResult]:

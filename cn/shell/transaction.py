@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -102,15 +102,17 @@ def commit(
     *,
     base: Base | None = None,
     made: set[Oid] | None = None,
+    at_origin: Callable[[Sequence[RefUpdate]], None] | None = None,
 ) -> Committed:
     """Carry ``plan`` out on what main is; planned again when main moves meanwhile.
 
-    ``made`` gets every commit that is about to be published, also when this ends early.
+    ``made`` gets every commit that is about to be published, also when this ends early. ``at_origin`` is
+    told of cn's refs once origin has the commit that they belong to, before it is published here.
 
     What a killed run has published is finished before anything is planned: a plan must not
     meet files of this machine that main says are used up.
     """
-    own = _Own(set() if made is None else made)
+    own = _Own(set() if made is None else made, at_origin)
     try:
         return _commit(hub, plan, base, own)
     except (CnError, OSError) as why:
@@ -129,6 +131,7 @@ class _Own:
     """
 
     made: set[Oid]
+    at_origin: Callable[[Sequence[RefUpdate]], None] | None
     tried: set[Oid] = field(default_factory=set)
     taken: bool = False
 
@@ -171,6 +174,8 @@ def _carry_out(hub: Hub, base: Base, journal: Journal, moves: bool, reports: lis
     if hub.origin and journal.new != base.origin and not _push(hub, base, journal):
         return False
     own.taken |= hub.origin and journal.new in own.tried
+    if hub.origin and own.at_origin is not None:
+        own.at_origin(journal.refs)
     if moves:
         journal = _with_own_refs(hub, journal)
     reports += publish(hub, journal)

@@ -272,7 +272,7 @@ def state_of(node: Node) -> State:
                 *root.glob(".git/*.lock"),
                 *root.glob(".git/refs/**/*.lock"),
                 *root.glob("**/.cn-tmp-*"),
-                *(cn / name for name in ("journal", "restore", "txn") if (cn / name).exists()),
+                *(cn / name for name in ("journal", "restore", "txn", "outgoing") if (cn / name).exists()),
                 *cn.glob("push/*"),
                 *cn.glob("aside/**/*.md"),
             )

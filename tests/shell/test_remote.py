@@ -12,7 +12,7 @@ from cn.core.names import Oid
 from cn.shell import remote
 from cn.shell.git import Git
 from cn.shell.objects import read_info
-from cn.shell.remote import Push, Result, fetch_tips, list_remotes, push_many, push_own_refs
+from cn.shell.remote import OwnRefs, Push, Result, fetch_tips, list_remotes, push_many
 
 
 def test_a_stale_ref_fails_alone_whatever_its_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +84,7 @@ def test_where_ids_are_long_too_what_only_deletes_or_moves_is_pushed(tmp_path: P
         told = push_many(Git(repo), {"pi": (host, [push])}, 30.0)["pi"]
         assert told[push.branch].result is Result.DONE, told
         assert branches(Path(host)) == left
-    assert push_own_refs(Git(repo), host, {"refs/cn/c": None}, 30.0) == ""
+    assert OwnRefs(Git(repo), host, {"refs/cn/c": None}, 30.0).end() == ""
     assert "refs/cn/c" not in git(host, "for-each-ref")
 
 
@@ -106,8 +106,8 @@ def test_own_refs_are_one_transaction_of_the_remote(tmp_path: Path) -> None:
     hook.chmod(0o755)
     with git_daemon(tmp_path, tmp_path) as served:  # a local push would take cn's settings: no hooks
         url = served.url("host")
-        assert push_own_refs(Git(repo), url, {f"refs/cn/pins/{n}": None for n in range(20)}, 30.0) == ""
-        assert push_own_refs(Git(repo), url, {f"refs/cn/new/{n}": head for n in range(20)}, 30.0) == ""
+        assert OwnRefs(Git(repo), url, {f"refs/cn/pins/{n}": None for n in range(20)}, 30.0).end() == ""
+        assert OwnRefs(Git(repo), url, {f"refs/cn/new/{n}": head for n in range(20)}, 30.0).end() == ""
     assert own_refs(host) == {f"refs/cn/new/{n}" for n in range(20)}
     assert len(seen.read_text()) < 10
 
@@ -115,14 +115,14 @@ def test_own_refs_are_one_transaction_of_the_remote(tmp_path: Path) -> None:
 def test_own_refs_go_alone_where_a_remote_knows_no_transaction_of_many(tmp_path: Path) -> None:
     host, repo, head = own_refs_host(tmp_path)
     git(host, "config", "receive.advertiseAtomic", "false")
-    assert push_own_refs(Git(repo), str(host), {"refs/cn/pins/1": None, "refs/cn/new": head}, 30.0) == ""
+    assert OwnRefs(Git(repo), str(host), {"refs/cn/pins/1": None, "refs/cn/new": head}, 30.0).end() == ""
     assert own_refs(host) == {"refs/cn/new", *(f"refs/cn/pins/{n}" for n in range(20) if n != 1)}
 
 
 def test_an_own_ref_that_is_being_set_holds_up_no_other(tmp_path: Path) -> None:
     host, repo, _ = own_refs_host(tmp_path)
     (host / "refs" / "cn" / "pins" / "7.lock").touch()
-    assert "7" in push_own_refs(Git(repo), str(host), {f"refs/cn/pins/{n}": None for n in range(20)}, 30.0)
+    assert "7" in OwnRefs(Git(repo), str(host), {f"refs/cn/pins/{n}": None for n in range(20)}, 30.0).end()
     assert own_refs(host) == {"refs/cn/pins/7"}
 
 
