@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 from cn.app.guard import check_change, mask_file, mask_line, mask_text
 from cn.app.settings import Settings
@@ -57,8 +57,7 @@ MOST_HELD = 4 << 20
 """Bytes of threads, or of letters, that are kept in memory: those of some 2,000 new branches."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(NamedTuple):
     """A file of the commit to be that is in git already."""
 
     oid: Oid
@@ -385,7 +384,7 @@ class Book:
         decision, executed = mask_line(row.decision, self.settings), mask_line(row.executed, self.settings)
         if (decision, executed) == (row.decision, row.executed):
             return row
-        return replace(row, decision=decision, executed=executed)
+        return row._replace(decision=decision, executed=executed)
 
     def _local_file(self, path: HubPath, data: bytes | None) -> LocalFile:
         seen = self.seen.get(path)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from cn.app.book import MOST_HELD, Book, entry_source
 from cn.app.guard import check_entry
@@ -42,8 +43,7 @@ from cn.shell.urls import push_url
 Pair = tuple[HubPath, Entry]
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What became of one entry: delivered, deleted, already gone, or why not (``hint``: and never will)."""
 
     kind: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from cn.app.book import Book
 from cn.app.notices import take_notice
@@ -52,8 +52,7 @@ _NOTICES = 10
 """How many refused branches a peer is told of in one run."""
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(NamedTuple):
     """One changed inbound branch with what the ledger knows of it."""
 
     key: ThreadKey
@@ -129,7 +128,7 @@ def _read(
             if text is None:
                 unreadable[arrival.peer] = unreadable.get(arrival.peer, 0) + 1
                 text = f"(this branch cannot be shown within cn's limits; look at {arrival.head} with git)"
-            arrival = replace(arrival, content=arrival.content + text)
+            arrival = arrival._replace(content=arrival.content + text)
         arrivals.append((arrival, f, refusal))
     return arrivals
 
@@ -141,7 +140,7 @@ def _checked(
     peer = book.settings.peers[found.key[0]]
     arrival = Arrival(peer.name, found.branch, found.head, book.now, "unverified", "")
     if sign is not None:
-        arrival = replace(arrival, signature=sign.word)
+        arrival = arrival._replace(signature=sign.word)
     refusal = _signature_refusal(peer, sign) if peer.key else None
     if message is not None:
         arrival, wrong = _message_arrival(book, arrival, message)
@@ -189,8 +188,8 @@ def _message_arrival(book: Book, arrival: Arrival, data: bytes) -> tuple[Arrival
     try:
         message = parse_message(data)
     except MessageRefused as refused:
-        return replace(arrival, content=f"({refused.text}; shown as a plain branch)\n\n"), None
-    arrival = replace(arrival, message=message)
+        return arrival._replace(content=f"({refused.text}; shown as a plain branch)\n\n"), None
+    arrival = arrival._replace(message=message)
     if message.sender != arrival.peer:
         why = f"it says it is from {message.sender}, but it was fetched as {arrival.peer}'s"
         remedy = f"ask {arrival.peer} to delete the branch, or to send it in its own name"
@@ -206,7 +205,7 @@ def _message_arrival(book: Book, arrival: Arrival, data: bytes) -> tuple[Arrival
     text = format_message_content(
         message, read_attachments(book.hub.git, arrival.head), book.settings.config.limits.thread_bytes
     )
-    return replace(arrival, content=text), None
+    return arrival._replace(content=text), None
 
 
 def _unproven_sender(book: Book, arrival: Arrival) -> Refusal | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from cn.app.agents_share import answer, answered_turn, feed
 from cn.app.book import Book
@@ -103,8 +104,7 @@ def _look(run: Run, decided: set[tuple[Name, str]]) -> tuple[Observation | None,
     return seen, keys
 
 
-@dataclass(frozen=True)
-class Decided:
+class Decided(NamedTuple):
     """A thread that somebody decided, as it was read: facts, Triage, and what a row says of it."""
 
     facts: Facts

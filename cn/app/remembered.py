@@ -1,9 +1,9 @@
-"""The configuration as it was parsed last, so that who only looks does not parse YAML again.
+"""The configuration as it was parsed last, so that nobody parses the same YAML again.
 
-Loading PyYAML and parsing two small files takes a fifth of the time of ``cn status``. A run, which
-parses them anyway, leaves in ``.git/cn/settings`` what they say, beside the texts that say it. It
-holds for just these texts. It is machine-local and harmless to lose; only :mod:`cn.app.view` asks
-for it: whatever acts parses what main holds.
+Loading PyYAML and parsing two small files takes 30 ms, a fifth of the time of ``cn status``. A run
+leaves in ``.git/cn/settings`` what they say, beside the texts that say it. It holds for just these
+texts, so for what main holds. It is machine-local and harmless to lose, and as safe as the journal
+beside it: who can write there can do whatever cn can.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from contextlib import suppress
 from typing import Any
 
 from cn import __version__
+from cn.core import config as hub_config
+from cn.core import peers as hub_peers
 from cn.core.config import HubConfig, Limits, Reviewer
 from cn.core.errors import CnError
 from cn.core.peers import Peer
@@ -22,6 +24,19 @@ from cn.shell.hub import Hub
 
 _NOTE = "settings"
 _LARGEST = 4 << 20
+
+
+def parsed(hub: Hub, texts: tuple[str, str]) -> tuple[HubConfig, tuple[Peer, ...]]:
+    """What ``hub.yaml`` and ``peers.md`` say, checked against each other. Raises :class:`ConfigError`."""
+    return recall(hub, texts) or parse_files(*texts)
+
+
+def parse_files(config_text: str, peers_text: str) -> tuple[HubConfig, tuple[Peer, ...]]:
+    """What both files say, checked against each other."""
+    config = hub_config.parse_config(config_text)
+    peers = hub_peers.parse_peers(peers_text.replace("\r\n", "\n"))
+    hub_peers.check_names(config, peers)
+    return config, peers
 
 
 def remember(hub: Hub, texts: tuple[str, str], config: HubConfig, peers: tuple[Peer, ...]) -> None:

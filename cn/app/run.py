@@ -14,14 +14,13 @@ from cn.app.integrity import check_ledgers, note_ledgers
 from cn.app.local import Local
 from cn.app.observe import Progress
 from cn.app.opened import opened
-from cn.app.remembered import remember
+from cn.app.remembered import parsed, remember
 from cn.app.settings import (
     Settings,
     configured,
     decode_texts,
     from_origin,
     not_in_effect,
-    parse_files,
     place_settings,
 )
 from cn.app.snapshot import Snapshot
@@ -103,7 +102,7 @@ class Run:
         snapshot.look_ahead()
         try:
             texts = decode_texts(snapshot.read(CONFIG), snapshot.read(PEERS))
-            files = parse_files(*texts)
+            files = parsed(self.hub, texts)
         except ConfigError as error:
             raise from_origin(self.hub, error) if base.local != base.commit else error from None
         if not self.dry_run:
@@ -173,7 +172,7 @@ class Run:
         self.report.notes.extend(notes.notes)
         if committed.base is not self.base:  # somebody's commit came in after the plan
             self._read_settings(committed.base)
-        self.base = replace(self.base, commit=committed.commit, local=committed.commit)
+        self.base = self.base._replace(commit=committed.commit, local=committed.commit)
         note_ledgers(self.snapshot(), self.local, written)
 
     def _push_refs(self, refs: Sequence[RefUpdate]) -> None:

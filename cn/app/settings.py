@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
+from cn.app.remembered import parsed
 from cn.app.snapshot import Snapshot
 from cn.core import config as hub_config
 from cn.core import peers as hub_peers
@@ -195,15 +196,7 @@ def decode_texts(config: bytes | None, peers: bytes | None) -> tuple[str, str]:
 
 def parse_settings(hub: Hub, config_text: str, peers_text: str) -> Settings:
     """Both files, checked against each other."""
-    return place_settings(hub, *parse_files(config_text, peers_text))
-
-
-def parse_files(config_text: str, peers_text: str) -> tuple[HubConfig, tuple[Peer, ...]]:
-    """What both files say, checked against each other."""
-    config = hub_config.parse_config(config_text)
-    peers = hub_peers.parse_peers(peers_text.replace("\r\n", "\n"))
-    hub_peers.check_names(config, peers)
-    return config, peers
+    return place_settings(hub, *parsed(hub, (config_text, peers_text)))
 
 
 def place_settings(hub: Hub, config: HubConfig, peers: tuple[Peer, ...]) -> Settings:

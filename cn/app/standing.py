@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from cn.app.local import Local
 from cn.app.observe import FETCH, Observation, ThreadKey, standing_name
@@ -15,8 +15,7 @@ from cn.core.text import one_line, visible
 ARRIVAL, INVALID = "arrival ", "name "
 
 
-@dataclass(frozen=True)
-class RefusedArrival:
+class RefusedArrival(NamedTuple):
     """A head that was not let in, and why, in words."""
 
     key: ThreadKey

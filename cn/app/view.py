@@ -13,12 +13,11 @@ from datetime import datetime
 from typing import NamedTuple
 
 from cn.app.local import Local
-from cn.app.remembered import recall
+from cn.app.remembered import parsed
 from cn.app.settings import (
     NoConfig,
     Settings,
     decode_texts,
-    parse_files,
     place_settings,
     read_settings,
     why_none,
@@ -76,7 +75,7 @@ def open_view(hub: Hub) -> View:
         head = Snapshot(hub.git, Oid("HEAD"))
         head.look_ahead(_peers_here(hub))
         texts = decode_texts(head.read(CONFIG), head.read(PEERS))
-        settings = place_settings(hub, *(recall(hub, texts) or parse_files(*texts)))
+        settings = place_settings(hub, *parsed(hub, texts))
     except ConfigError as error:
         # HEAD is elsewhere, or broken there: main counts.
         with suppress(ConfigError):

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from cn.core.message import Message
 from cn.core.names import Oid
 from cn.core.text import one_line, split_lines, visible
 
 
-@dataclass(frozen=True)
-class Commit:
+class Commit(NamedTuple):
     """One commit of the branch; ``date`` is ISO 8601 as the author claims it."""
 
     id: Oid
@@ -20,8 +19,7 @@ class Commit:
     message: str
 
 
-@dataclass(frozen=True)
-class Touched:
+class Touched(NamedTuple):
     """One changed path: status A, M, D or T, new mode, blob ids, lines added and removed ("-": binary)."""
 
     status: str
@@ -33,8 +31,7 @@ class Touched:
     removed: str
 
 
-@dataclass(frozen=True)
-class FileText:
+class FileText(NamedTuple):
     """The text of one path: ``patch`` are the hunks of a changed file, None if they are not known."""
 
     path: str
@@ -43,8 +40,7 @@ class FileText:
     patch: str | None = None
 
 
-@dataclass(frozen=True)
-class Proposal:
+class Proposal(NamedTuple):
     """A branch of changes. ``left_out`` names what the limits or its kind kept out, with the reason."""
 
     commits: tuple[Commit, ...]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 from cn.core import rules
 from cn.core.config import HubConfig
@@ -88,8 +88,7 @@ def quoted_of(facts: Facts) -> Text:
     return unnamed(quoted_here(inbox_path(facts.thread), facts.text, facts.committed), facts.item.topic)
 
 
-@dataclass(frozen=True)
-class Cause:
+class Cause(NamedTuple):
     """Who decided, when, and the words under which it stands in logs and ledger."""
 
     actor: Name

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from cn.core.effect import CleanUp, Drop, Effect, Log, Plan, Post, Put, Record, Wake
 from cn.core.errors import Refusal
@@ -20,8 +20,7 @@ from cn.core.text import one_line
 from cn.core.thread import Header, format_thread, refresh
 
 
-@dataclass(frozen=True)
-class Arrival:
+class Arrival(NamedTuple):
     """One inbound branch at one head, read and checked.
 
     ``content`` is the unquoted text of the thread, ``message`` is set for message branches.

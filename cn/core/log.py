@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from cn.core.names import HubPath
 from cn.core.stamp import format_day, format_second
@@ -17,8 +17,7 @@ NOTHING = "—"
 _ROW = re.compile(r"\| (\d\d:\d\d) \| ((?:\\.|[^|\\])*) \| ((?:\\.|[^|\\])*) \| ((?:\\.|[^|\\])*) \|")
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """One action. ``source`` is ``peer/topic``; the rest after ``executed`` is for machines.
 
     ``input`` is the id of what the agent was asked, where its answer led to this, ``note``
@@ -38,7 +37,7 @@ class Row:
     note: str = ""
 
 
-_FIELDS = tuple(name for name in Row.__slots__ if name != "at")
+_FIELDS = tuple(name for name in Row._fields if name != "at")
 
 
 def log_path(at: datetime) -> HubPath:

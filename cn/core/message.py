@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from cn.core.errors import CnError
 from cn.core.kinds import CONCERN, FINAL, MESSAGE, NOT_FINAL, NOTICE
@@ -34,8 +33,7 @@ class MessageRefused(CnError):
     """Bytes that claim to be a message and are none."""
 
 
-@dataclass(frozen=True)
-class About:
+class About(NamedTuple):
     """Which branch of the addressee a message speaks of, and what became of it."""
 
     branch: Branch
@@ -50,8 +48,7 @@ class About:
         return self.status in FINAL
 
 
-@dataclass(frozen=True)
-class Message:
+class Message(NamedTuple):
     """One message. ``created`` is the time of its cause, in whole seconds UTC."""
 
     kind: str
@@ -232,8 +229,7 @@ def _bad(reason: str) -> MessageRefused:
 # The commit that carries it.
 
 
-@dataclass(frozen=True)
-class Sealed:
+class Sealed(NamedTuple):
     """A message as git objects: exact commit bytes, its id, and the bytes of ``message.md``."""
 
     id: Oid

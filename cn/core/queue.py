@@ -12,6 +12,7 @@ import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from cn.core.cadence import Cadence
 from cn.core.errors import CnError
@@ -254,8 +255,7 @@ def format_input(item: Input, attempt: int, content: str) -> str:
     return "\n".join(["---", *lines, "---", "", content.strip("\n")]) + "\n"
 
 
-@dataclass(frozen=True)
-class Shown:
+class Shown(NamedTuple):
     """The agent's input as text tells it (``cn input --json``)."""
 
     id: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import NamedTuple
 
 from cn.core.errors import EXIT_DONE, EXIT_REFUSED
 
@@ -18,8 +19,7 @@ class Mark(Enum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(NamedTuple):
     """One sentence of a run. ``known`` ones were told before: quiet, but they count."""
 
     mark: Mark

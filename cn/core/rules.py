@@ -9,6 +9,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from cn.core.config import HubConfig
 from cn.core.errors import Refusal
@@ -36,16 +37,14 @@ NO_SECRETS = "no-secrets"
 APPROVED = "APPROVED"
 
 
-@dataclass(frozen=True)
-class Person:
+class Person(NamedTuple):
     """Who authored or signed a commit, as git tells it."""
 
     name: str
     email: str
 
 
-@dataclass(frozen=True)
-class TreeChange:
+class TreeChange(NamedTuple):
     """One path a merge would change. ``mode`` is the new mode, ``000000`` for a deletion."""
 
     path: str

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from cn.core.effect import Log, Plan, Post, Put
 from cn.core.errors import Refusal
@@ -57,8 +57,7 @@ RECORDS = (f"{OUTBOX}/", f"{SENT}/", f"{LEDGER}/", f"{LOG}/")
 """What is made of what others sent, and of our messages, which are looked at before and at delivery."""
 
 
-@dataclass(frozen=True)
-class Text:
+class Text(NamedTuple):
     """One text that is about to leave or to be committed. ``where`` is its file, or what it is."""
 
     where: str
@@ -82,8 +81,7 @@ def joined(texts: Sequence[Text]) -> Text:
     return Text("", tuple(line for text in texts for line in text.lines))
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(NamedTuple):
     """Something in line ``line`` of ``where`` (0: it has no lines) that looks like a secret of this kind."""
 
     where: str

@@ -7,7 +7,7 @@ listed head means.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from cn.core.ledger import Event, Item
 from cn.core.machines.receiver import RECEIVER, Receiver, ReceiverEvent, read_step
@@ -19,8 +19,7 @@ LOOKED = frozenset({"received", "refreshed", "repeated", "noticed"})
 _SETTLES = {"decided", "noticed"}
 
 
-@dataclass(frozen=True)
-class Sighting:
+class Sighting(NamedTuple):
     """A branch as the ledger left it: its state, the head it was last at, all heads let in."""
 
     state: Receiver = Receiver.UNSEEN

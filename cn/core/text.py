@@ -31,9 +31,9 @@ def split_lines(text: str) -> list[str]:
 def visible(text: str) -> str:
     """Show control, format, bidirectional, surrogate and blank characters as ``<U+202E>``.
 
-    Tab and the line feed are kept. Plain ASCII text comes back as it is.
+    Tab and the line feed are kept. What is printable, and no blank letter, comes back as it is.
     """
-    if text.isascii() and text.isprintable():
+    if text.isprintable() and (text.isascii() or not _BLANK.search(text)):
         return text
     return "".join(f"<U+{ord(c):04X}>" if _hides(c) else c for c in text)
 

@@ -7,8 +7,8 @@ which head is known from the ledger, never from the file.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from cn.core.names import Branch, Name, Oid
 from cn.core.stamp import format_stamp
@@ -19,8 +19,7 @@ _HEAD = re.compile(r"\*\*Head:\*\*[ \t]*([0-9a-f]+)[ \t]*")
 _LAST_RULE = re.compile(r"\n---\s*\Z")
 
 
-@dataclass(frozen=True)
-class Header:
+class Header(NamedTuple):
     """What cn itself says of a thread. ``signature`` is ``verified SHA256:…``, ``unverified`` or ``bad``."""
 
     peer: Name

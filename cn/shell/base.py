@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from cn.core.errors import Blocked
 from cn.core.names import HubPath, Oid
@@ -31,8 +31,7 @@ _OPEN = {
 _FETCH_TRIES = 3
 
 
-@dataclass(frozen=True)
-class Base:
+class Base(NamedTuple):
     """What a run plans on.
 
     ``commit`` is origin's main and the local commits integrated, ``local`` main in this

@@ -10,8 +10,8 @@ import re
 import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from cn.core.errors import Blocked
 from cn.core.names import HubPath, NameRefused, Oid, parse_hub_path, parse_oid
@@ -27,8 +27,7 @@ _SIGN_SECONDS = 60.0
 _END_SECONDS = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class FileChange:
+class FileChange(NamedTuple):
     """A file to write (``content``) or to delete (None)."""
 
     path: HubPath
@@ -36,8 +35,7 @@ class FileChange:
     mode: str = "100644"
 
 
-@dataclass(frozen=True, slots=True)
-class EntryChange:
+class EntryChange(NamedTuple):
     """An entry to set to an object that the repository has."""
 
     path: str
@@ -50,8 +48,7 @@ def is_deletion(change: FileChange | EntryChange) -> bool:
     return isinstance(change, FileChange) and change.content is None
 
 
-@dataclass(frozen=True)
-class _Settings:
+class _Settings(NamedTuple):
     name: str
     email: str
     sign: bool

@@ -11,7 +11,7 @@ import os
 import shutil
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from cn.core.names import Oid
@@ -58,7 +58,7 @@ def check_out(hub: Hub, journal: Journal, changes: Sequence[Change]) -> list[str
     touched = {c.path for c in changes}
     changes = [c for c in changes if c.new is None or c.path not in LAYOUT]
     # What an earlier run could not replace lies here still, as if it were main's.
-    changes = [replace(c, old=noted[c.path].here) if c.path in noted else c for c in changes]
+    changes = [c._replace(old=noted[c.path].here) if c.path in noted else c for c in changes]
     work = _Checkout(hub, journal, Asides.of(hub, journal.token), ignores_mode(hub))
     # Two passes: a file may give way to a folder of its name, and a folder to a file.
     gone = [c for c in changes if c.new is None]

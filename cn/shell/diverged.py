@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from cn.core.names import Oid
 from cn.shell.files import write_file
@@ -19,8 +19,7 @@ from cn.shell.hub import Hub
 from cn.shell.objects import read_object
 
 
-@dataclass(frozen=True)
-class Diverged:
+class Diverged(NamedTuple):
     """``base`` is the blob that was edited (None: main had none), ``found`` the edited bytes' id then."""
 
     base: Oid | None

@@ -12,9 +12,9 @@ import stat
 import sys
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice, takewhile
 from pathlib import Path
+from typing import NamedTuple
 
 from cn.core.names import Oid, is_null, is_owned, is_protected
 from cn.shell.files import blocked_parent, read_plain
@@ -35,8 +35,7 @@ _MAINS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """Mode and object of a tree or index entry. Modes are interned: a run has thousands of a few."""
 
     mode: str
@@ -47,8 +46,7 @@ UNMERGED = Entry("unmerged", Oid(""))
 """An index entry with conflict stages: equal to nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """One path between two commits."""
 
     path: str
@@ -56,8 +54,7 @@ class Change:
     new: Entry | None
 
 
-@dataclass(frozen=True, slots=True)
-class WorkFile:
+class WorkFile(NamedTuple):
     """A file of the work tree: ``raw`` is the id of its bytes, ``clean`` of what git would store.
 
     A path that cannot be a file of ours (a folder, a pipe, behind a symlink) has mode ``other``.

@@ -6,7 +6,6 @@ The facts are plain data; :mod:`cn.core.content` makes the thread's text of them
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from cn.core.config import Limits
 from cn.core.content import Commit, FileText, Proposal, Touched
@@ -136,7 +135,7 @@ def _counted(
         added, removed, path = field.split("\t", 2)
         counts[path] = (added, removed)
     return [
-        replace(t, added=counts[t.path][0], removed=counts[t.path][1])
+        t._replace(added=counts[t.path][0], removed=counts[t.path][1])
         if t.mode != "000000" and t.path in counts
         else t
         for t in touched
@@ -212,7 +211,7 @@ def _texts(
         else:
             texts.append(FileText(t.path, t.status == "A", decode(new), None))
     patches = _patches(git, old, head, [t.path for t in texts if not t.added])
-    return [t if t.added else replace(t, patch=patches.get(t.path)) for t in texts]
+    return [t if t.added else t._replace(patch=patches.get(t.path)) for t in texts]
 
 
 def _size(info: Info | None) -> int:

@@ -11,10 +11,9 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from cn.core.errors import Blocked
 from cn.core.names import Oid
@@ -27,16 +26,14 @@ _TOGETHER = 100
 _PIECE = 1 << 16
 
 
-@dataclass(frozen=True)
-class LocalAppend:
+class LocalAppend(NamedTuple):
     """Machine-local text appended after the commit, exactly once even across a crash."""
 
     path: Path
     text: str
 
 
-@dataclass(frozen=True)
-class LocalFile:
+class LocalFile(NamedTuple):
     """A machine-local file to write after the commit, or with None to remove.
 
     It is removed only while it still holds the bytes whose SHA-256 is ``was`` (empty: any).
@@ -47,16 +44,14 @@ class LocalFile:
     was: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RefUpdate:
+class RefUpdate(NamedTuple):
     """A ref under ``refs/cn/`` to set, or with None to delete."""
 
     ref: str
     new: Oid | None
 
 
-@dataclass(frozen=True)
-class Journal:
+class Journal(NamedTuple):
     """One local publication: main from ``old`` to ``new``, and what belongs to it.
 
     ``sizes`` are the lengths of the files of ``appends`` before, ``index_hash`` the SHA-256
@@ -141,12 +136,12 @@ def drop(path: Path) -> None:
 
 def with_index_hash(journal: Journal, index_hash: str) -> Journal:
     """The journal with the hash of the index to be."""
-    return replace(journal, index_hash=index_hash)
+    return journal._replace(index_hash=index_hash)
 
 
 def with_sizes(journal: Journal) -> Journal:
     """The journal with the present lengths of the files to append to."""
-    return replace(journal, sizes=tuple(_size(a.path) for a in journal.appends))
+    return journal._replace(sizes=tuple(_size(a.path) for a in journal.appends))
 
 
 def _size(path: Path) -> int:

@@ -20,6 +20,7 @@ from cn.shell.objects import empty_tree, list_refs, read_info, resolve
 
 PREFIX = "refs/cn/pins/"
 _PLAIN = set("abcdefghijklmnopqrstuvwxyz0123456789-_")
+_AS_IT_IS = re.compile(r"[a-z0-9_-]+")
 _COMPONENT = re.compile(r"(?:[a-z0-9_-]|%[0-9a-f]{2})+|\+[0-9a-f]{64}")
 _LONGEST = 180
 _PARENTS = 500
@@ -29,6 +30,8 @@ Key = tuple[Name, str, str]
 
 def encode(topic: str) -> str:
     """A topic as one safe component of a ref name; a long one becomes ``+`` and a digest."""
+    if len(topic) <= _LONGEST and _AS_IT_IS.fullmatch(topic):
+        return topic
     data = topic.encode("utf-8", "surrogateescape")
     text = "".join(chr(b) if chr(b) in _PLAIN else f"%{b:02x}" for b in data)
     return text if len(text) <= _LONGEST else "+" + hashlib.sha256(data).hexdigest()

@@ -6,7 +6,6 @@ import os
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 
 from cn.core.errors import Refused
 from cn.core.text import visible
@@ -99,7 +98,7 @@ def _note_reverted(hub: Hub, journal: Journal, now: Mapping[str, Entry]) -> list
     reverted = [c for c in journal.changes if now.get(c.path) == c.old]
     owned = tuple(c for c in reverted if never_blocks(c.path))
     if owned:
-        write_journal(restore_path(hub), replace(journal, changes=owned, refs=(), appends=(), sizes=()))
+        write_journal(restore_path(hub), journal._replace(changes=owned, refs=(), appends=(), sizes=()))
     merged = [visible(c.path) for c in reverted if not never_blocks(c.path)]
     reports = []
     if owned:

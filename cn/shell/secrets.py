@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
 
 from cn.core.secret import (
     LOGIN,
@@ -95,7 +94,7 @@ def _placed(one: Finding, found: str, sources: Sequence[Text]) -> Finding:
     for source in sources:
         for at, line in enumerate(source.lines):
             if found in line:
-                return replace(one, where=source.where, line=source.first + at if source.first else 0)
+                return one._replace(where=source.where, line=source.first + at if source.first else 0)
     return one
 
 

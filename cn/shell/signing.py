@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from cn.core.names import Oid
 from cn.shell.git import Git
@@ -21,8 +21,7 @@ _SSH_ONLY = {
 _FORMAT = "--format=%H%x00%G?%x00%GF%x00%GS%x00%an%x00%ae"
 
 
-@dataclass(frozen=True)
-class Signature:
+class Signature(NamedTuple):
     """What git says of one commit.
 
     ``good`` means: signed by a key of the given list, ``broken``: the signature does not fit

@@ -5,8 +5,9 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
+from typing import NamedTuple
 
 from cn.core.errors import Blocked, CnError, Refused
 from cn.core.names import HubPath, Oid
@@ -66,8 +67,7 @@ _ATTEMPTS = 5
 _PUSH_PAUSES = (0.0, 0.2, 0.5, 1.0)
 
 
-@dataclass(frozen=True)
-class Draft:
+class Draft(NamedTuple):
     """What a run wants main to become.
 
     ``tip`` is the base, or the last merge built upon it. ``inputs`` are the working files
@@ -86,8 +86,7 @@ class Draft:
     files: tuple[LocalFile, ...] = ()
 
 
-@dataclass(frozen=True)
-class Committed:
+class Committed(NamedTuple):
     """The end of a run: ``commit`` is the authority's main now, ``changed`` whether the run moved it."""
 
     base: Base
@@ -278,7 +277,7 @@ def _arrived(hub: Hub, base: Base) -> list[Journal]:
             drop(push_path(hub, note.new))
     carried = {oid for note in arrived for oid in note.covers if oid != note.new}
     return [
-        replace(note, inputs={}, refs=(), appends=(), files=()) if note.new in carried else note
+        note._replace(inputs={}, refs=(), appends=(), files=()) if note.new in carried else note
         for note in arrived
     ]
 
@@ -288,13 +287,13 @@ def _with_own_refs(hub: Hub, journal: Journal) -> Journal:
     own = [RefUpdate(TRUSTED_REF, journal.new)]
     if hub.origin:
         own.append(RefUpdate(ORIGIN_REF, journal.new))
-    return replace(journal, refs=(*journal.refs, *own))
+    return journal._replace(refs=(*journal.refs, *own))
 
 
 def _push(hub: Hub, base: Base, journal: Journal) -> bool:
     """Step 3: is our commit origin's main now? False: somebody else's is, plan again."""
     note = push_path(hub, journal.new)
-    write_journal(note, replace(journal, changes=(), expected=base.origin))
+    write_journal(note, journal._replace(changes=(), expected=base.origin))
     for pause in _PUSH_PAUSES:
         time.sleep(pause)
         rejected = push_main(hub, journal.new)

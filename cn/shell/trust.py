@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from cn.core.names import Oid, is_oid, is_owned, is_protected
 from cn.shell.entries import Change, read_changes
@@ -27,8 +27,7 @@ _MADE_HERE = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class TrustChange:
+class TrustChange(NamedTuple):
     """A protected file that differs from what this clone accepted.
 
     ``old`` and ``new`` are blobs (None: no such file), ``commits`` those that changed it.

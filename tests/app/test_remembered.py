@@ -1,4 +1,4 @@
-"""Who only looks takes the configuration as the last run parsed it, for just the texts that main holds."""
+"""Everybody takes the configuration as the last run parsed it, for just the texts that main holds."""
 
 from __future__ import annotations
 
@@ -20,11 +20,24 @@ _PROBE = (
 )
 
 
-def look(hub: Path) -> list[str]:
+def look(hub: Path, probe: str = _PROBE) -> list[str]:
     """Whether YAML was needed, ``warn_after``, and the reviewers."""
-    command = [sys.executable, "-c", _PROBE, str(hub)]
+    command = [sys.executable, "-c", probe, str(hub)]
     done = subprocess.run(command, env=cn_env(), capture_output=True, text=True, timeout=60, check=True)
     return done.stdout.split()
+
+
+_RUN = (
+    "import sys\n"
+    "from pathlib import Path\n"
+    "from cn.app.run import open_run\n"
+    "from cn.core.report import Report\n"
+    "from cn.shell.hub import open_hub\n"
+    "with open_run(open_hub(Path(sys.argv[1])), Report()) as run:\n"
+    "    config = run.settings.config\n"
+    "    people = [f'{r.name}={r.email}' for r in config.reviewers]\n"
+    "    print('yaml' in sys.modules, config.warn_after, *people)\n"
+)
 
 
 @pytest.fixture
@@ -44,6 +57,13 @@ def configure(hub: Path, more: str) -> None:
 
 def test_looking_after_a_run_parses_no_yaml(hub: Path) -> None:
     assert look(hub) == ["False", "9", "rho=r@example.org"]
+
+
+def test_a_run_after_a_run_parses_no_yaml_unless_the_texts_are_others(hub: Path) -> None:
+    assert look(hub, _RUN) == ["False", "9", "rho=r@example.org"]
+    configure(hub, "warn_after: 5\n")
+    assert look(hub, _RUN) == ["True", "5"]
+    assert look(hub, _RUN) == ["False", "5"]
 
 
 def test_another_configuration_is_parsed_though_one_is_remembered(hub: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -116,7 +115,7 @@ def follow(pushes: Sequence[Oid | None]) -> list[tuple[Step, Oid]]:
             if last is not None:
                 events.append(event("gone", last))
         else:
-            arrival = replace(ARRIVAL, head=push)
+            arrival = ARRIVAL._replace(head=push)
             step = classify(push, items.get((IN, "x")), events)
             steps.append((step, push))
             if step in (Step.NEW, Step.REOPENED):
@@ -164,7 +163,7 @@ def test_a_new_branch() -> None:
                                                          "rewritten")])  # fmt: skip
 def test_a_message_with_other_bytes_is_rewritten(message: bool, earlier: str, word: str) -> None:
     said = Message(MESSAGE, PI, SIGMA, "Hello", AT, hops=3) if message else None
-    plan = plan_new(replace(ARRIVAL, message=said), NAME, earlier)
+    plan = plan_new(ARRIVAL._replace(message=said), NAME, earlier)
     assert rows(plan)[0][1] == word
     fields = records(plan)[0].fields
     assert (fields["kind"], fields["hops"]) == (("message", "3") if message else ("proposal", "0"))
@@ -178,7 +177,7 @@ def test_a_branch_that_moved_before_it_was_decided(decided: bool, there: bool) -
     item = fold_all(records(first))[(IN, "x")]
     before = next(e.text for e in first.effects if isinstance(e, Put))
     working = set_triage(before, Triage(Merge(), SIGMA, AT)) if decided else before
-    plan = plan_moved(replace(ARRIVAL, head=B, content="other"), item, working if there else None)
+    plan = plan_moved(ARRIVAL._replace(head=B, content="other"), item, working if there else None)
     text = next(e.text for e in plan.effects if isinstance(e, Put))
     assert seen_head(text) == B
     assert "> other" in text
@@ -331,7 +330,7 @@ def test_a_notice_about_what_is_cleaned_up_already_is_only_logged() -> None:
 @pytest.mark.parametrize("kind", [NOTICE, MESSAGE])
 def test_a_notice_that_names_no_branch(kind: str) -> None:
     message = Message(kind, PI, SIGMA, "x", AT)
-    plan = plan_notice(replace(told("merged"), message=message), OPEN, OURS, A, None)
+    plan = plan_notice(told("merged")._replace(message=message), OPEN, OURS, A, None)
     assert rows(plan) == ([("pi/notice-x", "notice", "it names no branch")] if kind == NOTICE else [])
     assert not of(plan, CleanUp)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -612,8 +612,7 @@ def _log_words(block: Block) -> None:
 @checks("machine-log")
 def _machine_log(block: Block) -> None:
     merged = _rows()[1]
-    row = replace(
-        merged,
+    row = merged._replace(
         thread="20260205-pi-proposal.md",
         branch="pi/proposal",
         head=HEAD,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -60,9 +59,9 @@ LONG = tuple(RefUpdate(f"refs/cn/{n}", A) for n in range(250))
     [
         FULL,
         Journal("t", A, A, "m", inputs={}),
-        replace(FULL, refs=LONG),
-        replace(FULL, refs=LONG[:200]),
-        replace(FULL, appends=(*FULL.appends, LocalAppend(Path("/y"), 'a "\\é✓\U0001f600\udcff\n' * 30_000))),
+        FULL._replace(refs=LONG),
+        FULL._replace(refs=LONG[:200]),
+        FULL._replace(appends=(*FULL.appends, LocalAppend(Path("/y"), 'a "\\é✓\U0001f600\udcff\n' * 30_000))),
     ],
 )
 def test_round_trip(hub: Hub, journal: Journal) -> None:

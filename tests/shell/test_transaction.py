@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -538,7 +537,7 @@ class TestPush:
 
         def planned(base: Base) -> Draft | None:
             draft = first(base)
-            return None if draft is None else replace(draft, files=(LocalFile(used_up, None),))
+            return None if draft is None else draft._replace(files=(LocalFile(used_up, None),))
 
         def pushed(hub: Hub, new: Oid) -> object:
             real_push(hub, new)
