@@ -38,7 +38,14 @@ from cn.core.thread import keep_mains, read_text
 from cn.core.triage import TriageRefused
 from cn.shell.diverged import read_diverged
 from cn.shell.git import GitError
-from cn.shell.inspect import merge_bases, read_attachments, read_messages, read_proposal
+from cn.shell.inspect import (
+    is_signed,
+    merge_bases,
+    read_attachments,
+    read_commits,
+    read_messages,
+    read_proposal,
+)
 from cn.shell.objects import read_object
 from cn.shell.pins import decode, encode
 from cn.shell.proposals import read_simple_proposals
@@ -110,8 +117,9 @@ def _read(
 ) -> list[tuple[Arrival, Found, Refusal | None]]:
     """Everything that cn knows of these branches; ``unreadable`` counts per peer over the whole run."""
     heads = [f.head for f in found]
-    signatures = _signatures(book, found)
-    messages = read_messages(book.hub.git, heads, book.settings.config.limits.thread_bytes)
+    commits = read_commits(book.hub.git, list(dict.fromkeys(heads)))
+    signatures = _signatures(book, [f for f in found if f.head not in commits or is_signed(commits[f.head])])
+    messages = read_messages(book.hub.git, commits, book.settings.config.limits.thread_bytes)
     checked = [
         (*_checked(book, f, signatures.get((f.key[0], f.head)), messages.get(f.head)), f) for f in found
     ]

@@ -5,7 +5,7 @@ The facts are plain data; :mod:`cn.core.content` makes the thread's text of them
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from cn.core.config import Limits
 from cn.core.content import Commit, FileText, Proposal, Touched
@@ -24,17 +24,26 @@ PATH_BYTES = 1000
 DIFF_SECONDS = 20.0
 
 
+def read_commits(git: Git, heads: Sequence[Oid]) -> dict[Oid, bytes]:
+    """Head → the commit's bytes, but for those that are too large for what cn asks of them."""
+    known = zip(heads, read_info(git, list(heads)), strict=True)
+    short = [h for h, info in known if info is not None and info.size <= _COMMIT_BYTES]
+    return {h: c for h, c in zip(short, read_objects(git, short), strict=True) if c is not None}
+
+
 def is_message_commit(commit: bytes) -> bool:
     """Has it no parent? Only then its ``message.md`` can be a message."""
     return b"\nparent " not in b"\n" + commit.partition(b"\n\n")[0]
 
 
-def read_messages(git: Git, heads: Sequence[Oid], limit: int) -> dict[Oid, bytes | None]:
+def is_signed(commit: bytes) -> bool:
+    """Has it a signature, whatever it is worth? Else git need not be asked for it (git's ``commit.c``)."""
+    return b"\ngpgsig" in commit.partition(b"\n\n")[0]
+
+
+def read_messages(git: Git, commits: Mapping[Oid, bytes], limit: int) -> dict[Oid, bytes | None]:
     """Head → bytes of ``message.md``, for parentless commits that have one (None: over ``limit``)."""
-    known = zip(heads, read_info(git, list(heads)), strict=True)
-    short = [h for h, info in known if info is not None and info.size <= _COMMIT_BYTES]
-    commits = read_objects(git, short)
-    roots = [h for h, c in zip(short, commits, strict=True) if c is not None and is_message_commit(c)]
+    roots = [head for head, commit in commits.items() if is_message_commit(commit)]
     infos = read_info(git, [f"{h}:{FILE}" for h in roots])
     have = {h: i for h, i in zip(roots, infos, strict=True) if i is not None and i.kind == "blob"}
     small = [h for h, i in have.items() if i.size <= limit]

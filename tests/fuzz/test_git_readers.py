@@ -27,7 +27,14 @@ from cn.core.names import Oid
 from cn.shell.alone import merge_alone
 from cn.shell.entries import read_changes, read_tree
 from cn.shell.git import Git
-from cn.shell.inspect import read_attachments, read_messages, read_proposal, tree_changes
+from cn.shell.inspect import (
+    is_signed,
+    read_attachments,
+    read_commits,
+    read_messages,
+    read_proposal,
+    tree_changes,
+)
 from cn.shell.merge_tree import merge_trees
 from cn.shell.objects import list_tree, parse_tree, read_all, read_info, read_objects, reading, write_objects
 from cn.shell.offers import read_offers
@@ -242,9 +249,12 @@ def check(git: Git, main: Oid, drawn: list[Drawn]) -> None:
     if isinstance(signed, list):
         assert [s.commit for s in signed] == heads
         assert not any(s.good for s in signed)
-    messages = attempt(read_messages, git, heads, 1000)
-    if isinstance(messages, dict):
-        assert set(messages) <= set(heads)
+    commits = attempt(read_commits, git, heads)
+    if isinstance(commits, dict):
+        if isinstance(signed, list):
+            assert all(is_signed(commits[s.commit]) for s in signed if s.present and s.commit in commits)
+        messages = attempt(read_messages, git, commits, 1000)
+        assert messages is None or set(messages) <= set(heads)
     offers = read_offers(git, main, heads, {})
     assert set(offers) == set(heads)
     simple = dict(read_simple_proposals(git, main, heads, LIMITS))

@@ -11,7 +11,7 @@ from cn.core.config import Limits
 from cn.core.content import Proposal
 from cn.core.names import Oid
 from cn.shell.git import Git, GitError
-from cn.shell.inspect import read_attachments, read_messages, read_proposal
+from cn.shell.inspect import read_attachments, read_commits, read_messages, read_proposal
 
 LIMITS = Limits()
 
@@ -90,7 +90,7 @@ def test_a_tree_that_unfolds_to_millions_of_files_is_not_read_to_its_end(repo: P
 def test_a_huge_commit_message_is_not_read(repo: Path) -> None:
     git(repo, "commit", "--allow-empty", "--quiet", "-F", "-", stdin="x\n" * (6 << 20))
     head = Oid(tip(repo))
-    assert read_messages(Git(repo), [head], 1000) == {}
+    assert read_messages(Git(repo), read_commits(Git(repo), [head]), 1000) == {}
     with pytest.raises(GitError, match="more than cn reads"):
         read_proposal(Git(repo), head, None, LIMITS)
 

@@ -13,6 +13,7 @@ from hubs import commit, git, make_ssh_key, sign_with, tip, work
 from cn.core.names import Oid
 from cn.shell.git import Git
 from cn.shell.gitconfig import read_config
+from cn.shell.inspect import is_signed, read_commits
 from cn.shell.signing import Signature, own_key, read_signatures
 
 
@@ -22,7 +23,14 @@ def public(text: str) -> str:
 
 def check(repo: Path, keys: dict[str, str]) -> Signature:
     (found,) = read_signatures(Git(repo), [tip(repo)], keys)
+    assert looks_signed(repo) or not found.present
     return found
+
+
+def looks_signed(repo: Path) -> bool:
+    """Is git to be asked for the signature of the tip?"""
+    (data,) = read_commits(Git(repo), [Oid(tip(repo))]).values()
+    return is_signed(data)
 
 
 @pytest.fixture
@@ -47,6 +55,7 @@ def test_an_unsigned_commit_is_not_good(repo: Path) -> None:
     commit(repo, {"f": "x"}, "plain")
     found = check(repo, {})
     assert (found.good, found.present, found.word) == (False, False, "unverified")
+    assert not looks_signed(repo)
 
 
 def test_a_signature_moved_to_another_commit_is_bad(repo: Path, tmp_path: Path) -> None:
