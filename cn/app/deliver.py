@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from cn.app.book import MOST_HELD, Book, entry_source
 from cn.app.guard import check_entry
-from cn.app.run import Run
+from cn.app.run import Run, open_run
 from cn.core import ledger, rules
 from cn.core.config import PATH as CONFIG
 from cn.core.errors import ConfigError, Refusal
@@ -27,6 +27,7 @@ from cn.core.typed import command
 from cn.shell import published
 from cn.shell.base import Base
 from cn.shell.git import Git, transport_options
+from cn.shell.hub import Hub
 from cn.shell.objects import list_refs, read_info, update_refs, write_objects
 from cn.shell.remote import (
     HEADS,
@@ -55,6 +56,14 @@ class Outcome(NamedTuple):
     def ok(self) -> bool:
         """Is the entry through?"""
         return not self.reason
+
+
+def flush(hub: Hub, *, dry_run: bool = False) -> Report:
+    """Deliver the outbox now, whatever the back-off says."""
+    report = Report()
+    with open_run(hub, report, dry_run=dry_run) as run:
+        deliver(run, force=True)
+    return report
 
 
 def deliver(run: Run, *, force: bool = False) -> None:

@@ -110,11 +110,3 @@ def find_done(snapshot: Snapshot, peers: list[Name], thread: str) -> tuple[Name,
             if name == event.fields.get("thread") or thread == f"{peer}/{event.topic}":
                 return peer, event
     return None
-
-
-def flush(hub: Hub, *, dry_run: bool = False) -> Report:
-    """Deliver the outbox now, whatever the back-off says."""
-    report = Report()
-    with open_run(hub, report, dry_run=dry_run) as run:
-        deliver(run, force=True)
-    return report

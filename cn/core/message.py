@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Container
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from cn.core.errors import CnError
@@ -92,6 +93,7 @@ def _scalar(text: str, limit: int = 200) -> str:
     return yaml_string(one_line(text, limit), ascii_only=True)
 
 
+@lru_cache(maxsize=1)  # who delivers a message asks what it may say, and where in it secrets may stand
 def parse_message(data: bytes) -> Message:
     """Read ``message.md``; raises :class:`MessageRefused` with what is wrong.
 
@@ -157,7 +159,7 @@ def _text(data: dict[str, object], key: str, default: str | None = None) -> str:
     if not isinstance(value, str):
         raise _bad(f"{key} is missing or no text")
     # JSON writes a character beyond U+FFFF as two escapes, which YAML leaves apart.
-    return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def read_as_written(text: str) -> dict[str, object] | None:

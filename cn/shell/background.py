@@ -1,10 +1,16 @@
-"""A git that works in the background: begun now, its answer taken later."""
+"""A git that works in the background: begun now, its answer taken later.
+
+:class:`Background` is for what talks to a network, :class:`LocalBackground` for what changes this clone.
+"""
 
 from __future__ import annotations
 
 import selectors
+import subprocess
+from contextlib import suppress
 
-from cn.shell.git import Done, Git, Job, Running, look
+from cn.shell.git import LOCAL_SECONDS, Done, Git, Job, Running, look, tail
+from cn.shell.reader import kill_group
 
 
 class Background:
@@ -35,3 +41,30 @@ class Background:
         """Let go of it; what still runs is killed."""
         self._child.end()
         self._selector.close()
+
+
+class LocalBackground:
+    """A git that reads ``stdin`` to its end before it says a word.
+
+    Like every local one it holds the hub's lock, and ends its work also where cn dies.
+    """
+
+    def __init__(self, git: Git, *args: str, stdin: bytes) -> None:
+        self._args = args
+        self._child = git.start(*args)
+        assert self._child.stdin is not None
+        with suppress(BrokenPipeError):  # it says why
+            self._child.stdin.write(stdin)
+        with suppress(BrokenPipeError):
+            self._child.stdin.close()
+        self._child.stdin = None  # communicate would write to it
+
+    def wait(self) -> Done:
+        """Its answer, whatever it is."""
+        try:
+            out, err = self._child.communicate(timeout=LOCAL_SECONDS)
+        except subprocess.TimeoutExpired:
+            kill_group(self._child)
+            out, err = self._child.communicate()
+            return Done(self._args, self._child.returncode, out, tail(err), timed_out=True)
+        return Done(self._args, self._child.returncode, out, tail(err))
