@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json as jsonlib
 import sys
+from collections.abc import Iterator
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, assert_never
 
 import click
@@ -22,15 +25,22 @@ def show_report(report: Report, *, json: bool, quiet: bool, verbose: bool) -> No
     if standing and not (quiet or verbose) and sys.stdout.isatty():
         problems = "1 problem stands" if standing == 1 else f"{standing} problems stand"
         click.echo(f"· {problems} as before; 'cn status' shows what, -v tells it again")
+    # Neighbours together: each echo is a write of its own, and 1,000 of them took 30 ms.
+    for error, lines in groupby(_lines(report, quiet, verbose), key=itemgetter(0)):
+        click.echo("\n".join(text for _, text in lines), err=error)
+
+
+def _lines(report: Report, quiet: bool, verbose: bool) -> Iterator[tuple[bool, str]]:
+    """What is printed, line by line; True: on standard error."""
     for note in report.notes:
         if note.known and not verbose:
             continue
         error = note.mark in (Mark.REFUSED, Mark.FAILED)
         if quiet and not error:
             continue
-        click.echo(line(note), err=error)
+        yield error, line(note)
         if error and note.hint:
-            click.echo(f"  → {redact(visible(note.hint))}", err=True)
+            yield True, f"  → {redact(visible(note.hint))}"
 
 
 def line(note: Note) -> str:

@@ -19,6 +19,7 @@ from cn.core.secret import (
     end_of_key,
     fingerprint,
     is_placeholder,
+    joined,
     key_starts,
     mask_key,
     mask_word,
@@ -86,6 +87,8 @@ def find_secrets(texts: Sequence[Text], sources: Sequence[Text] = ()) -> list[Fi
     What stands in one of the ``sources`` too is told of there: a person can edit that.
     """
     ours = _own_values()
+    if not _is_worth(joined(texts), ours):  # all at once: thousands of letters have four texts each
+        return []
     hits = (hit for text in texts for hit in _search(text, ours))
     return list(dict.fromkeys(_placed(one, found, sources) for one, found in hits))
 
@@ -139,9 +142,14 @@ def _own_values() -> list[str]:
     return [value for value in values if len(value) > 8]
 
 
+def _is_worth(text: Text, ours: Sequence[str]) -> bool:
+    """Is the detector to look at it?"""
+    return may_hold(text) or any(s in line for s in ours for line in text.lines)
+
+
 def _search(text: Text, ours: Sequence[str]) -> list[tuple[Finding, str]]:
     """The findings of one text, each with what was found."""
-    if not (may_hold(text) or any(s in line for s in ours for line in text.lines)):
+    if not _is_worth(text, ours):
         return []
     from detect_secrets.settings import get_settings, transient_settings
 
