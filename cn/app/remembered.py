@@ -44,23 +44,29 @@ def remember(hub: Hub, texts: tuple[str, str], config: HubConfig, peers: tuple[P
     reviewers, limits = [reviewer._asdict() for reviewer in config.reviewers], config.limits._asdict()
     fields = {**config._asdict(), "reviewers": reviewers, "limits": limits}
     parsed = {"config": fields, "peers": [peer._asdict() for peer in peers]}
-    note = json.dumps({"version": __version__, "texts": texts, **parsed}).encode()
+    note = json.dumps({"parser": _parser(), "texts": texts, **parsed}).encode()
     if note != read_regular(hub.state / _NOTE, _LARGEST):
         with suppress(CnError):
             write_file(hub.state / _NOTE, note)
 
 
+def _parser() -> str:
+    """What would parse them: another version, or a changed one, may read the same text otherwise."""
+    code = [os.stat(module.__file__ or "") for module in (hub_config, hub_peers)]
+    return " ".join([__version__, *(f"{file.st_size}.{file.st_mtime_ns}" for file in code)])
+
+
 def recall(hub: Hub, texts: tuple[str, str]) -> tuple[HubConfig, tuple[Peer, ...]] | None:
-    """What these texts say, if the note tells; it must be of this version and this user."""
+    """What these texts say, if the note tells; it must be of this parser and this user."""
     path = hub.state / _NOTE
     try:
         if os.lstat(path).st_uid != os.geteuid():
             return None
         note = json.loads(read_regular(path, _LARGEST) or b"")
-        if note["version"] != __version__ or tuple(note["texts"]) != texts:
+        if note["parser"] != _parser() or tuple(note["texts"]) != texts:
             return None
         return _config(note["config"]), tuple(Peer(**peer) for peer in note["peers"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 
 

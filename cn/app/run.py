@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -14,6 +14,7 @@ from cn.app.integrity import check_ledgers, note_ledgers
 from cn.app.local import Local
 from cn.app.observe import Progress
 from cn.app.opened import opened
+from cn.app.own_refs import OwnRefsPush
 from cn.app.remembered import parsed, remember
 from cn.app.settings import (
     Settings,
@@ -42,8 +43,7 @@ from cn.shell.maintain import rotate_log, sweep_failed
 from cn.shell.objects import reading
 from cn.shell.pins import clone_id
 from cn.shell.publish import wait_for_place
-from cn.shell.remote import OwnRefs
-from cn.shell.transaction import Draft, RefUpdate, commit, recover
+from cn.shell.transaction import Draft, commit, recover
 
 _MANY = 1_000
 """Files of one commit from which on a run lets go of what it read before it publishes (issue 4)."""
@@ -68,6 +68,7 @@ class Run:
     report: Report
     now: datetime
     dry_run: bool
+    own_refs: OwnRefsPush
     progress: Progress | None = None
     down: dict[str, str] = field(default_factory=dict)
     hold: Callable[[Input], str] | None = None
@@ -75,7 +76,6 @@ class Run:
     moved: bool = False
     made: set[Oid] = field(default_factory=set)
     displaced: list[str] | None = None
-    _own_refs: OwnRefs | None = None
     _snapshot: Snapshot | None = None
     _machine: str = ""
 
@@ -123,6 +123,7 @@ class Run:
             known = not self.local.is_new(digest("draft", draft.path, str(base.commit)))
             self.report.info(f"{draft.text}; {draft.remedy}", known=known)
         self.displaced = note_displaced(self.hub, snapshot, self.local, self.now)
+        self.own_refs.seconds = settings.config.limits.peer_seconds
         self.settings = settings._replace(peers={n: p for n, p in settings.peers.items() if n not in damaged})
 
     def commit(self, plan: Callable[[Book, Base, Report], str | None]) -> None:
@@ -162,7 +163,7 @@ class Run:
             return made
 
         try:
-            committed = commit(self.hub, draft, base=self.base, made=self.made, at_origin=self._push_refs)
+            committed = commit(self.hub, draft, base=self.base, made=self.made, own_refs=self.own_refs)
         except CnError:
             self.local.rollback(before)  # what was not shown is told by the next run
             raise
@@ -174,36 +175,6 @@ class Run:
             self._read_settings(committed.base)
         self.base = self.base._replace(commit=committed.commit, local=committed.commit)
         note_ledgers(self.snapshot(), self.local, written)
-
-    def _push_refs(self, refs: Sequence[RefUpdate]) -> None:
-        """Begin to push pins and kept heads to ``origin``, so that they outlive this clone.
-
-        It goes on while the work tree is brought up to date, and what follows is done: with 10,000 pins
-        that hides 1.5 s (issue 4).
-        """
-        self.end_push()
-        seconds = self.settings.config.limits.peer_seconds
-        if refs:
-            try:
-                self._own_refs = OwnRefs(self.hub.git, "origin", {r.ref: r.new for r in refs}, seconds)
-            except OSError as why:  # a full disk; what stands in main's way itself says so
-                self._tell_pins(Blocked.by_system(why).text)
-
-    def end_push(self) -> None:
-        """Wait until origin has the refs of the last commit."""
-        begun, self._own_refs = self._own_refs, None
-        if begun is not None and (reason := begun.end()):
-            self._tell_pins(reason)
-
-    def _tell_pins(self, reason: str) -> None:
-        known = not self.local.is_new(digest("pins", reason))
-        self.report.info(f"origin did not take cn's pins: {reason}", known=known)
-
-    def stop_push(self) -> None:
-        """Somebody wants cn to end now."""
-        begun, self._own_refs = self._own_refs, None
-        if begun is not None:
-            begun.stop()
 
     def _show(self, book: Book, notes: Report) -> None:
         for cause, text in book.steps:
@@ -303,13 +274,15 @@ def open_run(
         base = observe_base(hub, dry_run=dry_run)
         for line in base.reports:
             report.info(line)
-        run = Run(hub, base, before, Local(hub), report, now(), dry_run, progress)
+        local = Local(hub)
+        own_refs = OwnRefsPush(hub, local, report)
+        run = Run(hub, base, before, local, report, now(), dry_run, own_refs, progress)
         opened.append((free, run.made))
         run._read_settings(base)
         stops[:] = [Blocked, GitError, OSError]
         try:
             yield run
-            run.end_push()
+            run.own_refs.end()
             if run.displaced is not None:
                 tell_displaced(hub, run.snapshot(), run.local, report, run.now, run.displaced)
             if not dry_run:
@@ -322,11 +295,11 @@ def open_run(
             late = Blocked.by_system(why) if isinstance(why, OSError) else why
             if run.moved:
                 late.is_done("main")
-            run.end_push()
+            run.own_refs.end()
             _remember(run, always=False)
             raise late from why.__cause__
         except BaseException as why:
-            run.end_push() if isinstance(why, Exception) else run.stop_push()
+            run.own_refs.end() if isinstance(why, Exception) else run.own_refs.leave()
             _remember(run, always=False)
             raise
         _remember(run, always=True)

@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import selectors
 import subprocess
+import time
 from contextlib import suppress
 
 from cn.shell.git import LOCAL_SECONDS, Done, Git, Job, Running, look, tail
 from cn.shell.reader import kill_group
 
+_TO_SPEAK = 5.0
+"""Seconds to say what there is to be said, however late it is."""
+
 
 class Background:
     """One call for git, at work until somebody waits for it.
 
-    What it says must fit into a pipe (pipe(7): 64 KiB), or it waits itself until then. Like every network
-    child it dies with cn.
+    What does not fit into a pipe (pipe(7): 64 KiB) it says when it is waited for. Like every network child
+    it dies with cn.
     """
 
     def __init__(self, git: Git, job: Job) -> None:
@@ -30,12 +34,19 @@ class Background:
 
     def wait(self) -> Done:
         """Its answer, within the time that the job gives it. Interrupted, it is killed."""
+        # It may have stood still for a while: what it had to say nobody took.
+        self._child.deadline = max(self._child.deadline, time.monotonic() + _TO_SPEAK)
         try:
             while (done := self._child.poll()) is None:
                 look(self._selector, self._child.deadline)
             return done
         finally:
             self.end()
+
+    def leave(self) -> None:
+        """Wait no more, and let the other side end what it is at."""
+        self._child.leave()
+        self.end()
 
     def end(self) -> None:
         """Let go of it; what still runs is killed."""

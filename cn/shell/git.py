@@ -398,6 +398,17 @@ class Running:
         self.child.wait()
         self.stdin.close()
 
+    def leave(self) -> None:
+        """Kill git alone. What serves it on this machine (``receive-pack``) ends by itself when git is gone.
+
+        Killed in the middle of a transaction it would leave a lock there for each ref.
+        """
+        with contextlib.suppress(ProcessLookupError):
+            self.child.kill()
+        for pipe in list(self.open):
+            self._close(pipe)
+        self.child.wait()
+
     def _close(self, pipe: IO[bytes]) -> None:
         self.selector.unregister(pipe)
         pipe.close()

@@ -30,31 +30,12 @@ _BYTES = 4 << 20
 _COMMIT_LINE = re.compile(rb"^([0-9a-f]{40}|[0-9a-f]{64})\n", re.MULTILINE)
 
 
-_RAW = (
-    *("--raw", "-r", "--no-abbrev", "--no-renames", "--no-diff-merges"),
-    *("--no-relative", "--ignore-submodules=none", "-O/dev/null"),
-)
-"""What each commit changes, whatever the user's ``diff.*`` says: ``log`` heeds that (git-config(1))."""
-
-
-class _Listed(NamedTuple):
-    """What ``log`` says of a commit; ``changes`` against its first parent, as fields of ``--raw -z``."""
-
-    commit: Commit
-    parents: list[Oid]
-    changes: list[str]
-
-
 class _Draft(NamedTuple):
-    """A simple branch on the way to a proposal.
-
-    ``changes`` are known of a branch of one commit; ``size`` is that of its files, old and new.
-    """
+    """A simple branch on the way to a proposal; ``size`` is that of its files, old and new."""
 
     head: Oid
     base: Oid
     commits: tuple[Commit, ...]
-    changes: list[str] | None = None
     touched: tuple[Touched, ...] = ()
     size: int = 0
 
@@ -72,47 +53,38 @@ def read_simple_proposals(
 
 
 def _chains(git: Git, main: Oid, heads: Sequence[Oid]) -> list[_Draft]:
-    """The branches that are at most so many commits in a row, with a base in main."""
+    """The branches that are at most so many commits in a row, with a base in main.
+
+    Without what each commit changes: between two trees that nest the same folder again and again that
+    takes any time, and of all but the first and the last of a branch nobody wants to know.
+    """
     log = git.run(
         "log",
         "-z",
         "--date=iso-strict",
         f"{LOG}%x00%P",
         "--no-color",
-        *_RAW,
         "--stdin",
         stdin="\n".join([f"^{main}", *heads, ""]).encode(),
         max_out=OUTPUT_BYTES,
     )
-    new = _listed(log.out.decode("utf-8", "surrogateescape").split("\0") if log.out else [])
+    rows = log.out.decode("utf-8", "surrogateescape").split("\0") if log.out else []
+    new: dict[Oid, tuple[Commit, list[Oid]]] = {}
+    for i in range(0, len(rows) - 5, 6):
+        commit = Commit(Oid(rows[i]), *(as_text(x) for x in rows[i + 1 : i + 5]))
+        new[commit.id] = commit, [Oid(parent) for parent in rows[i + 5].split()]
     found = []
     for head in heads:
         chain: list[Commit] = []
         at: Oid | None = head
         while at in new and len(chain) < COMMITS:
-            commit, parents, _ = new[at]
+            commit, parents = new[at]
             chain.append(commit)
             at = parents[0] if len(parents) == 1 else None
         # What log did not list is in main: the one place where the branch leaves it.
         if at is not None and at not in new and chain:
-            changes = new[head].changes if len(chain) == 1 else None
-            found.append(_Draft(head, at, tuple(chain), changes))
+            found.append(_Draft(head, at, tuple(chain)))
     return found
-
-
-def _listed(fields: Sequence[str]) -> dict[Oid, _Listed]:
-    """Six fields a commit, then two for each file it changes, the first of which begins with a colon."""
-    new: dict[Oid, _Listed] = {}
-    at = 0
-    while at + 5 < len(fields):
-        end = at + 6
-        while end + 1 < len(fields) and fields[end].startswith((":", "\n:")):
-            end += 2
-        commit = Commit(Oid(fields[at]), *(as_text(x) for x in fields[at + 1 : at + 5]))
-        parents = [Oid(parent) for parent in fields[at + 5].split()]
-        new[commit.id] = _Listed(commit, parents, list(fields[at + 6 : end]))
-        at = end
-    return new
 
 
 def _diff(git: Git, drafts: Sequence[_Draft], *flags: str) -> bytes:
@@ -124,19 +96,18 @@ def _fields(out: bytes, drafts: Sequence[_Draft], size: int) -> dict[str, list[s
 
 
 def _with_changes(git: Git, drafts: Sequence[_Draft]) -> list[_Draft]:
-    longer = [d for d in drafts if d.changes is None]
-    raw = _fields(_diff(git, longer, "-z", "--raw", "--no-abbrev"), longer, 2) if longer else {}
+    raw = _fields(_diff(git, drafts, "-z", "--raw", "--no-abbrev"), drafts, 2)
     full = []
     for draft in drafts:
-        fields = raw.get(draft.head, []) if draft.changes is None else draft.changes
-        metas = [meta.lstrip("\n:").split() for meta in fields[::2]]
+        fields = raw.get(draft.head, [])
+        metas = [meta.lstrip(":").split() for meta in fields[::2]]
         # Links, submodules and changes of type: the careful reader says what it leaves out.
         if all(old in _PLAIN and new in _PLAIN for old, new, *_ in metas):
             touched = [
                 Touched(status[0], path, mode, Oid(old), Oid(new), "-", "-")
                 for (_, mode, old, new, status), path in zip(metas, fields[1::2], strict=True)
             ]
-            full.append(draft._replace(changes=None, touched=tuple(touched)))
+            full.append(draft._replace(touched=tuple(touched)))
     return full
 
 

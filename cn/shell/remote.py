@@ -231,6 +231,7 @@ class OwnRefs:
         with ExitStack() as stack:
             self._git = stack.enter_context(outgoing(git, new, "own"))
             self._at_work = self._begin(self._batches[0])
+            stack.callback(self._at_work.end)
             self._stack = stack.pop_all()
 
     def end(self) -> str:
@@ -247,10 +248,10 @@ class OwnRefs:
                     return done.reason
         return ""
 
-    def stop(self) -> None:
-        """Kill it: somebody wants cn to end."""
+    def leave(self) -> None:
+        """Wait no more: somebody wants cn to end. What the remote has begun it ends by itself."""
         with self._stack:
-            self._at_work.end()
+            self._at_work.leave()
 
     def _begin(self, batch: tuple[str, ...]) -> Background:
         return Background(self._git, Job("", (*self._options, "--atomic", *batch), seconds=self._seconds))

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from cn.core.errors import Blocked, CnError, Refused
 from cn.core.names import HubPath, Oid
@@ -101,17 +101,17 @@ def commit(
     *,
     base: Base | None = None,
     made: set[Oid] | None = None,
-    at_origin: Callable[[Sequence[RefUpdate]], None] | None = None,
+    own_refs: Outward | None = None,
 ) -> Committed:
     """Carry ``plan`` out on what main is; planned again when main moves meanwhile.
 
-    ``made`` gets every commit that is about to be published, also when this ends early. ``at_origin`` is
-    told of cn's refs once origin has the commit that they belong to, before it is published here.
+    ``made`` gets every commit that is about to be published, also when this ends early. ``own_refs``
+    brings cn's refs to origin while the commit is published here.
 
     What a killed run has published is finished before anything is planned: a plan must not
     meet files of this machine that main says are used up.
     """
-    own = _Own(set() if made is None else made, at_origin)
+    own = _Own(set() if made is None else made, own_refs)
     try:
         return _commit(hub, plan, base, own)
     except (CnError, OSError) as why:
@@ -122,6 +122,16 @@ def commit(
         raise error from why.__cause__
 
 
+class Outward(Protocol):
+    """Who pushes cn's refs to origin."""
+
+    def begin(self, refs: Sequence[RefUpdate]) -> None:
+        """Origin has the commit that they belong to; do not wait for the push."""
+
+    def end(self) -> None:
+        """Wait for it: something else is about to be pushed."""
+
+
 @dataclass
 class _Own:
     """The commits that this run planned and tried to push; ``taken``: origin has one of them.
@@ -130,7 +140,7 @@ class _Own:
     """
 
     made: set[Oid]
-    at_origin: Callable[[Sequence[RefUpdate]], None] | None
+    refs: Outward | None
     tried: set[Oid] = field(default_factory=set)
     taken: bool = False
 
@@ -170,11 +180,13 @@ def _carry_out(hub: Hub, base: Base, journal: Journal, moves: bool, reports: lis
     _refuse_local_changes(hub, journal)
     if moves:
         wait_for_place(hub)
+    if own.refs is not None:
+        own.refs.end()
     if hub.origin and journal.new != base.origin and not _push(hub, base, journal):
         return False
     own.taken |= hub.origin and journal.new in own.tried
-    if hub.origin and own.at_origin is not None:
-        own.at_origin(journal.refs)
+    if hub.origin and own.refs is not None:
+        own.refs.begin(journal.refs)
     if moves:
         journal = _with_own_refs(hub, journal)
     reports += publish(hub, journal)

@@ -72,7 +72,14 @@ def test_another_configuration_is_parsed_though_one_is_remembered(hub: Path) -> 
 
 
 @pytest.mark.parametrize(
-    "change", [{"version": "0"}, {"config": {"name": "sigma"}}, {"peers": [{"nom": "pi"}]}, {"texts": []}]
+    "change",
+    [
+        {"parser": [["0"]]},
+        {"config": {"name": "sigma"}},
+        {"config": []},
+        {"peers": [{"nom": "pi"}]},
+        {"texts": []},
+    ],
 )
 def test_a_note_that_is_none_is_not_used(hub: Path, change: dict[str, object]) -> None:
     note = hub / ".git/cn/settings"

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hubs import git, tip, work, write_commit
+from hubs import git, git_bytes, tip, work, write_commit
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
@@ -129,3 +129,24 @@ def test_a_branch_of_many_commits_is_left_alone(root: Path) -> None:
     )
     git(root, "fast-import", "--quiet", stdin=stream)
     assert compare(root, [tip(root, "many"), tip(root, "many~1")]) == {tip(root, "many~1")}
+
+
+def test_what_the_commits_within_a_branch_change_costs_nothing(root: Path) -> None:
+    """Two trees that are the same for diff, and other objects at each of 40 levels: 2^40 comparisons."""
+    main = tip(root, "main")
+    one, two = (nested(root, mode, 40) for mode in ("100644", "100664"))
+    inner = git(root, "commit-tree", one, "-p", main, "-m", "one")
+    inner = git(root, "commit-tree", two, "-p", inner, "-m", "two")
+    files = git(root, "rev-parse", f"{write_commit(root, {'n.md': b'new'}, parents=[main])}^{{tree}}")
+    head = git(root, "commit-tree", files, "-p", inner, "-m", "three")
+    assert compare(root, [head]) == {head}
+
+
+def nested(root: Path, mode: str, depth: int) -> str:
+    """A tree with two folders that are the same tree, of which each has two again."""
+    tree = f"{mode} f\0".encode() + bytes.fromhex(git(root, "hash-object", "-w", "--stdin", stdin="x"))
+    for _ in range(depth):
+        made = git_bytes(root, "hash-object", "-t", "tree", "-w", "--stdin", "--literally", stdin=tree)
+        oid = bytes.fromhex(made.decode().strip())
+        tree = b"40000 a\0" + oid + b"40000 b\0" + oid
+    return git_bytes(root, "hash-object", "-t", "tree", "-w", "--stdin", stdin=tree).decode().strip()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -137,3 +138,29 @@ def own_refs_host(folder: Path) -> tuple[Path, Path, Oid]:
 def own_refs(host: Path) -> set[str]:
     """The names of cn's own refs at a remote."""
     return set(git(host, "for-each-ref", "--format=%(refname)", "refs/cn/").split())
+
+
+def test_a_push_of_own_refs_that_is_left_leaves_no_locks_behind(tmp_path: Path) -> None:
+    host, repo, head = own_refs_host(tmp_path)
+    refs: dict[str, Oid | None] = {f"refs/cn/many/{n}": head for n in range(4000)}
+    begun = OwnRefs(Git(repo), str(host), refs, 30.0)
+    waited = time.monotonic() + 20
+    while not list((host / "refs" / "cn").glob("many/*.lock")):  # in the middle of its transaction
+        assert time.monotonic() < waited
+    begun.leave()
+    while list((host / "refs" / "cn").glob("many/*.lock")):
+        assert time.monotonic() < waited
+        time.sleep(0.05)
+    assert OwnRefs(Git(repo), str(host), refs, 30.0).end() == ""
+    assert set(refs) <= own_refs(host)
+
+
+def test_what_a_push_of_own_refs_could_not_say_in_time_it_says_later(tmp_path: Path) -> None:
+    host, repo, head = own_refs_host(tmp_path)
+    (host / "refs" / "cn" / "many").mkdir()
+    (host / "refs" / "cn" / "many" / "7.lock").touch()
+    refs: dict[str, Oid | None] = {f"refs/cn/many/{n}": head for n in range(2000)}
+    begun = OwnRefs(Git(repo), str(host), refs, 2.0)
+    time.sleep(2.5)  # each of them is refused in a line of its own: more than a pipe holds
+    assert "failed" in begun.end()
+    assert len(own_refs(host) & set(refs)) == 1999

@@ -1,0 +1,62 @@
+"""Pushing pins and kept heads to ``origin``, so that they outlive this clone, while the run goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cn.app.local import Local
+from cn.core.errors import Blocked, CnError
+from cn.core.names import digest
+from cn.core.report import Report
+from cn.shell.hub import Hub
+from cn.shell.journal import RefUpdate
+from cn.shell.remote import OwnRefs
+
+
+class OwnRefsPush:
+    """The push of one commit's refs: begun when origin has that, waited for before anything else is pushed.
+
+    ``seconds`` is how long it may take. It goes on while the work tree is brought up to date: with 10,000
+    pins that hides 1.5 s (issue 4). That it fails stops nothing, and is told once.
+    """
+
+    def __init__(self, hub: Hub, local: Local, report: Report) -> None:
+        self._hub, self._local, self._report = hub, local, report
+        self._begun: OwnRefs | None = None
+        self.seconds = 60.0
+
+    def begin(self, refs: Sequence[RefUpdate]) -> None:
+        """Origin has the commit that these belong to."""
+        self.end()
+        if refs:
+            try:
+                new = {ref.ref: ref.new for ref in refs}
+                self._begun = OwnRefs(self._hub.git, "origin", new, self.seconds)
+            except (CnError, OSError) as why:  # what stands in the way of the run itself says so
+                self._tell(_reason(why))
+
+    def end(self) -> None:
+        """Wait until origin has them."""
+        begun, self._begun = self._begun, None
+        if begun is None:
+            return
+        try:
+            reason = begun.end()
+        except (CnError, OSError) as why:
+            reason = _reason(why)
+        if reason:
+            self._tell(reason)
+
+    def leave(self) -> None:
+        """Somebody wants cn to end now."""
+        begun, self._begun = self._begun, None
+        if begun is not None:
+            begun.leave()
+
+    def _tell(self, reason: str) -> None:
+        known = not self._local.is_new(digest("pins", reason))
+        self._report.info(f"origin did not take cn's pins: {reason}", known=known)
+
+
+def _reason(why: CnError | OSError) -> str:
+    return why.text if isinstance(why, CnError) else Blocked.by_system(why).text
