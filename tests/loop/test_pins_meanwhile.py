@@ -51,13 +51,13 @@ def test_an_origin_that_takes_no_pins_is_told_of_once_and_stops_nothing(
     assert len(sigma.threads()) == 2
 
 
-def test_ctrl_c_while_pins_are_on_their_way_leaves_all_in_order(
+def test_sigterm_while_pins_are_on_their_way_leaves_all_in_order(
     world: World, sigma: Node, pi: Node, tmp_path: Path
 ) -> None:
     world.propose(pi, sigma)
     gone = until(f"! test -e {sigma.root}/.git/cn/journal")
-    env = meanwhile(tmp_path / "bin", before=f"{gone}; kill -INT $PPID; sleep 20", push=":refs/cn/")
-    done = sigma.cn("sync", check=128 + signal.SIGINT, env=env)
+    env = meanwhile(tmp_path / "bin", before=f"{gone}; kill -TERM $PPID; sleep 20", push=":refs/cn/")
+    done = sigma.cn("sync", check=128 + signal.SIGTERM, env=env)
     assert "Traceback" not in done.stderr
     assert sigma.threads()
     assert not (sigma.root / ".git/cn/outgoing").exists()
