@@ -141,7 +141,10 @@ def _fetch(
     wanted: Mapping[str, tuple[str, Sequence[str]]],
     seconds: float,
     on_done: Callable[[str], None] | None,
+    *,
+    once: bool = False,
 ) -> dict[str, str]:
+    """Key → reason of failure. One that somebody killed said nothing of its remote: it is tried once more."""
     # A colon would make git write a ref of ours.
     assert not any(_WRITES.search(spec) for _, specs in wanted.values() for spec in specs)
     asked = [(key, url, specs) for key, (url, specs) in wanted.items() if specs]
@@ -161,7 +164,12 @@ def _fetch(
         tell = (lambda job, _: on_done(job.key)) if on_done else None
         answers = git.with_settings(AS_PACK).run_many(jobs, width=WIDTH, on_done=tell)
         whys = [take_in(git, folder / str(number), done) for number, done in enumerate(answers)]
-    return {job.key: why for job, why in zip(jobs, whys, strict=True) if why}
+    failed = {job.key: why for job, why in zip(jobs, whys, strict=True) if why}
+    killed = {job.key: wanted[job.key] for job, done in zip(jobs, answers, strict=True) if done.killed}
+    if once or not killed:
+        return failed
+    others = {key: why for key, why in failed.items() if key not in killed}
+    return others | _fetch(git, killed, seconds, None, once=True)
 
 
 def push_many(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import time
 from pathlib import Path
 
@@ -164,3 +166,28 @@ def test_what_a_push_of_own_refs_could_not_say_in_time_it_says_later(tmp_path: P
     time.sleep(2.5)  # each of them is refused in a line of its own: more than a pipe holds
     assert "failed" in begun.end()
     assert len(own_refs(host) & set(refs)) == 1999
+
+
+def test_a_fetch_that_somebody_killed_is_tried_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host, repo = work(tmp_path / "host", "pi"), work(tmp_path / "repo", "sigma")
+    heads = [Oid(commit(host, {"f": text}, text)) for text in ("one", "two")]
+    for number, head in enumerate(heads):
+        git(host, "branch", f"b{number}", head)
+    real = shutil.which("git")
+    fake, deaths = tmp_path / "bin" / "git", tmp_path / "deaths"
+    fake.parent.mkdir()
+    fake.write_text(
+        f'#!/bin/sh\ncase " $* " in *" fetch "*) if [ "$(cat {deaths})" -gt 0 ]; then\n'
+        f'echo $(($(cat {deaths}) - 1)) >{deaths}; kill -9 $$; fi;; esac\nexec {real} "$@"\n'
+    )
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{fake.parent}:{os.environ['PATH']}")
+    deaths.write_text("1")
+    assert fetch_tips(Git(repo), {"pi": (str(host), [("b0", heads[0])])}, 30.0) == {}
+    assert read_info(Git(repo), [heads[0]]) != [None]
+    deaths.write_text("2")
+    told = fetch_tips(Git(repo), {"pi": (str(host), [("b1", heads[1])])}, 30.0)
+    assert told == {"pi": "ended by SIGKILL"}
+    assert deaths.read_text().strip() == "0"
