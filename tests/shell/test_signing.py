@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -70,11 +71,11 @@ def test_a_signature_moved_to_another_commit_is_bad(repo: Path, tmp_path: Path) 
 
 @pytest.mark.skipif(shutil.which("gpg") is None, reason="gpg is not installed")
 def test_an_openpgp_signature_never_counts(
-    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     """git takes the verifier from the signature: a key that the user's gpg trusts is no pinned key."""
-    home = tmp_path / "gnupg"
-    home.mkdir(mode=0o700)
+    home = Path(tempfile.mkdtemp(prefix="cn-"))  # gpg's agent has a socket in it: 107 bytes at most (unix(7))
+    request.addfinalizer(lambda: shutil.rmtree(home, ignore_errors=True))
     monkeypatch.setenv("GNUPGHOME", str(home))
     env = dict(os.environ)
     who = "rho <rho@example.org>"
