@@ -116,8 +116,7 @@ def _read(
     book: Book, seen: Observation, found: Sequence[Found], unreadable: dict[Name, int]
 ) -> list[tuple[Arrival, Found, Refusal | None]]:
     """Everything that cn knows of these branches; ``unreadable`` counts per peer over the whole run."""
-    heads = [f.head for f in found]
-    commits = read_commits(book.hub.git, list(dict.fromkeys(heads)))
+    commits = read_commits(book.hub.git, list(dict.fromkeys(f.head for f in found)))
     signatures = _signatures(book, [f for f in found if f.head not in commits or is_signed(commits[f.head])])
     messages = read_messages(book.hub.git, commits, book.settings.config.limits.thread_bytes)
     checked = [

@@ -27,13 +27,13 @@ class OwnRefsPush:
 
     def begin(self, refs: Sequence[RefUpdate]) -> None:
         """Origin has the commit that these belong to."""
-        self.end()
-        if refs:
-            try:
-                new = {ref.ref: ref.new for ref in refs}
-                self._begun = OwnRefs(self._hub.git, "origin", new, self.seconds)
-            except (CnError, OSError) as why:  # what stands in the way of the run itself says so
-                self._tell(_reason(why))
+        if not refs:
+            return
+        try:
+            new = {ref.ref: ref.new for ref in refs}
+            self._begun = OwnRefs(self._hub.git, "origin", new, self.seconds)
+        except (CnError, OSError) as why:  # what stands in the way of the run itself says so
+            self._tell(_reason(why))
 
     def end(self) -> None:
         """Wait until origin has them."""

@@ -299,7 +299,10 @@ def open_run(
             _remember(run, always=False)
             raise late from why.__cause__
         except BaseException as why:
-            run.own_refs.end() if isinstance(why, Exception) else run.own_refs.leave()
+            if isinstance(why, Exception):
+                run.own_refs.end()
+            else:
+                run.own_refs.leave()
             _remember(run, always=False)
             raise
         _remember(run, always=True)

@@ -6,12 +6,10 @@
 from __future__ import annotations
 
 import selectors
-import subprocess
 import time
 from contextlib import suppress
 
-from cn.shell.git import LOCAL_SECONDS, Done, Git, Job, Running, look, tail
-from cn.shell.reader import kill_group
+from cn.shell.git import LOCAL_SECONDS, Done, Git, Job, Running, answer_of, look
 
 _TO_SPEAK = 5.0
 """Seconds to say what there is to be said, however late it is."""
@@ -72,10 +70,4 @@ class LocalBackground:
 
     def wait(self) -> Done:
         """Its answer, whatever it is."""
-        try:
-            out, err = self._child.communicate(timeout=LOCAL_SECONDS)
-        except subprocess.TimeoutExpired:
-            kill_group(self._child)
-            out, err = self._child.communicate()
-            return Done(self._args, self._child.returncode, out, tail(err), timed_out=True)
-        return Done(self._args, self._child.returncode, out, tail(err))
+        return answer_of(self._child, self._args, seconds=LOCAL_SECONDS)

@@ -274,18 +274,24 @@ class Git(NamedTuple):
             raise _not_started(missing) from None
 
     def _communicate(self, args: tuple[str, ...], stdin: bytes, seconds: float | None) -> Done:
-        child = self.start(*args)
-        try:
-            out, err = child.communicate(stdin, timeout=seconds)
-        except subprocess.TimeoutExpired:
-            kill_group(child)
-            out, err = child.communicate()
-            return Done(args, -signal.SIGKILL, out, tail(err), timed_out=True)
-        except BaseException:
-            # Interrupted by a signal: a local child finishes on its own (it holds the lock).
-            child.communicate()
-            raise
-        return Done(args, child.returncode, out, tail(err))
+        return answer_of(self.start(*args), args, stdin, seconds)
+
+
+def answer_of(
+    child: subprocess.Popen[bytes], args: tuple[str, ...], stdin: bytes = b"", seconds: float | None = None
+) -> Done:
+    """What a git that :meth:`Git.start` has started says, when it has ended."""
+    try:
+        out, err = child.communicate(stdin, timeout=seconds)
+    except subprocess.TimeoutExpired:
+        kill_group(child)
+        out, err = child.communicate()
+        return Done(args, -signal.SIGKILL, out, tail(err), timed_out=True)
+    except BaseException:
+        # Interrupted by a signal: a local child finishes on its own (it holds the lock).
+        child.communicate()
+        raise
+    return Done(args, child.returncode, out, tail(err))
 
 
 def transport_options(url: str) -> tuple[str, ...]:

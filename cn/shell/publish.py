@@ -123,9 +123,8 @@ def _bring(hub: Hub, journal: Journal, changes: Sequence[Change]) -> list[str]:
     """Steps 8 to 10. What fails here leaves the journal, and the next run goes on."""
     try:
         os.rename(lock_path(hub), index_path(hub))
-        refs = Refs(
-            hub, journal.refs
-        )  # git's work, and the files are cn's: with 10,000 pins this hides 0.8 s
+        # By git, while cn brings the files: of 10,000 pins that hides 0.8 s.
+        refs = Refs(hub, journal.refs)
         try:
             reports = check_out(hub, journal, changes)
             refresh_index(hub, journal)
