@@ -21,8 +21,7 @@ from cn.core.outbox import Deliver, OutboxRefused, parse_entry
 from cn.core.output import Output, parse_output
 from cn.core.own import CONCERNS
 from cn.core.places import OUTBOX, SAY, SENT
-from cn.core.queue import TURN, QueueRefused, Turn, parse_turn
-from cn.core.replay import Trigger, parse_trigger
+from cn.core.queue import TURN, QueueRefused, Trigger, Turn, parse_trigger, parse_turn
 from cn.core.say import Say, SayRefused, parse_say
 from cn.core.stamp import format_day
 from cn.core.turn import source_of

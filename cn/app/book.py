@@ -14,9 +14,9 @@ from functools import cached_property
 from typing import NamedTuple, assert_never
 
 from cn.app.guard import check_change, mask_file, mask_line, mask_text
+from cn.app.refused import RefusedArrival
 from cn.app.settings import Settings
 from cn.app.snapshot import Snapshot
-from cn.app.standing import RefusedArrival
 from cn.core import ledger, log, outbox
 from cn.core.config import is_local
 from cn.core.effect import (

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from urllib.parse import urlsplit
 
 from cn.app.asked import find_item
-from cn.app.init import template_dir
 from cn.app.snapshot import Snapshot
 from cn.app.view import View
 from cn.core import conversation as talk
-from cn.core.agent_config import AgentConfig, decode_agent_config, parse_agent_config
+from cn.core.agent_config import AgentConfig
 from cn.core.cadence import REFLECTIONS, Cadence, period, reflection_path
-from cn.core.config import AGENT_PATH, is_local
+from cn.core.config import is_local
 from cn.core.context import SOUL, USER_PAGE, Material, Page, pack, reflection_names
 from cn.core.conversation import Conversation, parse_conversation
-from cn.core.errors import CnError, ConfigError, Refused
+from cn.core.errors import CnError, Refused
 from cn.core.model import Request
 from cn.core.names import HubPath
 from cn.core.packed import Packed
 from cn.core.skills import CONTRACT, FILE, FOLDERS, Skill, find_contract, is_skill, parse_skill
+from cn.core.template import template_dir
 from cn.core.text import decode
 from cn.shell.files import read_regular
 from cn.shell.objects import ensure_absent, list_tree, read_info
@@ -74,21 +72,6 @@ def counter(config: AgentConfig) -> Counter | None:
         return found
 
     return count
-
-
-def read_agent_config(
-    snapshot: Snapshot, env: Mapping[str, str] = os.environ, path: Path | None = None
-) -> AgentConfig:
-    """``agent.yaml`` in main, or the file that ``--config`` names; a hub without one has the defaults."""
-    if path is None:
-        data, name = snapshot.read(AGENT_PATH) or b"", str(AGENT_PATH)
-    else:
-        name = str(path)
-        try:
-            data = path.read_bytes()
-        except OSError as error:
-            raise ConfigError(f"{name} cannot be read: {error.strerror}", "check --config") from None
-    return parse_agent_config(decode_agent_config(data, name), env, name)
 
 
 def pack_item(view: View, config: AgentConfig, id: str | None = None) -> Packed:

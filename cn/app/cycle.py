@@ -9,12 +9,13 @@ from pathlib import Path
 
 from cn.app.agent import is_answered
 from cn.app.asked import find_item
-from cn.app.context import pack_item, read_agent_config
-from cn.app.letters import is_stopping
+from cn.app.config_file import read_agent_config
+from cn.app.context import pack_item
 from cn.app.model_start import ModelCheck
 from cn.app.process import process
 from cn.app.runtime import Means, More, in_flight, release, run_turn
 from cn.app.says import Speak
+from cn.app.stop import is_stopping
 from cn.app.view import open_view, require_queue
 from cn.core.agent_config import AgentConfig
 from cn.core.model import Answer, Failure, Request, request_json

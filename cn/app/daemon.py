@@ -13,11 +13,12 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from cn.app.letters import STOPPING, read_offset
+from cn.app.letters import read_offset
 from cn.app.monitor import Monitor, Times
 from cn.app.receiver import DaemonSettings, Enqueue, Receiver, View
 from cn.app.runner import Runner
 from cn.app.settings import configured
+from cn.app.stop import STOPPING
 from cn.core.errors import LockHeld
 from cn.core.telegram import Incoming, Queued
 from cn.shell.child import hold

@@ -7,29 +7,23 @@ from typing import NamedTuple
 
 from cn.app.book import Book
 from cn.app.notices import take_notice
-from cn.app.observe import Observation, ThreadKey, fetch_mains
+from cn.app.observe import Observation, fetch_mains
+from cn.app.refused import RefusedArrival
 from cn.app.seen_before import SeenBefore
-from cn.app.standing import RefusedArrival
 from cn.app.threads import read_working
 from cn.core import rules
+from cn.core.arrival import Arrival
 from cn.core.content import format_message_content, format_proposal
 from cn.core.errors import Refusal
-from cn.core.inbox import (
-    Arrival,
-    plan_gone,
-    plan_moved,
-    plan_new,
-    plan_notice,
-    plan_refused_arrival,
-    plan_repeated,
-)
+from cn.core.inbox import plan_gone, plan_moved, plan_new, plan_refused_arrival, plan_repeated
 from cn.core.kinds import NOTICE
 from cn.core.ledger import IN, OUT, Event, Item, parse_events
 from cn.core.message import MessageRefused, parse_message
-from cn.core.names import Branch, HubPath, Name, Oid, ThreadName, fold, join_branch, thread_name
+from cn.core.names import Branch, HubPath, Name, Oid, ThreadKey, ThreadName, fold, join_branch, thread_name
 from cn.core.names import Topic as TopicName
 from cn.core.peers import MAILBOX, Peer
 from cn.core.places import inbox_path
+from cn.core.receipts import plan_notice
 from cn.core.report import Report
 from cn.core.seen import Step, classify, is_news_that_it_vanished
 from cn.core.stamp import format_day
@@ -47,7 +41,7 @@ from cn.shell.inspect import (
     read_proposal,
 )
 from cn.shell.objects import read_object
-from cn.shell.pins import decode, encode
+from cn.shell.pins import decode
 from cn.shell.proposals import read_simple_proposals
 from cn.shell.signing import Signature, read_signatures
 
@@ -354,9 +348,3 @@ def _topic(book: Book, peer: Name, side: str, component: str) -> str | None:
         events = parse_events(book.snapshot.history(peer))
         topic = decode(component, {e.topic for e in events if e.side == side})
     return topic
-
-
-def ours_topic(book: Book, peer: Name, component: str) -> Item | None:
-    """The open item of one of our branches, by its pin."""
-    items = book.snapshot.open_items.get(peer, {})
-    return next((i for (s, t), i in items.items() if s == OUT and encode(t) == component), None)

@@ -11,21 +11,13 @@ from cn.core.errors import Refused
 from cn.core.names import Name
 from cn.core.report import Report
 from cn.core.secret import Text, refuse
+from cn.core.template import template_dir
 from cn.shell.git import GitError
 from cn.shell.hub import find_hub
 from cn.shell.repo import commit_all, create_repo
 from cn.shell.secrets import find_secrets
 
 _RENAMED = {"gitignore": ".gitignore", "gitattributes": ".gitattributes"}
-
-
-def template_dir() -> Path:
-    """``hub-template``: inside the wheel, or at the top of a checkout."""
-    package = Path(__file__).resolve().parent.parent
-    for candidate in (package / "hub-template", package.parent / "hub-template"):
-        if candidate.is_dir():
-            return candidate
-    raise Refused("the hub template is missing from this installation", "install cn-hub again")
 
 
 def init(

@@ -71,15 +71,6 @@ def health_path(hub: Hub) -> Path:
     return hub.state / "daemon.json"
 
 
-STOPPING = "stopping"
-"""The state of a daemon that was told to end."""
-
-
-def is_stopping(hub: Hub) -> bool:
-    """Was the daemon told to end? Its processor begins nothing more then."""
-    return (read_health(hub) or {}).get("state") == STOPPING
-
-
 def write_health(hub: Hub, health: Mapping[str, Any]) -> None:
     """Say how the daemon is. Not flushed: after a crash of the machine it is wrong anyway."""
     path = health_path(hub)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from cn.app.book import Book
 from cn.app.observe import Observation, fetch_mains
 from cn.core import rules
+from cn.core.arrival import Arrival
 from cn.core.effect import Record
 from cn.core.errors import Refusal
-from cn.core.inbox import Arrival, plan_notice
 from cn.core.ledger import OUT
 from cn.core.message import About, Message
 from cn.core.names import Topic, join_branch, topic_of
 from cn.core.peers import Peer
+from cn.core.receipts import plan_notice
 from cn.core.report import Report
 from cn.shell.base import is_ancestor
 from cn.shell.objects import read_object

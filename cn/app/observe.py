@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from cn.app.local import Local
 from cn.app.settings import MAILBOX_KEY, Settings
 from cn.core.ledger import IN, OUT
-from cn.core.names import Branch, Name, NameRefused, Oid, digest, parse_branch, topic_of
+from cn.core.names import Branch, Name, NameRefused, Oid, ThreadKey, digest, parse_branch, topic_of
 from cn.core.peers import MAILBOX, PICKUP, Peer
-from cn.core.report import Report
+from cn.core.report import Progress, Report
 from cn.core.text import visible
 from cn.core.typed import command
 from cn.shell.clock import now
@@ -24,9 +24,6 @@ from cn.shell.remote import HEADS, Listing, fetch_many, fetch_tips, head_of, lis
 
 _ALONE = 48
 """How many branches are fetched one by one when fetching them together failed."""
-Progress = Callable[[str], None]
-ThreadKey = tuple[Name, str]
-"""(peer, topic): what an inbound branch is known by, whatever its route."""
 _Wanted = dict[str, tuple[str, list[tuple[Branch, Oid, ThreadKey]]]]
 """Per remote its URL, and the branches to bring with the tips that were listed."""
 

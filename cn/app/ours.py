@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from cn.app.book import Book
-from cn.app.inbound import ours_topic
 from cn.app.local import Local
 from cn.app.notices import prove_merge
 from cn.app.observe import Observation, find_main
-from cn.core.ages import is_due, is_old
-from cn.core.effect import Plan
-from cn.core.inbox import clean_up, plan_adopted, plan_ours_gone, plan_proven, plan_returned
-from cn.core.ledger import IN, OUT, Item
+from cn.core.ledger import OUT, Item
 from cn.core.message import About
 from cn.core.names import Branch, Name, Oid, digest, parse_oid
+from cn.core.receipts import plan_adopted, plan_ours_gone, plan_proven
 from cn.core.report import Report
 from cn.core.text import one_line
-from cn.shell.pins import decode
+from cn.shell.pins import decode, encode
 
 
 def plan_ours(book: Book, seen: Observation, report: Report, local: Local) -> None:
@@ -86,24 +83,7 @@ def plan_claims(book: Book, seen: Observation, report: Report, local: Local) -> 
             )
 
 
-def plan_times(book: Book, report: Report, local: Local) -> None:
-    """What time alone brings about: deferred threads return, old notices are cleaned up."""
-    for peer, known in book.snapshot.pending():
-        item = book.item(peer, IN, known.topic)  # this very run may have refreshed or ended it
-        if item is not None and is_due(item, book.now):
-            book.perform(plan_returned(peer, item, book.now))
-            report.done(f"{item.get('thread')} returns: deferred until now", source=f"{peer}/{item.topic}")
-    days = book.settings.config.notice_days
-    old: dict[str, tuple[Name, Item]] = {}
-    for peer, known in book.snapshot.outbound():
-        item = book.item(peer, OUT, known.topic)
-        if item is None:
-            continue
-        answer = item.get("about") or item.get("kind") == "notice"
-        ended = item.state in ("delivered", "answered") and peer in book.settings.peers
-        if answer and ended and is_old(item.since, book.now, days):
-            old[f"{peer}/{item.topic} {item.head}"] = (peer, item)
-    for key in sorted(local.due_for_a_day(old, book.now)):
-        peer, item = old[key]
-        source = f"{peer}/{item.topic}"
-        book.perform(Plan(source, (clean_up(peer, item, book.now, f"older than {days} days", source),)))
+def ours_topic(book: Book, peer: Name, component: str) -> Item | None:
+    """The open item of one of our branches, by its pin."""
+    items = book.snapshot.open_items.get(peer, {})
+    return next((i for (s, t), i in items.items() if s == OUT and encode(t) == component), None)

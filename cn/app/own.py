@@ -13,11 +13,8 @@ from cn.core.message import object_id
 from cn.core.names import HubPath, NameRefused, ThreadName, parse_thread_name
 from cn.core.own import ADHOC, CONCERNS, DONE_CONCERNS, Own, is_named, is_own, parse_own
 from cn.core.places import inbox_path
-from cn.core.queue import QUEUE, new_input_id, parse_queue_name
 from cn.core.saving import MOST
 from cn.core.text import is_text, one_line
-from cn.core.turn import plan_own_input
-from cn.shell.chance import nonce
 from cn.shell.diverged import read_diverged
 from cn.shell.files import blocked_parent, read_regular
 from cn.shell.hub import Hub
@@ -25,15 +22,6 @@ from cn.shell.unplaced import is_left
 
 LARGEST = 8 << 20
 _FOLDERS = (ADHOC, *(f"{REFLECTIONS}/{cadence.value}" for cadence in PERIODIC), CONCERNS)
-
-
-def enqueue_own(book: Book, own: Own) -> None:
-    """Put a thread of our own into the queue."""
-    names = [e.path for e in book.snapshot.folder(QUEUE)]
-    names += [path.rpartition("/")[2] for path in book.files if path.startswith(f"{QUEUE}/")]
-    taken = {place.id for name in names if (place := parse_queue_name(name))}
-    id = new_input_id(book.now, (own.path, nonce()), taken)
-    book.perform(plan_own_input(own, book.settings.us, id, book.now))
 
 
 def own_paths(snapshot: Snapshot, hub: Hub | None = None) -> list[HubPath]:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from cn.app.book import Book
 from cn.app.decide import decide_now
 from cn.app.deliver import deliver
+from cn.app.enqueue import enqueue_own
 from cn.app.guard import check_plan, check_texts
-from cn.app.own import done_concerns, enqueue_own, own_paths, pick_own
-from cn.app.own_view import OwnDocument, read_document
+from cn.app.own import done_concerns, own_paths, pick_own
+from cn.app.own_read import OwnDocument, read_document
 from cn.app.run import open_run
 from cn.app.triage import NoThread, find_pending
 from cn.app.view import open_view

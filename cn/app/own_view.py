@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
 from cn.app.document import Document, show_document
 from cn.app.listing import ThreadView, list_inbox
-from cn.app.own import done_concerns, own_paths, pick_own, read_here
+from cn.app.own import done_concerns, own_paths, pick_own
+from cn.app.own_read import _NEVER, OwnDocument, read_document
 from cn.app.view import View
 from cn.core.errors import Refused
 from cn.core.names import HubPath
-from cn.core.own import DONE_CONCERNS, Own, parse_own
+from cn.core.own import DONE_CONCERNS
 from cn.core.places import INBOX
-from cn.core.text import decode
-
-_NEVER = datetime.max.replace(tzinfo=UTC)
-
-
-@dataclass(frozen=True)
-class OwnDocument:
-    """A thread of our own with its text as it lies here; ``committed``: main has the same bytes."""
-
-    own: Own
-    text: str
-    committed: bool
-
 
 Thread = OwnDocument | ThreadView
 
@@ -55,18 +42,6 @@ def list_own(view: View, *, everything: bool = False, folder: str = "") -> list[
 
 def _paths(view: View) -> list[HubPath]:
     return own_paths(view.snapshot, view.hub if view.on_main else None) + done_concerns(view.snapshot)
-
-
-def read_document(view: View, path: HubPath) -> OwnDocument | None:
-    """The working copy, where HEAD is main, else what main has; None when neither is there."""
-    main = view.snapshot.read(path)
-    is_ours = view.on_main and not path.startswith(f"{DONE_CONCERNS}/")
-    here = read_here(view.hub, path) if is_ours else None
-    data = main if here is None else here
-    if data is None:
-        return None
-    text = decode(data.removeprefix(b"\xef\xbb\xbf")).replace("\r\n", "\n")
-    return OwnDocument(parse_own(path, text), text, data == main)
 
 
 def show_any(view: View, text: str) -> OwnDocument | Document:

@@ -9,10 +9,10 @@ from typing import NamedTuple
 from cn.app.agents_share import answer, answered_turn, feed
 from cn.app.book import Book
 from cn.app.deliver import deliver
+from cn.app.due import plan_times
 from cn.app.guard import check_plan, clean_refusal, mask_line, without_secrets
 from cn.app.inbound import plan_arrivals, plan_vanished, with_mains
-from cn.app.observe import Observation, Progress, ThreadKey, bring, observe
-from cn.app.ours import plan_times
+from cn.app.observe import Observation, bring, observe
 from cn.app.restore import plan_restore
 from cn.app.run import Run, open_run
 from cn.app.standing import note_arrivals
@@ -24,10 +24,10 @@ from cn.core.decide import Facts, plan_decision, plan_refused, quoted_of
 from cn.core.effect import Plan
 from cn.core.errors import Refusal
 from cn.core.ledger import IN, Item
-from cn.core.names import Name, Oid, ThreadName, digest
+from cn.core.names import Name, Oid, ThreadKey, ThreadName, digest
 from cn.core.places import inbox_path
 from cn.core.queue import Input
-from cn.core.report import Report
+from cn.core.report import Progress, Report
 from cn.core.secret import Text, own_lines
 from cn.core.text import one_line
 from cn.core.thread import read_decision, read_text, seen_head

@@ -19,8 +19,8 @@ from cn.core.agent_config import AgentConfig
 from cn.core.errors import Refused
 from cn.core.model import Answer, Failure, Request, Stop
 from cn.core.packed import Packed
-from cn.core.queue import Shown, parse_input
-from cn.core.replay import Change, Trigger, Typed, compare, parse_trigger, read_typed
+from cn.core.queue import Shown, Trigger, parse_input, parse_trigger
+from cn.core.replay import Change, Typed, compare, read_typed
 from cn.core.stamp import StampRefused, parse_stamp
 from cn.core.text import one_line
 from cn.core.usage import Call, begin_call

@@ -12,7 +12,6 @@ from cn.app.book import MACHINE_LOG, Book
 from cn.app.displaced import note_displaced, tell_displaced
 from cn.app.integrity import check_ledgers, note_ledgers
 from cn.app.local import Local
-from cn.app.observe import Progress
 from cn.app.opened import opened
 from cn.app.own_refs import OwnRefsPush
 from cn.app.remembered import parsed, remember
@@ -32,7 +31,7 @@ from cn.core.ledger import FOLDER as LEDGERS
 from cn.core.names import HubPath, Oid, digest
 from cn.core.peers import PATH as PEERS
 from cn.core.queue import Input
-from cn.core.report import Mark, Report
+from cn.core.report import Mark, Progress, Report
 from cn.shell.base import Base, observe_base
 from cn.shell.clock import now
 from cn.shell.entries import read_index

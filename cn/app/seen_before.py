@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from cn.app.book import Book
 from cn.core import rules
+from cn.core.arrival import Arrival
 from cn.core.errors import Refusal
-from cn.core.inbox import Arrival
 from cn.core.kinds import NOTICE
 from cn.core.ledger import IN, Event
 from cn.core.names import Name, Oid

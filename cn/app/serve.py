@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from cn.app.chat import enqueue
-from cn.app.context import read_agent_config
+from cn.app.config_file import read_agent_config
 from cn.app.daemon import DaemonSettings, run_daemon
 from cn.app.overview import read_status
 from cn.app.run import Run

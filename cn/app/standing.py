@@ -4,24 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from datetime import datetime
-from typing import NamedTuple
 
 from cn.app.local import Local
-from cn.app.observe import FETCH, Observation, ThreadKey, standing_name
+from cn.app.observe import FETCH, Observation, standing_name
+from cn.app.refused import RefusedArrival
 from cn.app.settings import Settings
-from cn.core.names import Name, Oid
+from cn.core.names import Name, ThreadKey
 from cn.core.text import one_line, visible
 
 ARRIVAL, INVALID = "arrival ", "name "
-
-
-class RefusedArrival(NamedTuple):
-    """A head that was not let in, and why, in words."""
-
-    key: ThreadKey
-    head: Oid
-    text: str
-    remedy: str
 
 
 def note_arrivals(

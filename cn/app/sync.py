@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from cn.app.agents_share import feed
 from cn.app.book import Book
 from cn.app.deliver import deliver
+from cn.app.due import plan_times
 from cn.app.inbound import plan_arrivals, plan_vanished
 from cn.app.note_quiet import Watch
-from cn.app.observe import Observation, Progress, bring, observe, refused_before, report_strays
-from cn.app.ours import plan_claims, plan_ours, plan_times
+from cn.app.observe import Observation, bring, observe, refused_before, report_strays
+from cn.app.ours import plan_claims, plan_ours
 from cn.app.overtaken import set_aside
 from cn.app.restore import plan_restore
 from cn.app.rotate import plan_rotation
@@ -19,7 +20,7 @@ from cn.app.standing import note_arrivals, note_names
 from cn.app.threads import has_triage, report_blocked, report_unknown, restore_missing
 from cn.app.wake import wake
 from cn.core.names import Name, ThreadName
-from cn.core.report import Report
+from cn.core.report import Progress, Report
 from cn.shell.base import Base
 from cn.shell.hub import Hub
 from cn.shell.maintain import sweep_kept, sweep_stale, tidy

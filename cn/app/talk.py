@@ -8,7 +8,8 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
-from cn.app.context import pack_text, read_agent_config
+from cn.app.config_file import read_agent_config
+from cn.app.context import pack_text
 from cn.app.model_start import ModelCheck
 from cn.app.usage import ask_counted, over_budget
 from cn.app.view import View, open_view

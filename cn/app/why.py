@@ -25,8 +25,7 @@ from cn.core.ledger import IN, Event
 from cn.core.lifecycle import read_lives
 from cn.core.names import Name
 from cn.core.own import Own
-from cn.core.queue import Input, Shown, parse_input
-from cn.core.replay import parse_trigger
+from cn.core.queue import Input, Shown, parse_input, parse_trigger
 from cn.core.say import is_chat
 from cn.core.stamp import StampRefused, parse_stamp
 from cn.core.text import one_line

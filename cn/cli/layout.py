@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
+from datetime import datetime
 
 import click
 
 from cn.cli.terminal import has_colours, is_terminal
+from cn.core.stamp import format_age
 from cn.core.text import one_line, redact
 
 _UNBOUNDED = 10_000
@@ -108,3 +110,13 @@ def _broken(text: str, room: int) -> list[str]:
     from textwrap import wrap as break_lines
 
     return break_lines(text, room, break_on_hyphens=False) or [""]
+
+
+def age(at: datetime, now: datetime) -> str:
+    """``5m``, ``3h``, ``12d``."""
+    return format_age(now - at)
+
+
+def since(at: datetime | None, now: datetime) -> str:
+    """``since 3h``."""
+    return f"since {age(at, now)}" if at else "since some time"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cn.app.waiting import QueueView
-from cn.cli.layout import clean, next_step, paint, wrap
-from cn.cli.screen import age
+from cn.cli.layout import age, clean, next_step, paint, wrap
 from cn.core.machines.actor import Actor
 from cn.core.queue import Input
 from cn.core.turn import source_of

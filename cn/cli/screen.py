@@ -10,26 +10,16 @@ from typing import TYPE_CHECKING, TypeVar
 
 from cn.app.listing import ThreadView
 from cn.app.overview import Entry, Main, Status, Unreachable, Waiting
-from cn.cli.layout import clean, grid, next_step, paint, width, wrap
+from cn.cli.layout import age, clean, grid, next_step, paint, since, width, wrap
 from cn.core.stamp import format_age, format_stamp
 from cn.core.typed import command
 
 if TYPE_CHECKING:  # not every screen shows them
-    from cn.app.own_view import OwnDocument
+    from cn.app.own_read import OwnDocument
 
 _STANDING = 10
 _MOST = 5
 """Rows a section of the one screen may take."""
-
-
-def age(at: datetime, now: datetime) -> str:
-    """``5m``, ``3h``, ``12d``."""
-    return format_age(now - at)
-
-
-def since(at: datetime | None, now: datetime) -> str:
-    """``since 3h``."""
-    return f"since {age(at, now)}" if at else "since some time"
 
 
 def state_text(thread: ThreadView) -> str:

@@ -9,7 +9,7 @@ from cn.app.document import Document
 from cn.app.history import Happened
 from cn.app.listing import ThreadView
 from cn.app.overview import Entry, PeerView, Status, Unreachable, Waiting
-from cn.app.own_view import OwnDocument
+from cn.app.own_read import OwnDocument
 from cn.app.waiting import QueueView
 from cn.core.lifecycle import Link
 from cn.core.log import NOTHING

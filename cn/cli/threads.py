@@ -175,7 +175,8 @@ def read_command(env: Env, name: str) -> None:
 
 
 def _show(env: Env, name: str) -> None:
-    from cn.app.own_view import OwnDocument, show_any
+    from cn.app.own_read import OwnDocument
+    from cn.app.own_view import show_any
     from cn.app.view import open_view
     from cn.cli.page import show_page, show_text
     from cn.cli.shapes import document_json, own_document_json

@@ -112,8 +112,8 @@ def show_peers(env: Env) -> None:
     """The peers, with route, pinned key, and whether they failed to answer."""
     from cn.app.overview import list_peers
     from cn.app.view import open_view
+    from cn.cli.layout import since
     from cn.cli.render import show_json
-    from cn.cli.screen import since
     from cn.cli.shapes import peer_json
 
     view = open_view(env.hub())
@@ -153,7 +153,8 @@ def show_outbox(env: Env) -> None:
 
 
 def _inbox_lines(threads: tuple[ThreadView, ...], now: datetime) -> list[str]:
-    from cn.cli.screen import age, state_text
+    from cn.cli.layout import age
+    from cn.cli.screen import state_text
 
     if not threads:
         return []

@@ -21,15 +21,27 @@ from cn.core.kinds import MESSAGE
 from cn.core.log import Row
 from cn.core.message import Message
 from cn.core.names import HubPath, InputId, Name, NameRefused, parse_name
-from cn.core.ops import Ack, Commit, Defer, Delegate, Delete, Done, Fail, Noop, Reply, Surface
+from cn.core.ops import (
+    Ack,
+    Commit,
+    Defer,
+    Delegate,
+    Delete,
+    Done,
+    Ending,
+    Fail,
+    Noop,
+    Reply,
+    Surface,
+    payload,
+)
 from cn.core.own import ASSIGNED, DEFERRED, adhoc_path, format_own, new_own
 from cn.core.peers import Peer
 from cn.core.queue import Input, format_queued, queue_path
-from cn.core.say import ACKNOWLEDGED, Say, format_say
+from cn.core.say import Say, format_say
 from cn.core.stamp import format_second
 from cn.core.text import one_line, slug
 
-Ending = Ack | Done | Noop | Fail | Reply | Delegate | Defer | Delete
 SEEN = HubPath("state/telegram.json")
 _MOST_SEEN = 200
 
@@ -81,12 +93,6 @@ class ChatFacts:
     def source(self) -> str:
         """``telegram:<chat>``."""
         return self.asked.sender
-
-
-def payload(ending: Ending | None, body: str) -> str:
-    """What the chat gets (seed 004, "Body Consumption Rules")."""
-    message = ending.message if isinstance(ending, Reply) else ""
-    return body or message or ACKNOWLEDGED
 
 
 def plan_chat_end(

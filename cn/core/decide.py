@@ -15,7 +15,6 @@ from cn.core import rules
 from cn.core.config import HubConfig
 from cn.core.effect import Advance, Drop, Effect, Log, Plan, Post, Put, Record
 from cn.core.errors import Refusal
-from cn.core.inbox import notice
 from cn.core.kinds import MESSAGE
 from cn.core.ledger import IN, Event, Item
 from cn.core.log import Row
@@ -24,6 +23,7 @@ from cn.core.names import Branch, HubPath, Name, Oid, ThreadName, digest
 from cn.core.own import concern_path, format_own, new_own
 from cn.core.peers import Peer
 from cn.core.places import done_path, inbox_path
+from cn.core.receipts import notice
 from cn.core.rules import MergeFacts
 from cn.core.secret import Text, quoted_here, unnamed
 from cn.core.stamp import format_second, format_stamp

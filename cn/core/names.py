@@ -243,3 +243,7 @@ def _stored(path: str) -> str:
     if path.isascii():  # nearly every path, and no such character
         return path.casefold()
     return fold("".join(c for c in path if unicodedata.category(c) != "Cf"))
+
+
+ThreadKey = tuple[Name, str]
+"""(peer, topic): what an inbound branch is known by, whatever its route."""

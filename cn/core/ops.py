@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from cn.core.errors import CnError
+from cn.core.say import ACKNOWLEDGED
 from cn.core.text import one_line, visible
 
 
@@ -223,3 +224,12 @@ def _join(segments: list[str]) -> str:
     while texts and not texts[-1]:
         texts.pop()
     return "|".join([*(text.replace("|", "/") for text in texts[:-1]), *texts[-1:]])
+
+
+Ending = Ack | Done | Noop | Fail | Reply | Delegate | Defer | Delete
+
+
+def payload(ending: Ending | None, body: str) -> str:
+    """What the chat gets (seed 004, "Body Consumption Rules")."""
+    message = ending.message if isinstance(ending, Reply) else ""
+    return body or message or ACKNOWLEDGED

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from cn.core import rules
-from cn.core.chat import payload
 from cn.core.config import HubConfig
 from cn.core.effect import Drop, Effect, Log, Plan, Post, Put
 from cn.core.errors import Refusal
@@ -19,7 +18,7 @@ from cn.core.kinds import MESSAGE
 from cn.core.log import Row
 from cn.core.message import Message
 from cn.core.names import Name, NameRefused, digest, parse_name
-from cn.core.ops import Ack, Commit, Defer, Delegate, Delete, Done, Fail, Noop, Reply, Surface
+from cn.core.ops import Ack, Commit, Defer, Delegate, Delete, Done, Fail, Noop, Reply, Surface, payload
 from cn.core.own import ASSIGNED, DEFERRED, Own, done_concern_path, format_own
 from cn.core.peers import Peer
 from cn.core.say import Say, format_say

@@ -277,3 +277,25 @@ def parse_input(text: str) -> Shown:
     fields = dict(line.split(": ", 1) for line in head.split("\n") if ": " in line)
     words = (fields.get("id", ""), fields.get("from", ""), content.strip("\n"), fields.get("cadence", ""))
     return Shown(*words, fields.get("attempt", "1"), fields.get("thread", ""))
+
+
+_TRIGGER = re.compile(r"(\d{8}-\d{6}-[0-9a-f]{6})(?:-(\d{1,6}))?")
+
+
+@dataclass(frozen=True, order=True)
+class Trigger:
+    """The name of an archived attempt, in the order in which they were queued."""
+
+    id: str
+    attempt: int
+
+    def __str__(self) -> str:
+        return self.id if self.attempt == 1 else f"{self.id}-{self.attempt}"
+
+
+def parse_trigger(text: str) -> Trigger | None:
+    """``20260219-141209-abc123`` or, for a further attempt, with ``-2``; None for any other text."""
+    match = _TRIGGER.fullmatch(text)
+    if match is None or (match[2] is not None and int(match[2]) < 2):
+        return None
+    return Trigger(match[1], int(match[2] or 1))

@@ -8,7 +8,6 @@ compared too, and told apart from it: no model says the same twice.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
@@ -20,7 +19,6 @@ from cn.core.output import Output, parse_output
 
 ITEM = "ID"
 """Stands for every name of the item, so that attempts with different ids compare."""
-_TRIGGER = re.compile(r"(\d{8}-\d{6}-[0-9a-f]{6})(?:-(\d{1,6}))?")
 
 
 class Change(Enum):
@@ -104,22 +102,3 @@ def compare(before: Typed, now: Typed) -> Change:
     if before.aims != now.aims:
         return Change.DECISION
     return Change.NONE if (before.ops, before.body) == (now.ops, now.body) else Change.WORDING
-
-
-@dataclass(frozen=True, order=True)
-class Trigger:
-    """The name of an archived attempt, in the order in which they were queued."""
-
-    id: str
-    attempt: int
-
-    def __str__(self) -> str:
-        return self.id if self.attempt == 1 else f"{self.id}-{self.attempt}"
-
-
-def parse_trigger(text: str) -> Trigger | None:
-    """``20260219-141209-abc123`` or, for a further attempt, with ``-2``; None for any other text."""
-    match = _TRIGGER.fullmatch(text)
-    if match is None or (match[2] is not None and int(match[2]) < 2):
-        return None
-    return Trigger(match[1], int(match[2] or 1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
@@ -66,3 +67,6 @@ class Report:
         """1 as long as anything is refused or failed, told before or not."""
         bad = any(n.mark in (Mark.REFUSED, Mark.FAILED) for n in self.notes)
         return EXIT_REFUSED if bad else EXIT_DONE
+
+
+Progress = Callable[[str], None]

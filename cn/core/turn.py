@@ -14,7 +14,6 @@ from cn.core.cadence import Cadence
 from cn.core.config import HubConfig
 from cn.core.effect import Archive, Drop, Effect, Log, Plan, Put, Record, Wake
 from cn.core.errors import Refusal
-from cn.core.inbox import notice
 from cn.core.ledger import IN, Event, Item
 from cn.core.log import Row
 from cn.core.message import About
@@ -35,6 +34,7 @@ from cn.core.queue import (
     parse_input,
     queue_path,
 )
+from cn.core.receipts import notice
 from cn.core.say import Say, format_say, is_chat
 from cn.core.stamp import format_age, format_stamp
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import cached_property
 
 from cn.core.names import Oid, is_owned
+from cn.core.paths import folders_above
 from cn.core.rules import TreeChange
 from cn.shell.git import Git
 from cn.shell.objects import list_tree
@@ -61,12 +62,6 @@ class Folders:
 
     def _emptied(self, folder: str, balance: Counter[str]) -> bool:
         return balance[folder] < 0 and self._before[folder] + balance[folder] == 0
-
-
-def folders_above(path: str) -> Iterator[str]:
-    """``a`` and ``a/b`` for ``a/b/c``."""
-    parts = path.split("/")
-    return ("/".join(parts[:i]) for i in range(1, len(parts)))
 
 
 def _balance(changes: Iterable[TreeChange]) -> Counter[str]:

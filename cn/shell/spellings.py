@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cn.core.names import fold
+from cn.core.paths import folders_above
 from cn.core.rules import TreeChange
-from cn.shell.landscape import Landscape, folders_above
+from cn.shell.landscape import Landscape
 
 
 class Spellings:

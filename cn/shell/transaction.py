@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 
 from cn.core.errors import Blocked, CnError, Refused
 from cn.core.names import HubPath, Oid
+from cn.core.paths import folders_above
 from cn.core.places import INBOX
 from cn.core.text import one_line, visible
 from cn.core.typed import command
@@ -45,7 +46,6 @@ from cn.shell.journal import (
     restore_path,
     write_journal,
 )
-from cn.shell.landscape import folders_above
 from cn.shell.origin import ORIGIN_REF, Rejected, origin_main, push_main
 from cn.shell.publish import MainMoved, publish, wait_for_place
 from cn.shell.recover import recover

@@ -12,18 +12,19 @@ from loop.world import Node, World
 
 from cn.app.book import Book, Stored
 from cn.app.deliver import deliver
+from cn.app.due import plan_times
 from cn.app.observe import Observation
-from cn.app.ours import plan_claims, plan_ours, plan_times
+from cn.app.ours import plan_claims, plan_ours
 from cn.app.run import Run, open_run
 from cn.core.ages import is_due
 from cn.core.effect import Drop, Plan, Post, Put, Record
 from cn.core.errors import Refused
-from cn.core.inbox import clean_up
 from cn.core.kinds import MESSAGE
 from cn.core.ledger import IN, OUT, Event
 from cn.core.machine import InvalidTransition
 from cn.core.message import Message
 from cn.core.names import HubPath, Name, Oid
+from cn.core.receipts import clean_up
 from cn.core.report import Report
 from cn.core.stamp import format_second
 from cn.shell.base import Base

@@ -14,12 +14,13 @@ from pathlib import Path
 import pytest
 from hubs import ROOT
 
+from cn.core.arrival import Arrival
 from cn.core.config import HubConfig
 from cn.core.content import Commit, FileText, Proposal, Touched, format_proposal
 from cn.core.decide import Facts, plan_decision, plan_refused
 from cn.core.effect import Log, Plan, Post, Put, Record
 from cn.core.errors import Refusal
-from cn.core.inbox import Arrival, plan_gone, plan_moved, plan_new, plan_notice, plan_repeated
+from cn.core.inbox import plan_gone, plan_moved, plan_new, plan_repeated
 from cn.core.kinds import MESSAGE, NOTICE
 from cn.core.ledger import IN, OUT, Event, Item, fold_all, format_event, format_open
 from cn.core.log import append_rows
@@ -28,6 +29,7 @@ from cn.core.message import About, Message, format_message, seal
 from cn.core.names import HubPath, Oid, ThreadName, Url, parse_branch, parse_name, parse_topic, topic_of
 from cn.core.outbox import Letter, Remove, format_entry
 from cn.core.peers import Peer, add_peer
+from cn.core.receipts import plan_notice
 from cn.core.rules import MergeFacts
 from cn.core.stamp import parse_stamp
 from cn.core.thread import set_triage

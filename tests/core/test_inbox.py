@@ -8,18 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cn.core.arrival import Arrival
 from cn.core.effect import CleanUp, Drop, Effect, Log, Plan, Post, Put, Record, Wake
 from cn.core.errors import Refusal
 from cn.core.inbox import (
-    Arrival,
-    notice,
-    plan_adopted,
     plan_gone,
     plan_moved,
     plan_new,
-    plan_notice,
-    plan_ours_gone,
-    plan_proven,
     plan_refused_arrival,
     plan_repeated,
     plan_restored,
@@ -30,6 +25,7 @@ from cn.core.ledger import IN, OUT, Event, Item, Open, fold_all
 from cn.core.message import About, Message
 from cn.core.names import HubPath, Oid, ThreadName, parse_branch, parse_name
 from cn.core.outbox import Remove
+from cn.core.receipts import notice, plan_adopted, plan_notice, plan_ours_gone, plan_proven
 from cn.core.seen import Step, classify
 from cn.core.stamp import parse_stamp
 from cn.core.thread import read_decision, seen_head, set_triage

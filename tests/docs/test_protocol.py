@@ -36,7 +36,6 @@ from cn.core.cadence import PERIODIC, period
 from cn.core.decide import Facts, plan_decision
 from cn.core.effect import Log, Post, Put
 from cn.core.errors import CnError, Refusal
-from cn.core.inbox import notice
 from cn.core.kinds import FINAL, NOT_FINAL
 from cn.core.ledger import IN, Event, Item
 from cn.core.log import Row
@@ -58,6 +57,7 @@ from cn.core.names import (
 from cn.core.outbox import entry_name, format_entry, parse_entry
 from cn.core.own import adhoc_path, format_own, is_named, is_own, new_own, parse_own
 from cn.core.places import inbox_path
+from cn.core.receipts import notice
 from cn.core.report import Mark
 from cn.core.rules import MergeFacts
 from cn.core.saving import Edit, Kind, Left, judge

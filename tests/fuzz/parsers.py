@@ -42,9 +42,10 @@ from cn.core.queue import (
     parse_input,
     parse_queue_name,
     parse_queued,
+    parse_trigger,
     parse_turn,
 )
-from cn.core.replay import Change, compare, parse_trigger, read_typed
+from cn.core.replay import Change, compare, read_typed
 from cn.core.say import format_say, parse_say
 from cn.core.secret import MASK, PRIVATE_KEY, Text, may_hold, text_of
 from cn.core.skills import parse_skill

@@ -8,7 +8,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
-from cn.app.context import read_agent_config
+from cn.app.config_file import read_agent_config
 from cn.app.doctor.finding import Finding, Level, info, problem
 from cn.app.doctor.patient import Patient
 from cn.app.letters import health_path, read_dead, read_health

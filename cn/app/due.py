@@ -1,0 +1,36 @@
+"""What time alone brings about: deferred threads come back, old answers are cleaned up."""
+
+from __future__ import annotations
+
+from cn.app.book import Book
+from cn.app.local import Local
+from cn.core.ages import is_due, is_old
+from cn.core.effect import Plan
+from cn.core.inbox import plan_returned
+from cn.core.ledger import IN, OUT, Item
+from cn.core.names import Name
+from cn.core.receipts import clean_up
+from cn.core.report import Report
+
+
+def plan_times(book: Book, report: Report, local: Local) -> None:
+    """What time alone brings about: deferred threads return, old notices are cleaned up."""
+    for peer, known in book.snapshot.pending():
+        item = book.item(peer, IN, known.topic)  # this very run may have refreshed or ended it
+        if item is not None and is_due(item, book.now):
+            book.perform(plan_returned(peer, item, book.now))
+            report.done(f"{item.get('thread')} returns: deferred until now", source=f"{peer}/{item.topic}")
+    days = book.settings.config.notice_days
+    old: dict[str, tuple[Name, Item]] = {}
+    for peer, known in book.snapshot.outbound():
+        item = book.item(peer, OUT, known.topic)
+        if item is None:
+            continue
+        answer = item.get("about") or item.get("kind") == "notice"
+        ended = item.state in ("delivered", "answered") and peer in book.settings.peers
+        if answer and ended and is_old(item.since, book.now, days):
+            old[f"{peer}/{item.topic} {item.head}"] = (peer, item)
+    for key in sorted(local.due_for_a_day(old, book.now)):
+        peer, item = old[key]
+        source = f"{peer}/{item.topic}"
+        book.perform(Plan(source, (clean_up(peer, item, book.now, f"older than {days} days", source),)))

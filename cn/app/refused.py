@@ -1,0 +1,16 @@
+"""What a run refused to let in."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from cn.core.names import Oid, ThreadKey
+
+
+class RefusedArrival(NamedTuple):
+    """A head that was not let in, and why, in words."""
+
+    key: ThreadKey
+    head: Oid
+    text: str
+    remedy: str
