@@ -155,7 +155,7 @@ def delete_command(env: Env, reason: str) -> None:
 @options(DRY_RUN)
 def next_command(env: Env) -> None:
     """Give the agent its next item, if it has none."""
-    from cn.app.turns import next_item
+    from cn.actions.queue import next_item
 
     env.show(next_item(env.hub(), dry_run=env.dry_run))
 
@@ -179,7 +179,7 @@ def list_command(env: Env) -> None:
 @options(DRY_RUN)
 def clear_command(env: Env) -> None:
     """Take everything that waits out of the queue; the threads stay."""
-    from cn.app.turns import clear
+    from cn.actions.queue import clear
 
     env.show(clear(env.hub(), dry_run=env.dry_run))
 
@@ -189,7 +189,7 @@ def clear_command(env: Env) -> None:
 @options(DRY_RUN)
 def retry_command(env: Env, id: str) -> None:
     """Queue a dead letter again, by its ID or the name of its thread."""
-    from cn.app.turns import retry
+    from cn.actions.queue import retry
 
     env.show(retry(env.hub(), id, dry_run=env.dry_run))
 

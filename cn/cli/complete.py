@@ -76,7 +76,7 @@ def complete_decision(ctx: click.Context, param: click.Parameter, incomplete: st
 
 def complete_peer(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The hub's peers."""
-    from cn.app.peers import listed
+    from cn.actions.peers import listed
     from cn.cli.env import Env
 
     try:

@@ -22,7 +22,7 @@ def show_command(env: Env) -> None:
     """Show the lines that are installed, or those that 'cn cron install' would add."""
     from dataclasses import asdict
 
-    from cn.app.cron import read_jobs
+    from cn.actions.cron import read_jobs
     from cn.cli.render import show_json
 
     table = read_jobs(env.hub())
@@ -43,7 +43,7 @@ def show_command(env: Env) -> None:
 @options(DRY_RUN)
 def install_command(env: Env, sync_every: int, process_every: int) -> None:
     """Add both lines to your crontab, or bring them up to date."""
-    from cn.app.cron import install
+    from cn.actions.cron import install
 
     env.show(install(env.hub(), sync_every, process_every, dry_run=env.dry_run))
 
@@ -54,7 +54,7 @@ def remove_command(env: Env) -> None:
     """Take the lines of this hub out of your crontab."""
     from pathlib import Path
 
-    from cn.app.cron import remove, root_of
+    from cn.actions.cron import remove, root_of
 
     root = root_of(Path(env.hub_path) if env.hub_path else None)
     env.show(remove(root, dry_run=env.dry_run))

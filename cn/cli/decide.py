@@ -18,7 +18,7 @@ _THREAD: Callable[[Any], Any] = click.argument("thread", shell_complete=complete
 
 
 def _decide(env: Env, thread: str, make: Callable[[str], Op], actor: str) -> None:
-    from cn.app.decide import decide
+    from cn.actions.decide import decide
 
     env.show(decide(env.hub(), thread, make, actor=actor, dry_run=env.dry_run))
 

@@ -15,7 +15,7 @@ from cn.cli.env import DRY_RUN, Env, options
 @options(DRY_RUN)
 def send_command(env: Env, peer: str, message: str, body: str) -> None:
     """Send MESSAGE to PEER."""
-    from cn.app.mail import send
+    from cn.actions.mail import send
 
     env.show(send(env.hub(), peer, message, body=body, dry_run=env.dry_run))
 
@@ -27,7 +27,7 @@ def send_command(env: Env, peer: str, message: str, body: str) -> None:
 @options(DRY_RUN)
 def reply_command(env: Env, thread: str, message: str, body: str) -> None:
     """Reply to THREAD; a pending thread is decided by it."""
-    from cn.app.mail import reply
+    from cn.actions.mail import reply
 
     env.show(reply(env.hub(), thread, message, body=body, dry_run=env.dry_run))
 

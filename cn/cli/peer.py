@@ -31,7 +31,7 @@ def add_command(
     env: Env, name: str, url: str, key: str, deliver: str, kind: str, community: bool, check: bool
 ) -> None:
     """Add the peer NAME, whose hub is at URL."""
-    from cn.app.peers import absolute_url, add
+    from cn.actions.peers import absolute_url, add
     from cn.core.errors import UsageError
     from cn.core.names import NameRefused, parse_name
     from cn.core.peers import Peer
@@ -79,7 +79,7 @@ def list_command(env: Env) -> None:
 @options(DRY_RUN)
 def remove_command(env: Env, name: str) -> None:
     """Take a peer out; its threads and records stay."""
-    from cn.app.peers import remove
+    from cn.actions.peers import remove
     from cn.core.names import parse_name
 
     env.show(remove(env.hub(), parse_name(name, "peer"), dry_run=env.dry_run))

@@ -13,7 +13,7 @@ from cn.cli.env import DRY_RUN, Env, options
 from cn.core.errors import EXIT_DONE, EXIT_REFUSED
 
 if TYPE_CHECKING:
-    from cn.app.trust import Pending
+    from cn.actions.trust import Pending
 
 
 @click.command("init")
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @options(DRY_RUN)
 def init_command(env: Env, name: str, path: Path | None, signing_key: Path | None) -> None:
     """Make a new hub called NAME."""
-    from cn.app.init import init
+    from cn.actions.init import init
     from cn.core.errors import UsageError
     from cn.core.names import NameRefused, parse_name
     from cn.core.report import Report
@@ -51,7 +51,7 @@ def trust_command(env: Env, yes: bool) -> None:
     Without a terminal 'cn trust' only shows; 'cn trust --yes' accepts what was shown, and
     nothing else: if origin moved meanwhile, it shows again. Exit code 1 while a change waits.
     """
-    from cn.app.trust import note_shown, pending_changes, was_shown
+    from cn.actions.trust import note_shown, pending_changes, was_shown
     from cn.cli.render import show_error
 
     hub = env.hub()
@@ -91,7 +91,7 @@ def trust_command(env: Env, yes: bool) -> None:
 
 def _accept(env: Env, pending: Pending) -> Pending | None:
     """Accept and show it; a Pending: it is another one by now."""
-    from cn.app.trust import Pending, accept_changes
+    from cn.actions.trust import Pending, accept_changes
 
     answer = accept_changes(env.hub(), pending)
     if isinstance(answer, Pending):

@@ -30,7 +30,7 @@ def adhoc_command(env: Env, title: str, body: str, body_file: str | None) -> Non
 
     Where the agent works a queue, it waits for the agent at once.
     """
-    from cn.app.own_acts import open_adhoc
+    from cn.actions.threads import open_adhoc
     from cn.cli.body import read_body
 
     env.show(open_adhoc(env.hub(), title, read_body(body, body_file), dry_run=env.dry_run))
@@ -53,7 +53,7 @@ yearly_command = _reflection("yearly", "this year's")
 
 
 def _reflect(env: Env, name: str) -> None:
-    from cn.app.own_acts import reflect
+    from cn.actions.threads import reflect
     from cn.cli.page import show_text
     from cn.cli.shapes import own_document_json
     from cn.core.cadence import Cadence
@@ -119,7 +119,7 @@ def _list_concerns(env: Env) -> None:
 @options(DRY_RUN)
 def mca_add_command(env: Env, description: str, body: str, body_file: str | None) -> None:
     """Open a concern."""
-    from cn.app.own_acts import add_concern
+    from cn.actions.threads import add_concern
     from cn.cli.body import read_body
 
     env.show(add_concern(env.hub(), description, read_body(body, body_file), dry_run=env.dry_run))
@@ -130,7 +130,7 @@ def mca_add_command(env: Env, description: str, body: str, body_file: str | None
 @options(DRY_RUN)
 def mca_done_command(env: Env, id: str) -> None:
     """File the concern ID away as done. ID is its file name, or an unambiguous beginning of it."""
-    from cn.app.own_acts import end_concern
+    from cn.actions.threads import end_concern
 
     env.show(end_concern(env.hub(), id, dry_run=env.dry_run))
 
@@ -199,7 +199,7 @@ def _show(env: Env, name: str) -> None:
 @options(DRY_RUN)
 def close_command(env: Env, name: str, reason: str) -> None:
     """Close the thread NAME of our own; a concern is filed away as done."""
-    from cn.app.own_acts import close_thread
+    from cn.actions.threads import close_thread
 
     env.show(close_thread(env.hub(), name, reason, dry_run=env.dry_run))
 

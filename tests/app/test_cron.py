@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from hubs import ROOT, cn, git
 
-from cn.app.cron import schedule
+from cn.actions.cron import schedule
 from cn.core.errors import Refused, UsageError
 from cn.shell.crontab import Job, format_job, owner, quote, replaced
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import stat
 from pathlib import Path
 
-from cn.app.init import init
+from cn.actions.init import init
 from cn.core.names import parse_name
 from cn.core.report import Report
 

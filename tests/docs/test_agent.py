@@ -20,7 +20,7 @@ from docs.terminal import Terminal, commands
 from docs.test_protocol import HEAD, MERGE, PI, RECEIVED, SIGMA, _facts
 from hubs import ROOT
 
-from cn.app.init import init
+from cn.actions.init import init
 from cn.cli.main import cli
 from cn.core.act import Order, check_output, plan_order
 from cn.core.cadence import Cadence

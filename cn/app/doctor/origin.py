@@ -5,11 +5,11 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 
+from cn.actions.trust import find_broken, find_pending
 from cn.app.doctor.finding import Finding, from_error, info, problem
 from cn.app.doctor.patient import Patient
 from cn.app.local import Local
 from cn.app.run import scratch_objects
-from cn.app.trust import find_broken, find_pending
 from cn.core.config import AGENT_PATH
 from cn.core.errors import CnError
 from cn.core.names import Oid

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cn.actions.decide import decide_now
 from cn.app.book import Book
-from cn.app.decide import decide_now
 from cn.app.deliver import deliver
 from cn.app.guard import check_plan, mask_line
 from cn.app.run import Run, open_run

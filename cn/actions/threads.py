@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cn.actions.decide import decide_now
 from cn.app.book import Book
-from cn.app.decide import decide_now
 from cn.app.deliver import deliver
 from cn.app.enqueue import enqueue_own
 from cn.app.guard import check_plan, check_texts
