@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cn.app.agents_share import feed
-from cn.app.answer import find_artifacts, inbox_facts, sources_of
+from cn.agent.execute import find_artifacts, inbox_facts, sources_of
+from cn.agent.hooks import feed
 from cn.app.book import Book
 from cn.app.deliver import deliver
 from cn.app.guard import check_plan, clean_refusal

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from cn.app.agents_share import feed
+from cn.agent.hooks import feed
+from cn.agent.queue import current_turn, known_ids, names_in, read_queued, require_queue
+from cn.agent.wake import wake
 from cn.app.book import Book
-from cn.app.queue import current_turn, known_ids, names_in, read_queued, require_queue
 from cn.app.run import open_run
-from cn.app.wake import wake
 from cn.core.errors import Refused
 from cn.core.names import HubPath
 from cn.core.own import Own, parse_own

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cn.actions.decide import decide_now
+from cn.agent.enqueue import enqueue_own
 from cn.app.book import Book
 from cn.app.deliver import deliver
-from cn.app.enqueue import enqueue_own
 from cn.app.guard import check_plan, check_texts
 from cn.app.own import done_concerns, own_paths, pick_own
 from cn.app.own_read import OwnDocument, read_document

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from datetime import datetime
 
-from cn.app.queue import peek_turn
+from cn.agent.queue import peek_turn
 from cn.app.snapshot import Snapshot
 from cn.app.view import View
 from cn.app.waiting import read_queue

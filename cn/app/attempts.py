@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from cn.app.archive import Rejected, archived_names, read_archived
+from cn.agent.archive import Rejected, archived_names, read_archived
 from cn.app.book import entry_source
 from cn.app.history import Happened
 from cn.app.view import View

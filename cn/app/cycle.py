@@ -7,7 +7,7 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from cn.app.agent import is_answered
+from cn.agent.interface import is_answered
 from cn.app.asked import find_item
 from cn.app.config_file import read_agent_config
 from cn.app.context import pack_item

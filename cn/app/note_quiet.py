@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from cn.agent.wake_command import has_pending
 from cn.app.observe import Observation
 from cn.app.quiet import AS_OURS, LONGEST, NOTE, files_text, rows_of, seen_text
 from cn.app.run import Run
@@ -15,7 +16,6 @@ from cn.shell.origin import ORIGIN_REF
 from cn.shell.pins import parse_pin
 from cn.shell.remote import HEADS
 from cn.shell.unplaced import unplaced_path
-from cn.shell.wake import has_pending
 
 _DAY = 86400
 

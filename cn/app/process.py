@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from cn.app.agents_share import answer, answered_turn, feed
+from cn.agent.hooks import answer, answered_turn, feed
+from cn.agent.wake import wake
+from cn.agent.wake_command import drop_pending
 from cn.app.book import Book
 from cn.app.deliver import deliver
 from cn.app.due import plan_times
@@ -18,7 +20,6 @@ from cn.app.run import Run, open_run
 from cn.app.standing import note_arrivals
 from cn.app.sync import check_inbox
 from cn.app.threads import Working, has_triage, read_working, shows_triage
-from cn.app.wake import wake
 from cn.core import rules
 from cn.core.decide import Facts, plan_decision, plan_refused, quoted_of
 from cn.core.effect import Plan
@@ -39,7 +40,6 @@ from cn.shell.hub import Hub
 from cn.shell.merging import Merges
 from cn.shell.published import publish
 from cn.shell.signing import own_key
-from cn.shell.wake import drop_pending
 
 
 def process(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
-from cn.app.archive import Rejected, archived_names, read_archived, read_rejected
+from cn.agent.archive import Rejected, archived_names, read_archived, read_rejected
 from cn.app.context import pack_text
 from cn.app.usage import ask_counted, over_budget
 from cn.app.view import View

@@ -15,15 +15,15 @@ from datetime import timedelta
 from enum import Enum
 from functools import partial
 
-from cn.app.agent import is_answered, put_output
-from cn.app.agents_share import feed
+from cn.agent.hooks import feed
+from cn.agent.interface import is_answered, put_output
+from cn.agent.queue import current_turn, failing, peek_turn, tell_chat
 from cn.app.book import Book
 from cn.app.context import pack_item
 from cn.app.guard import clean_refusal, mask_line
 from cn.app.local import Local
 from cn.app.model_start import ModelCheck
 from cn.app.process import process
-from cn.app.queue import current_turn, failing, peek_turn, tell_chat
 from cn.app.run import NOT_YET, Run, open_run
 from cn.app.says import Speak, Unsaid, again, report_unsaid, say_all
 from cn.app.usage import ask_counted, over_budget, read_calls

@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from cn.app.chat import enqueue
+from cn.agent.chat_message import enqueue
 from cn.app.config_file import read_agent_config
 from cn.app.daemon import DaemonSettings, run_daemon
 from cn.app.overview import read_status

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cn.app.agents_share import feed
+from cn.agent.hooks import feed
+from cn.agent.wake import wake
 from cn.app.book import Book
 from cn.app.deliver import deliver
 from cn.app.due import plan_times
@@ -18,7 +19,6 @@ from cn.app.rotate import plan_rotation
 from cn.app.run import Run, open_run
 from cn.app.standing import note_arrivals, note_names
 from cn.app.threads import has_triage, report_blocked, report_unknown, restore_missing
-from cn.app.wake import wake
 from cn.core.names import Name, ThreadName
 from cn.core.report import Progress, Report
 from cn.shell.base import Base

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from cn.app.agent import read_shown
+from cn.agent.interface import read_shown
 from cn.app.snapshot import Snapshot
 from cn.app.view import View
 from cn.core.config import HubConfig

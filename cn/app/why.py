@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from cn.app.agent import read_shown
-from cn.app.archive import archived_names, read_archived
+from cn.agent.archive import archived_names, read_archived
+from cn.agent.interface import read_shown
 from cn.app.attempts import Attempt, Ended, read_attempts, read_ended
 from cn.app.document import Document
 from cn.app.history import Happened, Query, read_log

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @options()
 def input_command(env: Env) -> None:
     """Print the one item that waits for an answer."""
-    from cn.app.agent import is_answered, read_input
+    from cn.agent.interface import is_answered, read_input
     from cn.cli.render import show_json
     from cn.cli.shapes import input_json
 
@@ -53,7 +53,7 @@ def do(env: Env) -> None:
 
 
 def _write(env: Env, make: Callable[[str], Op]) -> None:
-    from cn.app.agent import write_output
+    from cn.agent.interface import write_output
 
     env.show(write_output(env.hub(), make, dry_run=env.dry_run))
 

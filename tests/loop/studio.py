@@ -26,7 +26,7 @@ from loop.world import Node
 from model_server import KEY, MODEL, ModelServer
 from telegram_server import TOKEN, USER, TelegramServer
 
-from cn.app.chat import enqueue
+from cn.agent.chat_message import enqueue
 from cn.app.cycle import cycle
 from cn.app.usage import read_calls
 from cn.core.report import Report

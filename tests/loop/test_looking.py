@@ -63,7 +63,14 @@ def test_a_look_loads_nothing_of_what_only_acts(waiting: Node, words: str) -> No
 
 def test_a_run_of_a_hub_without_an_agent_loads_nothing_of_the_agents(waiting: Node) -> None:
     waiting.triage("pi/proposal", "do:merge")
-    agents = {"cn.app.answer", "cn.app.agent", "cn.app.queue", "cn.core.act", "cn.core.chat", "cn.core.ops"}
+    agents = {
+        "cn.agent.execute",
+        "cn.agent.interface",
+        "cn.agent.queue",
+        "cn.core.act",
+        "cn.core.chat",
+        "cn.core.ops",
+    }
     assert not loaded(waiting, "inbox", "process") & agents
 
 

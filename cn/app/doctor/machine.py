@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from cn.agent.wake import is_builtin
 from cn.app.doctor.finding import Finding, info, problem
 from cn.app.doctor.patient import Patient
-from cn.app.wake import is_builtin
 from cn.core.errors import CnError
 from cn.core.text import one_line, redact
 from cn.core.typed import command

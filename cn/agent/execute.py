@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 
-from cn.app.agent import read_shown
+from cn.agent.interface import read_shown
+from cn.agent.keep_conversation import remember
+from cn.agent.queue import MOST_READ, actor_of, current_turn, failing, is_wanted, read_output
 from cn.app.book import Book
-from cn.app.conversing import remember
 from cn.app.guard import check_plan, clean_refusal, mask_line, without_secrets
 from cn.app.inbound import working_text
 from cn.app.own import read_own
-from cn.app.queue import MOST_READ, actor_of, current_turn, failing, is_wanted, read_output
 from cn.app.run import Run
 from cn.core.act import AnyFacts, Order, artifact_name, check_output, is_object_id, plan_order
 from cn.core.chat import ChatFacts

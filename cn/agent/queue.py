@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cn.app.agenda import plan_agenda
-from cn.app.agent import read_shown
+from cn.agent.interface import read_shown
+from cn.agent.reflections import plan_agenda
 from cn.app.book import Book
 from cn.app.run import NOT_YET, Run
 from cn.app.snapshot import Snapshot

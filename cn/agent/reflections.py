@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from datetime import timedelta
 
+from cn.agent.enqueue import enqueue_own
 from cn.app.book import Book
-from cn.app.enqueue import enqueue_own
 from cn.app.run import Run
 from cn.core.agenda import TITLES, belongs_to, below, due_reflections, has_matter, is_due
 from cn.core.cadence import PERIODIC, REFLECTIONS, Cadence, period, reflection_path

@@ -21,7 +21,7 @@ def answered_turn(run: Run) -> Turn | None:
     """The item in flight, where an output waits for it."""
     if not _has_output(run):
         return None
-    from cn.app.queue import peek_turn, read_output
+    from cn.agent.queue import peek_turn, read_output
 
     return peek_turn(run.snapshot()) if read_output(run) is not None else None
 
@@ -30,7 +30,7 @@ def answer(run: Run, book: Book, notes: Report) -> str | None:
     """Execute what waits in ``state/output.md``; returns the line for the commit message."""
     if not _has_output(run):
         return None
-    from cn.app.answer import plan_answer
+    from cn.agent.execute import plan_answer
 
     return plan_answer(run, book, notes)
 
@@ -38,7 +38,7 @@ def answer(run: Run, book: Book, notes: Report) -> str | None:
 def feed(run: Run, book: Book, notes: Report) -> None:
     """Bring the queue up to date where this hub feeds an agent, or did until a moment ago."""
     if run.settings.config.interface == "queue" or (run.hub.root / INPUT).exists():
-        from cn.app.queue import plan_queue
+        from cn.agent.queue import plan_queue
 
         plan_queue(run, book, notes)
 

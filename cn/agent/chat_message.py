@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from cn.app.agents_share import feed
+from cn.agent.hooks import feed
+from cn.agent.queue import current_turn, known_ids
 from cn.app.book import Book
 from cn.app.guard import mask_text
-from cn.app.queue import current_turn, known_ids
 from cn.app.run import Run, open_run
 from cn.core.chat import SEEN, parse_seen, plan_incoming
 from cn.core.queue import Input, new_input_id, next_nth

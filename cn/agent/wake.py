@@ -6,15 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from cn.app.local import Local
-from cn.core.errors import CnError
-from cn.core.names import digest
-from cn.core.report import Report
-from cn.core.text import one_line, redact
-from cn.shell.child import hold
-from cn.shell.clock import now
-from cn.shell.hub import Hub
-from cn.shell.wake import (
+from cn.agent.wake_command import (
     AGENT_SECONDS,
     WOKEN,
     drop_pending,
@@ -24,6 +16,14 @@ from cn.shell.wake import (
     run_wake,
     take_pending,
 )
+from cn.app.local import Local
+from cn.core.errors import CnError
+from cn.core.names import digest
+from cn.core.report import Report
+from cn.core.text import one_line, redact
+from cn.shell.child import hold
+from cn.shell.clock import now
+from cn.shell.hub import Hub
 
 AGENT, TELEGRAM = "cn:agent", "cn:telegram"
 """Ways that are built in: run the runtime; write to a chat (``cn:telegram:CHAT``)."""
