@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from cn.agent.execute import find_artifacts, inbox_facts, sources_of
 from cn.agent.hooks import feed
+from cn.agent.plan.ops import Order, plan_order
 from cn.app.book import Book
 from cn.app.deliver import deliver
 from cn.app.guard import check_plan, clean_refusal
@@ -13,7 +14,6 @@ from cn.app.own import find_own, read_own
 from cn.app.run import Run, open_run
 from cn.app.triage import find_pending
 from cn.core import rules
-from cn.core.act import Order, plan_order
 from cn.core.decide import Facts, quoted_of
 from cn.core.effect import Plan
 from cn.core.errors import Refused, UsageError

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cn.actions.decide import decide_now
+from cn.agent.plan.ops import reply_topic
 from cn.app.book import Book
 from cn.app.deliver import deliver
 from cn.app.guard import check_plan, mask_line
@@ -12,7 +13,6 @@ from cn.app.run import Run, open_run
 from cn.app.snapshot import Snapshot
 from cn.app.triage import NoThread
 from cn.core import rules
-from cn.core.act import reply_topic
 from cn.core.effect import Plan, Post
 from cn.core.errors import Refused, UsageError
 from cn.core.kinds import MESSAGE

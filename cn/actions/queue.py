@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cn.agent.hooks import feed
+from cn.agent.plan.turns import plan_cleared, plan_retry, source_of
 from cn.agent.queue import current_turn, known_ids, names_in, read_queued, require_queue
 from cn.agent.wake import wake
 from cn.app.book import Book
@@ -13,7 +14,6 @@ from cn.core.own import Own, parse_own
 from cn.core.queue import DEAD, QUEUE, Input, QueueRefused, new_input_id
 from cn.core.report import Report
 from cn.core.text import one_line
-from cn.core.turn import plan_cleared, plan_retry, source_of
 from cn.shell.base import Base
 from cn.shell.chance import nonce
 from cn.shell.hub import Hub

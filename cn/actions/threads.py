@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from cn.actions.decide import decide_now
 from cn.agent.enqueue import enqueue_own
+from cn.agent.plan.reflections import TITLES
 from cn.app.book import Book
 from cn.app.deliver import deliver
 from cn.app.guard import check_plan, check_texts
@@ -14,7 +15,6 @@ from cn.app.own_read import OwnDocument, read_document
 from cn.app.run import open_run
 from cn.app.triage import NoThread, find_pending
 from cn.app.view import open_view
-from cn.core.agenda import TITLES
 from cn.core.cadence import Cadence, period, reflection_path
 from cn.core.effect import Log, Plan, Put
 from cn.core.errors import Refused, UsageError

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from functools import partial
 
 from cn.agent.hooks import feed
+from cn.agent.plan.chat import SEEN, parse_seen, plan_incoming
 from cn.agent.queue import current_turn, known_ids
 from cn.app.book import Book
 from cn.app.guard import mask_text
 from cn.app.run import Run, open_run
-from cn.core.chat import SEEN, parse_seen, plan_incoming
 from cn.core.queue import Input, new_input_id, next_nth
 from cn.core.report import Report
 from cn.core.telegram import Already, Enqueued, Incoming, Queued

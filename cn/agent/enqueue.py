@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from cn.agent.plan.turns import plan_own_input
 from cn.app.book import Book
 from cn.core.own import Own
 from cn.core.queue import QUEUE, new_input_id, parse_queue_name
-from cn.core.turn import plan_own_input
 from cn.shell.chance import nonce
 
 

@@ -9,14 +9,16 @@ from dataclasses import replace
 
 from cn.agent.interface import read_shown
 from cn.agent.keep_conversation import remember
+from cn.agent.plan.chat import ChatFacts
+from cn.agent.plan.ops import AnyFacts, Order, artifact_name, check_output, is_object_id, plan_order
+from cn.agent.plan.output import Output, parse_output
+from cn.agent.plan.turns import late_path, out_of_turn, plan_answered, plan_rejected, source_of
 from cn.agent.queue import MOST_READ, actor_of, current_turn, failing, is_wanted, read_output
 from cn.app.book import Book
 from cn.app.guard import check_plan, clean_refusal, mask_line, without_secrets
 from cn.app.inbound import working_text
 from cn.app.own import read_own
 from cn.app.run import Run
-from cn.core.act import AnyFacts, Order, artifact_name, check_output, is_object_id, plan_order
-from cn.core.chat import ChatFacts
 from cn.core.decide import Facts, quoted_of
 from cn.core.effect import Plan, Record
 from cn.core.errors import Refusal, Refused
@@ -24,7 +26,6 @@ from cn.core.ledger import IN, Event, Item
 from cn.core.machines.actor import ACTOR, ActorEvent
 from cn.core.names import HubPath, Name, Oid, ThreadName, digest
 from cn.core.ops import Commit, Op, format_op
-from cn.core.output import Output, parse_output
 from cn.core.own import format_own, parse_own
 from cn.core.own_decide import OwnFacts
 from cn.core.places import inbox_path
@@ -33,7 +34,6 @@ from cn.core.report import Report
 from cn.core.say import is_chat, said
 from cn.core.secret import Text, own_lines, text_of
 from cn.core.text import one_line
-from cn.core.turn import late_path, out_of_turn, plan_answered, plan_rejected, source_of
 from cn.shell.objects import read_info
 
 

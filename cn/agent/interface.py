@@ -12,12 +12,12 @@ from contextlib import suppress
 from dataclasses import fields
 from datetime import datetime
 
-from cn.core.act import flat
+from cn.agent.plan.ack_reason import check_reason
+from cn.agent.plan.ops import flat
+from cn.agent.plan.output import format_output
 from cn.core.errors import Refused, UsageError
 from cn.core.ops import Ack, Defer, Noop, Op, Reply, Send, format_op
-from cn.core.output import format_output
 from cn.core.queue import INPUT, OUTPUT, TURN, QueueRefused, Shown, parse_input, parse_turn
-from cn.core.reason import check_reason
 from cn.core.report import Report
 from cn.core.secret import text_of_word
 from cn.core.stamp import StampRefused, format_second, parse_stamp, parse_until

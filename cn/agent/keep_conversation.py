@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from cn.app.book import Book
-from cn.core.config import is_local
-from cn.core.conversation import (
+from cn.agent.plan.conversation import (
     ASSISTANT,
     PATH,
     USER,
@@ -14,7 +12,9 @@ from cn.core.conversation import (
     parse_conversation,
     rotate,
 )
-from cn.core.dialogue import said_in
+from cn.agent.plan.dialogue import said_in
+from cn.app.book import Book
+from cn.core.config import is_local
 from cn.core.effect import Archive, Plan
 from cn.core.names import HubPath
 from cn.core.queue import Turn, parse_input

@@ -9,6 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cn.agent.interface import read_shown
+from cn.agent.plan.turns import (
+    Failing,
+    plan_inbox_input,
+    plan_lapsed,
+    plan_promote,
+    plan_withdrawn,
+    source_of,
+    time_limit,
+    waiting_say,
+)
 from cn.agent.reflections import plan_agenda
 from cn.app.book import Book
 from cn.app.run import NOT_YET, Run
@@ -38,16 +48,6 @@ from cn.core.queue import (
 )
 from cn.core.report import Report
 from cn.core.say import format_say, is_chat
-from cn.core.turn import (
-    Failing,
-    plan_inbox_input,
-    plan_lapsed,
-    plan_promote,
-    plan_withdrawn,
-    source_of,
-    time_limit,
-    waiting_say,
-)
 from cn.shell.chance import nonce
 from cn.shell.files import read_plain, read_regular
 

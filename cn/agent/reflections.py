@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable
 from datetime import timedelta
 
 from cn.agent.enqueue import enqueue_own
+from cn.agent.plan.reflections import TITLES, belongs_to, below, due_reflections, has_matter, is_due
 from cn.app.book import Book
 from cn.app.run import Run
-from cn.core.agenda import TITLES, belongs_to, below, due_reflections, has_matter, is_due
 from cn.core.cadence import PERIODIC, REFLECTIONS, Cadence, period, reflection_path
 from cn.core.log import FOLDER as LOGS
 from cn.core.log import Row, format_row, parse_rows

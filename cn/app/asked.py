@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from datetime import datetime
 
+from cn.agent.plan.turns import source_of
 from cn.agent.queue import peek_turn
 from cn.app.snapshot import Snapshot
 from cn.app.view import View
@@ -15,7 +16,6 @@ from cn.core.errors import Refused
 from cn.core.queue import LOGS, Input, format_input
 from cn.core.stamp import StampRefused, parse_stamp
 from cn.core.text import one_line
-from cn.core.turn import source_of
 from cn.shell.files import read_regular
 
 _MOST_BYTES = 8 * 1024 * 1024

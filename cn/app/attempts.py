@@ -12,19 +12,19 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from cn.agent.archive import Rejected, archived_names, read_archived
+from cn.agent.plan.output import Output, parse_output
+from cn.agent.plan.turns import source_of
 from cn.app.book import entry_source
 from cn.app.history import Happened
 from cn.app.view import View
 from cn.core.log import FOLDER, Row, format_row, parse_rows
 from cn.core.names import is_owned
 from cn.core.outbox import Deliver, OutboxRefused, parse_entry
-from cn.core.output import Output, parse_output
 from cn.core.own import CONCERNS
 from cn.core.places import OUTBOX, SAY, SENT
 from cn.core.queue import TURN, QueueRefused, Trigger, Turn, parse_trigger, parse_turn
 from cn.core.say import Say, SayRefused, parse_say
 from cn.core.stamp import format_day
-from cn.core.turn import source_of
 from cn.shell.objects import read_object, read_objects
 from cn.shell.past import Past, added_by, changes_of, commits_of
 

@@ -7,20 +7,20 @@ from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import urlsplit
 
+from cn.agent.plan import conversation as talk
+from cn.agent.plan.conversation import Conversation, parse_conversation
+from cn.agent.plan.prompt import SOUL, USER_PAGE, Material, Page, pack, reflection_names
+from cn.agent.plan.prompt_parts import Packed
+from cn.agent.plan.skills import CONTRACT, FILE, FOLDERS, Skill, find_contract, is_skill, parse_skill
 from cn.app.asked import find_item
 from cn.app.snapshot import Snapshot
 from cn.app.view import View
-from cn.core import conversation as talk
 from cn.core.agent_config import AgentConfig
 from cn.core.cadence import REFLECTIONS, Cadence, period, reflection_path
 from cn.core.config import is_local
-from cn.core.context import SOUL, USER_PAGE, Material, Page, pack, reflection_names
-from cn.core.conversation import Conversation, parse_conversation
 from cn.core.errors import CnError, Refused
 from cn.core.model import Request
 from cn.core.names import HubPath
-from cn.core.packed import Packed
-from cn.core.skills import CONTRACT, FILE, FOLDERS, Skill, find_contract, is_skill, parse_skill
 from cn.core.template import template_dir
 from cn.core.text import decode
 from cn.shell.files import read_regular

@@ -12,15 +12,15 @@ from datetime import datetime
 from functools import partial
 
 from cn.agent.archive import Rejected, archived_names, read_archived, read_rejected
+from cn.agent.plan.prompt_parts import Packed
+from cn.agent.plan.replay import Change, Typed, compare, read_typed
 from cn.app.context import pack_text
 from cn.app.usage import ask_counted, over_budget
 from cn.app.view import View
 from cn.core.agent_config import AgentConfig
 from cn.core.errors import Refused
 from cn.core.model import Answer, Failure, Request, Stop
-from cn.core.packed import Packed
 from cn.core.queue import Shown, Trigger, parse_input, parse_trigger
-from cn.core.replay import Change, Typed, compare, read_typed
 from cn.core.stamp import StampRefused, parse_stamp
 from cn.core.text import one_line
 from cn.core.usage import Call, begin_call

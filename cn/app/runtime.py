@@ -17,6 +17,8 @@ from functools import partial
 
 from cn.agent.hooks import feed
 from cn.agent.interface import is_answered, put_output
+from cn.agent.plan.output import parse_output
+from cn.agent.plan.turns import plan_lapsed, plan_rejected, plan_released, source_of, time_limit
 from cn.agent.queue import current_turn, failing, peek_turn, tell_chat
 from cn.app.book import Book
 from cn.app.context import pack_item
@@ -33,12 +35,10 @@ from cn.core.agent_config import AgentConfig
 from cn.core.errors import LockHeld, Refusal
 from cn.core.model import Answer, Failure, Kind, Request, Stop
 from cn.core.names import digest
-from cn.core.output import parse_output
 from cn.core.queue import CHAT, Input, Turn, is_input_id
 from cn.core.report import Report
 from cn.core.secret import text_of
 from cn.core.text import one_line
-from cn.core.turn import plan_lapsed, plan_rejected, plan_released, source_of, time_limit
 from cn.core.usage import begin_call
 from cn.shell.base import Base
 from cn.shell.chance import nonce

@@ -8,6 +8,8 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 
+from cn.agent.plan.output import parse_output
+from cn.agent.plan.prompt_parts import Packed
 from cn.app.config_file import read_agent_config
 from cn.app.context import pack_text
 from cn.app.model_start import ModelCheck
@@ -19,8 +21,6 @@ from cn.core.errors import Refused
 from cn.core.model import Failure
 from cn.core.names import HubPath, InputId
 from cn.core.ops import Reply, format_op
-from cn.core.output import parse_output
-from cn.core.packed import Packed
 from cn.core.queue import Input, format_input, new_input_id
 from cn.core.report import Report
 from cn.core.say import ACKNOWLEDGED

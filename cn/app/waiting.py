@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from cn.agent.interface import read_shown
+from cn.agent.plan.turns import time_limit
 from cn.app.snapshot import Snapshot
 from cn.app.view import View
 from cn.core.config import HubConfig
@@ -25,7 +26,6 @@ from cn.core.queue import (
     parse_queued,
     parse_turn,
 )
-from cn.core.turn import time_limit
 from cn.shell.hub import Hub
 
 

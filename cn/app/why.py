@@ -12,6 +12,7 @@ from datetime import datetime
 
 from cn.agent.archive import archived_names, read_archived
 from cn.agent.interface import read_shown
+from cn.agent.plan.turns import source_of
 from cn.app.attempts import Attempt, Ended, read_attempts, read_ended
 from cn.app.document import Document
 from cn.app.history import Happened, Query, read_log
@@ -29,7 +30,6 @@ from cn.core.queue import Input, Shown, parse_input, parse_trigger
 from cn.core.say import is_chat
 from cn.core.stamp import StampRefused, parse_stamp
 from cn.core.text import one_line
-from cn.core.turn import source_of
 from cn.core.usage import Call
 from cn.shell.past import Past, added_by, read_past
 from cn.shell.pins import clone_id

@@ -10,8 +10,8 @@ from cn.cli.complete import complete_thread
 from cn.cli.env import Env, options
 
 if TYPE_CHECKING:
+    from cn.agent.plan.prompt_parts import Packed
     from cn.app.context import Measured
-    from cn.core.packed import Packed
 
 
 @click.command("context")
@@ -54,8 +54,8 @@ _BORDERS = {"stable": "cached: stable", "hub": "cached: hub", "tail": "changes",
 
 def context_lines(packed: Packed, measured: Measured) -> list[str]:
     """The table of parts, and the sum."""
+    from cn.agent.plan.prompt import NO_MODEL
     from cn.cli.layout import align, clean, paint
-    from cn.core.context import NO_MODEL
 
     rows = [("part", "from", "bytes", "tokens", "")]
     for part in packed.parts:
@@ -98,7 +98,7 @@ def request_text(packed: Packed) -> str:
 
 def context_json(packed: Packed, measured: Measured) -> dict[str, Any]:
     """The JSON shape (docs/protocol/json.md)."""
-    from cn.core.context import NO_MODEL
+    from cn.agent.plan.prompt import NO_MODEL
 
     request = packed.request
     return {

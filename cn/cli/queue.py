@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cn.agent.plan.turns import source_of
 from cn.app.waiting import QueueView
 from cn.cli.layout import age, clean, next_step, paint, wrap
 from cn.core.machines.actor import Actor
 from cn.core.queue import Input
-from cn.core.turn import source_of
 from cn.core.typed import command
 
 

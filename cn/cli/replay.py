@@ -13,9 +13,9 @@ from cn.cli.progress import progress
 from cn.cli.render import show_json
 
 if TYPE_CHECKING:
+    from cn.agent.plan.prompt_parts import Packed
+    from cn.agent.plan.replay import Typed
     from cn.app.replay import Pair, Replayed
-    from cn.core.packed import Packed
-    from cn.core.replay import Typed
 
 _CHANGED = {"none": "no", "wording": "words", "decision": "yes"}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from cn.agent.plan.turns import source_of
 from cn.app.document import Document
 from cn.app.history import Happened
 from cn.app.listing import ThreadView
@@ -17,7 +18,6 @@ from cn.core.own import Own
 from cn.core.queue import Input, parse_input
 from cn.core.stamp import format_second
 from cn.core.text import redact
-from cn.core.turn import source_of
 
 
 def time_json(at: datetime | None) -> str | None:

@@ -113,7 +113,7 @@ def _attempt(attempt: Attempt, calls: Iterable[Call]) -> Iterator[str]:
 
 
 def _call(call: Call) -> Iterator[str]:
-    from cn.core.packed import estimate_bytes
+    from cn.agent.plan.prompt_parts import estimate_bytes
 
     used = call.usage
     cost = "cost not known" if call.cost is None else f"${call.cost:.4f}"

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from cn.core.act import Order, check_output, plan_order
+from cn.agent.plan.ops import Order, check_output, plan_order
+from cn.agent.plan.output import parse_output
 from cn.core.cadence import Cadence
 from cn.core.config import HubConfig, Reviewer
 from cn.core.decide import Facts
@@ -17,7 +18,6 @@ from cn.core.kinds import NOTICE
 from cn.core.ledger import IN, Event, fold_all
 from cn.core.names import HubPath, InputId, Oid, ThreadName, Url, parse_branch, parse_name
 from cn.core.ops import Commit
-from cn.core.output import parse_output
 from cn.core.peers import Peer
 from cn.core.places import inbox_path
 from cn.core.queue import Input

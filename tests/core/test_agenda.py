@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cn.core.agenda import CONCERN_EVERY, belongs_to, below, due_reflections, has_matter, is_due
+from cn.agent.plan.reflections import CONCERN_EVERY, belongs_to, below, due_reflections, has_matter, is_due
 from cn.core.cadence import PERIODIC, Cadence, first_day, is_period, last_period, period, reflection_path
 from cn.core.log import Row
 from cn.core.names import HubPath

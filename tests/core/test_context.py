@@ -12,17 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cn.agent.plan.conversation import ASSISTANT, USER, Conversation, Entry, append, new_entry
+from cn.agent.plan.dialogue import SAID_BYTES, format_messages, message_content
+from cn.agent.plan.output import parse_output
+from cn.agent.plan.prompt import PAGE_BYTES, SOUL, USER_PAGE, Material, Page, pack, reflection_names
+from cn.agent.plan.prompt_parts import HUB, STABLE, TAIL, Packed, cut, estimate_tokens, texts_of
+from cn.agent.plan.skills import Skill
 from cn.core.agent_config import AgentConfig, ContextConfig, parse_agent_config
 from cn.core.cadence import Cadence
-from cn.core.context import PAGE_BYTES, SOUL, USER_PAGE, Material, Page, pack, reflection_names
-from cn.core.conversation import ASSISTANT, USER, Conversation, Entry, append, new_entry
-from cn.core.dialogue import SAID_BYTES, format_messages, message_content
 from cn.core.names import HubPath, InputId, Name, parse_url
-from cn.core.output import parse_output
-from cn.core.packed import HUB, STABLE, TAIL, Packed, cut, estimate_tokens, texts_of
 from cn.core.peers import Peer
 from cn.core.queue import Input, format_input, parse_input
-from cn.core.skills import Skill
 
 NOON = datetime(2026, 2, 19, 12, 0, tzinfo=UTC)
 ID, EARLIER = InputId("20260219-141209-abc123"), "20260219-130000-00ff00"

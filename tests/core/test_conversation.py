@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cn.core.config import is_local
-from cn.core.conversation import (
+from cn.agent.plan.conversation import (
     ASSISTANT,
     CARRIED,
     CUT,
@@ -28,6 +27,7 @@ from cn.core.conversation import (
     parse_conversation,
     rotate,
 )
+from cn.core.config import is_local
 from cn.core.names import HubPath
 
 NOON = datetime(2026, 2, 19, 12, 0, tzinfo=UTC)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from cn.agent.plan.output import LIMIT, Output, format_output, parse_output
 from cn.core.ops import Ack, Defer, Done, Op, Reply, Send, Surface, format_op, parse_op
-from cn.core.output import LIMIT, Output, format_output, parse_output
 from cn.core.text import visible
 
 I = "20260205-140007-3fa2c1"  # noqa: E741

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from hubs import ROOT
 
+from cn.agent.plan.output import parse_output
 from cn.core.ops import USAGE, format_op
-from cn.core.output import parse_output
 
 CORPUS = ROOT / "tests" / "corpus" / "outputs"
 PAGES = sorted(CORPUS.glob("*.json"))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cn.core.reason import check_reason
+from cn.agent.plan.ack_reason import check_reason
 
 EMPTY = [
     "acknowledged", "Acknowledged.", "ACKNOWLEDGED!!!", "ＡＣＫＮＯＷＬＥＤＧＥＤ",

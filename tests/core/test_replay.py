@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from cn.agent.plan.replay import Change, compare, read_typed
 from cn.core.queue import Trigger, parse_trigger
-from cn.core.replay import Change, compare, read_typed
 
 ID = "20260219-141209-abc123"
 THREAD = "20260219-pi-proposal"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cn.core.chat import format_seen, parse_seen
+from cn.agent.plan.chat import format_seen, parse_seen
 
 
 @pytest.mark.parametrize("data", [None, b"", b"{", b"5", b"[NaN]", b'["x"]', b"\xff"])

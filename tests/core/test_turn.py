@@ -7,6 +7,22 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from cn.agent.plan.turns import (
+    Failing,
+    late_path,
+    out_of_turn,
+    plan_answered,
+    plan_cleared,
+    plan_inbox_input,
+    plan_lapsed,
+    plan_own_input,
+    plan_promote,
+    plan_rejected,
+    plan_retry,
+    plan_withdrawn,
+    source_of,
+    time_limit,
+)
 from cn.core.cadence import Cadence
 from cn.core.config import HubConfig
 from cn.core.effect import Archive, Drop, Effect, Log, Plan, Post, Put, Record, Wake
@@ -25,22 +41,6 @@ from cn.core.queue import (
     parse_queued,
     parse_turn,
     queue_path,
-)
-from cn.core.turn import (
-    Failing,
-    late_path,
-    out_of_turn,
-    plan_answered,
-    plan_cleared,
-    plan_inbox_input,
-    plan_lapsed,
-    plan_own_input,
-    plan_promote,
-    plan_rejected,
-    plan_retry,
-    plan_withdrawn,
-    source_of,
-    time_limit,
 )
 
 AT = datetime(2026, 2, 5, 15, tzinfo=UTC)

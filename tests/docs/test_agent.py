@@ -21,14 +21,23 @@ from docs.test_protocol import HEAD, MERGE, PI, RECEIVED, SIGMA, _facts
 from hubs import ROOT
 
 from cn.actions.init import init
+from cn.agent.plan.ops import Order, check_output, plan_order
+from cn.agent.plan.output import Output, format_output, parse_output
+from cn.agent.plan.turns import (
+    Failing,
+    out_of_turn,
+    plan_cleared,
+    plan_lapsed,
+    plan_rejected,
+    plan_retry,
+    time_limit,
+)
 from cn.cli.main import cli
-from cn.core.act import Order, check_output, plan_order
 from cn.core.cadence import Cadence
 from cn.core.effect import Log, Plan, Post, Put
 from cn.core.errors import Refusal
 from cn.core.names import HubPath, InputId, ThreadName, is_machine_local
 from cn.core.ops import ALIASES, USAGE, Op, format_op
-from cn.core.output import Output, format_output, parse_output
 from cn.core.own import new_own
 from cn.core.own_decide import OwnFacts
 from cn.core.places import inbox_path
@@ -46,15 +55,6 @@ from cn.core.queue import (
     queue_path,
 )
 from cn.core.report import Report
-from cn.core.turn import (
-    Failing,
-    out_of_turn,
-    plan_cleared,
-    plan_lapsed,
-    plan_rejected,
-    plan_retry,
-    time_limit,
-)
 
 PAGE = PROTOCOL / "agent.md"
 SKILL = ROOT / "hub-template/skills/agent-ops/SKILL.md"

@@ -18,20 +18,9 @@ from hubs import ROOT, git, work
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cn.core import (
-    agent_config,
-    budget,
-    config,
-    context,
-    conversation,
-    dialogue,
-    ledger,
-    log,
-    model,
-    peers,
-    rules,
-    usage,
-)
+from cn.agent.plan import conversation, dialogue, prompt
+from cn.agent.plan.skills import Skill
+from cn.core import agent_config, budget, config, ledger, log, model, peers, rules, usage
 from cn.core.cadence import PERIODIC, period
 from cn.core.decide import Facts, plan_decision
 from cn.core.effect import Log, Post, Put
@@ -63,7 +52,6 @@ from cn.core.rules import MergeFacts
 from cn.core.saving import Edit, Kind, Left, judge
 from cn.core.secret import Text
 from cn.core.seen import Step, classify
-from cn.core.skills import Skill
 from cn.core.stamp import parse_stamp
 from cn.core.text import quote
 from cn.core.thread import Header, append_section, format_thread, read_decision, refresh, set_triage
@@ -741,10 +729,10 @@ def _agent_keys(block: Block) -> None:
 @checks("request-layout")
 def _request_layout(block: Block) -> None:
     at = datetime(2026, 2, 19, 14, 12, 9, tzinfo=UTC)
-    page = context.Page(HubPath("threads/reflections/x.md"), "x")
+    page = prompt.Page(HubPath("threads/reflections/x.md"), "x")
     skill = Skill(HubPath("skills/x/SKILL.md"), "x", "news", "x")
-    parts = context.pack(
-        context.Material(
+    parts = prompt.pack(
+        prompt.Material(
             SIGMA, (), (), page, page, skill, [skill], [page], page,
             conversation.Conversation((conversation.new_entry(at, "pi", "user", "x"),)),
             "---\nid: x\nfrom: pi\n---\n\nnews\n",
@@ -752,11 +740,11 @@ def _request_layout(block: Block) -> None:
         agent_config.AgentConfig(),
     ).parts  # fmt: skip
     assert [(row[0], row[1]) for row in block.rows] == [(p.name.split(" ")[0], p.place) for p in parts]
-    limits = {"32 KiB": context.PAGE_BYTES, "24 KiB": context.SKILL_BYTES, "8 KiB": dialogue.SAID_BYTES}
+    limits = {"32 KiB": prompt.PAGE_BYTES, "24 KiB": prompt.SKILL_BYTES, "8 KiB": dialogue.SAID_BYTES}
     for *_, limit in block.rows:
         size = re.match(r"\d+ KiB", limit)
         assert not size or limits[size[0]] == int(size[0].split()[0]) * 1024
-    assert context.MOST_PEERS == 200
+    assert prompt.MOST_PEERS == 200
 
 
 @checks("conversation")

@@ -10,11 +10,14 @@ from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import cast
 
+from cn.agent.plan.chat import format_seen, parse_seen
+from cn.agent.plan.conversation import Conversation, Entry, format_conversation, parse_conversation
+from cn.agent.plan.output import parse_output
+from cn.agent.plan.replay import Change, compare, read_typed
+from cn.agent.plan.skills import parse_skill
 from cn.core import ledger
 from cn.core.agent_config import parse_agent_config
-from cn.core.chat import format_seen, parse_seen
 from cn.core.config import parse_config
-from cn.core.conversation import Conversation, Entry, format_conversation, parse_conversation
 from cn.core.errors import CnError
 from cn.core.header import parse_header
 from cn.core.log import parse_rows
@@ -32,7 +35,6 @@ from cn.core.names import (
     parse_url,
 )
 from cn.core.outbox import format_entry, parse_entry
-from cn.core.output import parse_output
 from cn.core.own import parse_own
 from cn.core.peers import parse_peers
 from cn.core.queue import (
@@ -45,10 +47,8 @@ from cn.core.queue import (
     parse_trigger,
     parse_turn,
 )
-from cn.core.replay import Change, compare, read_typed
 from cn.core.say import format_say, parse_say
 from cn.core.secret import MASK, PRIVATE_KEY, Text, may_hold, text_of
-from cn.core.skills import parse_skill
 from cn.core.stamp import format_second, parse_stamp, parse_until
 from cn.core.telegram import read_update
 from cn.core.text import cell, decode, quote, uncell, visible

@@ -12,12 +12,12 @@ from hubs import ROOT
 from loop.world import Node, World, content, picture
 from model_server import KEY, MODEL, model_server
 
+from cn.agent.plan.conversation import Conversation, append, format_conversation, new_entry
+from cn.agent.plan.prompt_parts import texts_of
 from cn.app.config_file import read_agent_config
 from cn.app.context import measure, pack_item
 from cn.app.view import open_view
-from cn.core.conversation import Conversation, append, format_conversation, new_entry
 from cn.core.errors import ConfigError, Refused
-from cn.core.packed import texts_of
 from cn.core.stamp import parse_stamp
 from cn.shell.hub import open_hub
 

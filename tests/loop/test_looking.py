@@ -67,8 +67,8 @@ def test_a_run_of_a_hub_without_an_agent_loads_nothing_of_the_agents(waiting: No
         "cn.agent.execute",
         "cn.agent.interface",
         "cn.agent.queue",
-        "cn.core.act",
-        "cn.core.chat",
+        "cn.agent.plan.ops",
+        "cn.agent.plan.chat",
         "cn.core.ops",
     }
     assert not loaded(waiting, "inbox", "process") & agents

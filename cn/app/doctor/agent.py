@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+from cn.agent.plan.turns import source_of
 from cn.app.doctor.finding import Finding, info, problem
 from cn.app.doctor.patient import Patient
 from cn.app.snapshot import Snapshot
@@ -12,7 +13,6 @@ from cn.app.waiting import QueueView, look_at_queue
 from cn.core.machines.actor import Actor
 from cn.core.names import HubPath
 from cn.core.queue import INPUT, OUTPUT
-from cn.core.turn import source_of
 from cn.core.typed import command
 
 

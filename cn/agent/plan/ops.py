@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, assert_never
 
+from cn.agent.plan.chat import ChatFacts, plan_chat_end
+from cn.agent.plan.output import Output
 from cn.core import rules
-from cn.core.chat import ChatFacts, plan_chat_end
 from cn.core.config import HubConfig
 from cn.core.decide import Cause, Facts, open_concern, plan_decision, plan_end
 from cn.core.effect import Effect, Log, Plan, Post
@@ -48,7 +49,6 @@ from cn.core.ops import (
     Surface,
     format_op,
 )
-from cn.core.output import Output
 from cn.core.own import concern_path
 from cn.core.own_decide import OwnFacts, plan_own_end
 from cn.core.peers import Peer

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from cn.agent.plan.dialogue import message_content, said_in
 from cn.core import rules
 from cn.core.cadence import Cadence
 from cn.core.config import HubConfig
-from cn.core.dialogue import message_content, said_in
 from cn.core.effect import Effect, Log, Plan, Post, Put
 from cn.core.errors import Refusal
 from cn.core.kinds import MESSAGE

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from cn.core.conversation import ASSISTANT, USER, Entry
+from cn.agent.plan.conversation import ASSISTANT, USER, Entry
+from cn.agent.plan.output import format_output
+from cn.agent.plan.prompt_parts import cut, told
 from cn.core.model import Said
 from cn.core.ops import Reply
-from cn.core.output import format_output
-from cn.core.packed import cut, told
 from cn.core.queue import is_input_id
 from cn.core.stamp import format_second
 from cn.core.text import one_line, quote, unquote, visible

@@ -2,7 +2,7 @@
 
 Reading is total: whatever the bytes, there is an :class:`Output`, and time is linear in
 them. It is lenient in what decides nothing (fences, bullets, bold keys, quotes, white
-space) and strict in the rest: ops stand in one block at the start (:mod:`cn.core.block`),
+space) and strict in the rest: ops stand in one block at the start (:mod:`cn.agent.plan.output_block`),
 and where two readings differ in an op it is an error.
 """
 
@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cn.core.block import Pair, find_block, format_value, unfenced
+from cn.agent.plan.output_block import Pair, find_block, format_value, unfenced
 from cn.core.ops import USAGE, Op, OpRefused, format_whole, parse_op
 from cn.core.text import one_line
 

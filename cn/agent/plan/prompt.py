@@ -18,16 +18,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from cn.agent.plan.conversation import USER, Conversation
+from cn.agent.plan.dialogue import format_messages
+from cn.agent.plan.prompt_parts import CONVERSATION, HUB, ITEM, STABLE, TAIL, Packed, Part, cut, told
+from cn.agent.plan.skills import CONTRACT, FILE, FOLDERS, Skill, match_skills
 from cn.core.agent_config import AgentConfig
 from cn.core.cadence import Cadence, is_period, period
-from cn.core.conversation import USER, Conversation
-from cn.core.dialogue import format_messages
 from cn.core.model import Block, Request, Said
 from cn.core.names import HubPath, Name
-from cn.core.packed import CONVERSATION, HUB, ITEM, STABLE, TAIL, Packed, Part, cut, told
 from cn.core.peers import Peer
 from cn.core.queue import INPUT, parse_input
-from cn.core.skills import CONTRACT, FILE, FOLDERS, Skill, match_skills
 from cn.core.text import one_line, quote, visible
 
 SOUL, USER_PAGE = HubPath("spec/SOUL.md"), HubPath("spec/USER.md")
