@@ -17,7 +17,7 @@ def inbox(env: Env) -> None:
     """Threads that wait for a decision (without a subcommand: list them)."""
     ctx = click.get_current_context()
     if ctx.invoked_subcommand is None:
-        from cn.cli.view import show_inbox
+        from cn.cli.commands.views import show_inbox
 
         show_inbox(env, everything=False)
 
@@ -27,7 +27,7 @@ def inbox(env: Env) -> None:
 @options()
 def list_command(env: Env, everything: bool) -> None:
     """List pending threads, oldest first."""
-    from cn.cli.view import show_inbox
+    from cn.cli.commands.views import show_inbox
 
     show_inbox(env, everything=everything)
 
@@ -37,7 +37,7 @@ def list_command(env: Env, everything: bool) -> None:
 @options()
 def show_command(env: Env, thread: str) -> None:
     """Show a thread, and what became of it so far."""
-    from cn.cli.view import show_thread
+    from cn.cli.commands.views import show_thread
 
     show_thread(env, thread)
 

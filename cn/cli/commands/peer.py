@@ -69,7 +69,7 @@ def _key(given: str) -> str:
 @options()
 def list_command(env: Env) -> None:
     """List the peers."""
-    from cn.cli.view import show_peers
+    from cn.cli.commands.views import show_peers
 
     show_peers(env)
 

@@ -37,7 +37,7 @@ def reply_command(env: Env, thread: str, message: str, body: str) -> None:
 def outbox(env: Env) -> None:
     """What waits to be delivered (without a subcommand: list it)."""
     if click.get_current_context().invoked_subcommand is None:
-        from cn.cli.view import show_outbox
+        from cn.cli.commands.views import show_outbox
 
         show_outbox(env)
 
@@ -46,7 +46,7 @@ def outbox(env: Env) -> None:
 @options()
 def list_command(env: Env) -> None:
     """List waiting entries with reason and attempts."""
-    from cn.cli.view import show_outbox
+    from cn.cli.commands.views import show_outbox
 
     show_outbox(env)
 
