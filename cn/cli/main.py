@@ -259,7 +259,7 @@ def _unsaid(text: str) -> str:
 
 
 def _fail(text: str, hint: str, code: int) -> NoReturn:
-    from cn.cli.render import show_error
+    from cn.cli.report_text import show_error
 
     show_error(_unsaid(text), _unsaid(hint))
     sys.exit(code)

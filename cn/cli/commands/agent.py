@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def input_command(env: Env) -> None:
     """Print the one item that waits for an answer."""
     from cn.agent.interface import is_answered, read_input
-    from cn.cli.render import show_json
+    from cn.cli.report_text import show_json
     from cn.cli.shapes import input_json
 
     hub = env.hub()
@@ -198,7 +198,7 @@ def _show_queue(env: Env) -> None:
     from cn.app.view import is_fed, open_view
     from cn.app.waiting import read_queue
     from cn.cli.queue import queue_lines
-    from cn.cli.render import show_json
+    from cn.cli.report_text import show_json
     from cn.cli.shapes import queue_json
 
     opened = open_view(env.hub())

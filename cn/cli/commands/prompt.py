@@ -29,7 +29,7 @@ def context_command(env: Env, id: str | None, text: bool) -> None:
     from cn.app.config_file import read_agent_config
     from cn.app.context import counter, measure, pack_item
     from cn.app.view import open_view
-    from cn.cli.render import show_json
+    from cn.cli.report_text import show_json
     from cn.core.text import visible
 
     view = open_view(env.hub())

@@ -10,7 +10,7 @@ import click
 from cn.cli.env import DRY_RUN, Env, options
 from cn.cli.layout import align, clean, paint
 from cn.cli.progress import progress
-from cn.cli.render import show_json
+from cn.cli.report_text import show_json
 
 if TYPE_CHECKING:
     from cn.agent.plan.prompt_parts import Packed

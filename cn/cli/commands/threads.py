@@ -9,7 +9,7 @@ import click
 
 from cn.cli.complete import complete_any_thread, complete_concern, complete_own
 from cn.cli.env import DRY_RUN, Env, options
-from cn.cli.render import line, show_json
+from cn.cli.report_text import line, show_json
 
 if TYPE_CHECKING:
     from cn.core.report import Report

@@ -8,7 +8,7 @@ import click
 
 from cn.cli.env import Env, options
 from cn.cli.layout import align, clean, paint
-from cn.cli.render import show_json
+from cn.cli.report_text import show_json
 
 if TYPE_CHECKING:
     from cn.app.usage import UsageView

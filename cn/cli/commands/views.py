@@ -32,7 +32,7 @@ def status_command(env: Env, folder: str | None) -> None:
 
     status = read_status(open_view(env.hub(folder)))
     if env.json:
-        from cn.cli.render import show_json
+        from cn.cli.report_text import show_json
         from cn.cli.shapes import status_json
 
         show_json(status_json(status))
@@ -57,7 +57,7 @@ def log_command(env: Env, since: str, peer: str, thread: str, count: int | None)
     """What happened: every action, every decision, oldest first."""
     from cn.app.history import Query, parse_since, read_log
     from cn.app.view import open_view
-    from cn.cli.render import show_json
+    from cn.cli.report_text import show_json
     from cn.cli.shapes import happened_json
 
     view = open_view(env.hub())
@@ -79,7 +79,7 @@ def show_inbox(env: Env, *, everything: bool) -> None:
     view = open_view(env.hub())
     inbox = list_inbox(view, everything=everything, chains=env.json)
     if env.json:
-        from cn.cli.render import show_json
+        from cn.cli.report_text import show_json
         from cn.cli.shapes import thread_json
 
         show_json([thread_json(thread) for thread in inbox.threads])
@@ -97,7 +97,7 @@ def show_thread(env: Env, thread: str) -> None:
     from cn.app.document import show_document
     from cn.app.view import open_view
     from cn.cli.page import show_page
-    from cn.cli.render import show_json
+    from cn.cli.report_text import show_json
     from cn.cli.shapes import document_json
 
     view = open_view(env.hub())
@@ -113,7 +113,7 @@ def show_peers(env: Env) -> None:
     from cn.app.overview import list_peers
     from cn.app.view import open_view
     from cn.cli.layout import since
-    from cn.cli.render import show_json
+    from cn.cli.report_text import show_json
     from cn.cli.shapes import peer_json
 
     view = open_view(env.hub())
@@ -140,7 +140,7 @@ def show_outbox(env: Env) -> None:
     """What waits to be delivered, with attempts and reason."""
     from cn.app.overview import list_outbox
     from cn.app.view import open_view
-    from cn.cli.render import show_json
+    from cn.cli.report_text import show_json
     from cn.cli.screen import outbox_lines
     from cn.cli.shapes import entry_json
 

@@ -36,7 +36,7 @@ def why_command(env: Env, name: str, full: bool) -> None:
     from cn.app.view import open_view
     from cn.app.why import explain
     from cn.cli.page import show_text
-    from cn.cli.render import show_json
+    from cn.cli.report_text import show_json
 
     why = explain(open_view(env.hub()), name)
     if env.json:
