@@ -59,7 +59,7 @@ def _own(ctx: click.Context) -> list[tuple[str, str]]:
     from cn.app.own_view import list_own
     from cn.app.view import open_view
     from cn.cli.env import Env
-    from cn.cli.layout import clean
+    from cn.cli.render.text import clean
 
     try:
         found = list_own(open_view((ctx.find_object(Env) or Env()).hub()))

@@ -46,7 +46,7 @@ class Env:
 
     def tell(self, report: Report) -> None:
         """Render a report; the command goes on."""
-        from cn.cli.report_text import show_report
+        from cn.cli.render.report import show_report
 
         show_report(report, json=self.json, quiet=self.quiet, verbose=self.verbose)
 

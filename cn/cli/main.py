@@ -15,7 +15,7 @@ import click
 
 from cn import __version__
 from cn.cli.env import HUB, JSON, QUIET, VERBOSE
-from cn.cli.terminal import colour
+from cn.cli.render.terminal import colour
 from cn.core.errors import EXIT_PIPE, EXIT_REFUSED, CnError, ConfigError, Refused
 
 if TYPE_CHECKING:
@@ -259,7 +259,7 @@ def _unsaid(text: str) -> str:
 
 
 def _fail(text: str, hint: str, code: int) -> NoReturn:
-    from cn.cli.report_text import show_error
+    from cn.cli.render.report import show_error
 
     show_error(_unsaid(text), _unsaid(hint))
     sys.exit(code)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 def input_command(env: Env) -> None:
     """Print the one item that waits for an answer."""
     from cn.agent.interface import is_answered, read_input
-    from cn.cli.report_text import show_json
-    from cn.cli.shapes import input_json
+    from cn.cli.render.json import input_json
+    from cn.cli.render.report import show_json
 
     hub = env.hub()
     text = read_input(hub)
@@ -197,9 +197,9 @@ def retry_command(env: Env, id: str) -> None:
 def _show_queue(env: Env) -> None:
     from cn.app.view import is_fed, open_view
     from cn.app.waiting import read_queue
-    from cn.cli.queue import queue_lines
-    from cn.cli.report_text import show_json
-    from cn.cli.shapes import queue_json
+    from cn.cli.render.json import queue_json
+    from cn.cli.render.queue import queue_lines
+    from cn.cli.render.report import show_json
 
     opened = open_view(env.hub())
     view = read_queue(opened)

@@ -23,7 +23,7 @@ def show_command(env: Env) -> None:
     from dataclasses import asdict
 
     from cn.actions.cron import read_jobs
-    from cn.cli.report_text import show_json
+    from cn.cli.render.report import show_json
 
     table = read_jobs(env.hub())
     if env.json:

@@ -51,7 +51,7 @@ def doctor_command(env: Env, folder: str | None, fix: bool, full: bool) -> None:
 
             report = plan_repairs(findings)
     if env.json:
-        from cn.cli.report_text import show_json
+        from cn.cli.render.report import show_json
 
         show_json([_json(f) for f in findings])
     else:
@@ -78,8 +78,8 @@ def _json(finding: Finding) -> dict[str, Any]:
 
 def _show(env: Env, findings: list[Finding], report: Report, *, fixing: bool) -> None:
     from cn.app.doctor import Level
-    from cn.cli.layout import paint
-    from cn.cli.report_text import show_report
+    from cn.cli.render.report import show_report
+    from cn.cli.render.text import paint
     from cn.core.text import redact, visible
 
     show_report(report, json=False, quiet=env.quiet, verbose=env.verbose)

@@ -8,7 +8,7 @@ import click
 
 from cn.cli.complete import complete_decision, complete_thread
 from cn.cli.env import DRY_RUN, Env, options
-from cn.cli.progress import progress
+from cn.cli.render.progress import progress
 
 
 @click.group("inbox", invoke_without_command=True)

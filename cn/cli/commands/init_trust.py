@@ -52,7 +52,7 @@ def trust_command(env: Env, yes: bool) -> None:
     nothing else: if origin moved meanwhile, it shows again. Exit code 1 while a change waits.
     """
     from cn.actions.trust import note_shown, pending_changes, was_shown
-    from cn.cli.report_text import show_error
+    from cn.cli.render.report import show_error
 
     hub = env.hub()
     pending = pending_changes(hub, dry_run=env.dry_run)
@@ -109,7 +109,7 @@ def _accept(env: Env, pending: Pending) -> Pending | None:
 def _show_trust(env: Env, pending: Pending | None, *, accepted: bool) -> None:
     """The facts of ``cn trust``: one JSON object, or text."""
     if env.json:
-        from cn.cli.report_text import show_json
+        from cn.cli.render.report import show_json
 
         files = [asdict(file) for file in pending.files] if pending else []
         show_json({"commit": pending.commit if pending else None, "accepted": accepted, "files": files})

@@ -10,7 +10,7 @@ import click
 
 from cn.cli.complete import complete_peer
 from cn.cli.env import DRY_RUN, Env, options
-from cn.cli.progress import progress
+from cn.cli.render.progress import progress
 
 
 @click.group("peer")

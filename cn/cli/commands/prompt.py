@@ -29,7 +29,7 @@ def context_command(env: Env, id: str | None, text: bool) -> None:
     from cn.app.config_file import read_agent_config
     from cn.app.context import counter, measure, pack_item
     from cn.app.view import open_view
-    from cn.cli.report_text import show_json
+    from cn.cli.render.report import show_json
     from cn.core.text import visible
 
     view = open_view(env.hub())
@@ -55,7 +55,7 @@ _BORDERS = {"stable": "cached: stable", "hub": "cached: hub", "tail": "changes",
 def context_lines(packed: Packed, measured: Measured) -> list[str]:
     """The table of parts, and the sum."""
     from cn.agent.plan.prompt import NO_MODEL
-    from cn.cli.layout import align, clean, paint
+    from cn.cli.render.text import align, clean, paint
 
     rows = [("part", "from", "bytes", "tokens", "")]
     for part in packed.parts:

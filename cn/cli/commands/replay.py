@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cn.cli.env import DRY_RUN, Env, options
-from cn.cli.layout import align, clean, paint
-from cn.cli.progress import progress
-from cn.cli.report_text import show_json
+from cn.cli.render.progress import progress
+from cn.cli.render.report import show_json
+from cn.cli.render.text import align, clean, paint
 
 if TYPE_CHECKING:
     from cn.agent.plan.prompt_parts import Packed

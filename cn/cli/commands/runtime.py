@@ -30,7 +30,7 @@ def agent_command(
         raise UsageError("--daemon, --process and --stdio exclude each other", "give one of them")
     if standby:
         from cn.app.standby import stand_by
-        from cn.cli import report_text  # noqa: F401  what ends the turn is loaded before, too
+        from cn.cli.render import report as report_text  # noqa: F401  what ends the turn is loaded before, too
 
         if not stand_by():
             return

@@ -9,7 +9,7 @@ import click
 
 from cn.cli.complete import complete_any_thread, complete_concern, complete_own
 from cn.cli.env import DRY_RUN, Env, options
-from cn.cli.report_text import line, show_json
+from cn.cli.render.report import line, show_json
 
 if TYPE_CHECKING:
     from cn.core.report import Report
@@ -54,8 +54,8 @@ yearly_command = _reflection("yearly", "this year's")
 
 def _reflect(env: Env, name: str) -> None:
     from cn.actions.threads import reflect
-    from cn.cli.page import show_text
-    from cn.cli.shapes import own_document_json
+    from cn.cli.render.json import own_document_json
+    from cn.cli.render.thread_page import show_text
     from cn.core.cadence import Cadence
 
     found = reflect(env.hub(), Cadence(name), dry_run=env.dry_run)
@@ -100,8 +100,8 @@ def mca_list_command(env: Env) -> None:
 def _list_concerns(env: Env) -> None:
     from cn.app.own_view import list_own
     from cn.app.view import open_view
-    from cn.cli.screen import thread_lines
-    from cn.cli.shapes import own_json
+    from cn.cli.render.json import own_json
+    from cn.cli.render.status import thread_lines
     from cn.core.own import CONCERNS
 
     view = open_view(env.hub())
@@ -147,8 +147,8 @@ def list_command(env: Env, everything: bool) -> None:
     """List open threads, oldest first."""
     from cn.app.own_view import list_threads
     from cn.app.view import open_view
-    from cn.cli.screen import thread_lines
-    from cn.cli.shapes import any_json
+    from cn.cli.render.json import any_json
+    from cn.cli.render.status import thread_lines
 
     view = open_view(env.hub())
     found = list_threads(view, everything=everything)
@@ -178,8 +178,8 @@ def _show(env: Env, name: str) -> None:
     from cn.app.own_read import OwnDocument
     from cn.app.own_view import show_any
     from cn.app.view import open_view
-    from cn.cli.page import show_page, show_text
-    from cn.cli.shapes import document_json, own_document_json
+    from cn.cli.render.json import document_json, own_document_json
+    from cn.cli.render.thread_page import show_page, show_text
 
     view = open_view(env.hub())
     found = show_any(view, name)

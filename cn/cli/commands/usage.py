@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from cn.cli.env import Env, options
-from cn.cli.layout import align, clean, paint
-from cn.cli.report_text import show_json
+from cn.cli.render.report import show_json
+from cn.cli.render.text import align, clean, paint
 
 if TYPE_CHECKING:
     from cn.app.usage import UsageView
@@ -42,7 +42,7 @@ def usage_command(env: Env, since: str, by: str) -> None:
 
 def usage_json(view: UsageView) -> dict[str, Any]:
     """The shape of docs/protocol/json.md."""
-    from cn.cli.shapes import time_json
+    from cn.cli.render.json import time_json
     from cn.core.prices import LOOKED_UP
 
     return {

@@ -9,7 +9,7 @@ import click
 
 from cn.cli.complete import complete_peer, complete_thread
 from cn.cli.env import Env, options
-from cn.cli.layout import align, clean, columns, grid, next_step, paint, width, wrap
+from cn.cli.render.text import align, clean, columns, grid, next_step, paint, width, wrap
 
 if TYPE_CHECKING:  # each command imports only what it calls
     from cn.app.history import Happened
@@ -32,12 +32,12 @@ def status_command(env: Env, folder: str | None) -> None:
 
     status = read_status(open_view(env.hub(folder)))
     if env.json:
-        from cn.cli.report_text import show_json
-        from cn.cli.shapes import status_json
+        from cn.cli.render.json import status_json
+        from cn.cli.render.report import show_json
 
         show_json(status_json(status))
     elif not env.quiet:
-        from cn.cli.screen import status_lines
+        from cn.cli.render.status import status_lines
 
         _print(status_lines(status, everything=env.verbose))
 
@@ -57,8 +57,8 @@ def log_command(env: Env, since: str, peer: str, thread: str, count: int | None)
     """What happened: every action, every decision, oldest first."""
     from cn.app.history import Query, parse_since, read_log
     from cn.app.view import open_view
-    from cn.cli.report_text import show_json
-    from cn.cli.shapes import happened_json
+    from cn.cli.render.json import happened_json
+    from cn.cli.render.report import show_json
 
     view = open_view(env.hub())
     start = parse_since(since, view.now) if since else None
@@ -79,8 +79,8 @@ def show_inbox(env: Env, *, everything: bool) -> None:
     view = open_view(env.hub())
     inbox = list_inbox(view, everything=everything, chains=env.json)
     if env.json:
-        from cn.cli.report_text import show_json
-        from cn.cli.shapes import thread_json
+        from cn.cli.render.json import thread_json
+        from cn.cli.render.report import show_json
 
         show_json([thread_json(thread) for thread in inbox.threads])
     elif not env.quiet:
@@ -96,9 +96,9 @@ def show_thread(env: Env, thread: str) -> None:
     """A thread's document, and its chain."""
     from cn.app.document import show_document
     from cn.app.view import open_view
-    from cn.cli.page import show_page
-    from cn.cli.report_text import show_json
-    from cn.cli.shapes import document_json
+    from cn.cli.render.json import document_json
+    from cn.cli.render.report import show_json
+    from cn.cli.render.thread_page import show_page
 
     view = open_view(env.hub())
     document = show_document(view, thread)
@@ -112,9 +112,9 @@ def show_peers(env: Env) -> None:
     """The peers, with route, pinned key, and whether they failed to answer."""
     from cn.app.overview import list_peers
     from cn.app.view import open_view
-    from cn.cli.layout import since
-    from cn.cli.report_text import show_json
-    from cn.cli.shapes import peer_json
+    from cn.cli.render.json import peer_json
+    from cn.cli.render.report import show_json
+    from cn.cli.render.text import since
 
     view = open_view(env.hub())
     peers = list_peers(view)
@@ -140,9 +140,9 @@ def show_outbox(env: Env) -> None:
     """What waits to be delivered, with attempts and reason."""
     from cn.app.overview import list_outbox
     from cn.app.view import open_view
-    from cn.cli.report_text import show_json
-    from cn.cli.screen import outbox_lines
-    from cn.cli.shapes import entry_json
+    from cn.cli.render.json import entry_json
+    from cn.cli.render.report import show_json
+    from cn.cli.render.status import outbox_lines
 
     view = open_view(env.hub())
     entries = list_outbox(view)
@@ -153,8 +153,8 @@ def show_outbox(env: Env) -> None:
 
 
 def _inbox_lines(threads: tuple[ThreadView, ...], now: datetime) -> list[str]:
-    from cn.cli.layout import age
-    from cn.cli.screen import state_text
+    from cn.cli.render.status import state_text
+    from cn.cli.render.text import age
 
     if not threads:
         return []

@@ -10,7 +10,7 @@ import click
 
 from cn.cli.complete import complete_any_thread
 from cn.cli.env import Env, options
-from cn.cli.layout import clean, paint, wrap
+from cn.cli.render.text import clean, paint, wrap
 
 if TYPE_CHECKING:
     from cn.app.attempts import Attempt, Ended, Message
@@ -35,8 +35,8 @@ def why_command(env: Env, name: str, full: bool) -> None:
     """
     from cn.app.view import open_view
     from cn.app.why import explain
-    from cn.cli.page import show_text
-    from cn.cli.report_text import show_json
+    from cn.cli.render.report import show_json
+    from cn.cli.render.thread_page import show_text
 
     why = explain(open_view(env.hub()), name)
     if env.json:
@@ -167,7 +167,7 @@ def _message(message: Message) -> Iterator[str]:
 
 def _thread(why: Why) -> Iterator[str]:
     from cn.app.listing import ThreadView
-    from cn.cli.screen import state_text
+    from cn.cli.render.status import state_text
 
     thread = why.thread
     if thread is None:
@@ -199,7 +199,7 @@ def _thread(why: Why) -> Iterator[str]:
 def why_json(why: Why) -> dict[str, Any]:
     """The shape of docs/protocol/json.md."""
     from cn.app.listing import ThreadView
-    from cn.cli.shapes import happened_json, own_thread_json, thread_json, time_json
+    from cn.cli.render.json import happened_json, own_thread_json, thread_json, time_json
 
     thread, item = why.thread, why.item
     return {
@@ -230,7 +230,7 @@ def why_json(why: Why) -> dict[str, Any]:
 
 
 def _attempt_json(attempt: Attempt, calls: Iterable[Call]) -> dict[str, Any]:
-    from cn.cli.shapes import time_json
+    from cn.cli.render.json import time_json
     from cn.core.ops import format_whole
 
     turn, output = attempt.turn, attempt.output
@@ -251,7 +251,7 @@ def _attempt_json(attempt: Attempt, calls: Iterable[Call]) -> dict[str, Any]:
 
 
 def _call_json(call: Call) -> dict[str, Any]:
-    from cn.cli.shapes import time_json
+    from cn.cli.render.json import time_json
 
     return {
         "at": time_json(call.at),
@@ -271,7 +271,7 @@ def _call_json(call: Call) -> dict[str, Any]:
 
 
 def _ended_json(ended: Ended) -> dict[str, Any]:
-    from cn.cli.shapes import happened_json, time_json
+    from cn.cli.render.json import happened_json, time_json
 
     return {
         **_past_json(ended.past),
@@ -295,7 +295,7 @@ def _ended_json(ended: Ended) -> dict[str, Any]:
 
 
 def _past_json(past: Past) -> dict[str, Any]:
-    from cn.cli.shapes import time_json
+    from cn.cli.render.json import time_json
 
     return {
         "commit": past.commit,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from cn.app.listing import ThreadView
 from cn.app.overview import Entry, Main, Status, Unreachable, Waiting
-from cn.cli.layout import age, clean, grid, next_step, paint, since, width, wrap
+from cn.cli.render.text import age, clean, grid, next_step, paint, since, width, wrap
 from cn.core.stamp import format_age, format_stamp
 from cn.core.typed import command
 
@@ -98,7 +98,7 @@ def status_lines(status: Status, *, everything: bool = False) -> list[str]:
         "yellow",
     )
     if status.queue is not None:
-        from cn.cli.queue import queue_lines
+        from cn.cli.render.queue import queue_lines
 
         shown = [f"  {line}" for line in queue_lines(status.queue, most)]
         lines += section("the agent", [shown], lambda lines: lines)

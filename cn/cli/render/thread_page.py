@@ -8,9 +8,9 @@ from datetime import datetime
 import click
 
 from cn.app.document import Document
-from cn.cli.layout import age, align, clean, next_step, paint, wrap
-from cn.cli.screen import state_text
-from cn.cli.terminal import has_colours, is_terminal
+from cn.cli.render.status import state_text
+from cn.cli.render.terminal import has_colours, is_terminal
+from cn.cli.render.text import age, align, clean, next_step, paint, wrap
 from cn.core.lifecycle import Link
 from cn.core.stamp import format_stamp
 from cn.core.text import redact, visible

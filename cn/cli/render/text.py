@@ -8,7 +8,7 @@ from datetime import datetime
 
 import click
 
-from cn.cli.terminal import has_colours, is_terminal
+from cn.cli.render.terminal import has_colours, is_terminal
 from cn.core.stamp import format_age
 from cn.core.text import one_line, redact
 

@@ -11,7 +11,7 @@ from typing import Any, assert_never
 
 import click
 
-from cn.cli.terminal import colour
+from cn.cli.render.terminal import colour
 from cn.core.report import Mark, Note, Report
 from cn.core.text import redact, visible
 

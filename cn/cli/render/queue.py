@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from cn.agent.plan.turns import source_of
 from cn.app.waiting import QueueView
-from cn.cli.layout import age, clean, next_step, paint, wrap
+from cn.cli.render.text import age, clean, next_step, paint, wrap
 from cn.core.machines.actor import Actor
 from cn.core.queue import Input
 from cn.core.typed import command
