@@ -11,8 +11,8 @@ from cn.cli.env import DRY_RUN, Env, options
 from cn.core.errors import EXIT_DONE, EXIT_REFUSED, CnError
 
 if TYPE_CHECKING:
-    from cn.app.doctor import Finding
     from cn.core.report import Report
+    from cn.doctor import Finding
 
 
 @click.command("doctor")
@@ -29,13 +29,13 @@ def doctor_command(env: Env, folder: str | None, fix: bool, full: bool) -> None:
     """
     from pathlib import Path
 
-    from cn.app.doctor import examine, exit_code, open_damaged
     from cn.core.report import Report
+    from cn.doctor import examine, exit_code, open_damaged
 
     hub = open_damaged(Path(chosen) if (chosen := env.hub_path or folder) else None)
     report = Report()
     if fix and not env.dry_run:
-        from cn.app.doctor.repair import repair
+        from cn.doctor.repair import repair
 
         try:
             findings, report = repair(hub, full=full)
@@ -47,7 +47,7 @@ def doctor_command(env: Env, folder: str | None, fix: bool, full: bool) -> None:
     else:
         findings = examine(hub, full=full)
         if fix:
-            from cn.app.doctor.repair import plan_repairs
+            from cn.doctor.repair import plan_repairs
 
             report = plan_repairs(findings)
     if env.json:
@@ -77,10 +77,10 @@ def _json(finding: Finding) -> dict[str, Any]:
 
 
 def _show(env: Env, findings: list[Finding], report: Report, *, fixing: bool) -> None:
-    from cn.app.doctor import Level
     from cn.cli.render.report import show_report
     from cn.cli.render.text import paint
     from cn.core.text import redact, visible
+    from cn.doctor import Level
 
     show_report(report, json=False, quiet=env.quiet, verbose=env.verbose)
     colours = {Level.OK: "green", Level.INFO: "cyan", Level.PROBLEM: "red"}

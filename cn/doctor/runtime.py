@@ -9,8 +9,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from cn.app.config_file import read_agent_config
-from cn.app.doctor.finding import Finding, Level, info, problem
-from cn.app.doctor.patient import Patient
 from cn.app.letters import health_path, read_dead, read_health
 from cn.app.snapshot import Snapshot
 from cn.core.agent_config import AgentConfig
@@ -19,6 +17,8 @@ from cn.core.model import Failure
 from cn.core.stamp import StampRefused, format_age, format_stamp, parse_stamp
 from cn.core.text import one_line, visible
 from cn.core.typed import command
+from cn.doctor.examined import Patient
+from cn.doctor.finding import Finding, Level, info, problem
 from cn.shell.pins import clone_id
 
 _SILENT = timedelta(minutes=5)

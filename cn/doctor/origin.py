@@ -6,8 +6,6 @@ import tempfile
 from collections.abc import Iterator
 
 from cn.actions.trust import find_broken, find_pending
-from cn.app.doctor.finding import Finding, from_error, info, problem
-from cn.app.doctor.patient import Patient
 from cn.app.local import Local
 from cn.app.run import scratch_objects
 from cn.core.config import AGENT_PATH
@@ -15,6 +13,8 @@ from cn.core.errors import CnError
 from cn.core.names import Oid
 from cn.core.text import one_line, redact
 from cn.core.typed import command
+from cn.doctor.examined import Patient
+from cn.doctor.finding import Finding, from_error, info, problem
 from cn.shell.base import observe_base, work_place
 from cn.shell.hub import Hub
 from cn.shell.trust import trusted_commit

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from cn.app.doctor.finding import Finding, FinishRun, MoveLock, SweepFailed, from_error, info, problem
-from cn.app.doctor.patient import Patient
 from cn.core.errors import CnError, Refused
 from cn.core.stamp import format_age
 from cn.core.text import one_line, visible
 from cn.core.typed import command
+from cn.doctor.examined import Patient
+from cn.doctor.finding import Finding, FinishRun, MoveLock, SweepFailed, from_error, info, problem
 from cn.shell.base import work_place
 from cn.shell.hub import Hub
 from cn.shell.journal import journal_path, read_journal, read_pushes

@@ -8,8 +8,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from cn.app.displaced import find_displaced
-from cn.app.doctor.finding import Finding, RebuildOpen, SetPin, info, problem
-from cn.app.doctor.patient import Patient
 from cn.app.local import Local
 from cn.app.snapshot import Snapshot
 from cn.core import ledger
@@ -19,6 +17,8 @@ from cn.core.outbox import take_out
 from cn.core.places import DONE, INBOX, inbox_path
 from cn.core.text import one_line, visible
 from cn.core.typed import command
+from cn.doctor.examined import Patient
+from cn.doctor.finding import Finding, RebuildOpen, SetPin, info, problem
 from cn.shell.objects import list_refs, list_tree, read_info
 from cn.shell.origin import ORIGIN_REF
 from cn.shell.pins import PREFIX, Key, encode, parse_pin, pin_ref

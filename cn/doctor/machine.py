@@ -10,11 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from cn.agent.wake import is_builtin
-from cn.app.doctor.finding import Finding, info, problem
-from cn.app.doctor.patient import Patient
 from cn.core.errors import CnError
 from cn.core.text import one_line, redact
 from cn.core.typed import command
+from cn.doctor.examined import Patient
+from cn.doctor.finding import Finding, info, problem
 from cn.shell.build import identity, signs
 from cn.shell.crontab import owner, read_table, split
 from cn.shell.files import has_room, is_writable

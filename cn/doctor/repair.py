@@ -10,18 +10,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import assert_never
 
-from cn.app.doctor import examine
-from cn.app.doctor.finding import (
-    Finding,
-    FinishRun,
-    Fix,
-    MoveLock,
-    RebuildOpen,
-    SetPin,
-    SweepFailed,
-    repaired,
-)
-from cn.app.doctor.records import fold_history, read_history
 from cn.app.settings import configured
 from cn.app.snapshot import Snapshot
 from cn.core import ledger
@@ -30,6 +18,9 @@ from cn.core.errors import CnError, Refused
 from cn.core.names import Name, Oid
 from cn.core.report import Report
 from cn.core.text import visible
+from cn.doctor import examine
+from cn.doctor.finding import Finding, FinishRun, Fix, MoveLock, RebuildOpen, SetPin, SweepFailed, repaired
+from cn.doctor.records import fold_history, read_history
 from cn.shell.base import Base
 from cn.shell.build import FileChange, identity
 from cn.shell.clock import now

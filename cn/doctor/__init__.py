@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from cn.app.doctor import agent, config, machine, origin, place, records, runtime
-from cn.app.doctor.finding import Finding, Level, exit_code, from_error, problem
-from cn.app.doctor.patient import Patient, examine_from, open_damaged
 from cn.core.errors import CnError
 from cn.core.text import one_line
+from cn.doctor import agent, config, machine, origin, place, records, runtime
+from cn.doctor.examined import Patient, examine_from, open_damaged
+from cn.doctor.finding import Finding, Level, exit_code, from_error, problem
 from cn.shell.hub import Hub
 
 __all__ = ["Finding", "Level", "examine", "exit_code", "open_damaged"]

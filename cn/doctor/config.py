@@ -6,8 +6,6 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 
-from cn.app.doctor.finding import Finding, from_error, info, problem
-from cn.app.doctor.patient import Patient
 from cn.app.settings import why_none
 from cn.core import config as hub_config
 from cn.core import peers as hub_peers
@@ -18,6 +16,8 @@ from cn.core.names import is_protected
 from cn.core.peers import MAILBOX, Peer
 from cn.core.text import redact, visible
 from cn.core.typed import command
+from cn.doctor.examined import Patient
+from cn.doctor.finding import Finding, from_error, info, problem
 from cn.shell.astray import head_branch
 from cn.shell.files import read_plain
 from cn.shell.objects import list_tree, read_object
