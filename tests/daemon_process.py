@@ -20,7 +20,7 @@ from telegram_server import TOKEN
 from cn.app.daemon import DaemonSettings, Times, run_daemon
 from cn.core.errors import CnError, Refused
 from cn.core.telegram import Already, Command, Enqueued, Failed, Incoming, Pauses, Queued
-from cn.shell.hub import Hub, open_hub
+from cn.git.repository import Hub, open_hub
 
 
 def main() -> int:

@@ -15,7 +15,7 @@ from hubs import ROOT, cn_env
 from telegram_server import TOKEN, USER
 
 from cn.app.letters import read_dead, read_health
-from cn.shell.hub import open_hub
+from cn.git.repository import open_hub
 
 SECRET = TOKEN.partition(":")[2]
 SECONDS = 20.0

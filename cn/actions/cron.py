@@ -16,6 +16,7 @@ from pathlib import Path
 from cn.core.errors import ConfigError, UsageError
 from cn.core.report import Report
 from cn.core.text import visible
+from cn.git.repository import Hub, open_hub
 from cn.shell.crontab import (
     Job,
     find_dirs,
@@ -28,7 +29,6 @@ from cn.shell.crontab import (
     table_lock,
     write_table,
 )
-from cn.shell.hub import Hub, open_hub
 
 SYNC_EVERY, PROCESS_EVERY = 5, 15
 """Minutes, the schedule of seed 003."""

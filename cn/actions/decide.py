@@ -25,8 +25,8 @@ from cn.core.report import Report
 from cn.core.secret import Text, joined, text_of, unnamed
 from cn.core.text import is_text, one_line
 from cn.core.thread import seen_head
+from cn.git.repository import Hub
 from cn.shell.base import Base
-from cn.shell.hub import Hub
 
 Make = Callable[[str], Op]
 """An op about the thread of that name."""

@@ -12,9 +12,9 @@ from cn.core.names import Name
 from cn.core.report import Report
 from cn.core.secret import Text, refuse
 from cn.core.template import template_dir
-from cn.shell.git import GitError
-from cn.shell.hub import find_hub
-from cn.shell.repo import commit_all, create_repo
+from cn.git.create import commit_all, create_repo
+from cn.git.process import GitError
+from cn.git.repository import find_hub
 from cn.shell.secrets import find_secrets
 
 _RENAMED = {"gitignore": ".gitignore", "gitattributes": ".gitattributes"}

@@ -23,8 +23,8 @@ from cn.core.ops import Reply
 from cn.core.report import Report
 from cn.core.secret import Text, text_of
 from cn.core.text import is_text, one_line, slug
+from cn.git.repository import Hub
 from cn.shell.base import Base
-from cn.shell.hub import Hub
 
 
 def send(hub: Hub, to: str, message: str, *, body: str = "", dry_run: bool = False) -> Report:

@@ -18,9 +18,9 @@ from cn.core.secret import Text
 from cn.core.stamp import format_stamp
 from cn.core.text import one_line, redact
 from cn.core.typed import command
+from cn.git.remote import list_remotes
+from cn.git.repository import Hub
 from cn.shell.base import Base
-from cn.shell.hub import Hub
-from cn.shell.remote import list_remotes
 
 _INSTEAD = "leave it out: use a git credential helper, or an ssh URL"
 

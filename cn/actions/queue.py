@@ -14,9 +14,9 @@ from cn.core.own import Own, parse_own
 from cn.core.queue import DEAD, QUEUE, Input, QueueRefused, new_input_id
 from cn.core.report import Report
 from cn.core.text import one_line
+from cn.git.repository import Hub
 from cn.shell.base import Base
 from cn.shell.chance import nonce
-from cn.shell.hub import Hub
 
 
 def next_item(hub: Hub, *, dry_run: bool = False) -> Report:

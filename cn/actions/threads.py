@@ -35,9 +35,9 @@ from cn.core.report import Report
 from cn.core.secret import text_of
 from cn.core.text import is_text, one_line
 from cn.core.typed import command
+from cn.git.repository import Hub
 from cn.shell.base import Base
 from cn.shell.clock import now
-from cn.shell.hub import Hub
 
 
 def open_adhoc(hub: Hub, title: str, body: str = "", *, dry_run: bool = False) -> Report:

@@ -21,14 +21,14 @@ from cn.core.errors import ConfigError
 from cn.core.names import Oid, digest
 from cn.core.report import Report
 from cn.core.text import decode, one_line, redact, visible
+from cn.git.entries import Entry, read_tree
+from cn.git.objects import read_known, read_objects
+from cn.git.process import Git
+from cn.git.repository import Hub
 from cn.shell.base import observe_base
-from cn.shell.entries import Entry, read_tree
 from cn.shell.files import write_file
-from cn.shell.git import Git
-from cn.shell.hub import Hub
 from cn.shell.journal import drop
 from cn.shell.lock import hub_lock
-from cn.shell.objects import read_known, read_objects
 from cn.shell.transaction import recover
 from cn.shell.trust import TrustChange, accept, built_by_cn, trusted_commit, untrusted
 

@@ -14,9 +14,9 @@ from cn.app.run import Run, open_run
 from cn.core.queue import Input, new_input_id, next_nth
 from cn.core.report import Report
 from cn.core.telegram import Already, Enqueued, Incoming, Queued
+from cn.git.repository import Hub
 from cn.shell.base import Base
 from cn.shell.chance import nonce
-from cn.shell.hub import Hub
 
 Hold = Callable[[Run, Input], str]
 """Why an item must not be given to the agent now; empty: it may."""

@@ -34,7 +34,7 @@ from cn.core.report import Report
 from cn.core.say import is_chat, said
 from cn.core.secret import Text, own_lines, text_of
 from cn.core.text import one_line
-from cn.shell.objects import read_info
+from cn.git.objects import read_info
 
 
 def plan_answer(run: Run, book: Book, notes: Report) -> str | None:

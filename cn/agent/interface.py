@@ -22,10 +22,10 @@ from cn.core.report import Report
 from cn.core.secret import text_of_word
 from cn.core.stamp import StampRefused, format_second, parse_stamp, parse_until
 from cn.core.text import is_text, one_line
+from cn.git.objects import read_objects
+from cn.git.repository import Hub
 from cn.shell.clock import now
 from cn.shell.files import place, read_plain, write_file
-from cn.shell.hub import Hub
-from cn.shell.objects import read_objects
 from cn.shell.secrets import find_secrets
 
 

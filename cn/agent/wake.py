@@ -21,9 +21,9 @@ from cn.core.errors import CnError
 from cn.core.names import digest
 from cn.core.report import Report
 from cn.core.text import one_line, redact
+from cn.git.repository import Hub
 from cn.shell.child import hold
 from cn.shell.clock import now
-from cn.shell.hub import Hub
 
 AGENT, TELEGRAM = "cn:agent", "cn:telegram"
 """Ways that are built in: run the runtime; write to a chat (``cn:telegram:CHAT``)."""

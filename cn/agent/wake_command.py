@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from cn.git.repository import Hub
 from cn.shell.files import write_file
-from cn.shell.hub import Hub
 
 _SECONDS = 60.0
 AGENT_SECONDS = 900.0

@@ -25,8 +25,8 @@ from cn.core.places import OUTBOX, SAY, SENT
 from cn.core.queue import TURN, QueueRefused, Trigger, Turn, parse_trigger, parse_turn
 from cn.core.say import Say, SayRefused, parse_say
 from cn.core.stamp import format_day
-from cn.shell.objects import read_object, read_objects
-from cn.shell.past import Past, added_by, changes_of, commits_of
+from cn.git.history import Past, added_by, changes_of, commits_of
+from cn.git.objects import read_object, read_objects
 
 _DAY = timedelta(days=1)
 

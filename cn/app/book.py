@@ -42,11 +42,11 @@ from cn.core.outbox import Deliver, Entry, Letter, Remove, sent_path
 from cn.core.places import DONE, INBOX
 from cn.core.queue import INPUT
 from cn.core.stamp import format_day
+from cn.git.fast_import import EntryChange, FileChange, identity
+from cn.git.objects import read_known, write_objects
+from cn.git.repository import Hub
 from cn.shell import published
-from cn.shell.build import EntryChange, FileChange, identity
-from cn.shell.hub import Hub
 from cn.shell.maintain import KEPT
-from cn.shell.objects import read_known, write_objects
 from cn.shell.pins import Key, encode, keep, pin_ref
 from cn.shell.seal import Sealer
 from cn.shell.transaction import Draft, LocalAppend, LocalFile, RefUpdate

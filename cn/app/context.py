@@ -23,8 +23,8 @@ from cn.core.model import Request
 from cn.core.names import HubPath
 from cn.core.template import template_dir
 from cn.core.text import decode
+from cn.git.objects import ensure_absent, list_tree, read_info
 from cn.shell.files import read_regular
-from cn.shell.objects import ensure_absent, list_tree, read_info
 
 MOST_SKILLS = 300
 FILE_BYTES = 256 * 1024

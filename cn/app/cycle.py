@@ -22,8 +22,8 @@ from cn.core.model import Answer, Failure, Request, request_json
 from cn.core.report import Report
 from cn.core.say import Fate, Spoken
 from cn.core.telegram import RateLimited, Rejected, Sent, describe, is_unsent, split_text
+from cn.git.repository import Hub
 from cn.shell import model, telegram
-from cn.shell.hub import Hub
 
 _MOST_TURNS = 20
 """Turns of one cron run at most: the next run goes on."""

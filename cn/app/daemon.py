@@ -21,8 +21,8 @@ from cn.app.settings import configured
 from cn.app.stop import STOPPING
 from cn.core.errors import LockHeld
 from cn.core.telegram import Incoming, Queued
+from cn.git.repository import Hub
 from cn.shell.child import hold
-from cn.shell.hub import Hub
 from cn.shell.service import Level, Lines, notify
 
 _FINISH = 10.0

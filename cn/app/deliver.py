@@ -24,22 +24,13 @@ from cn.core.outbox import Deliver, Entry, Letter, OutboxRefused, Remove, facts_
 from cn.core.peers import MAILBOX
 from cn.core.report import Report
 from cn.core.typed import command
+from cn.git.objects import list_refs, read_info, update_refs, write_objects
+from cn.git.process import Git, transport_options
+from cn.git.remote import HEADS, Listing, Push, RefResult, Result, list_remotes, push_many, remote_url
+from cn.git.repository import Hub
+from cn.git.url_rewrites import push_url
 from cn.shell import published
 from cn.shell.base import Base
-from cn.shell.git import Git, transport_options
-from cn.shell.hub import Hub
-from cn.shell.objects import list_refs, read_info, update_refs, write_objects
-from cn.shell.remote import (
-    HEADS,
-    Listing,
-    Push,
-    RefResult,
-    Result,
-    list_remotes,
-    push_many,
-    remote_url,
-)
-from cn.shell.urls import push_url
 
 Pair = tuple[HubPath, Entry]
 

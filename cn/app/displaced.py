@@ -11,8 +11,8 @@ from datetime import datetime
 from cn.app.local import Local
 from cn.app.snapshot import Snapshot
 from cn.core.report import Report
+from cn.git.repository import Hub
 from cn.shell.checkout import LAYOUT
-from cn.shell.hub import Hub
 from cn.shell.transaction import displaced_words
 
 _STANDING = "displaced "

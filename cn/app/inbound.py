@@ -13,7 +13,6 @@ from cn.app.seen_before import SeenBefore
 from cn.app.threads import read_working
 from cn.core import rules
 from cn.core.arrival import Arrival
-from cn.core.content import format_message_content, format_proposal
 from cn.core.errors import Refusal
 from cn.core.inbox import plan_gone, plan_moved, plan_new, plan_refused_arrival, plan_repeated
 from cn.core.kinds import NOTICE
@@ -30,9 +29,10 @@ from cn.core.stamp import format_day
 from cn.core.text import decode as decode_text
 from cn.core.thread import keep_mains, read_text
 from cn.core.triage import TriageRefused
-from cn.shell.diverged import read_diverged
-from cn.shell.git import GitError
-from cn.shell.inspect import (
+from cn.git.branch_content import format_message_content, format_proposal
+from cn.git.objects import read_object
+from cn.git.process import GitError
+from cn.git.read_branch import (
     is_signed,
     merge_bases,
     read_attachments,
@@ -40,10 +40,10 @@ from cn.shell.inspect import (
     read_messages,
     read_proposal,
 )
-from cn.shell.objects import read_object
+from cn.git.read_branches import read_simple_proposals
+from cn.git.signatures import Signature, read_signatures
+from cn.shell.diverged import read_diverged
 from cn.shell.pins import decode
-from cn.shell.proposals import read_simple_proposals
-from cn.shell.signing import Signature, read_signatures
 
 _UNREADABLE = 3
 """After so many branches of a peer that cannot be read in one run, the others are not tried."""

@@ -15,7 +15,7 @@ from cn.core import ledger
 from cn.core.ledger import Item, LedgerRefused, Open
 from cn.core.names import Name, Oid, digest, is_name
 from cn.core.report import Report
-from cn.shell.objects import list_tree, read_objects
+from cn.git.objects import list_tree, read_objects
 
 
 def check_ledgers(snapshot: Snapshot, local: Local, report: Report) -> None:

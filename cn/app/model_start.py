@@ -16,9 +16,9 @@ from cn.core.model import Failure, Kind
 from cn.core.model_check import Checked, unchecked
 from cn.core.names import digest
 from cn.core.report import Report
+from cn.git.repository import Hub
 from cn.shell import model
 from cn.shell.clock import now
-from cn.shell.hub import Hub
 
 Look = Callable[[AgentConfig], Checked | Failure]
 """Ask the API for the configured model."""

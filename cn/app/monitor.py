@@ -13,8 +13,8 @@ from cn.app.letters import write_health
 from cn.core.errors import CnError
 from cn.core.stamp import format_second
 from cn.core.telegram import Failure, Pauses
+from cn.git.repository import Hub
 from cn.shell.clock import now
-from cn.shell.hub import Hub
 from cn.shell.service import Level, Lines, notify, watchdog_seconds
 
 _SLACK = 90.0

@@ -12,9 +12,9 @@ from cn.app.run import Run
 from cn.app.settings import MAILBOX_KEY
 from cn.core.queue import QUEUE, TURN
 from cn.core.stamp import parse_stamp
+from cn.git.remote import HEADS
 from cn.shell.origin import ORIGIN_REF
 from cn.shell.pins import parse_pin
-from cn.shell.remote import HEADS
 from cn.shell.unplaced import unplaced_path
 
 _DAY = 86400

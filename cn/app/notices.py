@@ -14,8 +14,8 @@ from cn.core.names import Topic, join_branch, topic_of
 from cn.core.peers import Peer
 from cn.core.receipts import plan_notice
 from cn.core.report import Report
+from cn.git.objects import read_object
 from cn.shell.base import is_ancestor
-from cn.shell.objects import read_object
 
 
 def take_notice(

@@ -14,13 +14,13 @@ from cn.core.peers import MAILBOX, PICKUP, Peer
 from cn.core.report import Progress, Report
 from cn.core.text import visible
 from cn.core.typed import command
+from cn.git.local_refs import nearby
+from cn.git.objects import list_refs, read_info
+from cn.git.process import TIMED_OUT, Git
+from cn.git.remote import HEADS, Listing, fetch_many, fetch_tips, head_of, list_remotes, main_of
+from cn.git.repository import Hub
 from cn.shell.clock import now
-from cn.shell.git import TIMED_OUT, Git
-from cn.shell.glance import nearby
-from cn.shell.hub import Hub
-from cn.shell.objects import list_refs, read_info
 from cn.shell.pins import Key, encode, read_pins
-from cn.shell.remote import HEADS, Listing, fetch_many, fetch_tips, head_of, list_remotes, main_of
 
 _ALONE = 48
 """How many branches are fetched one by one when fetching them together failed."""

@@ -6,10 +6,10 @@ from collections import deque
 
 from cn.core.errors import CnError
 from cn.core.names import Oid
+from cn.git.objects import resolve
+from cn.git.repository import Hub
 from cn.shell.base import is_ancestor
-from cn.shell.hub import Hub
 from cn.shell.journal import journal_path, push_path, read_journal
-from cn.shell.objects import resolve
 
 _MOST = 20
 

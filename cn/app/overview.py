@@ -25,7 +25,7 @@ from cn.shell.files import has_room, is_writable
 if TYPE_CHECKING:  # imported where a hub has a queue, or something waits in the outbox
     from cn.app.waiting import QueueView
     from cn.core import outbox
-    from cn.shell.hub import Hub
+    from cn.git.repository import Hub
 
 
 class Main(NamedTuple):

@@ -15,9 +15,9 @@ from cn.core.own import ADHOC, CONCERNS, DONE_CONCERNS, Own, is_named, is_own, p
 from cn.core.places import inbox_path
 from cn.core.saving import MOST
 from cn.core.text import is_text, one_line
+from cn.git.repository import Hub
 from cn.shell.diverged import read_diverged
 from cn.shell.files import blocked_parent, read_regular
-from cn.shell.hub import Hub
 from cn.shell.unplaced import is_left
 
 LARGEST = 8 << 20

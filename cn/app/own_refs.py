@@ -8,9 +8,9 @@ from cn.app.local import Local
 from cn.core.errors import Blocked, CnError
 from cn.core.names import digest
 from cn.core.report import Report
-from cn.shell.hub import Hub
+from cn.git.remote import OwnRefs
+from cn.git.repository import Hub
 from cn.shell.journal import RefUpdate
-from cn.shell.remote import OwnRefs
 
 
 class OwnRefsPush:

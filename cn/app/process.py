@@ -33,13 +33,13 @@ from cn.core.secret import Text, own_lines
 from cn.core.text import one_line
 from cn.core.thread import read_decision, read_text, seen_head
 from cn.core.triage import Merge, Triage, TriageRefused, format_decision
+from cn.git.fast_import import identity
+from cn.git.process import GitError
+from cn.git.repository import Hub
+from cn.git.signatures import own_key
 from cn.shell.base import Base
-from cn.shell.build import identity
-from cn.shell.git import GitError
-from cn.shell.hub import Hub
 from cn.shell.merging import Merges
 from cn.shell.published import publish
-from cn.shell.signing import own_key
 
 
 def process(

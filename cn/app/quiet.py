@@ -21,7 +21,7 @@ import os
 import time
 
 from cn import __version__
-from cn.shell.glance import list_many, nearby
+from cn.git.local_refs import list_many, nearby
 from cn.shell.owner import note_owner
 
 NOTE = "quiet"
@@ -86,8 +86,8 @@ def _ask(root: str, urls: dict[str, str], seconds: float) -> dict[str, bytes]:
     import sys
     from pathlib import Path
 
-    from cn.shell.git import Git
-    from cn.shell.remote import list_remotes
+    from cn.git.process import Git
+    from cn.git.remote import list_remotes
 
     # No child that waits for a network may be left behind.
     def terminate(number: int, frame: object) -> None:

@@ -37,8 +37,8 @@ from cn.core.telegram import (
     reply_to_unsupported,
     split_text,
 )
+from cn.git.repository import Hub
 from cn.shell.clock import now
-from cn.shell.hub import Hub
 from cn.shell.service import Level, notify
 from cn.shell.telegram import ORIGIN, Connection
 

@@ -19,8 +19,8 @@ from cn.core import peers as hub_peers
 from cn.core.config import HubConfig, Limits, Reviewer
 from cn.core.errors import CnError
 from cn.core.peers import Peer
+from cn.git.repository import Hub
 from cn.shell.files import read_regular, write_file
-from cn.shell.hub import Hub
 
 _NOTE = "settings"
 _LARGEST = 4 << 20

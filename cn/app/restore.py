@@ -8,7 +8,7 @@ from cn.core.inbox import plan_restored
 from cn.core.names import HubPath, ThreadName, digest
 from cn.core.places import INBOX, done_path, inbox_path
 from cn.core.report import Report
-from cn.shell.objects import read_info, read_object
+from cn.git.objects import read_info, read_object
 
 
 def plan_restore(book: Book, report: Report, local: Local) -> None:

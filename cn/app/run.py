@@ -32,14 +32,14 @@ from cn.core.names import HubPath, Oid, digest
 from cn.core.peers import PATH as PEERS
 from cn.core.queue import Input
 from cn.core.report import Mark, Progress, Report
+from cn.git.entries import read_index
+from cn.git.objects import reading
+from cn.git.process import GitError
+from cn.git.repository import Hub
 from cn.shell.base import Base, observe_base
 from cn.shell.clock import now
-from cn.shell.entries import read_index
-from cn.shell.git import GitError
-from cn.shell.hub import Hub
 from cn.shell.lock import hub_lock
 from cn.shell.maintain import rotate_log, sweep_failed
-from cn.shell.objects import reading
 from cn.shell.pins import clone_id
 from cn.shell.publish import wait_for_place
 from cn.shell.transaction import Draft, commit, recover

@@ -40,11 +40,11 @@ from cn.core.report import Report
 from cn.core.secret import text_of
 from cn.core.text import one_line
 from cn.core.usage import begin_call
+from cn.git.repository import Hub
 from cn.shell.base import Base
 from cn.shell.chance import nonce
 from cn.shell.child import hold as hold_lock
 from cn.shell.clock import now
-from cn.shell.hub import Hub
 from cn.shell.pins import clone_id
 
 Ask = Callable[[Request], Answer | Failure]

@@ -22,11 +22,11 @@ from cn.core.saving import FOLDERS, Kind, Left, judge
 from cn.core.secret import Text, name_of, own_lines, quoted_here
 from cn.core.text import decode, is_text, one_line
 from cn.core.typed import command
+from cn.git.objects import read_object
+from cn.git.repository import Hub
 from cn.shell.base import Base
 from cn.shell.diverged import Diverged, forget_diverged, merge_edit, read_diverged
 from cn.shell.edits import Edited, read_edit, read_edits
-from cn.shell.hub import Hub
-from cn.shell.objects import read_object
 from cn.shell.unplaced import is_left, read_unplaced
 
 _SHOWN = 8

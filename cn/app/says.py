@@ -22,10 +22,10 @@ from cn.core.report import Report
 from cn.core.say import Fate, Say, Spoken, chat_id
 from cn.core.stamp import StampRefused, format_second, parse_stamp
 from cn.core.telegram import is_heard
+from cn.git.repository import Hub
 from cn.shell.base import Base
 from cn.shell.clock import now
 from cn.shell.files import write_file
-from cn.shell.hub import Hub
 
 Speak = Callable[[int, str], Spoken]
 """Hand a text to a chat."""

@@ -17,7 +17,7 @@ from cn.core.errors import ConfigError
 from cn.core.queue import Input
 from cn.core.telegram import Command
 from cn.core.text import one_line
-from cn.shell.hub import Hub
+from cn.git.repository import Hub
 
 
 def serve(hub: Hub, path: Path | None) -> int:

@@ -17,9 +17,9 @@ from cn.core.names import Branch, Name, Oid, Url, is_local, join_branch, topic_o
 from cn.core.names import Topic as TopicName
 from cn.core.peers import MAILBOX, PICKUP, Peer
 from cn.core.typed import command
-from cn.shell.git import Git
-from cn.shell.hub import Hub
-from cn.shell.objects import read_objects
+from cn.git.objects import read_objects
+from cn.git.process import Git
+from cn.git.repository import Hub
 from cn.shell.unplaced import is_left
 
 MAILBOX_KEY = "(mailbox)"

@@ -13,8 +13,8 @@ from cn.core.ledger import Event, Item, LedgerRefused, Open
 from cn.core.names import HubPath, Name, Oid, is_name
 from cn.core.peers import PATH as PEERS
 from cn.core.places import INBOX, OUTBOX, SAY
-from cn.shell.git import Git
-from cn.shell.objects import Found, TreeEntry, ensure_absent, parse_tree, read_raw
+from cn.git.objects import Found, TreeEntry, ensure_absent, parse_tree, read_raw
+from cn.git.process import Git
 
 if TYPE_CHECKING:  # imported where something waits
     from cn.core.outbox import Entry

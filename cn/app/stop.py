@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cn.app.letters import read_health
-from cn.shell.hub import Hub
+from cn.git.repository import Hub
 
 STOPPING = "stopping"
 """The state of a daemon that was told to end."""

@@ -21,8 +21,8 @@ from cn.app.standing import note_arrivals, note_names
 from cn.app.threads import has_triage, report_blocked, report_unknown, restore_missing
 from cn.core.names import Name, ThreadName
 from cn.core.report import Progress, Report
+from cn.git.repository import Hub
 from cn.shell.base import Base
-from cn.shell.hub import Hub
 from cn.shell.maintain import sweep_kept, sweep_stale, tidy
 
 

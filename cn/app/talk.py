@@ -26,10 +26,10 @@ from cn.core.report import Report
 from cn.core.say import ACKNOWLEDGED
 from cn.core.text import quote
 from cn.core.usage import begin_call
+from cn.git.repository import Hub
 from cn.shell import model
 from cn.shell.chance import nonce
 from cn.shell.clock import now
-from cn.shell.hub import Hub
 
 SENDER = "stdio"
 """What budgets and the usage call who asks."""

@@ -12,8 +12,8 @@ from cn.core.ledger import Item
 from cn.core.names import HubPath, Name, Oid, ThreadName, digest
 from cn.core.places import DONE, INBOX, inbox_path
 from cn.core.text import visible
+from cn.git.repository import Hub
 from cn.shell.files import read_regular, write_file
-from cn.shell.hub import Hub
 from cn.shell.unplaced import is_left, read_unplaced
 
 if TYPE_CHECKING:

@@ -18,11 +18,11 @@ from cn.core.stamp import StampRefused, parse_until
 from cn.core.text import is_text, one_line
 from cn.core.thread import read_text, set_triage
 from cn.core.triage import Reply, Triage, TriageRefused, check_section, format_decision, parse_decision
+from cn.git.objects import resolve
+from cn.git.repository import Hub
 from cn.shell.clock import now
 from cn.shell.files import write_file
-from cn.shell.hub import Hub
 from cn.shell.lock import hub_lock
-from cn.shell.objects import resolve
 from cn.shell.unplaced import forget_unplaced
 
 

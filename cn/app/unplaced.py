@@ -8,8 +8,8 @@ from datetime import datetime
 from cn.app.local import Local
 from cn.core.report import Report
 from cn.core.text import visible
+from cn.git.repository import Hub
 from cn.shell.checkout import IN_ITS_PLACE
-from cn.shell.hub import Hub
 from cn.shell.unplaced import Unplaced, read_unplaced
 
 _STANDING = "unplaced "

@@ -30,9 +30,9 @@ from cn.core.ledger import mentions as ledger_mentions
 from cn.core.ledger import months as ledger_months
 from cn.core.names import Name, Oid, is_name
 from cn.core.peers import PATH as PEERS
-from cn.shell.astray import missing_main
+from cn.git.lost_branch import missing_main
+from cn.git.repository import Hub
 from cn.shell.clock import now
-from cn.shell.hub import Hub
 from cn.shell.origin import ORIGIN_REF
 
 

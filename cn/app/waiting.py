@@ -26,7 +26,7 @@ from cn.core.queue import (
     parse_queued,
     parse_turn,
 )
-from cn.shell.hub import Hub
+from cn.git.repository import Hub
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from cn.core.say import is_chat
 from cn.core.stamp import StampRefused, parse_stamp
 from cn.core.text import one_line
 from cn.core.usage import Call
-from cn.shell.past import Past, added_by, read_past
+from cn.git.history import Past, added_by, read_past
 from cn.shell.pins import clone_id
 
 _CHUNK = 500

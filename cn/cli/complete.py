@@ -26,7 +26,7 @@ def complete_thread(ctx: click.Context, param: click.Parameter, incomplete: str)
     from cn.app.settings import configured
     from cn.app.snapshot import Snapshot
     from cn.cli.env import Env
-    from cn.shell.objects import resolve
+    from cn.git.objects import resolve
 
     try:
         hub, _ = configured((ctx.find_object(Env) or Env()).hub())

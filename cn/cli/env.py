@@ -15,7 +15,7 @@ from cn.core.errors import EXIT_DONE, Refused
 
 if TYPE_CHECKING:  # `cn --version` needs none of it
     from cn.core.report import Report
-    from cn.shell.hub import Hub
+    from cn.git.repository import Hub
 
 
 @dataclass
@@ -39,7 +39,7 @@ class Env:
             raise Refused("an agent may not choose the hub", "leave out --hub; it works in the hub around it")
         from pathlib import Path
 
-        from cn.shell.hub import open_hub
+        from cn.git.repository import open_hub
 
         chosen = self.hub_path or argument
         return open_hub(Path(chosen) if chosen else None)

@@ -14,7 +14,7 @@ from cn.core.text import one_line
 from cn.doctor import agent, config, machine, origin, place, records, runtime
 from cn.doctor.examined import Patient, examine_from, open_damaged
 from cn.doctor.finding import Finding, Level, exit_code, from_error, problem
-from cn.shell.hub import Hub
+from cn.git.repository import Hub
 
 __all__ = ["Finding", "Level", "examine", "exit_code", "open_damaged"]
 

@@ -18,10 +18,10 @@ from cn.core.text import redact, visible
 from cn.core.typed import command
 from cn.doctor.examined import Patient
 from cn.doctor.finding import Finding, from_error, info, problem
-from cn.shell.astray import head_branch
+from cn.git.lost_branch import head_branch
+from cn.git.objects import list_tree, read_object
+from cn.git.remote import remote_url
 from cn.shell.files import read_plain
-from cn.shell.objects import list_tree, read_object
-from cn.shell.remote import remote_url
 from cn.shell.transaction import local_changes
 
 _ALWAYS = (str(hub_config.PATH), str(AGENT_PATH), "spec/SOUL.md", "spec/USER.md", str(hub_peers.PATH))

@@ -11,11 +11,11 @@ from pathlib import Path
 from cn.app.settings import Settings, read_settings
 from cn.core.errors import CnError, ConfigError
 from cn.core.names import Oid
+from cn.git.config import read_config
+from cn.git.objects import resolve
+from cn.git.process import Git
+from cn.git.repository import Hub, open_hub
 from cn.shell.clock import now
-from cn.shell.git import Git
-from cn.shell.gitconfig import read_config
-from cn.shell.hub import Hub, open_hub
-from cn.shell.objects import resolve
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,11 @@ from cn.core.text import one_line, redact
 from cn.core.typed import command
 from cn.doctor.examined import Patient
 from cn.doctor.finding import Finding, info, problem
-from cn.shell.build import identity, signs
+from cn.git.fast_import import identity, signs
+from cn.git.running import finds_program, is_shell_command
+from cn.git.signatures import own_key
 from cn.shell.crontab import owner, read_table, split
 from cn.shell.files import has_room, is_writable
-from cn.shell.processes import finds_program, is_shell_command
-from cn.shell.signing import own_key
 
 _GIT = (2, 39)
 _PYTHON = (3, 11)

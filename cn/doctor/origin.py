@@ -15,8 +15,8 @@ from cn.core.text import one_line, redact
 from cn.core.typed import command
 from cn.doctor.examined import Patient
 from cn.doctor.finding import Finding, from_error, info, problem
+from cn.git.repository import Hub
 from cn.shell.base import observe_base, work_place
-from cn.shell.hub import Hub
 from cn.shell.trust import trusted_commit
 
 

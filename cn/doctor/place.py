@@ -15,11 +15,11 @@ from cn.core.text import one_line, visible
 from cn.core.typed import command
 from cn.doctor.examined import Patient
 from cn.doctor.finding import Finding, FinishRun, MoveLock, SweepFailed, from_error, info, problem
+from cn.git.repository import Hub
+from cn.git.running import git_processes
 from cn.shell.base import work_place
-from cn.shell.hub import Hub
 from cn.shell.journal import journal_path, read_journal, read_pushes
 from cn.shell.maintain import unfinished
-from cn.shell.processes import git_processes
 
 _HOUR = 3600.0
 _LONG = 900.0

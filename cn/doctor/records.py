@@ -19,7 +19,7 @@ from cn.core.text import one_line, visible
 from cn.core.typed import command
 from cn.doctor.examined import Patient
 from cn.doctor.finding import Finding, RebuildOpen, SetPin, info, problem
-from cn.shell.objects import list_refs, list_tree, read_info
+from cn.git.objects import list_refs, list_tree, read_info
 from cn.shell.origin import ORIGIN_REF
 from cn.shell.pins import PREFIX, Key, encode, parse_pin, pin_ref
 from cn.shell.unplaced import read_unplaced

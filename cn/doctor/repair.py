@@ -21,15 +21,15 @@ from cn.core.text import visible
 from cn.doctor import examine
 from cn.doctor.finding import Finding, FinishRun, Fix, MoveLock, RebuildOpen, SetPin, SweepFailed, repaired
 from cn.doctor.records import fold_history, read_history
+from cn.git.fast_import import FileChange, identity
+from cn.git.objects import list_refs, resolve, update_refs
+from cn.git.repository import Hub
+from cn.git.running import git_processes
 from cn.shell.base import Base
-from cn.shell.build import FileChange, identity
 from cn.shell.clock import now
 from cn.shell.files import free_name, move
-from cn.shell.hub import Hub
 from cn.shell.lock import hub_lock
 from cn.shell.maintain import sweep_failed
-from cn.shell.objects import list_refs, resolve, update_refs
-from cn.shell.processes import git_processes
 from cn.shell.transaction import Draft, commit, recover
 
 _ORDER: tuple[type[Fix], ...] = (SweepFailed, MoveLock, FinishRun, SetPin, RebuildOpen)

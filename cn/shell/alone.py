@@ -11,11 +11,11 @@ from collections.abc import Sequence
 
 from cn.core.errors import CnError
 from cn.core.names import Oid
-from cn.shell.batch import diff_trees
-from cn.shell.entries import Change
-from cn.shell.git import Git
-from cn.shell.merge_tree import ask_merges, read_tree_diffs
-from cn.shell.objects import read_info
+from cn.git.diff_many import diff_trees
+from cn.git.entries import Change
+from cn.git.merge_tree import ask_merges, read_tree_diffs
+from cn.git.objects import read_info
+from cn.git.process import Git
 
 _SECONDS = 60.0
 

@@ -18,9 +18,9 @@ from pathlib import Path
 
 from cn.core.names import Oid
 from cn.core.text import visible
-from cn.shell.entries import blob_id
+from cn.git.entries import blob_id
+from cn.git.repository import Hub
 from cn.shell.files import StrPath, free_name, move, read_plain, write_file
-from cn.shell.hub import Hub
 from cn.shell.unplaced import read_noted
 
 

@@ -8,14 +8,14 @@ from cn.core.errors import Blocked
 from cn.core.names import HubPath, Oid
 from cn.core.text import visible
 from cn.core.typed import command
-from cn.shell.astray import missing_main
-from cn.shell.build import EntryChange, FileChange, build_commit
-from cn.shell.entries import read_tree
-from cn.shell.git import Git
-from cn.shell.hub import Hub
+from cn.git.entries import read_tree
+from cn.git.fast_import import EntryChange, FileChange, build_commit
+from cn.git.lost_branch import missing_main
+from cn.git.objects import ask_history, update_refs
+from cn.git.process import Git
+from cn.git.repository import Hub
 from cn.shell.integrate import integrate, later, lost_ledger, restore_ledger
 from cn.shell.journal import read_journal, restore_path
-from cn.shell.objects import ask_history, update_refs
 from cn.shell.origin import ORIGIN_REF, fetch_main, origin_main
 from cn.shell.trust import TRUSTED_REF, accept, built_by_cn, untrusted
 

@@ -17,9 +17,7 @@ from pathlib import Path
 from cn.core.names import Oid
 from cn.core.places import is_pending
 from cn.core.text import visible
-from cn.shell.asides import Asides, keep_aside, kept_sentence, raw_id
-from cn.shell.diverged import forget_diverged, note_diverged, read_diverged
-from cn.shell.entries import (
+from cn.git.entries import (
     OTHER,
     SUBMODULE,
     Change,
@@ -32,8 +30,10 @@ from cn.shell.entries import (
     read_files,
     read_tree,
 )
+from cn.git.repository import Hub
+from cn.shell.asides import Asides, keep_aside, kept_sentence, raw_id
+from cn.shell.diverged import forget_diverged, note_diverged, read_diverged
 from cn.shell.files import StrPath, blocked_parent, move, place
-from cn.shell.hub import Hub
 from cn.shell.journal import Journal
 from cn.shell.unplaced import Unplaced, read_noted, read_unplaced, write_unplaced
 

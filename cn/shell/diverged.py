@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cn.core.names import Oid
+from cn.git.objects import read_object
+from cn.git.repository import Hub
 from cn.shell.files import write_file
-from cn.shell.hub import Hub
-from cn.shell.objects import read_object
 
 
 class Diverged(NamedTuple):

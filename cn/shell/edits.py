@@ -13,9 +13,9 @@ from cn.core.errors import Refused
 from cn.core.names import NameRefused, parse_oid
 from cn.core.saving import Edit, Kind
 from cn.core.text import one_line
-from cn.shell.entries import UNMERGED, Entry
+from cn.git.entries import UNMERGED, Entry
+from cn.git.repository import Hub
 from cn.shell.files import blocked_parent, read_plain
-from cn.shell.hub import Hub
 
 _ABSENT = "000000"
 

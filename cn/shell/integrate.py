@@ -16,15 +16,15 @@ from cn.core.names import HubPath, Oid, is_protected
 from cn.core.stamp import from_epoch
 from cn.core.text import visible
 from cn.core.typed import command
+from cn.git.entries import Change, Entry, read_changes, read_tree
+from cn.git.fast_import import EntryChange, FileChange, build_commit
+from cn.git.lost_branch import begun_anew
+from cn.git.merge_tree import merge_trees
+from cn.git.objects import list_tree, read_all, read_known
+from cn.git.process import GitError
+from cn.git.repository import Hub
 from cn.shell.asides import kept_sentence
-from cn.shell.astray import begun_anew
-from cn.shell.build import EntryChange, FileChange, build_commit
-from cn.shell.entries import Change, Entry, read_changes, read_tree
 from cn.shell.files import write_file
-from cn.shell.git import GitError
-from cn.shell.hub import Hub
-from cn.shell.merge_tree import merge_trees
-from cn.shell.objects import list_tree, read_all, read_known
 
 _ORIGINS = (
     "state/ledger/",

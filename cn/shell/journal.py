@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 from cn.core.errors import Blocked
 from cn.core.names import Oid
-from cn.shell.entries import Change, Entry
+from cn.git.entries import Change, Entry
+from cn.git.repository import Hub
 from cn.shell.files import PRIVATE, sync_folder, write_file
-from cn.shell.hub import Hub
 
 _FORMAT = 1
 _TOGETHER = 100

@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 
 from cn.core.errors import Blocked, LockHeld
 from cn.core.text import one_line
-from cn.shell.hub import Hub
+from cn.git.repository import Hub
 from cn.shell.owner import note_owner
 
 _POLL = 0.05

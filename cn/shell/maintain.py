@@ -10,10 +10,10 @@ from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
-from cn.shell.build import BRANCH
+from cn.git.fast_import import BRANCH
+from cn.git.process import GitError
+from cn.git.repository import Hub
 from cn.shell.files import read_regular
-from cn.shell.git import GitError
-from cn.shell.hub import Hub
 
 KEPT = "withheld"
 """The folder below ``.git/cn`` that keeps what was masked as it was."""

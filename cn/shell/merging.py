@@ -20,13 +20,13 @@ from types import TracebackType
 from cn.core.names import NameRefused, Oid, is_owned, parse_hub_path
 from cn.core.paths import folders_above
 from cn.core.rules import MergeFacts, TreeChange
+from cn.git.entries import Change
+from cn.git.fast_import import CommitStream, EntryChange, FileChange, build_commit, signs
+from cn.git.merge_tree import merge_trees
+from cn.git.read_branch import tree_changes
+from cn.git.repository import Hub
 from cn.shell.alone import merge_alone
-from cn.shell.build import CommitStream, EntryChange, FileChange, build_commit, signs
-from cn.shell.entries import Change
-from cn.shell.hub import Hub
-from cn.shell.inspect import tree_changes
 from cn.shell.landscape import Folders, Landscape
-from cn.shell.merge_tree import merge_trees
 from cn.shell.offers import MOST_COMMITS, Offer, read_offers
 from cn.shell.spellings import Spellings
 from cn.shell.transaction import local_changes

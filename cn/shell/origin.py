@@ -12,9 +12,9 @@ from typing import NamedTuple
 from cn.core.errors import Blocked
 from cn.core.names import Oid, parse_oid
 from cn.core.text import redact
-from cn.shell.git import Done, transport_options
-from cn.shell.hub import Hub
-from cn.shell.urls import real_url
+from cn.git.process import Done, transport_options
+from cn.git.repository import Hub
+from cn.git.url_rewrites import real_url
 
 ORIGIN_REF = "refs/cn/origin/main"
 _SECONDS = 60.0
@@ -59,7 +59,7 @@ def origin_main(hub: Hub) -> Oid | None:
 
 def fetch_main(hub: Hub) -> None:
     """Bring the objects of origin's main here."""
-    from cn.shell.quarantine import AS_PACK, enter, quarantine, take_in  # most runs fetch nothing
+    from cn.git.fetch_quarantine import AS_PACK, enter, quarantine, take_in  # most runs fetch nothing
 
     url = _url(hub)
     with quarantine(hub.git) as folder:

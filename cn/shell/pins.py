@@ -14,9 +14,9 @@ from collections.abc import Iterable, Mapping
 
 from cn.core.ledger import IN, OUT
 from cn.core.names import Name, Oid
-from cn.shell.git import Git
-from cn.shell.hub import Hub
-from cn.shell.objects import empty_tree, list_refs, read_info, resolve
+from cn.git.objects import empty_tree, list_refs, read_info, resolve
+from cn.git.process import Git
+from cn.git.repository import Hub
 
 PREFIX = "refs/cn/pins/"
 _PLAIN = set("abcdefghijklmnopqrstuvwxyz0123456789-_")

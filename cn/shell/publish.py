@@ -18,12 +18,13 @@ from pathlib import Path
 from cn.core.errors import Blocked, CnError, Refused
 from cn.core.names import Oid
 from cn.core.text import visible
+from cn.git.entries import Below, Change, Entry, index_holds, main_decides, parents, read_index
+from cn.git.objects import read_object
+from cn.git.process import GitError
+from cn.git.repository import Hub
 from cn.shell.asides import aside_name, kept_sentence
 from cn.shell.checkout import check_out
-from cn.shell.entries import Below, Change, Entry, index_holds, main_decides, parents, read_index
 from cn.shell.files import is_writable, place, write_file
-from cn.shell.git import GitError
-from cn.shell.hub import Hub
 from cn.shell.journal import (
     Journal,
     drop,
@@ -33,7 +34,6 @@ from cn.shell.journal import (
     with_sizes,
     write_journal,
 )
-from cn.shell.objects import read_object
 from cn.shell.settle import Refs, append_once, joined_appends, remove_stale, write_local
 
 LOCK_WAIT = 10.0

@@ -11,9 +11,9 @@ from __future__ import annotations
 from datetime import datetime
 
 from cn.core.names import HubPath, Oid, is_owned
-from cn.shell.build import build_commit
-from cn.shell.hub import Hub
-from cn.shell.objects import list_tree
+from cn.git.fast_import import build_commit
+from cn.git.objects import list_tree
+from cn.git.repository import Hub
 
 PATH = HubPath("state/published")
 

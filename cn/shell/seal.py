@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import cached_property
 
 from cn.core.message import Message, Sealed, object_id, seal, tree_bytes
-from cn.shell.build import build_commit, identity, signs
-from cn.shell.hub import Hub
-from cn.shell.objects import read_object, write_objects
+from cn.git.fast_import import build_commit, identity, signs
+from cn.git.objects import read_object, write_objects
+from cn.git.repository import Hub
 
 
 class Sealer:

@@ -12,12 +12,12 @@ from pathlib import Path
 from cn.core.errors import Blocked
 from cn.core.names import Oid
 from cn.core.text import visible
-from cn.shell.background import LocalBackground
+from cn.git.background import LocalBackground
+from cn.git.objects import UPDATE_REFS, ref_commands, update_refs
+from cn.git.process import GitError
+from cn.git.repository import Hub
 from cn.shell.files import PRIVATE, make_parents, read_plain, write_file
-from cn.shell.git import GitError
-from cn.shell.hub import Hub
 from cn.shell.journal import Journal, LocalAppend, LocalFile, RefUpdate
-from cn.shell.objects import UPDATE_REFS, ref_commands, update_refs
 from cn.shell.pins import PREFIX
 
 _POLL = 0.05

@@ -15,9 +15,7 @@ from cn.core.paths import folders_above
 from cn.core.places import INBOX
 from cn.core.text import one_line, visible
 from cn.core.typed import command
-from cn.shell.base import Base, is_ancestor, observe_base
-from cn.shell.build import EntryChange, FileChange, build_commit, is_deletion
-from cn.shell.entries import (
+from cn.git.entries import (
     LINK,
     OTHER,
     SUBMODULE,
@@ -34,7 +32,9 @@ from cn.shell.entries import (
     read_tree,
     untracked,
 )
-from cn.shell.hub import Hub
+from cn.git.fast_import import EntryChange, FileChange, build_commit, is_deletion
+from cn.git.repository import Hub
+from cn.shell.base import Base, is_ancestor, observe_base
 from cn.shell.journal import (
     Journal,
     LocalAppend,

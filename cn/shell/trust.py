@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from cn.core.names import Oid, is_oid, is_owned, is_protected
-from cn.shell.entries import Change, read_changes
-from cn.shell.git import Git
-from cn.shell.hub import Hub
+from cn.git.entries import Change, read_changes
+from cn.git.objects import resolve, update_refs
+from cn.git.process import Git
+from cn.git.repository import Hub
+from cn.git.signatures import read_signatures
 from cn.shell.journal import read_pushes
-from cn.shell.objects import resolve, update_refs
-from cn.shell.signing import read_signatures
 
 TRUSTED_REF = "refs/cn/trusted"
 _MADE_HERE = re.compile(

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from cn.core.names import Oid
+from cn.git.repository import Hub
 from cn.shell.files import write_file
-from cn.shell.hub import Hub
 
 if TYPE_CHECKING:  # imported where something is noted
-    from cn.shell.entries import Entry
+    from cn.git.entries import Entry
 
 
 class Unplaced(NamedTuple):
@@ -31,7 +31,7 @@ class Unplaced(NamedTuple):
         """Is a file of these bytes (None: no file) what cn left, and no edit of anybody?"""
         if self.here is None or data is None:
             return self.here is None and data is None
-        from cn.shell.entries import blob_id
+        from cn.git.entries import blob_id
 
         return blob_id(self.here.oid, data) == self.here.oid
 
@@ -52,7 +52,7 @@ def read_noted(hub: Hub) -> Noted:
     """What is noted. Where the note cannot be read nothing is; 'git status' shows it all the same."""
     try:
         plain = json.loads(unplaced_path(hub).read_bytes())
-        from cn.shell.entries import Entry
+        from cn.git.entries import Entry
 
         files = {
             path: Unplaced(Entry(mode, Oid(oid)) if mode and oid else None, str(reason))

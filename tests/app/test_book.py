@@ -27,8 +27,8 @@ from cn.core.names import HubPath, Name, Oid
 from cn.core.receipts import clean_up
 from cn.core.report import Report
 from cn.core.stamp import format_second
+from cn.git.repository import open_hub
 from cn.shell.base import Base
-from cn.shell.hub import open_hub
 from cn.shell.pins import encode
 
 PI = Name("pi")

@@ -17,8 +17,8 @@ from model_server import KEY, MODEL, model_server
 from cn.app.letters import write_dead, write_health
 from cn.core.say import Say, format_say
 from cn.core.stamp import format_second
+from cn.git.repository import open_hub
 from cn.shell.child import hold
-from cn.shell.hub import open_hub
 
 
 def now() -> datetime:

@@ -14,7 +14,7 @@ _PROBE = (
     "import sys\n"
     "from pathlib import Path\n"
     "from cn.app.view import open_view\n"
-    "from cn.shell.hub import open_hub\n"
+    "from cn.git.repository import open_hub\n"
     "config = open_view(open_hub(Path(sys.argv[1]))).settings.config\n"
     "print('yaml' in sys.modules, config.warn_after, *(f'{r.name}={r.email}' for r in config.reviewers))\n"
 )
@@ -32,7 +32,7 @@ _RUN = (
     "from pathlib import Path\n"
     "from cn.app.run import open_run\n"
     "from cn.core.report import Report\n"
-    "from cn.shell.hub import open_hub\n"
+    "from cn.git.repository import open_hub\n"
     "with open_run(open_hub(Path(sys.argv[1])), Report()) as run:\n"
     "    config = run.settings.config\n"
     "    people = [f'{r.name}={r.email}' for r in config.reviewers]\n"

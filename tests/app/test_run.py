@@ -15,8 +15,8 @@ from cn.app.run import open_run
 from cn.core.errors import Blocked
 from cn.core.names import HubPath
 from cn.core.report import Report
+from cn.git.repository import open_hub
 from cn.shell.base import Base
-from cn.shell.hub import open_hub
 
 PATH = HubPath("threads/adhoc/20260205-rack.md")
 

@@ -37,7 +37,7 @@ def test_version_and_help_load_no_more_of_cn_than_the_command_line(words: tuple[
 def test_completing_a_command_loads_neither_git_nor_yaml() -> None:
     env = {"_CN_COMPLETE": "bash_complete", "COMP_WORDS": "cn in", "COMP_CWORD": "1"}
     loaded = modules(**env)
-    assert not loaded & {"subprocess", "yaml", "ctypes", "cn.shell.git", "pathlib"}
+    assert not loaded & {"subprocess", "yaml", "ctypes", "cn.git.process", "pathlib"}
 
 
 def test_version_loads_little_else() -> None:

@@ -16,7 +16,6 @@ from hubs import ROOT
 
 from cn.core.arrival import Arrival
 from cn.core.config import HubConfig
-from cn.core.content import Commit, FileText, Proposal, Touched, format_proposal
 from cn.core.decide import Facts, plan_decision, plan_refused
 from cn.core.effect import Log, Plan, Post, Put, Record
 from cn.core.errors import Refusal
@@ -34,6 +33,7 @@ from cn.core.rules import MergeFacts
 from cn.core.stamp import parse_stamp
 from cn.core.thread import set_triage
 from cn.core.triage import Merge, Reply, Triage
+from cn.git.branch_content import Commit, FileText, Proposal, Touched, format_proposal
 
 GOLDEN = ROOT / "tests" / "golden"
 VARIABLE = "GOLDEN"

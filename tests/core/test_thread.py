@@ -10,7 +10,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from cn.core.content import Commit, FileText, Proposal, Touched, format_message_content, format_proposal
 from cn.core.kinds import MESSAGE
 from cn.core.message import About, Message
 from cn.core.names import NameRefused, Oid, parse_branch, parse_name, parse_topic, topic_of
@@ -29,6 +28,7 @@ from cn.core.thread import (
     set_triage,
 )
 from cn.core.triage import Merge, Reply, Triage, TriageRefused, find_headings
+from cn.git.branch_content import Commit, FileText, Proposal, Touched, format_message_content, format_proposal
 
 PI, SIGMA = parse_name("pi"), parse_name("sigma")
 HEAD, OTHER = Oid("3f2a9c1e" * 5), Oid("77777777" * 5)

@@ -65,10 +65,10 @@ from cn.core.triage import (
     parse_decision,
     parse_triage,
 )
+from cn.git.signatures import Signature
 from cn.shell import secrets
 from cn.shell.pins import pin_ref
 from cn.shell.secrets import find_secrets
-from cn.shell.signing import Signature
 
 HEAD = Oid("3f2a9c1be04d7f6582a1c0d94be7f0386d5512aa")
 OTHER = Oid("89abcdef0123456789abcdef0123456789abcdef")

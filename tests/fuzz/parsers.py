@@ -55,15 +55,15 @@ from cn.core.text import cell, decode, quote, uncell, visible
 from cn.core.thread import read_decision, read_text, seen_head
 from cn.core.triage import format_decision, parse_decision
 from cn.core.usage import parse_call
-from cn.shell.batch import by_head
+from cn.git.diff_many import by_head
+from cn.git.entries import UNMERGED
+from cn.git.history import parse_log
+from cn.git.merge_tree import read_answers, read_merge, read_tree_diffs
+from cn.git.process import Done
+from cn.git.read_branch import hunks_of
+from cn.git.remote import read_listing, read_pushed
 from cn.shell.edits import parse_status
-from cn.shell.entries import UNMERGED
-from cn.shell.git import Done
-from cn.shell.inspect import hunks_of
-from cn.shell.merge_tree import read_answers, read_merge, read_tree_diffs
-from cn.shell.past import parse_log
 from cn.shell.pins import parse_pin
-from cn.shell.remote import read_listing, read_pushed
 from cn.shell.secrets import find_secrets, mask_secrets
 from cn.shell.trust import parse_reflog
 

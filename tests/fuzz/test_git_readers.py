@@ -20,14 +20,16 @@ from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from cn.core.config import Limits
-from cn.core.content import Proposal, format_proposal
 from cn.core.errors import CnError
 from cn.core.message import object_id
 from cn.core.names import Oid
-from cn.shell.alone import merge_alone
-from cn.shell.entries import read_changes, read_tree
-from cn.shell.git import Git
-from cn.shell.inspect import (
+from cn.git.branch_content import Proposal, format_proposal
+from cn.git.entries import read_changes, read_tree
+from cn.git.history import read_past
+from cn.git.merge_tree import merge_trees
+from cn.git.objects import list_tree, parse_tree, read_all, read_info, read_objects, reading, write_objects
+from cn.git.process import Git
+from cn.git.read_branch import (
     is_signed,
     read_attachments,
     read_commits,
@@ -35,12 +37,10 @@ from cn.shell.inspect import (
     read_proposal,
     tree_changes,
 )
-from cn.shell.merge_tree import merge_trees
-from cn.shell.objects import list_tree, parse_tree, read_all, read_info, read_objects, reading, write_objects
+from cn.git.read_branches import read_simple_proposals
+from cn.git.signatures import read_signatures
+from cn.shell.alone import merge_alone
 from cn.shell.offers import read_offers
-from cn.shell.past import read_past
-from cn.shell.proposals import read_simple_proposals
-from cn.shell.signing import read_signatures
 
 EXAMPLES = max(6, int(os.environ.get("TEST_FUZZ", "0")) // 50)
 PHASES = [Phase.explicit, Phase.generate, *([Phase.shrink] if "TEST_FUZZ" in os.environ else [])]

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from cn.core.message import object_id
 from cn.core.names import Oid
 from cn.core.saving import Kind
+from cn.git.entries import Entry
+from cn.git.repository import Hub, open_hub
 from cn.shell.edits import read_edits
-from cn.shell.entries import Entry
-from cn.shell.hub import Hub, open_hub
 
 EXAMPLES = max(8, int(os.environ.get("TEST_FUZZ", "0")) // 20)
 PHASES = [Phase.explicit, Phase.generate, *([Phase.shrink] if "TEST_FUZZ" in os.environ else [])]

@@ -32,7 +32,7 @@ from cn.app.usage import read_calls
 from cn.core.report import Report
 from cn.core.telegram import Incoming, Queued, TextMessage
 from cn.core.usage import Call, parse_call
-from cn.shell.hub import open_hub
+from cn.git.repository import open_hub
 
 CHAT = f"telegram:{USER}"
 OTHER = 777

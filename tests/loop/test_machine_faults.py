@@ -20,7 +20,7 @@ from loop.world import Node, World
 
 from cn.app.local import Local
 from cn.core.stamp import parse_stamp
-from cn.shell.hub import open_hub
+from cn.git.repository import open_hub
 
 KIB = 1024
 CLOCK = Path(__file__).with_name("clock")

@@ -14,7 +14,7 @@ import pytest
 from hubs import cn_env, commit, git
 from loop.world import Node, World
 
-from cn.shell import glance
+from cn.git import local_refs
 
 MODULES = (
     "import sys\n"
@@ -230,13 +230,13 @@ def test_a_repository_that_keeps_us_waiting_is_left_to_the_ordinary_run(
     shutil.copytree(repo, hung)
     (hung / "packed-refs").unlink(missing_ok=True)
     os.mkfifo(hung / "packed-refs")
-    monkeypatch.setattr(glance, "SECONDS", 1.0)
+    monkeypatch.setattr(local_refs, "SECONDS", 1.0)
     words = ["--format=%(refname)"]
-    assert glance.list_many([(str(repo), words)], 8) is not None
+    assert local_refs.list_many([(str(repo), words)], 8) is not None
     begun = time.monotonic()
-    assert glance.list_many([(str(repo), words), (str(hung), words)], 8) is None
+    assert local_refs.list_many([(str(repo), words), (str(hung), words)], 8) is None
     assert time.monotonic() - begun < 20
-    assert glance.nearby(str(hung)) == str(hung)
+    assert local_refs.nearby(str(hung)) == str(hung)
     (hung / "config").unlink()
     os.mkfifo(hung / "config")
-    assert glance.nearby(str(hung)) is None
+    assert local_refs.nearby(str(hung)) is None

@@ -9,7 +9,7 @@ from loop.studio import Studio, write
 from telegram_server import USER
 
 from cn.core.say import Say, format_say
-from cn.shell.hub import open_hub
+from cn.git.repository import open_hub
 from cn.shell.pins import clone_id
 
 STRANGER, GROUP = 4711, -1001

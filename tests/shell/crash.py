@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any
 
 from cn.core.names import HubPath
+from cn.git.entries import blob_id
+from cn.git.fast_import import FileChange, build_commit
+from cn.git.objects import read_object, resolve
+from cn.git.repository import Hub, open_hub
 from cn.shell.base import Base
-from cn.shell.build import FileChange, build_commit
-from cn.shell.entries import blob_id
-from cn.shell.hub import Hub, open_hub
 from cn.shell.lock import hub_lock
-from cn.shell.objects import read_object, resolve
 from cn.shell.transaction import Committed, Draft, LocalAppend, RefUpdate, commit, recover
 
 THREAD = HubPath("threads/inbox/20260101-pi-x.md")

@@ -9,9 +9,9 @@ from hubs import bare, clone, commit, force_push, git, paths, push, read, tip, t
 
 from cn.core.errors import Refused
 from cn.core.names import Oid
+from cn.git.entries import Change, Entry
+from cn.git.repository import Hub, open_hub
 from cn.shell.base import Base, observe_base
-from cn.shell.entries import Change, Entry
-from cn.shell.hub import Hub, open_hub
 from cn.shell.journal import Journal, restore_path, write_journal
 from cn.shell.trust import accept
 

@@ -16,7 +16,7 @@ from hubs import bare, commit, git, refs, tip, work
 from servers import gone
 
 from cn.core.errors import CnError
-from cn.shell.git import Done, Git, GitError, Job, transport_options
+from cn.git.process import Done, Git, GitError, Job, transport_options
 
 if TYPE_CHECKING:
     from pytest_git import GitRepo

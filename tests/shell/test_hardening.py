@@ -44,8 +44,8 @@ from servers import alive, git_daemon, gone, http_backend, ssh_server, stalled_s
 
 from cn.core.errors import CnError
 from cn.core.names import parse_url
-from cn.shell.git import Git, GitError, Job, transport_options
-from cn.shell.remote import list_remotes
+from cn.git.process import Git, GitError, Job, transport_options
+from cn.git.remote import list_remotes
 
 LONG = 30.0
 """Seconds within which anything here ends, however slow the machine."""
@@ -528,7 +528,7 @@ def hardened(repo: Path, *args: str, seconds: float = LONG) -> list[str]:
     return [
         sys.executable,
         "-c",
-        "import sys; from pathlib import Path; from cn.shell.git import Git\n"
+        "import sys; from pathlib import Path; from cn.git.process import Git\n"
         "git, seconds = Git(Path(sys.argv[1])), float(sys.argv[2])\n"
         "done = git.run(*sys.argv[3:], check=False, network=True, seconds=seconds)\n"
         "print(done.reason)",
@@ -736,7 +736,7 @@ def test_local_children_hold_the_lock_after_our_death(mine: Path, tmp_path: Path
     lock, pids, stop = tmp_path / "lock", tmp_path / "pids", tmp_path / "stop"
     slow = f"!echo $$ >> '{pids}'; while [ ! -e '{stop}' ]; do sleep 0.05; done"
     program = (
-        "import fcntl, sys; from pathlib import Path; from cn.shell.git import Git\n"
+        "import fcntl, sys; from pathlib import Path; from cn.git.process import Git\n"
         "file = open(sys.argv[2], 'w'); fcntl.flock(file, fcntl.LOCK_EX)\n"
         "Git(Path(sys.argv[1]), lock_fd=file.fileno(), settings={'alias.slow': sys.argv[3]}).run('slow')\n"
     )
@@ -893,7 +893,7 @@ def test_a_run_inside_a_hook_of_another_repository(mine: Path, tmp_path: Path) -
     commit(other, {"a": "1"})
     answers = tmp_path / "answers"
     program = (
-        "import sys; from pathlib import Path; from cn.shell.git import Git\n"
+        "import sys; from pathlib import Path; from cn.git.process import Git\n"
         "print(*Git(Path(sys.argv[1])).run('ls-files').lines)"
     )
     (tmp_path / "hook.py").write_text(program)

@@ -8,10 +8,10 @@ import pytest
 from hubs import commit, git, raw_tree, tip, work
 
 from cn.core.config import Limits
-from cn.core.content import Proposal
 from cn.core.names import Oid
-from cn.shell.git import Git, GitError
-from cn.shell.inspect import read_attachments, read_commits, read_messages, read_proposal
+from cn.git.branch_content import Proposal
+from cn.git.process import Git, GitError
+from cn.git.read_branch import read_attachments, read_commits, read_messages, read_proposal
 
 LIMITS = Limits()
 

@@ -9,8 +9,8 @@ from hubs import commit, work
 
 from cn.core.errors import Refused
 from cn.core.names import Oid
-from cn.shell.entries import Change, Entry
-from cn.shell.hub import Hub, open_hub
+from cn.git.entries import Change, Entry
+from cn.git.repository import Hub, open_hub
 from cn.shell.journal import (
     Journal,
     LocalAppend,

@@ -13,13 +13,13 @@ import pytest
 from hubs import ROOT, commit, work
 
 from cn.core.errors import EXIT_LOCKED, LockHeld
-from cn.shell.hub import Hub, open_hub
+from cn.git.repository import Hub, open_hub
 from cn.shell.lock import hub_lock
 
 _HOLD = """
 import sys, time
 from pathlib import Path
-from cn.shell.hub import open_hub
+from cn.git.repository import open_hub
 from cn.shell.lock import hub_lock
 with hub_lock(open_hub(Path(sys.argv[1])), 0) as hub:
     print("held", flush=True)
@@ -82,7 +82,7 @@ def test_it_waits_for_the_lock(hub: Hub) -> None:
 _GREEDY = """
 import sys, time
 from pathlib import Path
-from cn.shell.hub import open_hub
+from cn.git.repository import open_hub
 from cn.shell.lock import hub_lock
 hub = open_hub(Path(sys.argv[1]))
 while True:

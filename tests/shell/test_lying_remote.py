@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from lying_server import LyingServer
 
 from cn.core.names import is_branch, is_oid
-from cn.shell.git import Git
-from cn.shell.remote import fetch_many, fetch_tips, head_of, list_remotes
+from cn.git.process import Git
+from cn.git.remote import fetch_many, fetch_tips, head_of, list_remotes
 
 OID = b"1" * 40
 SPEC = b"+refs/heads/a:refs/cn/trusted"

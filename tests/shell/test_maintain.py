@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from hubs import blob, commit, git, try_git, work
 
+from cn.git.repository import Hub, open_hub
 from cn.shell import maintain
-from cn.shell.hub import Hub, open_hub
 from cn.shell.maintain import KEPT, sweep_failed, sweep_kept, sweep_stale, tidy, unfinished
 
 

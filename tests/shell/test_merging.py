@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from cn.core.names import Oid
-from cn.shell.hub import Hub, open_hub
+from cn.git.repository import Hub, open_hub
 from cn.shell.merging import Merges
 from cn.shell.offers import Offer
 

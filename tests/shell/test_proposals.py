@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from cn.core.config import Limits
 from cn.core.names import Oid
-from cn.shell.git import Git
-from cn.shell.inspect import merge_bases, read_proposal
-from cn.shell.proposals import read_simple_proposals
+from cn.git.process import Git
+from cn.git.read_branch import merge_bases, read_proposal
+from cn.git.read_branches import read_simple_proposals
 
 Commits = list[tuple[str, list[tuple[str, bytes | None, str]]]]
 """Per commit its message and the changed (path, content, mode)."""

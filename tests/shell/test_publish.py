@@ -12,10 +12,10 @@ from hubs import commit, git, tip, work, write_commit
 
 from cn.core.errors import Refused
 from cn.core.names import Oid
+from cn.git.entries import read_changes
+from cn.git.repository import Hub, open_hub
 from cn.shell import checkout, files, publish, settle
 from cn.shell.asides import sweep_asides
-from cn.shell.entries import read_changes
-from cn.shell.hub import Hub, open_hub
 from cn.shell.journal import Journal, LocalAppend, RefUpdate, read_journal
 from cn.shell.publish import MainMoved, lock_path
 from cn.shell.settle import Refs, append_once

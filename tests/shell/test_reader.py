@@ -15,8 +15,8 @@ from hubs import commit, git, tip, work
 from servers import gone
 
 from cn.core.message import object_id
-from cn.shell.git import Git, GitError
-from cn.shell.objects import read_info, read_objects, read_raw, reading, write_objects
+from cn.git.objects import read_info, read_objects, read_raw, reading, write_objects
+from cn.git.process import Git, GitError
 
 ODD = [
     "HEAD",
@@ -157,7 +157,7 @@ def test_an_answer_that_was_broken_off_is_not_the_next_one(reader: Git) -> None:
 @pytest.mark.parametrize("many", [1, 5_000])
 def test_one_that_hangs_is_ended(reader: Git, many: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also while it takes no more of the question than a pipe holds."""
-    monkeypatch.setattr("cn.shell.objects.LOCAL_SECONDS", 0.3)
+    monkeypatch.setattr("cn.git.objects.LOCAL_SECONDS", 0.3)
     read_raw(reader, ["HEAD"])
     child = child_of(reader)
     child.send_signal(signal.SIGSTOP)
@@ -192,8 +192,8 @@ def test_it_ends_with_the_run_and_with_a_cn_that_is_killed(repo: Path, tmp_path:
         child = child_of(one)
     assert child.returncode == 0
     program = (
-        "import sys, time\nfrom pathlib import Path\nfrom cn.shell.git import Git\n"
-        "from cn.shell.objects import read_raw, reading\n"
+        "import sys, time\nfrom pathlib import Path\nfrom cn.git.process import Git\n"
+        "from cn.git.objects import read_raw, reading\n"
         "with reading(Git(Path(sys.argv[1]))) as git:\n"
         "    read_raw(git, ['HEAD'])\n    print(git.reader._child.pid, flush=True)\n    time.sleep(60)\n"
     )

@@ -12,10 +12,10 @@ from hubs import bare, branches, commit, git, identify, work
 from servers import git_daemon
 
 from cn.core.names import Oid
-from cn.shell import remote
-from cn.shell.git import Git
-from cn.shell.objects import read_info
-from cn.shell.remote import OwnRefs, Push, Result, fetch_tips, list_remotes, push_many
+from cn.git import remote
+from cn.git.objects import read_info
+from cn.git.process import Git
+from cn.git.remote import OwnRefs, Push, Result, fetch_tips, list_remotes, push_many
 
 
 def test_a_stale_ref_fails_alone_whatever_its_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hubs import bare, branches, clone, commit, git, refs, tip, work
 from servers import Remote, http_backend
 
-from cn.shell.git import Git, Job, transport_options
+from cn.git.process import Git, Job, transport_options
 
 
 @pytest.fixture

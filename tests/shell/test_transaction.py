@@ -16,12 +16,13 @@ from hubs import ROOT, bare, clone, commit, git, paths, push, read, tip, try_git
 
 from cn.core.errors import Refused
 from cn.core.names import HubPath, Oid
+from cn.git.entries import read_changes
+from cn.git.fast_import import FileChange, build_commit
+from cn.git.objects import read_object
+from cn.git.repository import Hub, open_hub
 from cn.shell import origin, transaction
 from cn.shell import publish as publishing
 from cn.shell.base import Base, observe_base
-from cn.shell.build import FileChange, build_commit
-from cn.shell.entries import read_changes
-from cn.shell.hub import Hub, open_hub
 from cn.shell.journal import (
     Journal,
     LocalAppend,
@@ -32,7 +33,6 @@ from cn.shell.journal import (
     write_journal,
 )
 from cn.shell.lock import hub_lock
-from cn.shell.objects import read_object
 from cn.shell.origin import Rejected
 from cn.shell.transaction import Draft, local_changes, recover
 

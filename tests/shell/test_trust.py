@@ -8,7 +8,7 @@ import pytest
 from hubs import bare, clone, commit, git, make_ssh_key, push, sign_with, tip, work, write_commit
 
 from cn.core.names import Oid
-from cn.shell.hub import open_hub
+from cn.git.repository import open_hub
 from cn.shell.trust import TrustChange, accept, trusted_commit, untrusted
 
 PEERS = "state/peers.md"

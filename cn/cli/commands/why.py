@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cn.app.history import Happened
     from cn.app.why import Item, Why
     from cn.core.usage import Call
-    from cn.shell.past import Past
+    from cn.git.history import Past
 
 _FEW = 12
 _SHORT = 300

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cn.core.names import is_local
-from cn.shell.git import Git
+from cn.git.process import Git
 
 
 def push_url(git: Git, target: str) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from cn.shell.git import Git
+from cn.git.process import Git
 
 _ASKED = (
     r"^(remote\.origin\.(url|pushurl)|url\..*\.(push)?insteadof|core\.filemode"
@@ -15,7 +15,7 @@ _ASKED = (
     r"|extensions\.partialclone)$"
 )
 _OVERRIDDEN = "commit.gpgsign"
-"""What the runner sets for its own calls (:mod:`cn.shell.hardened`): git reads that last."""
+"""What the runner sets for its own calls (:mod:`cn.git.environment`): git reads that last."""
 
 _PARTIAL = (".promisor", ".partialclonefilter")
 _PARTIAL_OLD = "extensions.partialclone"

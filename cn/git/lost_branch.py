@@ -10,8 +10,8 @@ import re
 from cn.core.names import Oid, is_oid
 from cn.core.text import visible
 from cn.core.typed import command
-from cn.shell.hub import CONFIG, Hub
-from cn.shell.objects import resolve
+from cn.git.objects import resolve
+from cn.git.repository import CONFIG, Hub
 
 _KNOWN = ("refs/cn/trusted", "refs/cn/origin/{main}", "refs/cn/origin/main", "refs/remotes/origin/{main}")
 """What this clone knew of main, by which it was a while ago at the latest."""

@@ -9,7 +9,7 @@ import selectors
 import time
 from contextlib import suppress
 
-from cn.shell.git import LOCAL_SECONDS, Done, Git, Job, Running, answer_of, look
+from cn.git.process import LOCAL_SECONDS, Done, Git, Job, Running, answer_of, look
 
 _TO_SPEAK = 5.0
 """Seconds to say what there is to be said, however late it is."""

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from cn.core.names import Oid
-from cn.shell.git import Git
+from cn.git.process import Git
 
 PREFIX = "refs/push/"
 _HEADER = b"# pack-refs with: peeled fully-peeled sorted \n"

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cn.core.errors import ConfigError
-from cn.shell.git import Git
-from cn.shell.gitconfig import GitConfig, read_config
+from cn.git.config import GitConfig, read_config
+from cn.git.process import Git
 
 CONFIG = Path(".cn") / "hub.yaml"
 _MAINS = ("HEAD", "refs/heads/main", "refs/cn/trusted", "refs/cn/origin/main", "refs/remotes/origin/main")

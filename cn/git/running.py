@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cn.core.text import one_line
-from cn.shell.hub import Hub
+from cn.git.repository import Hub
 
 
 def git_processes(hub: Hub) -> list[str]:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cn.core.names import Oid
-from cn.shell.git import Git
-from cn.shell.gitconfig import GitConfig
+from cn.git.config import GitConfig
+from cn.git.process import Git
 
 # git takes the verifier from the signature, not from gpg.format: the others are switched off.
 _SSH_ONLY = {

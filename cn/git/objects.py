@@ -10,8 +10,8 @@ from typing import NamedTuple
 from cn.core.errors import Blocked
 from cn.core.names import Oid, is_null, parse_oid
 from cn.core.text import one_line
-from cn.shell.git import LOCAL_SECONDS, Done, Git, GitError, tail
-from cn.shell.reader import ARGS, Ended, Reader
+from cn.git.cat_file import ARGS, Ended, Reader
+from cn.git.process import LOCAL_SECONDS, Done, Git, GitError, tail
 
 _PACKED = 100
 _PACK_TYPES = {"commit": 1, "tree": 2, "blob": 3}

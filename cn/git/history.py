@@ -8,8 +8,8 @@ from datetime import datetime
 
 from cn.core.names import Oid, is_oid
 from cn.core.stamp import from_epoch
-from cn.shell.git import Git
-from cn.shell.objects import empty_tree
+from cn.git.objects import empty_tree
+from cn.git.process import Git
 
 _FORM = "--format=%H%x00%P%x00%ct%x00%s"
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from cn.shell.git import Done, Git
-from cn.shell.outgoing import common_dir
+from cn.git.process import Done, Git
+from cn.git.push_scratch import common_dir
 
 AS_PACK = {"fetch.unpackLimit": "1"}
 """Whatever comes is one pack, so that taking it in is moving a few files."""

@@ -16,9 +16,9 @@ from typing import NamedTuple
 from cn.core.errors import Blocked
 from cn.core.names import HubPath, NameRefused, Oid, parse_hub_path, parse_oid
 from cn.core.text import decode
-from cn.shell.git import Done, GitError
-from cn.shell.hub import Hub
-from cn.shell.objects import read_info, unreadable
+from cn.git.objects import read_info, unreadable
+from cn.git.process import Done, GitError
+from cn.git.repository import Hub
 
 BRANCH = "refs/cn/build"
 """What the stream names. No ref, but git's report of a crash holds it."""

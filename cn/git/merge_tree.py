@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from cn.core.errors import Refused
 from cn.core.names import Oid, parse_oid
 from cn.core.text import one_line
-from cn.shell.entries import Change, parse_change
-from cn.shell.git import Done, Git, GitError
+from cn.git.entries import Change, parse_change
+from cn.git.process import Done, Git, GitError
 
 _WORDS = ("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages")
 

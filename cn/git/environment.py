@@ -5,7 +5,7 @@ submodule recursion, object checks on fetch, a stable locale, an explicit reposi
 credential helpers and SSH settings stay in force: single settings are overridden, whole files are
 not (git-config(1), git(1) "Environment Variables").
 
-A module of its own, which imports next to nothing, for :mod:`cn.shell.glance`.
+A module of its own, which imports next to nothing, for :mod:`cn.git.local_refs`.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ import select
 import stat
 import time
 
-from cn.shell.hardened import command, environment
+from cn.git.environment import command, environment
 
 SECONDS = 10.0
 """How long a glance may take: a slower repository is the ordinary run's, which names it."""

@@ -1,6 +1,6 @@
 """What a peer's branch holds, read from objects, never from a checkout (DESIGN 6).
 
-The facts are plain data; :mod:`cn.core.content` makes the thread's text of them.
+The facts are plain data; :mod:`cn.git.branch_content` makes the thread's text of them.
 """
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from cn.core.config import Limits
-from cn.core.content import Commit, FileText, Proposal, Touched
 from cn.core.message import FILE
 from cn.core.names import Oid
 from cn.core.rules import TreeChange
 from cn.core.text import decode
-from cn.shell.git import Git
-from cn.shell.objects import Info, ask_history, empty_tree, read_info, read_known, read_objects
+from cn.git.branch_content import Commit, FileText, Proposal, Touched
+from cn.git.objects import Info, ask_history, empty_tree, read_info, read_known, read_objects
+from cn.git.process import Git
 
 LOG = "--format=%H%x00%an%x00%ae%x00%ad%x00%B"
 COMMITS = 100

@@ -1,4 +1,4 @@
-"""The one hardened runner of git (DESIGN 3): every call as :mod:`cn.shell.hardened` says.
+"""The one hardened runner of git (DESIGN 3): every call as :mod:`cn.git.environment` says.
 
 A call that talks to a network has a time limit.
 """
@@ -21,8 +21,8 @@ from typing import IO, NamedTuple
 from cn.core.errors import CnError
 from cn.core.names import is_local
 from cn.core.text import decode, one_line, redact
-from cn.shell.hardened import command, environment
-from cn.shell.reader import Reader, kill_group
+from cn.git.cat_file import Reader, kill_group
+from cn.git.environment import command, environment
 
 _LOCAL_RECEIVE = (
     "git -c core.hooksPath=/dev/null -c core.alternateRefsCommand=true -c core.fsmonitor=false"
@@ -254,7 +254,7 @@ class Git(NamedTuple):
         return [*command(str(folder), self.settings), *place, *args]
 
     def environment(self) -> dict[str, str]:
-        """The environment of every child (see :mod:`cn.shell.hardened`)."""
+        """The environment of every child (see :mod:`cn.git.environment`)."""
         return environment(self.env)
 
     def start(self, *args: str) -> subprocess.Popen[bytes]:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from cn.core.names import Oid
-from cn.shell.git import Git, GitError
-from cn.shell.inspect import DIFF_SECONDS, OUTPUT_BYTES
+from cn.git.process import Git, GitError
+from cn.git.read_branch import DIFF_SECONDS, OUTPUT_BYTES
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")

@@ -1,6 +1,6 @@
 """Reading many branches with few processes.
 
-:mod:`cn.shell.inspect` reads any branch, with six to eight processes each. Nearly all are
+:mod:`cn.git.read_branch` reads any branch, with six to eight processes each. Nearly all are
 *simple*: a few commits in a row on one commit of main, plain files within the limits.
 Those are read together, a bounded number of processes for any number of branches: 1,000
 new branches took 65 s one by one, and 0.6 s so. What is not simple, or made git say too
@@ -14,13 +14,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from cn.core.config import Limits
-from cn.core.content import Commit, FileText, Proposal, Touched
 from cn.core.names import Oid
 from cn.core.text import decode
-from cn.shell.batch import by_head, diff_trees, halving
-from cn.shell.git import Git
-from cn.shell.inspect import COMMITS, LOG, OUTPUT_BYTES, PATH_BYTES, as_text, hunks_of
-from cn.shell.objects import read_info, read_known
+from cn.git.branch_content import Commit, FileText, Proposal, Touched
+from cn.git.diff_many import by_head, diff_trees, halving
+from cn.git.objects import read_info, read_known
+from cn.git.process import Git
+from cn.git.read_branch import COMMITS, LOG, OUTPUT_BYTES, PATH_BYTES, as_text, hunks_of
 
 _PLAIN = {"000000", "100644", "100755"}
 _HEADS = 250

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cn.core.names import Oid, is_null, is_owned, is_protected
+from cn.git.process import Git
+from cn.git.repository import Hub
 from cn.shell.files import blocked_parent, read_plain
-from cn.shell.git import Git
-from cn.shell.hub import Hub
 
 LINK = "120000"
 SUBMODULE = "160000"

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cn.core.names import Oid, Url, is_branch, is_oid
-from cn.shell.background import Background
-from cn.shell.git import TIMED_OUT, Done, Git, Job, transport_options
-from cn.shell.glance import nearby
-from cn.shell.outgoing import PREFIX, outgoing
-from cn.shell.quarantine import AS_PACK, enter, quarantine, take_in
-from cn.shell.urls import push_url
+from cn.git.background import Background
+from cn.git.fetch_quarantine import AS_PACK, enter, quarantine, take_in
+from cn.git.local_refs import nearby
+from cn.git.process import TIMED_OUT, Done, Git, Job, transport_options
+from cn.git.push_scratch import PREFIX, outgoing
+from cn.git.url_rewrites import push_url
 
 HEADS = "refs/heads/"
 OWN = "refs/cn/"
@@ -81,7 +81,7 @@ def list_remotes(
 
 
 def listing_job(git: Git, key: str, url: str, seconds: float) -> Job:
-    """``ls-remote``, or where that tells the same, ``for-each-ref`` (see :mod:`cn.shell.glance`)."""
+    """``ls-remote``, or where that tells the same, ``for-each-ref`` (see :mod:`cn.git.local_refs`)."""
     near = nearby(url) if git.direct else None
     if near is not None:
         return Job(key, ("for-each-ref", AS_LISTED, HEADS), seconds=seconds, near=Path(near))

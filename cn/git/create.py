@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cn.core.errors import Refused
-from cn.shell.git import Git
+from cn.git.process import Git
 
 
 def create_repo(path: Path, main: str, settings: Mapping[str, str]) -> None:

@@ -1,0 +1,1 @@
+"""All that starts git or knows its formats."""
