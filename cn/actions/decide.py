@@ -12,7 +12,6 @@ from cn.app.deliver import deliver
 from cn.app.guard import check_plan, clean_refusal
 from cn.app.own import find_own, read_own
 from cn.app.run import Run, open_run
-from cn.app.triage import find_pending
 from cn.core import rules
 from cn.core.decide import Facts, quoted_of
 from cn.core.effect import Plan
@@ -26,6 +25,7 @@ from cn.core.secret import Text, joined, text_of, unnamed
 from cn.core.text import is_text, one_line
 from cn.core.thread import seen_head
 from cn.git.repository import Hub
+from cn.inbox.triage import find_pending
 from cn.shell.base import Base
 
 Make = Callable[[str], Op]

@@ -11,7 +11,6 @@ from cn.app.deliver import deliver
 from cn.app.guard import check_plan, mask_line
 from cn.app.run import Run, open_run
 from cn.app.snapshot import Snapshot
-from cn.app.triage import NoThread
 from cn.core import rules
 from cn.core.effect import Plan, Post
 from cn.core.errors import Refused, UsageError
@@ -24,6 +23,7 @@ from cn.core.report import Report
 from cn.core.secret import Text, text_of
 from cn.core.text import is_text, one_line, slug
 from cn.git.repository import Hub
+from cn.inbox.triage import NoThread
 from cn.shell.base import Base
 
 

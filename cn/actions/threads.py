@@ -13,7 +13,6 @@ from cn.app.guard import check_plan, check_texts
 from cn.app.own import done_concerns, own_paths, pick_own
 from cn.app.own_read import OwnDocument, read_document
 from cn.app.run import open_run
-from cn.app.triage import NoThread, find_pending
 from cn.app.view import open_view
 from cn.core.cadence import Cadence, period, reflection_path
 from cn.core.effect import Log, Plan, Put
@@ -36,6 +35,7 @@ from cn.core.secret import text_of
 from cn.core.text import is_text, one_line
 from cn.core.typed import command
 from cn.git.repository import Hub
+from cn.inbox.triage import NoThread, find_pending
 from cn.shell.base import Base
 from cn.shell.clock import now
 

@@ -16,7 +16,6 @@ from cn.agent.plan.turns import late_path, out_of_turn, plan_answered, plan_reje
 from cn.agent.queue import MOST_READ, actor_of, current_turn, failing, is_wanted, read_output
 from cn.app.book import Book
 from cn.app.guard import check_plan, clean_refusal, mask_line, without_secrets
-from cn.app.inbound import working_text
 from cn.app.own import read_own
 from cn.app.run import Run
 from cn.core.decide import Facts, quoted_of
@@ -35,6 +34,7 @@ from cn.core.say import is_chat, said
 from cn.core.secret import Text, own_lines, text_of
 from cn.core.text import one_line
 from cn.git.objects import read_info
+from cn.inbox.arrivals import working_text
 
 
 def plan_answer(run: Run, book: Book, notes: Report) -> str | None:

@@ -7,7 +7,6 @@ from pathlib import PurePosixPath
 
 from cn.app.done import done_view, forwarded
 from cn.app.listing import ThreadView, pending_view, read_written
-from cn.app.threads import read_working
 from cn.app.view import View, is_fed, read_events
 from cn.core.errors import Refused
 from cn.core.ledger import IN, Event
@@ -16,6 +15,7 @@ from cn.core.names import Name
 from cn.core.places import DONE, inbox_path
 from cn.core.text import one_line
 from cn.core.typed import command
+from cn.inbox.working_copies import read_working
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from cn.app.threads import Working, may_decide, read_file, unknown_files
 from cn.app.view import View, is_fed, read_events
 from cn.core.errors import Refused
 from cn.core.ledger import Event, Item
 from cn.core.machines.thread import Thread
 from cn.core.names import Name, ThreadName
 from cn.core.stamp import parse_stamp
+from cn.inbox.working_copies import Working, may_decide, read_file, unknown_files
 from cn.shell.unplaced import is_left
 
 if TYPE_CHECKING:  # imported where somebody decided, or a history is asked for
@@ -119,7 +119,7 @@ def read_written(view: View, items: Sequence[Item]) -> Mapping[str, Written]:
             copies[name] = working
     if not copies:
         return {}
-    from cn.app.written import read_copies
+    from cn.inbox.written_decisions import read_copies
 
     return read_copies(view, copies)
 
@@ -179,7 +179,7 @@ def _standing(item: Item) -> str:
 def _state(item: Item, written: Written | None, fed: bool) -> str:
     """What is written now counts before what was recorded; what waits for no agent is a person's."""
     if written is not None:
-        from cn.app.written import was_refused
+        from cn.inbox.written_decisions import was_refused
 
         return REFUSED if was_refused(item, written) else DECIDED
     left = not fed and item.state in (Thread.QUEUED, Thread.DEAD)

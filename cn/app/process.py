@@ -11,15 +11,11 @@ from cn.agent.wake import wake
 from cn.agent.wake_command import drop_pending
 from cn.app.book import Book
 from cn.app.deliver import deliver
-from cn.app.due import plan_times
 from cn.app.guard import check_plan, clean_refusal, mask_line, without_secrets
-from cn.app.inbound import plan_arrivals, plan_vanished, with_mains
 from cn.app.observe import Observation, bring, observe
-from cn.app.restore import plan_restore
 from cn.app.run import Run, open_run
 from cn.app.standing import note_arrivals
 from cn.app.sync import check_inbox
-from cn.app.threads import Working, has_triage, read_working, shows_triage
 from cn.core import rules
 from cn.core.decide import Facts, plan_decision, plan_refused, quoted_of
 from cn.core.effect import Plan
@@ -37,6 +33,10 @@ from cn.git.fast_import import identity
 from cn.git.process import GitError
 from cn.git.repository import Hub
 from cn.git.signatures import own_key
+from cn.inbox.arrivals import plan_arrivals, plan_vanished, with_mains
+from cn.inbox.due import plan_times
+from cn.inbox.restore import plan_restore
+from cn.inbox.working_copies import Working, has_triage, read_working, shows_triage
 from cn.shell.base import Base
 from cn.shell.merging import Merges
 from cn.shell.published import publish

@@ -8,20 +8,20 @@ from cn.agent.hooks import feed
 from cn.agent.wake import wake
 from cn.app.book import Book
 from cn.app.deliver import deliver
-from cn.app.due import plan_times
-from cn.app.inbound import plan_arrivals, plan_vanished
 from cn.app.note_quiet import Watch
 from cn.app.observe import Observation, bring, observe, refused_before, report_strays
 from cn.app.ours import plan_claims, plan_ours
-from cn.app.overtaken import set_aside
-from cn.app.restore import plan_restore
 from cn.app.rotate import plan_rotation
 from cn.app.run import Run, open_run
 from cn.app.standing import note_arrivals, note_names
-from cn.app.threads import has_triage, report_blocked, report_unknown, restore_missing
 from cn.core.names import Name, ThreadName
 from cn.core.report import Progress, Report
 from cn.git.repository import Hub
+from cn.inbox.arrivals import plan_arrivals, plan_vanished
+from cn.inbox.due import plan_times
+from cn.inbox.restore import plan_restore
+from cn.inbox.superseded import set_aside
+from cn.inbox.working_copies import has_triage, report_blocked, report_unknown, restore_missing
 from cn.shell.base import Base
 from cn.shell.maintain import sweep_kept, sweep_stale, tidy
 

@@ -12,7 +12,6 @@ from loop.world import Node, World
 
 from cn.app.book import Book, Stored
 from cn.app.deliver import deliver
-from cn.app.due import plan_times
 from cn.app.observe import Observation
 from cn.app.ours import plan_claims, plan_ours
 from cn.app.run import Run, open_run
@@ -28,6 +27,7 @@ from cn.core.receipts import clean_up
 from cn.core.report import Report
 from cn.core.stamp import format_second
 from cn.git.repository import open_hub
+from cn.inbox.due import plan_times
 from cn.shell.base import Base
 from cn.shell.pins import encode
 

@@ -211,7 +211,7 @@ class TestWhatIsInTheWay:
         (hub.root / INBOX).write_text("# edited\n")
         told = go(hub, {INBOX: None, "threads/inbox/done/20260101-pi-x.md": "done\n"})
         assert (hub.root / INBOX).read_text() == "# edited\n"
-        assert told == []  # cn.app.overtaken, which takes it away, says what becomes of it
+        assert told == []  # cn.inbox.superseded, which takes it away, says what becomes of it
 
     def test_an_input_is_replaced(self, hub: Hub) -> None:
         (hub.root / INBOX).write_text("# edited\n")

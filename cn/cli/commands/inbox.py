@@ -74,8 +74,8 @@ def triage_command(
     DECISION is delete:<reason>, defer:<reason>, delegate:<actor>, do:merge,
     do:reply:<branch> or do:custom:<description>.
     """
-    from cn.app.triage import write_triage
     from cn.cli.body import read_body
+    from cn.inbox.triage import write_triage
 
     text = read_body(body, body_file)
     env.show(

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from cn.app.guard import without_secrets
 from cn.app.settings import Settings
-from cn.app.threads import Working
 from cn.app.view import View
 from cn.core import rules
 from cn.core.decide import refusal_digest
@@ -16,6 +15,7 @@ from cn.core.lifecycle import Written
 from cn.core.secret import Text, own_lines
 from cn.core.thread import read_decision, read_text
 from cn.core.triage import TriageRefused, find_headings, format_decision
+from cn.inbox.working_copies import Working
 
 
 def read_copies(view: View, copies: Mapping[str, Working]) -> dict[str, Written]:

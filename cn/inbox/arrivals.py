@@ -9,8 +9,6 @@ from cn.app.book import Book
 from cn.app.notices import take_notice
 from cn.app.observe import Observation, fetch_mains
 from cn.app.refused import RefusedArrival
-from cn.app.seen_before import SeenBefore
-from cn.app.threads import read_working
 from cn.core import rules
 from cn.core.arrival import Arrival
 from cn.core.errors import Refusal
@@ -42,6 +40,8 @@ from cn.git.read_branch import (
 )
 from cn.git.read_branches import read_simple_proposals
 from cn.git.signatures import Signature, read_signatures
+from cn.inbox.replayed_heads import SeenBefore
+from cn.inbox.working_copies import read_working
 from cn.shell.diverged import read_diverged
 from cn.shell.pins import decode
 

@@ -7,7 +7,6 @@ from contextlib import suppress
 from cn.app.guard import check_words
 from cn.app.settings import configured
 from cn.app.snapshot import Snapshot
-from cn.app.threads import read_working
 from cn.core.errors import Refused, UsageError
 from cn.core.ledger import Item
 from cn.core.names import Name, NameRefused, ThreadName, parse_name, parse_thread_name
@@ -20,6 +19,7 @@ from cn.core.thread import read_text, set_triage
 from cn.core.triage import Reply, Triage, TriageRefused, check_section, format_decision, parse_decision
 from cn.git.objects import resolve
 from cn.git.repository import Hub
+from cn.inbox.working_copies import read_working
 from cn.shell.clock import now
 from cn.shell.files import write_file
 from cn.shell.lock import hub_lock

@@ -1,0 +1,1 @@
+"""What arrives from peers, and the decisions on it."""
