@@ -35,10 +35,10 @@ from cn.git.repository import Hub
 from cn.git.signatures import own_key
 from cn.inbox.arrivals import plan_arrivals, plan_vanished, with_mains
 from cn.inbox.due import plan_times
+from cn.inbox.merge.merges import Merges
 from cn.inbox.restore import plan_restore
 from cn.inbox.working_copies import Working, has_triage, read_working, shows_triage
 from cn.shell.base import Base
-from cn.shell.merging import Merges
 from cn.shell.published import publish
 
 

@@ -39,8 +39,8 @@ from cn.git.read_branch import (
 )
 from cn.git.read_branches import read_simple_proposals
 from cn.git.signatures import read_signatures
-from cn.shell.alone import merge_alone
-from cn.shell.offers import read_offers
+from cn.inbox.merge.candidates import read_offers
+from cn.inbox.merge.many import merge_alone
 
 EXAMPLES = max(6, int(os.environ.get("TEST_FUZZ", "0")) // 50)
 PHASES = [Phase.explicit, Phase.generate, *([Phase.shrink] if "TEST_FUZZ" in os.environ else [])]

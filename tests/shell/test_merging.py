@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from cn.core.names import Oid
 from cn.git.repository import Hub, open_hub
-from cn.shell.merging import Merges
-from cn.shell.offers import Offer
+from cn.inbox.merge.candidates import Offer
+from cn.inbox.merge.merges import Merges
 
 AT = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
 PATHS = [

@@ -1,7 +1,7 @@
 """What git makes of merges into main as the run began, for any number of them with three processes.
 
 ``git merge-tree --stdin`` answers only at its end, so it cannot merge one branch upon the other.
-:mod:`cn.shell.merging` lays these answers upon each other where git would come to the same: 50
+:mod:`cn.inbox.merge.merges` lays these answers upon each other where git would come to the same: 50
 merges that rename start 3 processes for it, not 150.
 """
 

@@ -1,12 +1,12 @@
 """Merges without a work tree: what each one would do, and its commit (git-merge-tree(1)).
 
 The merges of a run are read together, with a number of processes that does not grow with
-theirs (:mod:`cn.shell.offers`). Most are *plain*: one merge base, main unchanged since but
+theirs (:mod:`cn.inbox.merge.candidates`). Most are *plain*: one merge base, main unchanged since but
 for cn's own folders, nothing removed, nothing near what an earlier merge of the run touched.
 No rename and no clash can matter then, so the branch's own changes laid upon main are what
 ``git merge --no-ff`` gives, and its commit is one more in a stream: 0.5 ms instead of 180 ms
 for 18 processes. All others ask merge-tree: together first, each with main as the run began
-(:mod:`cn.shell.alone`), and one by one where an earlier merge of the run may matter. A property
+(:mod:`cn.inbox.merge.many`), and one by one where an earlier merge of the run may matter. A property
 test compares all three with git's merge.
 """
 
@@ -25,10 +25,10 @@ from cn.git.fast_import import CommitStream, EntryChange, FileChange, build_comm
 from cn.git.merge_tree import merge_trees
 from cn.git.read_branch import tree_changes
 from cn.git.repository import Hub
-from cn.shell.alone import merge_alone
-from cn.shell.landscape import Folders, Landscape
-from cn.shell.offers import MOST_COMMITS, Offer, read_offers
-from cn.shell.spellings import Spellings
+from cn.inbox.merge.candidates import MOST_COMMITS, Offer, read_offers
+from cn.inbox.merge.main_paths import Folders, Landscape
+from cn.inbox.merge.many import merge_alone
+from cn.inbox.merge.name_clashes import Spellings
 from cn.shell.transaction import local_changes
 
 _FILES = ("100644", "100755")

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from cn.core.names import fold
 from cn.core.paths import folders_above
 from cn.core.rules import TreeChange
-from cn.shell.landscape import Landscape
+from cn.inbox.merge.main_paths import Landscape
 
 
 class Spellings:

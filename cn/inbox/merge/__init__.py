@@ -1,0 +1,1 @@
+"""Merging approved branches into main, in memory."""
