@@ -13,7 +13,6 @@ from cn.app.guard import check_plan, clean_refusal
 from cn.app.own import find_own, read_own
 from cn.app.run import Run, open_run
 from cn.core import rules
-from cn.core.decide import Facts, quoted_of
 from cn.core.effect import Plan
 from cn.core.errors import Refused, UsageError
 from cn.core.ledger import IN
@@ -25,6 +24,7 @@ from cn.core.secret import Text, joined, text_of, unnamed
 from cn.core.text import is_text, one_line
 from cn.core.thread import seen_head
 from cn.git.repository import Hub
+from cn.inbox.plan.decisions import Facts, quoted_of
 from cn.inbox.triage import find_pending
 from cn.shell.base import Base
 

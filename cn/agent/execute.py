@@ -18,7 +18,6 @@ from cn.app.book import Book
 from cn.app.guard import check_plan, clean_refusal, mask_line, without_secrets
 from cn.app.own import read_own
 from cn.app.run import Run
-from cn.core.decide import Facts, quoted_of
 from cn.core.effect import Plan, Record
 from cn.core.errors import Refusal, Refused
 from cn.core.ledger import IN, Event, Item
@@ -35,6 +34,7 @@ from cn.core.secret import Text, own_lines, text_of
 from cn.core.text import one_line
 from cn.git.objects import read_info
 from cn.inbox.arrivals import working_text
+from cn.inbox.plan.decisions import Facts, quoted_of
 
 
 def plan_answer(run: Run, book: Book, notes: Report) -> str | None:

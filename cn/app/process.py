@@ -17,7 +17,6 @@ from cn.app.run import Run, open_run
 from cn.app.standing import note_arrivals
 from cn.app.sync import check_inbox
 from cn.core import rules
-from cn.core.decide import Facts, plan_decision, plan_refused, quoted_of
 from cn.core.effect import Plan
 from cn.core.errors import Refusal
 from cn.core.ledger import IN, Item
@@ -36,6 +35,7 @@ from cn.git.signatures import own_key
 from cn.inbox.arrivals import plan_arrivals, plan_vanished, with_mains
 from cn.inbox.due import plan_times
 from cn.inbox.merge.merges import Merges
+from cn.inbox.plan.decisions import Facts, plan_decision, plan_refused, quoted_of
 from cn.inbox.restore import plan_restore
 from cn.inbox.working_copies import Working, has_triage, read_working, shows_triage
 from cn.shell.base import Base

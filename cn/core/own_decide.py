@@ -30,7 +30,7 @@ Ending = Ack | Done | Noop | Fail | Reply | Delegate | Defer | Delete
 
 @dataclass(frozen=True)
 class OwnFacts:
-    """All a planner may know of a thread of our own; compare :class:`cn.core.decide.Facts`.
+    """All a planner may know of a thread of our own; compare :class:`cn.inbox.plan.decisions.Facts`.
 
     ``machine`` is the clone that says to a chat what comes of it. ``input`` is the id of the
     item where the agent was asked, empty where a person decides.

@@ -12,7 +12,6 @@ from cn.app.refused import RefusedArrival
 from cn.core import rules
 from cn.core.arrival import Arrival
 from cn.core.errors import Refusal
-from cn.core.inbox import plan_gone, plan_moved, plan_new, plan_refused_arrival, plan_repeated
 from cn.core.kinds import NOTICE
 from cn.core.ledger import IN, OUT, Event, Item, parse_events
 from cn.core.message import MessageRefused, parse_message
@@ -22,7 +21,6 @@ from cn.core.peers import MAILBOX, Peer
 from cn.core.places import inbox_path
 from cn.core.receipts import plan_notice
 from cn.core.report import Report
-from cn.core.seen import Step, classify, is_news_that_it_vanished
 from cn.core.stamp import format_day
 from cn.core.text import decode as decode_text
 from cn.core.thread import keep_mains, read_text
@@ -40,6 +38,8 @@ from cn.git.read_branch import (
 )
 from cn.git.read_branches import read_simple_proposals
 from cn.git.signatures import Signature, read_signatures
+from cn.inbox.plan.arrivals import plan_gone, plan_moved, plan_new, plan_refused_arrival, plan_repeated
+from cn.inbox.plan.seen import Step, classify, is_news_that_it_vanished
 from cn.inbox.replayed_heads import SeenBefore
 from cn.inbox.working_copies import read_working
 from cn.shell.diverged import read_diverged

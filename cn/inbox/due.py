@@ -6,11 +6,11 @@ from cn.app.book import Book
 from cn.app.local import Local
 from cn.core.ages import is_due, is_old
 from cn.core.effect import Plan
-from cn.core.inbox import plan_returned
 from cn.core.ledger import IN, OUT, Item
 from cn.core.names import Name
 from cn.core.receipts import clean_up
 from cn.core.report import Report
+from cn.inbox.plan.arrivals import plan_returned
 
 
 def plan_times(book: Book, report: Report, local: Local) -> None:

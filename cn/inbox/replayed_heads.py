@@ -16,8 +16,8 @@ from cn.core.errors import Refusal
 from cn.core.kinds import NOTICE
 from cn.core.ledger import IN, Event
 from cn.core.names import Name, Oid
-from cn.core.seen import LOOKED
 from cn.core.text import one_line
+from cn.inbox.plan.seen import LOOKED
 
 
 @dataclass

@@ -9,12 +9,12 @@ from cn.app.guard import without_secrets
 from cn.app.settings import Settings
 from cn.app.view import View
 from cn.core import rules
-from cn.core.decide import refusal_digest
 from cn.core.ledger import Item
 from cn.core.lifecycle import Written
 from cn.core.secret import Text, own_lines
 from cn.core.thread import read_decision, read_text
 from cn.core.triage import TriageRefused, find_headings, format_decision
+from cn.inbox.plan.decisions import refusal_digest
 from cn.inbox.working_copies import Working
 
 

@@ -12,7 +12,6 @@ from cn.agent.plan.ops import Order, check_output, plan_order
 from cn.agent.plan.output import parse_output
 from cn.core.cadence import Cadence
 from cn.core.config import HubConfig, Reviewer
-from cn.core.decide import Facts
 from cn.core.effect import Plan, Post, Record
 from cn.core.kinds import NOTICE
 from cn.core.ledger import IN, Event, fold_all
@@ -23,6 +22,7 @@ from cn.core.places import inbox_path
 from cn.core.queue import Input
 from cn.core.stamp import parse_stamp
 from cn.core.thread import Header, format_thread
+from cn.inbox.plan.decisions import Facts
 
 CORPUS = Path(__file__).resolve().parents[1] / "corpus" / "outputs"
 NAMES = sorted(path.stem for path in CORPUS.glob("*.json"))

@@ -16,10 +16,8 @@ from hubs import ROOT
 
 from cn.core.arrival import Arrival
 from cn.core.config import HubConfig
-from cn.core.decide import Facts, plan_decision, plan_refused
 from cn.core.effect import Log, Plan, Post, Put, Record
 from cn.core.errors import Refusal
-from cn.core.inbox import plan_gone, plan_moved, plan_new, plan_repeated
 from cn.core.kinds import MESSAGE, NOTICE
 from cn.core.ledger import IN, OUT, Event, Item, fold_all, format_event, format_open
 from cn.core.log import append_rows
@@ -34,6 +32,8 @@ from cn.core.stamp import parse_stamp
 from cn.core.thread import set_triage
 from cn.core.triage import Merge, Reply, Triage
 from cn.git.branch_content import Commit, FileText, Proposal, Touched, format_proposal
+from cn.inbox.plan.arrivals import plan_gone, plan_moved, plan_new, plan_repeated
+from cn.inbox.plan.decisions import Facts, plan_decision, plan_refused
 
 GOLDEN = ROOT / "tests" / "golden"
 VARIABLE = "GOLDEN"

@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 from cn.core.arrival import Arrival
 from cn.core.effect import CleanUp, Drop, Effect, Log, Plan, Post, Put, Record, Wake
 from cn.core.errors import Refusal
-from cn.core.inbox import (
+from cn.core.kinds import FINAL, MESSAGE, NOT_FINAL, NOTICE
+from cn.core.ledger import IN, OUT, Event, Item, Open, fold_all
+from cn.core.message import About, Message
+from cn.core.names import HubPath, Oid, ThreadName, parse_branch, parse_name
+from cn.core.outbox import Remove
+from cn.core.receipts import notice, plan_adopted, plan_notice, plan_ours_gone, plan_proven
+from cn.core.stamp import parse_stamp
+from cn.core.thread import read_decision, seen_head, set_triage
+from cn.core.triage import Merge, Triage
+from cn.inbox.plan.arrivals import (
     plan_gone,
     plan_moved,
     plan_new,
@@ -20,16 +29,7 @@ from cn.core.inbox import (
     plan_restored,
     plan_returned,
 )
-from cn.core.kinds import FINAL, MESSAGE, NOT_FINAL, NOTICE
-from cn.core.ledger import IN, OUT, Event, Item, Open, fold_all
-from cn.core.message import About, Message
-from cn.core.names import HubPath, Oid, ThreadName, parse_branch, parse_name
-from cn.core.outbox import Remove
-from cn.core.receipts import notice, plan_adopted, plan_notice, plan_ours_gone, plan_proven
-from cn.core.seen import Step, classify
-from cn.core.stamp import parse_stamp
-from cn.core.thread import read_decision, seen_head, set_triage
-from cn.core.triage import Merge, Triage
+from cn.inbox.plan.seen import Step, classify
 
 PI, SIGMA = parse_name("pi"), parse_name("sigma")
 A, B, C, D = (Oid(digit * 40) for digit in "abcd")

@@ -22,7 +22,6 @@ from cn.agent.plan import conversation, dialogue, prompt
 from cn.agent.plan.skills import Skill
 from cn.core import agent_config, budget, config, ledger, log, model, peers, rules, usage
 from cn.core.cadence import PERIODIC, period
-from cn.core.decide import Facts, plan_decision
 from cn.core.effect import Log, Post, Put
 from cn.core.errors import CnError, Refusal
 from cn.core.kinds import FINAL, NOT_FINAL
@@ -51,7 +50,6 @@ from cn.core.report import Mark
 from cn.core.rules import MergeFacts
 from cn.core.saving import Edit, Kind, Left, judge
 from cn.core.secret import Text
-from cn.core.seen import Step, classify
 from cn.core.stamp import parse_stamp
 from cn.core.text import quote
 from cn.core.thread import Header, append_section, format_thread, read_decision, refresh, set_triage
@@ -66,6 +64,8 @@ from cn.core.triage import (
     parse_triage,
 )
 from cn.git.signatures import Signature
+from cn.inbox.plan.decisions import Facts, plan_decision
+from cn.inbox.plan.seen import Step, classify
 from cn.shell import secrets
 from cn.shell.pins import pin_ref
 from cn.shell.secrets import find_secrets

@@ -76,7 +76,7 @@ def plan_incoming(chat: str, update: int, text: str, id: InputId, seen: list[int
 
 @dataclass(frozen=True)
 class ChatFacts:
-    """All a planner may know of a chat message; compare :class:`cn.core.decide.Facts`.
+    """All a planner may know of a chat message; compare :class:`cn.inbox.plan.decisions.Facts`.
 
     ``machine`` is the clone that has the turn, and says what comes of it.
     """

@@ -15,7 +15,6 @@ from cn.agent.plan.chat import ChatFacts, plan_chat_end
 from cn.agent.plan.output import Output
 from cn.core import rules
 from cn.core.config import HubConfig
-from cn.core.decide import Cause, Facts, open_concern, plan_decision, plan_end
 from cn.core.effect import Effect, Log, Plan, Post
 from cn.core.errors import Refusal
 from cn.core.kinds import CONCERN, MESSAGE
@@ -60,6 +59,7 @@ from cn.core.triage import Defer as DeferDecision
 from cn.core.triage import Delegate as DelegateDecision
 from cn.core.triage import Delete as DeleteDecision
 from cn.core.triage import Reply as ReplyDecision
+from cn.inbox.plan.decisions import Cause, Facts, open_concern, plan_decision, plan_end
 
 AnyFacts = Facts | OwnFacts | ChatFacts
 Ending = Ack | Done | Noop | Fail | Reply | Delegate | Defer | Delete

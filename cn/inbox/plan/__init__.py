@@ -1,0 +1,1 @@
+"""Pure: what arrives becomes, and what a decision comes to."""
