@@ -15,15 +15,15 @@ from cn.agent.plan.skills import CONTRACT, FILE, FOLDERS, Skill, find_contract, 
 from cn.app.asked import find_item
 from cn.app.snapshot import Snapshot
 from cn.app.view import View
-from cn.core.agent_config import AgentConfig
 from cn.core.cadence import REFLECTIONS, Cadence, period, reflection_path
 from cn.core.config import is_local
 from cn.core.errors import CnError, Refused
-from cn.core.model import Request
 from cn.core.names import HubPath
 from cn.core.template import template_dir
 from cn.core.text import decode
 from cn.git.objects import ensure_absent, list_tree, read_info
+from cn.llm.config import AgentConfig
+from cn.llm.request import Request
 from cn.shell.files import read_regular
 
 MOST_SKILLS = 300
@@ -64,9 +64,11 @@ def counter(config: AgentConfig) -> Counter | None:
         return None
 
     def count(request: Request) -> int:
-        from cn.shell import model
+        from cn.llm import client
 
-        found = model.count_tokens(request, api_key=llm.api_key, base_url=llm.base_url, seconds=COUNT_SECONDS)
+        found = client.count_tokens(
+            request, api_key=llm.api_key, base_url=llm.base_url, seconds=COUNT_SECONDS
+        )
         if found is None:
             raise Refused(f"{urlsplit(llm.base_url).hostname} does not count")
         return found

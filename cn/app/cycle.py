@@ -9,21 +9,22 @@ from pathlib import Path
 
 from cn.agent.interface import is_answered
 from cn.app.asked import find_item
-from cn.app.config_file import read_agent_config
 from cn.app.context import pack_item
-from cn.app.model_start import ModelCheck
 from cn.app.process import process
 from cn.app.runtime import Means, More, in_flight, release, run_turn
 from cn.app.says import Speak
 from cn.app.stop import is_stopping
 from cn.app.view import open_view, require_queue
-from cn.core.agent_config import AgentConfig
-from cn.core.model import Answer, Failure, Request, request_json
 from cn.core.report import Report
 from cn.core.say import Fate, Spoken
 from cn.core.telegram import RateLimited, Rejected, Sent, describe, is_unsent, split_text
 from cn.git.repository import Hub
-from cn.shell import model, telegram
+from cn.llm import client
+from cn.llm.check_model import ModelCheck
+from cn.llm.config import AgentConfig
+from cn.llm.config_file import read_agent_config
+from cn.llm.request import Answer, Failure, Request, request_json
+from cn.shell import telegram
 
 _MOST_TURNS = 20
 """Turns of one cron run at most: the next run goes on."""
@@ -67,7 +68,7 @@ def cycle(hub: Hub, path: Path | None, *, until_idle: bool, report: Report) -> b
 
 def _ask(config: AgentConfig, request: Request) -> Answer | Failure:
     llm = config.require_llm()
-    return model.call(request, api_key=config.require_api_key(), base_url=llm.base_url)
+    return client.call(request, api_key=config.require_api_key(), base_url=llm.base_url)
 
 
 def _speaker(config: AgentConfig, stack: ExitStack) -> Speak | None:

@@ -15,7 +15,7 @@ from cn.core.errors import UsageError
 from cn.core.lifecycle import CONTINUED
 from cn.core.log import FOLDER, NOTHING, Row, format_row, parse_rows
 from cn.core.stamp import StampRefused, format_day, parse_stamp, parse_until
-from cn.core.usage import EVENT as MODEL
+from cn.llm.usage_events import EVENT as MODEL
 
 _DAYS = 32
 _KEYS = set(Row.__annotations__) - {"at"}

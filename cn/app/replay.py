@@ -15,16 +15,16 @@ from cn.agent.archive import Rejected, archived_names, read_archived, read_rejec
 from cn.agent.plan.prompt_parts import Packed
 from cn.agent.plan.replay import Change, Typed, compare, read_typed
 from cn.app.context import pack_text
-from cn.app.usage import ask_counted, over_budget
 from cn.app.view import View
-from cn.core.agent_config import AgentConfig
 from cn.core.errors import Refused
-from cn.core.model import Answer, Failure, Request, Stop
 from cn.core.queue import Shown, Trigger, parse_input, parse_trigger
 from cn.core.stamp import StampRefused, parse_stamp
 from cn.core.text import one_line
-from cn.core.usage import Call, begin_call
-from cn.shell import model
+from cn.llm import client
+from cn.llm.config import AgentConfig
+from cn.llm.request import Answer, Failure, Request, Stop
+from cn.llm.usage_events import Call, begin_call
+from cn.llm.usage_log import ask_counted, over_budget
 from cn.shell.chance import nonce
 from cn.shell.clock import now
 
@@ -153,7 +153,7 @@ def replay(
     """Ask each again, one after the other. Nothing is executed; what it used is logged at once."""
     if ask is None:
         key, url = config.require_api_key(), config.require_llm().base_url
-        ask = partial(model.call, api_key=key, base_url=url)
+        ask = partial(client.call, api_key=key, base_url=url)
     for pair in pairs:
         yield _one(view, config, pair, ask)
 

@@ -24,23 +24,23 @@ from cn.app.book import Book
 from cn.app.context import pack_item
 from cn.app.guard import clean_refusal, mask_line
 from cn.app.local import Local
-from cn.app.model_start import ModelCheck
 from cn.app.process import process
 from cn.app.run import NOT_YET, Run, open_run
 from cn.app.says import Speak, Unsaid, again, report_unsaid, say_all
-from cn.app.usage import ask_counted, over_budget, read_calls
 from cn.app.view import View, open_view
 from cn.core import rules
-from cn.core.agent_config import AgentConfig
 from cn.core.errors import LockHeld, Refusal
-from cn.core.model import Answer, Failure, Kind, Request, Stop
 from cn.core.names import digest
 from cn.core.queue import CHAT, Input, Turn, is_input_id
 from cn.core.report import Report
 from cn.core.secret import text_of
 from cn.core.text import one_line
-from cn.core.usage import begin_call
 from cn.git.repository import Hub
+from cn.llm.check_model import ModelCheck
+from cn.llm.config import AgentConfig
+from cn.llm.request import Answer, Failure, Kind, Request, Stop
+from cn.llm.usage_events import begin_call
+from cn.llm.usage_log import ask_counted, over_budget, read_calls
 from cn.shell.base import Base
 from cn.shell.chance import nonce
 from cn.shell.child import hold as hold_lock

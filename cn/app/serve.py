@@ -7,17 +7,17 @@ import sys
 from pathlib import Path
 
 from cn.agent.chat_message import enqueue
-from cn.app.config_file import read_agent_config
 from cn.app.daemon import DaemonSettings, run_daemon
 from cn.app.overview import read_status
 from cn.app.run import Run
-from cn.app.usage import over_budget
 from cn.app.view import open_view, require_queue
 from cn.core.errors import ConfigError
 from cn.core.queue import Input
 from cn.core.telegram import Command
 from cn.core.text import one_line
 from cn.git.repository import Hub
+from cn.llm.config_file import read_agent_config
+from cn.llm.usage_log import over_budget
 
 
 def serve(hub: Hub, path: Path | None) -> int:

@@ -10,7 +10,8 @@ import gc
 import os
 import sys
 
-from cn.shell import model, telegram
+from cn.llm import client
+from cn.shell import telegram
 from cn.shell.child import GO
 
 
@@ -20,7 +21,7 @@ def stand_by() -> bool:
 
     from cn.app import cycle  # noqa: F401
 
-    model.load_all()
+    client.load_all()
     telegram.load()
     gc.freeze()  # what is loaded stays: no collection needs to look at it
     word = sys.stdin.buffer.readline()

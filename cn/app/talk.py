@@ -10,24 +10,24 @@ from pathlib import Path
 
 from cn.agent.plan.output import parse_output
 from cn.agent.plan.prompt_parts import Packed
-from cn.app.config_file import read_agent_config
 from cn.app.context import pack_text
-from cn.app.model_start import ModelCheck
-from cn.app.usage import ask_counted, over_budget
 from cn.app.view import View, open_view
-from cn.core.agent_config import AgentConfig
 from cn.core.cadence import Cadence
 from cn.core.errors import Refused
-from cn.core.model import Failure
 from cn.core.names import HubPath, InputId
 from cn.core.ops import Reply, format_op
 from cn.core.queue import Input, format_input, new_input_id
 from cn.core.report import Report
 from cn.core.say import ACKNOWLEDGED
 from cn.core.text import quote
-from cn.core.usage import begin_call
 from cn.git.repository import Hub
-from cn.shell import model
+from cn.llm import client
+from cn.llm.check_model import ModelCheck
+from cn.llm.config import AgentConfig
+from cn.llm.config_file import read_agent_config
+from cn.llm.request import Failure
+from cn.llm.usage_events import begin_call
+from cn.llm.usage_log import ask_counted, over_budget
 from cn.shell.chance import nonce
 from cn.shell.clock import now
 
@@ -76,7 +76,7 @@ class Talk:
             main=self.view.snapshot.commit, parts=packed.sizes,
         )  # fmt: skip
         key, url = self.config.require_api_key(), self.config.require_llm().base_url
-        ask = partial(model.call, packed.request, api_key=key, base_url=url)
+        ask = partial(client.call, packed.request, api_key=key, base_url=url)
         answer, _ = ask_counted(self.view.hub.root, begun, ask)
         if isinstance(answer, Failure):
             raise Refused(answer.text, answer.hint)

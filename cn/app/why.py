@@ -18,7 +18,6 @@ from cn.app.document import Document
 from cn.app.history import Happened, Query, read_log
 from cn.app.listing import ThreadView
 from cn.app.own_view import show_any
-from cn.app.usage import read_calls
 from cn.app.view import View, is_fed, read_events
 from cn.app.waiting import read_queue
 from cn.core.errors import Refused
@@ -30,8 +29,9 @@ from cn.core.queue import Input, Shown, parse_input, parse_trigger
 from cn.core.say import is_chat
 from cn.core.stamp import StampRefused, parse_stamp
 from cn.core.text import one_line
-from cn.core.usage import Call
 from cn.git.history import Past, added_by, read_past
+from cn.llm.usage_events import Call
+from cn.llm.usage_log import read_calls
 from cn.shell.pins import clone_id
 
 _CHUNK = 500

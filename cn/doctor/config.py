@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from cn.app.settings import why_none
 from cn.core import config as hub_config
 from cn.core import peers as hub_peers
-from cn.core.agent_config import parse_agent_config
 from cn.core.config import AGENT_PATH, HubConfig
 from cn.core.errors import ConfigError
 from cn.core.names import is_protected
@@ -21,6 +20,7 @@ from cn.doctor.finding import Finding, from_error, info, problem
 from cn.git.lost_branch import head_branch
 from cn.git.objects import list_tree, read_object
 from cn.git.remote import remote_url
+from cn.llm.config import parse_agent_config
 from cn.shell.files import read_plain
 from cn.shell.transaction import local_changes
 

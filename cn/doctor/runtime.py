@@ -8,17 +8,17 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
-from cn.app.config_file import read_agent_config
 from cn.app.letters import health_path, read_dead, read_health
 from cn.app.snapshot import Snapshot
-from cn.core.agent_config import AgentConfig
 from cn.core.errors import ConfigError
-from cn.core.model import Failure
 from cn.core.stamp import StampRefused, format_age, format_stamp, parse_stamp
 from cn.core.text import one_line, visible
 from cn.core.typed import command
 from cn.doctor.examined import Patient
 from cn.doctor.finding import Finding, Level, info, problem
+from cn.llm.config import AgentConfig
+from cn.llm.config_file import read_agent_config
+from cn.llm.request import Failure
 from cn.shell.pins import clone_id
 
 _SILENT = timedelta(minutes=5)
@@ -59,7 +59,7 @@ def _key(config: AgentConfig) -> Iterator[Finding]:
 
 def _model(config: AgentConfig) -> Iterator[Finding]:
     """The one check of a service: it needs the network, so only with ``--full``."""
-    from cn.shell.model import check_model
+    from cn.llm.client import check_model
 
     llm = config.llm
     if not llm.model or not llm.api_key:

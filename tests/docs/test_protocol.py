@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 from cn.agent.plan import conversation, dialogue, prompt
 from cn.agent.plan.skills import Skill
-from cn.core import agent_config, budget, config, ledger, log, model, peers, rules, usage
+from cn.core import config, ledger, log, peers, rules
 from cn.core.cadence import PERIODIC, period
 from cn.core.effect import Log, Post, Put
 from cn.core.errors import CnError, Refusal
@@ -66,6 +66,7 @@ from cn.core.triage import (
 from cn.git.signatures import Signature
 from cn.inbox.plan.decisions import Facts, plan_decision
 from cn.inbox.plan.seen import Step, classify
+from cn.llm import budgets, config, request, usage_events
 from cn.shell import secrets
 from cn.shell.pins import pin_ref
 from cn.shell.secrets import find_secrets
@@ -629,10 +630,10 @@ def _machine_log_agent(block: Block) -> None:
 
 @checks("model-log")
 def _model_log(block: Block) -> None:
-    used = model.Usage(1200, 350, 6400, 0)
-    answer = model.Answer("ok", model.Stop.END_TURN, used, "claude-sonnet-5-5", "msg_1", seconds=4.2)
+    used = request.Usage(1200, 350, 6400, 0)
+    answer = request.Answer("ok", request.Stop.END_TURN, used, "claude-sonnet-5-5", "msg_1", seconds=4.2)
     parts = (("preamble", 1180), ("identity", 512), ("item", 2210))
-    begun = usage.begin_call(
+    begun = usage_events.begin_call(
         EXECUTED,
         "9f86d081884c7d65",
         3000,
@@ -643,16 +644,16 @@ def _model_log(block: Block) -> None:
         main=MERGE,
         parts=parts,
     )
-    call = usage.end_call(begun, answer, EXECUTED)
-    assert usage.format_call(call) == block.text.rstrip("\n")
-    assert usage.parse_call(block.text) == call
+    call = usage_events.end_call(begun, answer, EXECUTED)
+    assert usage_events.format_call(call) == block.text.rstrip("\n")
+    assert usage_events.parse_call(block.text) == call
 
 
 @checks("model-failures")
 def _model_failures(block: Block) -> None:
-    assert [plain(row[0]) for row in block.rows] == [kind.value for kind in model.Kind]
+    assert [plain(row[0]) for row in block.rows] == [kind.value for kind in request.Kind]
     said = (PROTOCOL / block.page).read_text("utf-8")
-    assert all(f"`{stop.value}`" in said for stop in model.Stop)
+    assert all(f"`{stop.value}`" in said for stop in request.Stop)
 
 
 # outbox.md
@@ -702,19 +703,19 @@ def _proven_sender(block: Block) -> None:
 @checks("agent-yaml")
 def _agent_yaml(block: Block) -> None:
     env = {"ANTHROPIC_KEY": "k", "TELEGRAM_TOKEN": "t"}
-    found = agent_config.parse_agent_config(block.text, env)
+    found = config.parse_agent_config(block.text, env)
     assert (found.llm.max_tokens, found.telegram.allowed_users) == (4096, (498316684,))
-    assert found.budgets.total == budget.Budget(tokens_per_day=5000000)
-    assert found.budgets.of("omega") == budget.Budget(turns_per_hour=30)
-    assert found.budgets.of("pi") == budget.Budget(tokens_per_day=500000)
+    assert found.budgets.total == budgets.Budget(tokens_per_day=5000000)
+    assert found.budgets.of("omega") == budgets.Budget(turns_per_hour=30)
+    assert found.budgets.of("pi") == budgets.Budget(tokens_per_day=500000)
     assert not found.warnings + found.missing
 
 
 @checks("agent-keys")
 def _agent_keys(block: Block) -> None:
-    keys = [f"{section}.{key}" for section, keys in agent_config._KEYS.items() for key in keys]
+    keys = [f"{section}.{key}" for section, keys in config._KEYS.items() for key in keys]
     assert [plain(row[0]) for row in block.rows] == keys
-    found = agent_config.parse_agent_config("", {})
+    found = config.parse_agent_config("", {})
     defaults = {"logging.level": found.log_level, "budgets.per_peer": "none"}
     for section in ("telegram", "llm", "context", "daemon"):
         part = getattr(found, section)
@@ -723,7 +724,7 @@ def _agent_keys(block: Block) -> None:
         if re.fullmatch(r"`[a-z0-9.:/]+`", default) and not key.startswith("`budgets"):
             value = defaults[plain(key)]
             assert (str(value).lower() if isinstance(value, bool) else str(value)) == plain(default), key
-    assert found.budgets == budget.Budgets()
+    assert found.budgets == budgets.Budgets()
 
 
 @checks("request-layout")
@@ -737,7 +738,7 @@ def _request_layout(block: Block) -> None:
             conversation.Conversation((conversation.new_entry(at, "pi", "user", "x"),)),
             "---\nid: x\nfrom: pi\n---\n\nnews\n",
         ),
-        agent_config.AgentConfig(),
+        config.AgentConfig(),
     ).parts  # fmt: skip
     assert [(row[0], row[1]) for row in block.rows] == [(p.name.split(" ")[0], p.place) for p in parts]
     limits = {"32 KiB": prompt.PAGE_BYTES, "24 KiB": prompt.SKILL_BYTES, "8 KiB": dialogue.SAID_BYTES}

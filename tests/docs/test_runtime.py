@@ -10,7 +10,7 @@ from docs.terminal import Terminal, commands
 from hubs import ROOT
 
 from cn.core import errors
-from cn.core.agent_config import parse_agent_config
+from cn.llm.config import parse_agent_config
 
 BLOCKS = {block.name: block for block in blocks_of(ROOT / "docs/runtime.md")}
 ENV = {"ANTHROPIC_KEY": "sk-ant-test-1", "TELEGRAM_TOKEN": "123456:TEST-abcdefghijklmnopqrstuvwxyz0123456"}

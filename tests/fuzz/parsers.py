@@ -16,15 +16,11 @@ from cn.agent.plan.output import parse_output
 from cn.agent.plan.replay import Change, compare, read_typed
 from cn.agent.plan.skills import parse_skill
 from cn.core import ledger
-from cn.core.agent_config import parse_agent_config
 from cn.core.config import parse_config
 from cn.core.errors import CnError
 from cn.core.header import parse_header
 from cn.core.log import parse_rows
 from cn.core.message import format_message, parse_message
-from cn.core.model import read_answer
-from cn.core.model_check import read_count, read_model
-from cn.core.model_error import parse_retry_after, read_error
 from cn.core.names import (
     HubPath,
     is_oid,
@@ -54,7 +50,6 @@ from cn.core.telegram import read_update
 from cn.core.text import cell, decode, quote, uncell, visible
 from cn.core.thread import read_decision, read_text, seen_head
 from cn.core.triage import format_decision, parse_decision
-from cn.core.usage import parse_call
 from cn.git.diff_many import by_head
 from cn.git.entries import UNMERGED
 from cn.git.history import parse_log
@@ -62,6 +57,11 @@ from cn.git.merge_tree import read_answers, read_merge, read_tree_diffs
 from cn.git.process import Done
 from cn.git.read_branch import hunks_of
 from cn.git.remote import read_listing, read_pushed
+from cn.llm.api_errors import parse_retry_after, read_error
+from cn.llm.config import parse_agent_config
+from cn.llm.model_info import read_count, read_model
+from cn.llm.request import read_answer
+from cn.llm.usage_events import parse_call
 from cn.shell.edits import parse_status
 from cn.shell.pins import parse_pin
 from cn.shell.secrets import find_secrets, mask_secrets

@@ -18,10 +18,10 @@ from loop.world import content
 from model_server import Reply
 from telegram_server import TOKEN
 
-from cn.app.usage import read_calls
 from cn.core.errors import ConfigError
 from cn.core.stamp import format_second
-from cn.shell import model
+from cn.llm import client
+from cn.llm.usage_log import read_calls
 
 RESULT = "result of the model"
 
@@ -29,7 +29,7 @@ RESULT = "result of the model"
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Retries come at once; a call has three seconds."""
-    defaults = model.call.__kwdefaults__
+    defaults = client.call.__kwdefaults__
     assert defaults is not None
     monkeypatch.setitem(defaults, "pauses", (0.0, 0.0, 0.0))
     monkeypatch.setitem(defaults, "seconds", 3.0)

@@ -19,10 +19,10 @@ from hubs import ROOT, cn_env
 from model_server import KEY, MODEL, ModelServer, Reply, model_server
 from servers import free_port, gone, stalled_server
 
-from cn.core.model import Answer, Block, Failure, Kind, Request, Said, Stop, Usage, request_json
-from cn.core.model_check import Checked
-from cn.shell import model as client
-from cn.shell.model import call, check_model, count_tokens
+from cn.llm import client
+from cn.llm.client import call, check_model, count_tokens
+from cn.llm.model_info import Checked
+from cn.llm.request import Answer, Block, Failure, Kind, Request, Said, Stop, Usage, request_json
 
 AT_ONCE = (0.0, 0.0, 0.0)
 ASKED = Request(
@@ -275,8 +275,8 @@ def test_a_signal_ends_the_wait(server: ModelServer, sent: signal.Signals, code:
     script = (
         "import signal, sys\n"
         "from cn.cli.main import _terminate\n"
-        "from cn.core.model import Request, Said\n"
-        "from cn.shell.model import call\n"
+        "from cn.llm.request import Request, Said\n"
+        "from cn.llm.client import call\n"
         "signal.signal(signal.SIGTERM, _terminate)\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's & ignores it
         "try:\n"
@@ -389,8 +389,8 @@ def test_nothing_of_the_environment_reaches_a_call(server: ModelServer, home: Pa
     }
     script = (
         "import os, sys\n"
-        "from cn.core.model import Request, Said\n"
-        "from cn.shell.model import call\n"
+        "from cn.llm.request import Request, Said\n"
+        "from cn.llm.client import call\n"
         f"asked = Request({MODEL!r}, 1, (), (Said('user', 'hi'),))\n"
         f"found = call(asked, api_key={KEY!r}, base_url=sys.argv[1])\n"
         "print(found.text)\n"
@@ -486,7 +486,7 @@ def test_only_a_call_imports_the_package(args: tuple[str, ...]) -> None:
         "import sys\n"
         "from cn.cli.main import cli\n"
         f"cli.main({list(args)!r}, prog_name='cn', standalone_mode=False)\n"
-        "import cn.shell.model, cn.app.usage\n"
+        "import cn.llm.client, cn.llm.usage_log\n"
         "print(sorted({m.partition('.')[0] for m in sys.modules} & {'anthropic', 'httpx2', 'pydantic'}))\n"
     )
     done = subprocess.run(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cn.core.model import Request
+from cn.llm.request import Request
 
 STABLE, HUB, TAIL, CONVERSATION, ITEM = "stable", "hub", "tail", "conversation", "item"
 PLACES = (STABLE, HUB, TAIL, CONVERSATION, ITEM)

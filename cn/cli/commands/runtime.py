@@ -76,7 +76,7 @@ def _stdio(env: Env, path: Path | None) -> None:
     report = Report()
     talk = open_talk(env.hub(), path, report, dry_run=env.dry_run)
     if env.dry_run:
-        from cn.core.model import request_json
+        from cn.llm.request import request_json
         from cn.shell.clock import now
 
         click.echo(request_json(talk.pack(sys.stdin.read(), now())[0].request), nl=False)

@@ -11,8 +11,8 @@ from cn.cli.render.report import show_json
 from cn.cli.render.text import align, clean, paint
 
 if TYPE_CHECKING:
-    from cn.app.usage import UsageView
-    from cn.core.usage import By, Sum
+    from cn.llm.usage_events import By, Sum
+    from cn.llm.usage_log import UsageView
 
 
 @click.command("usage")
@@ -27,7 +27,7 @@ def usage_command(env: Env, since: str, by: str) -> None:
     Costs are estimates from the price list that cn carries; a model it does not know has none.
     """
     from cn.app.history import parse_since
-    from cn.app.usage import read_usage
+    from cn.llm.usage_log import read_usage
     from cn.shell.clock import now
 
     hub = env.hub()
@@ -43,7 +43,7 @@ def usage_command(env: Env, since: str, by: str) -> None:
 def usage_json(view: UsageView) -> dict[str, Any]:
     """The shape of docs/protocol/json.md."""
     from cn.cli.render.json import time_json
-    from cn.core.prices import LOOKED_UP
+    from cn.llm.prices import LOOKED_UP
 
     return {
         "since": time_json(view.since),

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from cn.app.attempts import Attempt, Ended, Message
     from cn.app.history import Happened
     from cn.app.why import Item, Why
-    from cn.core.usage import Call
     from cn.git.history import Past
+    from cn.llm.usage_events import Call
 
 _FEW = 12
 _SHORT = 300

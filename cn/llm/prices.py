@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from cn.core.model import Usage
+from cn.llm.request import Usage
 
 LOOKED_UP = "2026-11-21"
 _MILLION = 1_000_000

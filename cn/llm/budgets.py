@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from cn.core.stamp import format_stamp
 from cn.core.text import one_line
-from cn.core.usage import Call
+from cn.llm.usage_events import Call
 
 _HOUR = timedelta(hours=1)
 _DAY = timedelta(days=1)

@@ -10,14 +10,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from cn.app.local import Local
-from cn.core.agent_config import AgentConfig
 from cn.core.errors import ConfigError
-from cn.core.model import Failure, Kind
-from cn.core.model_check import Checked, unchecked
 from cn.core.names import digest
 from cn.core.report import Report
 from cn.git.repository import Hub
-from cn.shell import model
+from cn.llm import client
+from cn.llm.config import AgentConfig
+from cn.llm.model_info import Checked, unchecked
+from cn.llm.request import Failure, Kind
 from cn.shell.clock import now
 
 Look = Callable[[AgentConfig], Checked | Failure]
@@ -27,7 +27,7 @@ Look = Callable[[AgentConfig], Checked | Failure]
 def look(config: AgentConfig) -> Checked | Failure:
     """Ask the Models API; raises :class:`ConfigError` where a key or the model's name is missing."""
     llm = config.require_llm()
-    return model.check_model(llm.model, api_key=config.require_api_key(), base_url=llm.base_url)
+    return client.check_model(llm.model, api_key=config.require_api_key(), base_url=llm.base_url)
 
 
 @dataclass(frozen=True)

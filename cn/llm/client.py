@@ -2,7 +2,7 @@
 
 The package brings authentication, headers, version and errors of the API. Everything else
 is decided here, because a call costs money: the bytes sent are those of
-:func:`cn.core.model.request_json`, its own retries are off, nothing comes from the
+:func:`cn.llm.request.request_json`, its own retries are off, nothing comes from the
 environment, and no text that leaves this module holds the key. It takes a second to
 import, so that is done where a call is made.
 """
@@ -22,10 +22,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
-from cn.core.model import Answer, Failure, Kind, Request, count_json, read_answer, request_json
-from cn.core.model_check import Checked, read_count, read_model, unchecked
-from cn.core.model_error import error_fields, hint_for, parse_retry_after, pause_before, read_error
 from cn.core.text import hide, one_line
+from cn.llm.api_errors import error_fields, hint_for, parse_retry_after, pause_before, read_error
+from cn.llm.model_info import Checked, read_count, read_model, unchecked
+from cn.llm.request import Answer, Failure, Kind, Request, count_json, read_answer, request_json
 from cn.shell.clock import now
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from cn.core.model import Failure, Kind
-from cn.core.model_error import hint_for
 from cn.core.text import one_line
+from cn.llm.api_errors import hint_for
+from cn.llm.request import Failure, Kind
 
 
 @dataclass(frozen=True)
