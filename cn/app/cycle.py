@@ -10,7 +10,6 @@ from pathlib import Path
 from cn.agent.interface import is_answered
 from cn.app.asked import find_item
 from cn.app.context import pack_item
-from cn.app.process import process
 from cn.app.runtime import Means, More, in_flight, release, run_turn
 from cn.app.says import Speak
 from cn.app.stop import is_stopping
@@ -24,6 +23,7 @@ from cn.llm.check_model import ModelCheck
 from cn.llm.config import AgentConfig
 from cn.llm.config_file import read_agent_config
 from cn.llm.request import Answer, Failure, Request, request_json
+from cn.loop.process import process
 from cn.shell import telegram
 
 _MOST_TURNS = 20

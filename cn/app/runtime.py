@@ -24,7 +24,6 @@ from cn.app.book import Book
 from cn.app.context import pack_item
 from cn.app.guard import clean_refusal, mask_line
 from cn.app.local import Local
-from cn.app.process import process
 from cn.app.run import NOT_YET, Run, open_run
 from cn.app.says import Speak, Unsaid, again, report_unsaid, say_all
 from cn.app.view import View, open_view
@@ -41,6 +40,7 @@ from cn.llm.config import AgentConfig
 from cn.llm.request import Answer, Failure, Kind, Request, Stop
 from cn.llm.usage_events import begin_call
 from cn.llm.usage_log import ask_counted, over_budget, read_calls
+from cn.loop.process import process
 from cn.shell.base import Base
 from cn.shell.chance import nonce
 from cn.shell.child import hold as hold_lock

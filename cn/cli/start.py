@@ -2,7 +2,7 @@
 
 A hub is synced by cron every few minutes, and most of the time there is nothing new. Importing
 the command line and what it needs takes longer than asking the peers, so the plain sync asks
-:mod:`cn.app.quiet` first. What it answers with yes is what the ordinary run would have done:
+:mod:`cn.loop.idle_check` first. What it answers with yes is what the ordinary run would have done:
 nothing, without a word.
 """
 
@@ -82,6 +82,6 @@ def _is_quiet_sync(words: list[str]) -> bool:
     # Settings of git that stand in no file are in no note.
     if os.environ.get("CN_ROLE") or "_CN_COMPLETE" in os.environ or "GIT_CONFIG_COUNT" in os.environ:
         return False
-    from cn.app.quiet import still_quiet
+    from cn.loop.idle_check import still_quiet
 
     return still_quiet(hub)

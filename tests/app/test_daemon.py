@@ -427,7 +427,7 @@ def test_it_stays_small_and_loads_neither_model_nor_processor(
     assert daemon.end() == 0
     loaded = set((tmp_path / "modules").read_text().split())
     assert "telegram" in loaded
-    assert loaded & {"anthropic", "git", "rich", "click", "cn.app.process", "telegram.ext"} == set()
+    assert loaded & {"anthropic", "git", "rich", "click", "cn.loop.process", "telegram.ext"} == set()
     assert resident < 50 * 1024
 
 

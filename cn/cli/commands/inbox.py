@@ -97,7 +97,7 @@ def triage_command(
 @options(DRY_RUN)
 def process_command(env: Env, folder: str | None) -> None:
     """Execute decided threads: enforce the rules, act, log, deliver."""
-    from cn.app.process import process
+    from cn.loop.process import process
 
     with progress(env, "processing") as step:
         report = process(env.hub(folder), dry_run=env.dry_run, progress=step)
@@ -113,7 +113,7 @@ def sync_command(env: Env, folder: str | None) -> None:
 
 
 def _sync(env: Env, folder: str | None) -> None:
-    from cn.app.sync import finish, sync
+    from cn.loop.sync import finish, sync
 
     hub = env.hub(folder)
     with progress(env, "asking peers") as step:

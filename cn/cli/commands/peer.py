@@ -90,8 +90,8 @@ def remove_command(env: Env, name: str) -> None:
 @options(DRY_RUN)
 def sync_command(env: Env, names: tuple[str, ...]) -> None:
     """Sync with peers now (all, or those named), whatever the back-off says."""
-    from cn.app.sync import finish, sync
     from cn.core.names import parse_name
+    from cn.loop.sync import finish, sync
 
     hub = env.hub()
     only = [parse_name(n, "peer") for n in names] or None

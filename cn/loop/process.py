@@ -15,7 +15,6 @@ from cn.app.guard import check_plan, clean_refusal, mask_line, without_secrets
 from cn.app.observe import Observation, bring, observe
 from cn.app.run import Run, open_run
 from cn.app.standing import note_arrivals
-from cn.app.sync import check_inbox
 from cn.core import rules
 from cn.core.effect import Plan
 from cn.core.errors import Refusal
@@ -38,6 +37,7 @@ from cn.inbox.merge.merges import Merges
 from cn.inbox.plan.decisions import Facts, plan_decision, plan_refused, quoted_of
 from cn.inbox.restore import plan_restore
 from cn.inbox.working_copies import Working, has_triage, read_working, shows_triage
+from cn.loop.sync import check_inbox
 from cn.shell.base import Base
 from cn.shell.published import publish
 

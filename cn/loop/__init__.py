@@ -1,0 +1,1 @@
+"""The two commands of cron: sync and process."""
