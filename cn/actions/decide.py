@@ -8,7 +8,6 @@ from cn.agent.execute import find_artifacts, inbox_facts, sources_of
 from cn.agent.hooks import feed
 from cn.agent.plan.ops import Order, plan_order
 from cn.app.book import Book
-from cn.app.deliver import deliver
 from cn.app.guard import check_plan, clean_refusal
 from cn.app.own import find_own, read_own
 from cn.app.run import Run, open_run
@@ -26,6 +25,7 @@ from cn.core.thread import seen_head
 from cn.git.repository import Hub
 from cn.inbox.plan.decisions import Facts, quoted_of
 from cn.inbox.triage import find_pending
+from cn.outbox.deliver import deliver
 from cn.shell.base import Base
 
 Make = Callable[[str], Op]

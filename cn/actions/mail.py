@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from cn.actions.decide import decide_now
 from cn.agent.plan.ops import reply_topic
 from cn.app.book import Book
-from cn.app.deliver import deliver
 from cn.app.guard import check_plan, mask_line
 from cn.app.run import Run, open_run
 from cn.app.snapshot import Snapshot
@@ -24,6 +23,7 @@ from cn.core.secret import Text, text_of
 from cn.core.text import is_text, one_line, slug
 from cn.git.repository import Hub
 from cn.inbox.triage import NoThread
+from cn.outbox.deliver import deliver
 from cn.shell.base import Base
 
 

@@ -8,7 +8,6 @@ from cn.actions.decide import decide_now
 from cn.agent.enqueue import enqueue_own
 from cn.agent.plan.reflections import TITLES
 from cn.app.book import Book
-from cn.app.deliver import deliver
 from cn.app.guard import check_plan, check_texts
 from cn.app.own import done_concerns, own_paths, pick_own
 from cn.app.own_read import OwnDocument, read_document
@@ -36,6 +35,7 @@ from cn.core.text import is_text, one_line
 from cn.core.typed import command
 from cn.git.repository import Hub
 from cn.inbox.triage import NoThread, find_pending
+from cn.outbox.deliver import deliver
 from cn.shell.base import Base
 from cn.shell.clock import now
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from cn.app.book import Book
-from cn.app.notices import take_notice
 from cn.app.observe import Observation, fetch_mains
 from cn.app.refused import RefusedArrival
 from cn.core import rules
@@ -42,6 +41,7 @@ from cn.inbox.plan.arrivals import plan_gone, plan_moved, plan_new, plan_refused
 from cn.inbox.plan.seen import Step, classify, is_news_that_it_vanished
 from cn.inbox.replayed_heads import SeenBefore
 from cn.inbox.working_copies import read_working
+from cn.outbox.receipts import take_notice
 from cn.shell.diverged import read_diverged
 from cn.shell.pins import decode
 

@@ -10,7 +10,6 @@ from cn.agent.hooks import answer, answered_turn, feed
 from cn.agent.wake import wake
 from cn.agent.wake_command import drop_pending
 from cn.app.book import Book
-from cn.app.deliver import deliver
 from cn.app.guard import check_plan, clean_refusal, mask_line, without_secrets
 from cn.app.observe import Observation, bring, observe
 from cn.app.run import Run, open_run
@@ -38,6 +37,7 @@ from cn.inbox.plan.decisions import Facts, plan_decision, plan_refused, quoted_o
 from cn.inbox.restore import plan_restore
 from cn.inbox.working_copies import Working, has_triage, read_working, shows_triage
 from cn.loop.sync import check_inbox
+from cn.outbox.deliver import deliver
 from cn.shell.base import Base
 from cn.shell.published import publish
 

@@ -11,9 +11,7 @@ from hubs import git, read, tip
 from loop.world import Node, World
 
 from cn.app.book import Book, Stored
-from cn.app.deliver import deliver
 from cn.app.observe import Observation
-from cn.app.ours import plan_claims, plan_ours
 from cn.app.run import Run, open_run
 from cn.core.ages import is_due
 from cn.core.effect import Drop, Plan, Post, Put, Record
@@ -28,6 +26,8 @@ from cn.core.report import Report
 from cn.core.stamp import format_second
 from cn.git.repository import open_hub
 from cn.inbox.due import plan_times
+from cn.outbox.deliver import deliver
+from cn.outbox.our_branches import plan_claims, plan_ours
 from cn.shell.base import Base
 from cn.shell.pins import encode
 
@@ -258,7 +258,7 @@ class TestManyLetters:
     ) -> None:
         monkeypatch.setattr("cn.app.snapshot._TOGETHER", 2)
         monkeypatch.setattr("cn.app.run._MANY", 2)
-        monkeypatch.setattr("cn.app.deliver.MOST_HELD", 1000)
+        monkeypatch.setattr("cn.outbox.deliver.MOST_HELD", 1000)
 
         def plan(book: Book, base: Base, notes: Report) -> str:
             for n in range(5):

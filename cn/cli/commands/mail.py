@@ -55,6 +55,6 @@ def list_command(env: Env) -> None:
 @options(DRY_RUN)
 def flush_command(env: Env) -> None:
     """Deliver now, whatever the back-off says."""
-    from cn.app.deliver import flush
+    from cn.outbox.deliver import flush
 
     env.show(flush(env.hub(), dry_run=env.dry_run))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from cn.app.book import Book
 from cn.app.local import Local
-from cn.app.notices import prove_merge
 from cn.app.observe import Observation, find_main
 from cn.core.ledger import OUT, Item
 from cn.core.message import About
@@ -12,6 +11,7 @@ from cn.core.names import Branch, Name, Oid, digest, parse_oid
 from cn.core.receipts import plan_adopted, plan_ours_gone, plan_proven
 from cn.core.report import Report
 from cn.core.text import one_line
+from cn.outbox.receipts import prove_merge
 from cn.shell.pins import decode, encode
 
 

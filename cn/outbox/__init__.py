@@ -1,0 +1,1 @@
+"""What leaves for peers, and what came of it."""
