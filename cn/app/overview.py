@@ -12,7 +12,6 @@ from cn.app.listing import InboxView, list_inbox
 from cn.app.settings import MAILBOX_KEY, Draft, not_in_effect
 from cn.app.standing_edits import drop_mended
 from cn.app.view import View
-from cn.core.ages import is_old
 from cn.core.errors import Refused
 from cn.core.kinds import FINAL, NOTICE
 from cn.core.ledger import Item
@@ -20,6 +19,7 @@ from cn.core.names import Name, Oid
 from cn.core.peers import Peer
 from cn.core.stamp import StampRefused, from_epoch, parse_stamp
 from cn.core.text import one_line
+from cn.outbox.plan.due import is_old
 from cn.shell.files import has_room, is_writable
 
 if TYPE_CHECKING:  # imported where a hub has a queue, or something waits in the outbox

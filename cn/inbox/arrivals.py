@@ -18,7 +18,6 @@ from cn.core.names import Branch, HubPath, Name, Oid, ThreadKey, ThreadName, fol
 from cn.core.names import Topic as TopicName
 from cn.core.peers import MAILBOX, Peer
 from cn.core.places import inbox_path
-from cn.core.receipts import plan_notice
 from cn.core.report import Report
 from cn.core.stamp import format_day
 from cn.core.text import decode as decode_text
@@ -41,6 +40,7 @@ from cn.inbox.plan.arrivals import plan_gone, plan_moved, plan_new, plan_refused
 from cn.inbox.plan.seen import Step, classify, is_news_that_it_vanished
 from cn.inbox.replayed_heads import SeenBefore
 from cn.inbox.working_copies import read_working
+from cn.outbox.plan.receipts import plan_notice
 from cn.outbox.receipts import take_notice
 from cn.shell.diverged import read_diverged
 from cn.shell.pins import decode

@@ -8,9 +8,9 @@ from cn.app.observe import Observation, find_main
 from cn.core.ledger import OUT, Item
 from cn.core.message import About
 from cn.core.names import Branch, Name, Oid, digest, parse_oid
-from cn.core.receipts import plan_adopted, plan_ours_gone, plan_proven
 from cn.core.report import Report
 from cn.core.text import one_line
+from cn.outbox.plan.receipts import plan_adopted, plan_ours_gone, plan_proven
 from cn.outbox.receipts import prove_merge
 from cn.shell.pins import decode, encode
 

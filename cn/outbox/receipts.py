@@ -12,9 +12,9 @@ from cn.core.ledger import OUT
 from cn.core.message import About, Message
 from cn.core.names import Topic, join_branch, topic_of
 from cn.core.peers import Peer
-from cn.core.receipts import plan_notice
 from cn.core.report import Report
 from cn.git.objects import read_object
+from cn.outbox.plan.receipts import plan_notice
 from cn.shell.base import is_ancestor
 
 

@@ -13,7 +13,6 @@ from loop.world import Node, World
 from cn.app.book import Book, Stored
 from cn.app.observe import Observation
 from cn.app.run import Run, open_run
-from cn.core.ages import is_due
 from cn.core.effect import Drop, Plan, Post, Put, Record
 from cn.core.errors import Refused
 from cn.core.kinds import MESSAGE
@@ -21,13 +20,14 @@ from cn.core.ledger import IN, OUT, Event
 from cn.core.machine import InvalidTransition
 from cn.core.message import Message
 from cn.core.names import HubPath, Name, Oid
-from cn.core.receipts import clean_up
 from cn.core.report import Report
 from cn.core.stamp import format_second
 from cn.git.repository import open_hub
 from cn.inbox.due import plan_times
 from cn.outbox.deliver import deliver
 from cn.outbox.our_branches import plan_claims, plan_ours
+from cn.outbox.plan.due import is_due
+from cn.outbox.plan.receipts import clean_up
 from cn.shell.base import Base
 from cn.shell.pins import encode
 

@@ -8,7 +8,6 @@ from datetime import timedelta
 import pytest
 
 from cn.core import rules
-from cn.core.ages import is_due, is_old
 from cn.core.config import HubConfig, Limits, Reviewer
 from cn.core.effect import Advance, Drop, Effect, Log, Plan, Post, Put, Record
 from cn.core.errors import Refusal
@@ -36,6 +35,7 @@ from cn.core.triage import (
     parse_triage,
 )
 from cn.inbox.plan.decisions import Facts, open_concern, plan_decision, plan_refused
+from cn.outbox.plan.due import is_due, is_old
 
 PI, SIGMA, OMEGA, ALICE = (parse_name(n) for n in ("pi", "sigma", "omega", "alice"))
 HEAD, RESULT, TWIN = (Oid(part * 5) for part in ("3f2a9c1e", "1a2b3c4d", "9e8d7c6b"))

@@ -26,7 +26,6 @@ from cn.core.message import About, Message, format_message, seal
 from cn.core.names import HubPath, Oid, ThreadName, Url, parse_branch, parse_name, parse_topic, topic_of
 from cn.core.outbox import Letter, Remove, format_entry
 from cn.core.peers import Peer, add_peer
-from cn.core.receipts import plan_notice
 from cn.core.rules import MergeFacts
 from cn.core.stamp import parse_stamp
 from cn.core.thread import set_triage
@@ -34,6 +33,7 @@ from cn.core.triage import Merge, Reply, Triage
 from cn.git.branch_content import Commit, FileText, Proposal, Touched, format_proposal
 from cn.inbox.plan.arrivals import plan_gone, plan_moved, plan_new, plan_repeated
 from cn.inbox.plan.decisions import Facts, plan_decision, plan_refused
+from cn.outbox.plan.receipts import plan_notice
 
 GOLDEN = ROOT / "tests" / "golden"
 VARIABLE = "GOLDEN"

@@ -16,7 +16,6 @@ from cn.core.ledger import IN, OUT, Event, Item, Open, fold_all
 from cn.core.message import About, Message
 from cn.core.names import HubPath, Oid, ThreadName, parse_branch, parse_name
 from cn.core.outbox import Remove
-from cn.core.receipts import notice, plan_adopted, plan_notice, plan_ours_gone, plan_proven
 from cn.core.stamp import parse_stamp
 from cn.core.thread import read_decision, seen_head, set_triage
 from cn.core.triage import Merge, Triage
@@ -30,6 +29,7 @@ from cn.inbox.plan.arrivals import (
     plan_returned,
 )
 from cn.inbox.plan.seen import Step, classify
+from cn.outbox.plan.receipts import notice, plan_adopted, plan_notice, plan_ours_gone, plan_proven
 
 PI, SIGMA = parse_name("pi"), parse_name("sigma")
 A, B, C, D = (Oid(digit * 40) for digit in "abcd")

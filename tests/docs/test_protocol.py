@@ -45,7 +45,6 @@ from cn.core.names import (
 from cn.core.outbox import entry_name, format_entry, parse_entry
 from cn.core.own import adhoc_path, format_own, is_named, is_own, new_own, parse_own
 from cn.core.places import inbox_path
-from cn.core.receipts import notice
 from cn.core.report import Mark
 from cn.core.rules import MergeFacts
 from cn.core.saving import Edit, Kind, Left, judge
@@ -67,6 +66,7 @@ from cn.git.signatures import Signature
 from cn.inbox.plan.decisions import Facts, plan_decision
 from cn.inbox.plan.seen import Step, classify
 from cn.llm import budgets, config, request, usage_events
+from cn.outbox.plan.receipts import notice
 from cn.shell import secrets
 from cn.shell.pins import pin_ref
 from cn.shell.secrets import find_secrets

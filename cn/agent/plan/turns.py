@@ -34,9 +34,9 @@ from cn.core.queue import (
     parse_input,
     queue_path,
 )
-from cn.core.receipts import notice
 from cn.core.say import Say, format_say, is_chat
 from cn.core.stamp import format_age, format_stamp
+from cn.outbox.plan.receipts import notice
 
 
 def time_limit(config: HubConfig) -> timedelta:

@@ -13,8 +13,8 @@ from cn.core.log import Row
 from cn.core.message import About
 from cn.core.names import Branch, HubPath, Name, Oid, ThreadName
 from cn.core.places import inbox_path
-from cn.core.receipts import clean_up, notice
 from cn.core.thread import format_thread, refresh
+from cn.outbox.plan.receipts import clean_up, notice
 
 
 def plan_new(arrival: Arrival, name: ThreadName, earlier: str = "") -> Plan:

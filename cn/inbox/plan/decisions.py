@@ -23,7 +23,6 @@ from cn.core.names import Branch, HubPath, Name, Oid, ThreadName, digest
 from cn.core.own import concern_path, format_own, new_own
 from cn.core.peers import Peer
 from cn.core.places import done_path, inbox_path
-from cn.core.receipts import notice
 from cn.core.rules import MergeFacts
 from cn.core.secret import Text, quoted_here, unnamed
 from cn.core.stamp import format_second, format_stamp
@@ -39,6 +38,7 @@ from cn.core.triage import (
     Triage,
     format_decision,
 )
+from cn.outbox.plan.receipts import notice
 
 
 @dataclass(frozen=True)

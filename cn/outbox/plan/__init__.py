@@ -1,0 +1,1 @@
+"""Pure: receipts, and what time alone brings about."""
