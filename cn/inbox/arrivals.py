@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from cn.app.book import Book
-from cn.app.observe import Observation, fetch_mains
 from cn.app.refused import RefusedArrival
 from cn.core import rules
 from cn.core.arrival import Arrival
@@ -42,6 +41,7 @@ from cn.inbox.replayed_heads import SeenBefore
 from cn.inbox.working_copies import read_working
 from cn.outbox.plan.receipts import plan_notice
 from cn.outbox.receipts import take_notice
+from cn.peers.observe import Observation, fetch_mains
 from cn.shell.diverged import read_diverged
 from cn.shell.pins import decode
 

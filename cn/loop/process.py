@@ -11,9 +11,7 @@ from cn.agent.wake import wake
 from cn.agent.wake_command import drop_pending
 from cn.app.book import Book
 from cn.app.guard import check_plan, clean_refusal, mask_line, without_secrets
-from cn.app.observe import Observation, bring, observe
 from cn.app.run import Run, open_run
-from cn.app.standing import note_arrivals
 from cn.core import rules
 from cn.core.effect import Plan
 from cn.core.errors import Refusal
@@ -38,6 +36,8 @@ from cn.inbox.restore import plan_restore
 from cn.inbox.working_copies import Working, has_triage, read_working, shows_triage
 from cn.loop.sync import check_inbox
 from cn.outbox.deliver import deliver
+from cn.peers.observe import Observation, bring, observe
+from cn.peers.refused_arrivals import note_arrivals
 from cn.shell.base import Base
 from cn.shell.published import publish
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from cn.app.book import Book
 from cn.app.local import Local
-from cn.app.observe import Observation, find_main
 from cn.core.ledger import OUT, Item
 from cn.core.message import About
 from cn.core.names import Branch, Name, Oid, digest, parse_oid
@@ -12,6 +11,7 @@ from cn.core.report import Report
 from cn.core.text import one_line
 from cn.outbox.plan.receipts import plan_adopted, plan_ours_gone, plan_proven
 from cn.outbox.receipts import prove_merge
+from cn.peers.observe import Observation, find_main
 from cn.shell.pins import decode, encode
 
 

@@ -11,7 +11,6 @@ from hubs import git, read, tip
 from loop.world import Node, World
 
 from cn.app.book import Book, Stored
-from cn.app.observe import Observation
 from cn.app.run import Run, open_run
 from cn.core.effect import Drop, Plan, Post, Put, Record
 from cn.core.errors import Refused
@@ -28,6 +27,7 @@ from cn.outbox.deliver import deliver
 from cn.outbox.our_branches import plan_claims, plan_ours
 from cn.outbox.plan.due import is_due
 from cn.outbox.plan.receipts import clean_up
+from cn.peers.observe import Observation
 from cn.shell.base import Base
 from cn.shell.pins import encode
 

@@ -6,11 +6,11 @@ from collections.abc import Collection
 from datetime import datetime
 
 from cn.app.local import Local
-from cn.app.observe import FETCH, Observation, standing_name
 from cn.app.refused import RefusedArrival
 from cn.app.settings import Settings
 from cn.core.names import Name, ThreadKey
 from cn.core.text import one_line, visible
+from cn.peers.observe import FETCH, Observation, standing_name
 
 ARRIVAL, INVALID = "arrival ", "name "
 

@@ -1,0 +1,1 @@
+"""What peers and the mailbox have now."""
