@@ -8,7 +8,6 @@ from typing import NamedTuple
 from cn.app.book import Book
 from cn.app.refused import RefusedArrival
 from cn.core import rules
-from cn.core.arrival import Arrival
 from cn.core.errors import Refusal
 from cn.core.kinds import NOTICE
 from cn.core.ledger import IN, OUT, Event, Item, parse_events
@@ -42,6 +41,7 @@ from cn.inbox.working_copies import read_working
 from cn.outbox.plan.receipts import plan_notice
 from cn.outbox.receipts import take_notice
 from cn.peers.observe import Observation, fetch_mains
+from cn.peers.plan.arrival import Arrival
 from cn.shell.diverged import read_diverged
 from cn.shell.pins import decode
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from cn.app.book import Book
 from cn.core import rules
-from cn.core.arrival import Arrival
 from cn.core.effect import Record
 from cn.core.errors import Refusal
 from cn.core.ledger import OUT
@@ -15,6 +14,7 @@ from cn.core.report import Report
 from cn.git.objects import read_object
 from cn.outbox.plan.receipts import plan_notice
 from cn.peers.observe import Observation, fetch_mains
+from cn.peers.plan.arrival import Arrival
 from cn.shell.base import is_ancestor
 
 

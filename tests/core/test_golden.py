@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 from hubs import ROOT
 
-from cn.core.arrival import Arrival
 from cn.core.config import HubConfig
 from cn.core.effect import Log, Plan, Post, Put, Record
 from cn.core.errors import Refusal
@@ -34,6 +33,7 @@ from cn.git.branch_content import Commit, FileText, Proposal, Touched, format_pr
 from cn.inbox.plan.arrivals import plan_gone, plan_moved, plan_new, plan_repeated
 from cn.inbox.plan.decisions import Facts, plan_decision, plan_refused
 from cn.outbox.plan.receipts import plan_notice
+from cn.peers.plan.arrival import Arrival
 
 GOLDEN = ROOT / "tests" / "golden"
 VARIABLE = "GOLDEN"

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cn.core.arrival import Arrival
 from cn.core.effect import CleanUp, Drop, Effect, Log, Plan, Post, Put, Record, Wake
 from cn.core.errors import Refusal
 from cn.core.kinds import FINAL, MESSAGE, NOT_FINAL, NOTICE
@@ -30,6 +29,7 @@ from cn.inbox.plan.arrivals import (
 )
 from cn.inbox.plan.seen import Step, classify
 from cn.outbox.plan.receipts import notice, plan_adopted, plan_notice, plan_ours_gone, plan_proven
+from cn.peers.plan.arrival import Arrival
 
 PI, SIGMA = parse_name("pi"), parse_name("sigma")
 A, B, C, D = (Oid(digit * 40) for digit in "abcd")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from cn.core.arrival import Arrival
 from cn.core.effect import Drop, Effect, Log, Plan, Put, Record, Wake
 from cn.core.errors import Refusal
 from cn.core.ledger import IN, Event, Item
@@ -15,6 +14,7 @@ from cn.core.names import Branch, HubPath, Name, Oid, ThreadName
 from cn.core.places import inbox_path
 from cn.core.thread import format_thread, refresh
 from cn.outbox.plan.receipts import clean_up, notice
+from cn.peers.plan.arrival import Arrival
 
 
 def plan_new(arrival: Arrival, name: ThreadName, earlier: str = "") -> Plan:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from cn.core.arrival import Arrival
 from cn.core.effect import CleanUp, Effect, Log, Plan, Post, Record
 from cn.core.errors import Refusal
 from cn.core.kinds import NOTICE
@@ -15,6 +14,7 @@ from cn.core.names import Branch, Name, Oid, topic_of
 from cn.core.outbox import Remove
 from cn.core.stamp import format_second
 from cn.core.text import one_line
+from cn.peers.plan.arrival import Arrival
 
 
 def clean_up(peer: Name, item: Item, at: datetime, reason: str, source: str) -> CleanUp:

@@ -1,0 +1,1 @@
+"""Pure: an inbound branch as it was read and checked."""
