@@ -11,21 +11,21 @@ from cn.app.book import Book
 from cn.app.guard import check_plan, clean_refusal
 from cn.app.own import find_own, read_own
 from cn.app.run import Run, open_run
-from cn.core import rules
-from cn.core.effect import Plan
 from cn.core.errors import Refused, UsageError
-from cn.core.ledger import IN
 from cn.core.names import Name, NameRefused, parse_name
-from cn.core.ops import Op, format_op
 from cn.core.own_decide import OwnFacts
 from cn.core.report import Report
 from cn.core.secret import Text, joined, text_of, unnamed
 from cn.core.text import is_text, one_line
-from cn.core.thread import seen_head
 from cn.git.repository import Hub
 from cn.inbox.plan.decisions import Facts, quoted_of
 from cn.inbox.triage import find_pending
 from cn.outbox.deliver import deliver
+from cn.protocol import rules
+from cn.protocol.effects import Plan
+from cn.protocol.ledger import IN
+from cn.protocol.ops import Op, format_op
+from cn.protocol.thread_file import seen_head
 from cn.shell.base import Base
 
 Make = Callable[[str], Op]

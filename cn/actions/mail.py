@@ -10,20 +10,20 @@ from cn.app.book import Book
 from cn.app.guard import check_plan, mask_line
 from cn.app.run import Run, open_run
 from cn.app.snapshot import Snapshot
-from cn.core import rules
-from cn.core.effect import Plan, Post
 from cn.core.errors import Refused, UsageError
-from cn.core.kinds import MESSAGE
-from cn.core.ledger import IN, Event, parse_events
-from cn.core.message import Message
 from cn.core.names import Name, NameRefused, parse_thread_name
-from cn.core.ops import Reply
 from cn.core.report import Report
 from cn.core.secret import Text, text_of
 from cn.core.text import is_text, one_line, slug
 from cn.git.repository import Hub
 from cn.inbox.triage import NoThread
 from cn.outbox.deliver import deliver
+from cn.protocol import rules
+from cn.protocol.effects import Plan, Post
+from cn.protocol.ledger import IN, Event, parse_events
+from cn.protocol.message import Message
+from cn.protocol.message_kinds import MESSAGE
+from cn.protocol.ops import Reply
 from cn.shell.base import Base
 
 

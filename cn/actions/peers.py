@@ -11,15 +11,15 @@ from cn.app.run import open_run
 from cn.app.settings import configured
 from cn.core.errors import Refused
 from cn.core.names import Name, NameRefused, Url, is_local, parse_url
-from cn.core.peers import MAILBOX, PATH, Peer, add_peer, check_names, parse_peers, remove_peer
 from cn.core.report import Report
-from cn.core.rules import NO_SECRETS
 from cn.core.secret import Text
 from cn.core.stamp import format_stamp
 from cn.core.text import one_line, redact
 from cn.core.typed import command
 from cn.git.remote import list_remotes
 from cn.git.repository import Hub
+from cn.protocol.peers_file import MAILBOX, PATH, Peer, add_peer, check_names, parse_peers, remove_peer
+from cn.protocol.rules import NO_SECRETS
 from cn.shell.base import Base
 
 _INSTEAD = "leave it out: use a git credential helper, or an ssh URL"

@@ -10,11 +10,11 @@ from cn.app.book import Book
 from cn.app.run import open_run
 from cn.core.errors import Refused
 from cn.core.names import HubPath
-from cn.core.own import Own, parse_own
-from cn.core.queue import DEAD, QUEUE, Input, QueueRefused, new_input_id
 from cn.core.report import Report
 from cn.core.text import one_line
 from cn.git.repository import Hub
+from cn.protocol.own_thread import Own, parse_own
+from cn.protocol.queue_item import DEAD, QUEUE, Input, QueueRefused, new_input_id
 from cn.shell.base import Base
 from cn.shell.chance import nonce
 

@@ -13,13 +13,20 @@ from cn.app.own import done_concerns, own_paths, pick_own
 from cn.app.own_read import OwnDocument, read_document
 from cn.app.run import open_run
 from cn.app.view import open_view
-from cn.core.cadence import Cadence, period, reflection_path
-from cn.core.effect import Log, Plan, Put
 from cn.core.errors import Refused, UsageError
-from cn.core.log import Row
 from cn.core.names import HubPath
-from cn.core.ops import Ack, Done, Op
-from cn.core.own import (
+from cn.core.report import Report
+from cn.core.secret import text_of
+from cn.core.text import is_text, one_line
+from cn.core.typed import command
+from cn.git.repository import Hub
+from cn.inbox.triage import NoThread, find_pending
+from cn.outbox.deliver import deliver
+from cn.protocol.cadence import Cadence, period, reflection_path
+from cn.protocol.effects import Log, Plan, Put
+from cn.protocol.log import Row
+from cn.protocol.ops import Ack, Done, Op
+from cn.protocol.own_thread import (
     CONCERNS,
     Own,
     adhoc_path,
@@ -29,13 +36,6 @@ from cn.core.own import (
     is_named,
     new_own,
 )
-from cn.core.report import Report
-from cn.core.secret import text_of
-from cn.core.text import is_text, one_line
-from cn.core.typed import command
-from cn.git.repository import Hub
-from cn.inbox.triage import NoThread, find_pending
-from cn.outbox.deliver import deliver
 from cn.shell.base import Base
 from cn.shell.clock import now
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from cn.agent.plan.turns import plan_own_input
 from cn.app.book import Book
-from cn.core.own import Own
-from cn.core.queue import QUEUE, new_input_id, parse_queue_name
+from cn.protocol.own_thread import Own
+from cn.protocol.queue_item import QUEUE, new_input_id, parse_queue_name
 from cn.shell.chance import nonce
 
 

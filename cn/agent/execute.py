@@ -18,23 +18,23 @@ from cn.app.book import Book
 from cn.app.guard import check_plan, clean_refusal, mask_line, without_secrets
 from cn.app.own import read_own
 from cn.app.run import Run
-from cn.core.effect import Plan, Record
 from cn.core.errors import Refusal, Refused
-from cn.core.ledger import IN, Event, Item
 from cn.core.machines.actor import ACTOR, ActorEvent
 from cn.core.names import HubPath, Name, Oid, ThreadName, digest
-from cn.core.ops import Commit, Op, format_op
-from cn.core.own import format_own, parse_own
 from cn.core.own_decide import OwnFacts
-from cn.core.places import inbox_path
-from cn.core.queue import OUTPUT, Turn, is_input_id, parse_input
 from cn.core.report import Report
-from cn.core.say import is_chat, said
 from cn.core.secret import Text, own_lines, text_of
 from cn.core.text import one_line
 from cn.git.objects import read_info
 from cn.inbox.arrivals import working_text
 from cn.inbox.plan.decisions import Facts, quoted_of
+from cn.protocol.chat_reply import is_chat, said
+from cn.protocol.effects import Plan, Record
+from cn.protocol.layout import inbox_path
+from cn.protocol.ledger import IN, Event, Item
+from cn.protocol.ops import Commit, Op, format_op
+from cn.protocol.own_thread import format_own, parse_own
+from cn.protocol.queue_item import OUTPUT, Turn, is_input_id, parse_input
 
 
 def plan_answer(run: Run, book: Book, notes: Report) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from cn.core.queue import INPUT, OUTPUT, Turn
+from cn.protocol.queue_item import INPUT, OUTPUT, Turn
 
 if TYPE_CHECKING:
     from cn.app.book import Book

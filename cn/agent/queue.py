@@ -23,14 +23,16 @@ from cn.agent.reflections import plan_agenda
 from cn.app.book import Book
 from cn.app.run import NOT_YET, Run
 from cn.app.snapshot import Snapshot
-from cn.core.cadence import Cadence
-from cn.core.effect import Plan, Put
 from cn.core.errors import Refused
-from cn.core.ledger import IN, Item
 from cn.core.machines.actor import ACTOR, Actor, ActorEvent, actor_state
 from cn.core.names import HubPath, InputId, Name, digest
-from cn.core.own import OPEN, parse_own
-from cn.core.queue import (
+from cn.core.report import Report
+from cn.protocol.cadence import Cadence
+from cn.protocol.chat_reply import format_say, is_chat
+from cn.protocol.effects import Plan, Put
+from cn.protocol.ledger import IN, Item
+from cn.protocol.own_thread import OPEN, parse_own
+from cn.protocol.queue_item import (
     DEAD,
     INPUT,
     OUTPUT,
@@ -46,8 +48,6 @@ from cn.core.queue import (
     parse_queued,
     parse_turn,
 )
-from cn.core.report import Report
-from cn.core.say import format_say, is_chat
 from cn.shell.chance import nonce
 from cn.shell.files import read_plain, read_regular
 

@@ -9,12 +9,12 @@ from cn.agent.enqueue import enqueue_own
 from cn.agent.plan.reflections import TITLES, belongs_to, below, due_reflections, has_matter, is_due
 from cn.app.book import Book
 from cn.app.run import Run
-from cn.core.cadence import PERIODIC, REFLECTIONS, Cadence, period, reflection_path
-from cn.core.log import FOLDER as LOGS
-from cn.core.log import Row, format_row, parse_rows
 from cn.core.names import HubPath
-from cn.core.own import ADHOC, CONCERNS, DEFERRED, OPEN, Own, new_own, parse_own
 from cn.core.text import quote
+from cn.protocol.cadence import PERIODIC, REFLECTIONS, Cadence, period, reflection_path
+from cn.protocol.log import FOLDER as LOGS
+from cn.protocol.log import Row, format_row, parse_rows
+from cn.protocol.own_thread import ADHOC, CONCERNS, DEFERRED, OPEN, Own, new_own, parse_own
 
 _FOLDERS = (f"{CONCERNS}/", f"{ADHOC}/")
 _LOOK_BACK = timedelta(days=8)

@@ -17,16 +17,16 @@ from cn.agent.plan.turns import source_of
 from cn.app.book import entry_source
 from cn.app.history import Happened
 from cn.app.view import View
-from cn.core.log import FOLDER, Row, format_row, parse_rows
 from cn.core.names import is_owned
-from cn.core.outbox import Deliver, OutboxRefused, parse_entry
-from cn.core.own import CONCERNS
-from cn.core.places import OUTBOX, SAY, SENT
-from cn.core.queue import TURN, QueueRefused, Trigger, Turn, parse_trigger, parse_turn
-from cn.core.say import Say, SayRefused, parse_say
 from cn.core.stamp import format_day
 from cn.git.history import Past, added_by, changes_of, commits_of
 from cn.git.objects import read_object, read_objects
+from cn.protocol.chat_reply import Say, SayRefused, parse_say
+from cn.protocol.layout import OUTBOX, SAY, SENT
+from cn.protocol.log import FOLDER, Row, format_row, parse_rows
+from cn.protocol.outbox_entry import Deliver, OutboxRefused, parse_entry
+from cn.protocol.own_thread import CONCERNS
+from cn.protocol.queue_item import TURN, QueueRefused, Trigger, Turn, parse_trigger, parse_turn
 
 _DAY = timedelta(days=1)
 

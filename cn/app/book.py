@@ -17,9 +17,14 @@ from cn.app.guard import check_change, mask_file, mask_line, mask_text
 from cn.app.refused import RefusedArrival
 from cn.app.settings import Settings
 from cn.app.snapshot import Snapshot
-from cn.core import ledger, log, outbox
-from cn.core.config import is_local
-from cn.core.effect import (
+from cn.core.errors import Refused
+from cn.core.names import HubPath, Name, Oid, fold, is_machine_local, join_branch, parse_oid, topic_of
+from cn.core.stamp import format_day
+from cn.git.fast_import import EntryChange, FileChange, identity
+from cn.git.objects import read_known, write_objects
+from cn.git.repository import Hub
+from cn.protocol import ledger, log, outbox_entry
+from cn.protocol.effects import (
     Advance,
     Archive,
     CleanUp,
@@ -33,18 +38,13 @@ from cn.core.effect import (
     Wake,
     describe,
 )
-from cn.core.errors import Refused
-from cn.core.ledger import OUT, Event
-from cn.core.log import Row
-from cn.core.message import object_id, own_topic
-from cn.core.names import HubPath, Name, Oid, fold, is_machine_local, join_branch, parse_oid, topic_of
-from cn.core.outbox import Deliver, Entry, Letter, Remove, sent_path
-from cn.core.places import DONE, INBOX
-from cn.core.queue import INPUT
-from cn.core.stamp import format_day
-from cn.git.fast_import import EntryChange, FileChange, identity
-from cn.git.objects import read_known, write_objects
-from cn.git.repository import Hub
+from cn.protocol.hub_config import is_local
+from cn.protocol.layout import DONE, INBOX
+from cn.protocol.ledger import OUT, Event
+from cn.protocol.log import Row
+from cn.protocol.message import object_id, own_topic
+from cn.protocol.outbox_entry import Deliver, Entry, Letter, Remove, sent_path
+from cn.protocol.queue_item import INPUT
 from cn.shell import published
 from cn.shell.maintain import KEPT
 from cn.shell.pins import Key, encode, keep, pin_ref
@@ -136,7 +136,7 @@ class Book:
             case Post():
                 self._post(effect)
             case CleanUp(entry):
-                self.files[outbox.outbox_path(entry)] = outbox.format_entry(entry)
+                self.files[outbox_entry.outbox_path(entry)] = outbox_entry.format_entry(entry)
                 row = Row(
                     self.now,
                     entry.source,
@@ -236,7 +236,7 @@ class Book:
             commit=sealed.commit,
             content=sealed.content,
         )
-        self.files[outbox.outbox_path(entry)] = outbox.format_entry(entry)
+        self.files[outbox_entry.outbox_path(entry)] = outbox_entry.format_entry(entry)
         fields = {
             "branch": branch,
             "kind": message.kind,

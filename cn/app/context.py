@@ -15,8 +15,6 @@ from cn.agent.plan.skills import CONTRACT, FILE, FOLDERS, Skill, find_contract, 
 from cn.app.asked import find_item
 from cn.app.snapshot import Snapshot
 from cn.app.view import View
-from cn.core.cadence import REFLECTIONS, Cadence, period, reflection_path
-from cn.core.config import is_local
 from cn.core.errors import CnError, Refused
 from cn.core.names import HubPath
 from cn.core.template import template_dir
@@ -24,6 +22,8 @@ from cn.core.text import decode
 from cn.git.objects import ensure_absent, list_tree, read_info
 from cn.llm.config import AgentConfig
 from cn.llm.request import Request
+from cn.protocol.cadence import REFLECTIONS, Cadence, period, reflection_path
+from cn.protocol.hub_config import is_local
 from cn.shell.files import read_regular
 
 MOST_SKILLS = 300

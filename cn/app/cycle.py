@@ -15,7 +15,6 @@ from cn.app.says import Speak
 from cn.app.stop import is_stopping
 from cn.app.view import open_view, require_queue
 from cn.core.report import Report
-from cn.core.say import Fate, Spoken
 from cn.core.telegram import RateLimited, Rejected, Sent, describe, is_unsent, split_text
 from cn.git.repository import Hub
 from cn.llm import client
@@ -24,6 +23,7 @@ from cn.llm.config import AgentConfig
 from cn.llm.config_file import read_agent_config
 from cn.llm.request import Answer, Failure, Request, request_json
 from cn.loop.process import process
+from cn.protocol.chat_reply import Fate, Spoken
 from cn.shell import telegram
 
 _MOST_TURNS = 20

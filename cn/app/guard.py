@@ -9,12 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from cn.app.settings import Settings
-from cn.core.effect import Plan
 from cn.core.errors import Refusal
 from cn.core.names import HubPath
-from cn.core.outbox import Letter
-from cn.core.queue import LOGS
-from cn.core.rules import NO_SECRETS
 from cn.core.secret import (
     MASK,
     Finding,
@@ -27,6 +23,10 @@ from cn.core.secret import (
     texts_of_entry,
     unnamed,
 )
+from cn.protocol.effects import Plan
+from cn.protocol.outbox_entry import Letter
+from cn.protocol.queue_item import LOGS
+from cn.protocol.rules import NO_SECRETS
 from cn.shell.secrets import beginnings, find_secrets, mask_secrets
 
 _HIDDEN = "(not shown: it looks like a secret)"

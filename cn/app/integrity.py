@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping
 
 from cn.app.local import Local
 from cn.app.snapshot import Snapshot
-from cn.core import ledger
-from cn.core.ledger import Item, LedgerRefused, Open
 from cn.core.names import Name, Oid, digest, is_name
 from cn.core.report import Report
 from cn.git.objects import list_tree, read_objects
+from cn.protocol import ledger
+from cn.protocol.ledger import Item, LedgerRefused, Open
 
 
 def check_ledgers(snapshot: Snapshot, local: Local, report: Report) -> None:

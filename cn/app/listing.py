@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cn.app.view import View, is_fed, read_events
 from cn.core.errors import Refused
-from cn.core.ledger import Event, Item
 from cn.core.machines.thread import Thread
 from cn.core.names import Name, ThreadName
 from cn.core.stamp import parse_stamp
 from cn.inbox.working_copies import Working, may_decide, read_file, unknown_files
+from cn.protocol.ledger import Event, Item
 from cn.shell.unplaced import is_left
 
 if TYPE_CHECKING:  # imported where somebody decided, or a history is asked for
-    from cn.core.lifecycle import Life, Link, Written
+    from cn.protocol.thread_life import Life, Link, Written
 
 PENDING, DECIDED, REFUSED, DONE = "pending", "decided", "refused", "done"
 
@@ -132,7 +132,7 @@ def pending_view(
     refused = state == REFUSED
     chain: tuple[Link, ...] = ()
     if life:
-        from cn.core.lifecycle import read_chain
+        from cn.protocol.thread_life import read_chain
 
         chain = read_chain(life, written=None if refused else written)
     executed = f"✓ {item.state}" if item.state in ("deferred", "assigned") else ""

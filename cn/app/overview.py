@@ -13,19 +13,19 @@ from cn.app.settings import MAILBOX_KEY, Draft, not_in_effect
 from cn.app.standing_edits import drop_mended
 from cn.app.view import View
 from cn.core.errors import Refused
-from cn.core.kinds import FINAL, NOTICE
-from cn.core.ledger import Item
 from cn.core.names import Name, Oid
-from cn.core.peers import Peer
 from cn.core.stamp import StampRefused, from_epoch, parse_stamp
 from cn.core.text import one_line
 from cn.outbox.plan.due import is_old
+from cn.protocol.ledger import Item
+from cn.protocol.message_kinds import FINAL, NOTICE
+from cn.protocol.peers_file import Peer
 from cn.shell.files import has_room, is_writable
 
 if TYPE_CHECKING:  # imported where a hub has a queue, or something waits in the outbox
     from cn.app.waiting import QueueView
-    from cn.core import outbox
     from cn.git.repository import Hub
+    from cn.protocol import outbox_entry as outbox
 
 
 class Main(NamedTuple):
@@ -271,7 +271,7 @@ def list_outbox(view: View) -> list[Entry]:
 
 
 def _mail(file: str, entry: outbox.Entry, attempts: Mapping[str, Mapping[str, Any]]) -> Entry:
-    from cn.core.outbox import Deliver
+    from cn.protocol.outbox_entry import Deliver
 
     tried = attempts.get(file) or {}
     delivers = isinstance(entry, Deliver)

@@ -7,15 +7,15 @@ from collections.abc import Iterable
 
 from cn.app.book import Book
 from cn.app.snapshot import Snapshot
-from cn.core.cadence import PERIODIC, REFLECTIONS
 from cn.core.errors import Refused
-from cn.core.message import object_id
 from cn.core.names import HubPath, NameRefused, ThreadName, parse_thread_name
-from cn.core.own import ADHOC, CONCERNS, DONE_CONCERNS, Own, is_named, is_own, parse_own
-from cn.core.places import inbox_path
 from cn.core.saving import MOST
 from cn.core.text import is_text, one_line
 from cn.git.repository import Hub
+from cn.protocol.cadence import PERIODIC, REFLECTIONS
+from cn.protocol.layout import inbox_path
+from cn.protocol.message import object_id
+from cn.protocol.own_thread import ADHOC, CONCERNS, DONE_CONCERNS, Own, is_named, is_own, parse_own
 from cn.shell.diverged import read_diverged
 from cn.shell.files import blocked_parent, read_regular
 from cn.shell.unplaced import is_left

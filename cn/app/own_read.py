@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from cn.app.own import read_here
 from cn.app.view import View
 from cn.core.names import HubPath
-from cn.core.own import DONE_CONCERNS, Own, parse_own
 from cn.core.text import decode
+from cn.protocol.own_thread import DONE_CONCERNS, Own, parse_own
 
 _NEVER = datetime.max.replace(tzinfo=UTC)
 

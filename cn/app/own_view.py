@@ -11,8 +11,8 @@ from cn.app.own_read import _NEVER, OwnDocument, read_document
 from cn.app.view import View
 from cn.core.errors import Refused
 from cn.core.names import HubPath
-from cn.core.own import DONE_CONCERNS
-from cn.core.places import INBOX
+from cn.protocol.layout import INBOX
+from cn.protocol.own_thread import DONE_CONCERNS
 
 Thread = OwnDocument | ThreadView
 

@@ -14,12 +14,12 @@ from contextlib import suppress
 from typing import Any
 
 from cn import __version__
-from cn.core import config as hub_config
-from cn.core import peers as hub_peers
-from cn.core.config import HubConfig, Limits, Reviewer
 from cn.core.errors import CnError
-from cn.core.peers import Peer
 from cn.git.repository import Hub
+from cn.protocol import hub_config
+from cn.protocol import peers_file as hub_peers
+from cn.protocol.hub_config import HubConfig, Limits, Reviewer
+from cn.protocol.peers_file import Peer
 from cn.shell.files import read_regular, write_file
 
 _NOTE = "settings"

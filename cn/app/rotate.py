@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 
 from cn.app.book import Book
-from cn.core.cadence import REFLECTIONS, Cadence
 from cn.core.names import HubPath
-from cn.core.own import CONCERNS
-from cn.core.places import DONE, SENT
-from cn.core.queue import LOGS
 from cn.core.stamp import format_day
+from cn.protocol.cadence import REFLECTIONS, Cadence
+from cn.protocol.layout import DONE, SENT
+from cn.protocol.own_thread import CONCERNS
+from cn.protocol.queue_item import LOGS
 
 DAILY = HubPath(f"{REFLECTIONS}/{Cadence.DAILY.value}")
 DONE_CONCERNS = HubPath(f"{CONCERNS}/done")

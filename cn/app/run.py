@@ -25,17 +25,17 @@ from cn.app.settings import (
 )
 from cn.app.snapshot import Snapshot
 from cn.app.unplaced import tell_unplaced
-from cn.core.config import PATH as CONFIG
 from cn.core.errors import Blocked, CnError, ConfigError, LockHeld
-from cn.core.ledger import FOLDER as LEDGERS
 from cn.core.names import HubPath, Oid, digest
-from cn.core.peers import PATH as PEERS
-from cn.core.queue import Input
 from cn.core.report import Mark, Progress, Report
 from cn.git.entries import read_index
 from cn.git.objects import reading
 from cn.git.process import GitError
 from cn.git.repository import Hub
+from cn.protocol.hub_config import PATH as CONFIG
+from cn.protocol.ledger import FOLDER as LEDGERS
+from cn.protocol.peers_file import PATH as PEERS
+from cn.protocol.queue_item import Input
 from cn.shell.base import Base, observe_base
 from cn.shell.clock import now
 from cn.shell.lock import hub_lock

@@ -27,10 +27,8 @@ from cn.app.local import Local
 from cn.app.run import NOT_YET, Run, open_run
 from cn.app.says import Speak, Unsaid, again, report_unsaid, say_all
 from cn.app.view import View, open_view
-from cn.core import rules
 from cn.core.errors import LockHeld, Refusal
 from cn.core.names import digest
-from cn.core.queue import CHAT, Input, Turn, is_input_id
 from cn.core.report import Report
 from cn.core.secret import text_of
 from cn.core.text import one_line
@@ -41,6 +39,8 @@ from cn.llm.request import Answer, Failure, Kind, Request, Stop
 from cn.llm.usage_events import begin_call
 from cn.llm.usage_log import ask_counted, over_budget, read_calls
 from cn.loop.process import process
+from cn.protocol import rules
+from cn.protocol.queue_item import CHAT, Input, Turn, is_input_id
 from cn.shell.base import Base
 from cn.shell.chance import nonce
 from cn.shell.child import hold as hold_lock

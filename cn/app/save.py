@@ -14,9 +14,7 @@ from cn.app.run import open_run
 from cn.app.settings import Settings
 from cn.app.standing_edits import note_edits
 from cn.core.errors import CnError, Refused, UsageError
-from cn.core.message import object_id
 from cn.core.names import HubPath, ThreadName
-from cn.core.places import inbox_path
 from cn.core.report import Mark, Report
 from cn.core.saving import FOLDERS, Kind, Left, judge
 from cn.core.secret import Text, name_of, own_lines, quoted_here
@@ -24,6 +22,8 @@ from cn.core.text import decode, is_text, one_line
 from cn.core.typed import command
 from cn.git.objects import read_object
 from cn.git.repository import Hub
+from cn.protocol.layout import inbox_path
+from cn.protocol.message import object_id
 from cn.shell.base import Base
 from cn.shell.diverged import Diverged, forget_diverged, merge_edit, read_diverged
 from cn.shell.edits import Edited, read_edit, read_edits

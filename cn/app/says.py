@@ -16,13 +16,13 @@ from pathlib import Path
 from cn.app.book import Book
 from cn.app.run import Run
 from cn.core.errors import CnError
-from cn.core.log import Row
 from cn.core.names import HubPath, digest
 from cn.core.report import Report
-from cn.core.say import Fate, Say, Spoken, chat_id
 from cn.core.stamp import StampRefused, format_second, parse_stamp
 from cn.core.telegram import is_heard
 from cn.git.repository import Hub
+from cn.protocol.chat_reply import Fate, Say, Spoken, chat_id
+from cn.protocol.log import Row
 from cn.shell.base import Base
 from cn.shell.clock import now
 from cn.shell.files import write_file

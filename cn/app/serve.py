@@ -12,12 +12,12 @@ from cn.app.overview import read_status
 from cn.app.run import Run
 from cn.app.view import open_view, require_queue
 from cn.core.errors import ConfigError
-from cn.core.queue import Input
 from cn.core.telegram import Command
 from cn.core.text import one_line
 from cn.git.repository import Hub
 from cn.llm.config_file import read_agent_config
 from cn.llm.usage_log import over_budget
+from cn.protocol.queue_item import Input
 
 
 def serve(hub: Hub, path: Path | None) -> int:

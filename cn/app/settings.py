@@ -9,17 +9,17 @@ from typing import NamedTuple
 
 from cn.app.remembered import parsed
 from cn.app.snapshot import Snapshot
-from cn.core import config as hub_config
-from cn.core import peers as hub_peers
-from cn.core.config import HubConfig
 from cn.core.errors import CnError, ConfigError, Refused
 from cn.core.names import Branch, Name, Oid, Url, is_local, join_branch, topic_of
 from cn.core.names import Topic as TopicName
-from cn.core.peers import MAILBOX, PICKUP, Peer
 from cn.core.typed import command
 from cn.git.objects import read_objects
 from cn.git.process import Git
 from cn.git.repository import Hub
+from cn.protocol import hub_config
+from cn.protocol import peers_file as hub_peers
+from cn.protocol.hub_config import HubConfig
+from cn.protocol.peers_file import MAILBOX, PICKUP, Peer
 from cn.shell.unplaced import is_left
 
 MAILBOX_KEY = "(mailbox)"

@@ -6,19 +6,19 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from cn.core import ledger
-from cn.core.config import PATH as CONFIG
 from cn.core.errors import Refused
-from cn.core.ledger import Event, Item, LedgerRefused, Open
 from cn.core.names import HubPath, Name, Oid, is_name
-from cn.core.peers import PATH as PEERS
-from cn.core.places import INBOX, OUTBOX, SAY
 from cn.git.objects import Found, TreeEntry, ensure_absent, parse_tree, read_raw
 from cn.git.process import Git
+from cn.protocol import ledger
+from cn.protocol.hub_config import PATH as CONFIG
+from cn.protocol.layout import INBOX, OUTBOX, SAY
+from cn.protocol.ledger import Event, Item, LedgerRefused, Open
+from cn.protocol.peers_file import PATH as PEERS
 
 if TYPE_CHECKING:  # imported where something waits
-    from cn.core.outbox import Entry
-    from cn.core.say import Say
+    from cn.protocol.chat_reply import Say
+    from cn.protocol.outbox_entry import Entry
 
 _TOGETHER = 1_000
 """Files that are held at a time where there may be many."""
@@ -249,7 +249,7 @@ class Snapshot:
         paths = self.outbox_paths()
         if not paths:
             return [], []
-        from cn.core.outbox import OutboxRefused, facts_of, parse_entry
+        from cn.protocol.outbox_entry import OutboxRefused, facts_of, parse_entry
 
         entries: list[tuple[HubPath, Entry]] = []
         broken: list[tuple[HubPath, str]] = []
@@ -265,7 +265,7 @@ class Snapshot:
         names = sorted(e.path for e in self.folder(OUTBOX) if e.kind == "blob" and e.path.endswith(SAY))
         if not names:
             return [], []
-        from cn.core.say import SayRefused, parse_say
+        from cn.protocol.chat_reply import SayRefused, parse_say
 
         paths = [HubPath(f"{OUTBOX}/{n}") for n in names]
         self.read_many(paths)

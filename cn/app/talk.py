@@ -12,13 +12,9 @@ from cn.agent.plan.output import parse_output
 from cn.agent.plan.prompt_parts import Packed
 from cn.app.context import pack_text
 from cn.app.view import View, open_view
-from cn.core.cadence import Cadence
 from cn.core.errors import Refused
 from cn.core.names import HubPath, InputId
-from cn.core.ops import Reply, format_op
-from cn.core.queue import Input, format_input, new_input_id
 from cn.core.report import Report
-from cn.core.say import ACKNOWLEDGED
 from cn.core.text import quote
 from cn.git.repository import Hub
 from cn.llm import client
@@ -28,6 +24,10 @@ from cn.llm.config_file import read_agent_config
 from cn.llm.request import Failure
 from cn.llm.usage_events import begin_call
 from cn.llm.usage_log import ask_counted, over_budget
+from cn.protocol.cadence import Cadence
+from cn.protocol.chat_reply import ACKNOWLEDGED
+from cn.protocol.ops import Reply, format_op
+from cn.protocol.queue_item import Input, format_input, new_input_id
 from cn.shell.chance import nonce
 from cn.shell.clock import now
 

@@ -23,15 +23,15 @@ from cn.app.settings import (
     why_none,
 )
 from cn.app.snapshot import Snapshot
-from cn.core.config import PATH as CONFIG
 from cn.core.errors import ConfigError, Refused
-from cn.core.ledger import FOLDER, IN, Event, LedgerRefused, parse_event
-from cn.core.ledger import mentions as ledger_mentions
-from cn.core.ledger import months as ledger_months
 from cn.core.names import Name, Oid, is_name
-from cn.core.peers import PATH as PEERS
 from cn.git.lost_branch import missing_main
 from cn.git.repository import Hub
+from cn.protocol.hub_config import PATH as CONFIG
+from cn.protocol.ledger import FOLDER, IN, Event, LedgerRefused, parse_event
+from cn.protocol.ledger import mentions as ledger_mentions
+from cn.protocol.ledger import months as ledger_months
+from cn.protocol.peers_file import PATH as PEERS
 from cn.shell.clock import now
 from cn.shell.origin import ORIGIN_REF
 

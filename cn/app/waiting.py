@@ -9,10 +9,11 @@ from cn.agent.interface import read_shown
 from cn.agent.plan.turns import time_limit
 from cn.app.snapshot import Snapshot
 from cn.app.view import View
-from cn.core.config import HubConfig
 from cn.core.machines.actor import Actor, actor_state
 from cn.core.names import HubPath
-from cn.core.queue import (
+from cn.git.repository import Hub
+from cn.protocol.hub_config import HubConfig
+from cn.protocol.queue_item import (
     DEAD,
     INPUT,
     OUTPUT,
@@ -26,7 +27,6 @@ from cn.core.queue import (
     parse_queued,
     parse_turn,
 )
-from cn.git.repository import Hub
 
 
 @dataclass(frozen=True)

@@ -21,17 +21,17 @@ from cn.app.own_view import show_any
 from cn.app.view import View, is_fed, read_events
 from cn.app.waiting import read_queue
 from cn.core.errors import Refused
-from cn.core.ledger import IN, Event
-from cn.core.lifecycle import read_lives
 from cn.core.names import Name
-from cn.core.own import Own
-from cn.core.queue import Input, Shown, parse_input, parse_trigger
-from cn.core.say import is_chat
 from cn.core.stamp import StampRefused, parse_stamp
 from cn.core.text import one_line
 from cn.git.history import Past, added_by, read_past
 from cn.llm.usage_events import Call
 from cn.llm.usage_log import read_calls
+from cn.protocol.chat_reply import is_chat
+from cn.protocol.ledger import IN, Event
+from cn.protocol.own_thread import Own
+from cn.protocol.queue_item import Input, Shown, parse_input, parse_trigger
+from cn.protocol.thread_life import read_lives
 from cn.shell.pins import clone_id
 
 _CHUNK = 500

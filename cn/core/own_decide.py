@@ -10,20 +10,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from cn.core import rules
-from cn.core.config import HubConfig
-from cn.core.effect import Drop, Effect, Log, Plan, Post, Put
 from cn.core.errors import Refusal
-from cn.core.kinds import MESSAGE
-from cn.core.log import Row
-from cn.core.message import Message
 from cn.core.names import Name, NameRefused, digest, parse_name
-from cn.core.ops import Ack, Commit, Defer, Delegate, Delete, Done, Fail, Noop, Reply, Surface, payload
-from cn.core.own import ASSIGNED, DEFERRED, Own, done_concern_path, format_own
-from cn.core.peers import Peer
-from cn.core.say import Say, format_say
 from cn.core.stamp import format_second
 from cn.core.text import one_line, quote, slug
+from cn.protocol import rules
+from cn.protocol.chat_reply import Say, format_say
+from cn.protocol.effects import Drop, Effect, Log, Plan, Post, Put
+from cn.protocol.hub_config import HubConfig
+from cn.protocol.log import Row
+from cn.protocol.message import Message
+from cn.protocol.message_kinds import MESSAGE
+from cn.protocol.ops import Ack, Commit, Defer, Delegate, Delete, Done, Fail, Noop, Reply, Surface, payload
+from cn.protocol.own_thread import ASSIGNED, DEFERRED, Own, done_concern_path, format_own
+from cn.protocol.peers_file import Peer
 
 Ending = Ack | Done | Noop | Fail | Reply | Delegate | Defer | Delete
 

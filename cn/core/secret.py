@@ -10,17 +10,17 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from cn.core.effect import Log, Plan, Post, Put
 from cn.core.errors import Refusal
-from cn.core.kinds import NOTICE
-from cn.core.ledger import FOLDER as LEDGER
-from cn.core.log import FOLDER as LOG
-from cn.core.message import MessageRefused, parse_message
 from cn.core.names import HubPath, topic_of
-from cn.core.outbox import Letter
-from cn.core.places import DONE, INBOX, OUTBOX, SENT
-from cn.core.queue import INPUT, LOGS, QUEUE, TURN
-from cn.core.rules import NO_SECRETS
+from cn.protocol.effects import Log, Plan, Post, Put
+from cn.protocol.layout import DONE, INBOX, OUTBOX, SENT
+from cn.protocol.ledger import FOLDER as LEDGER
+from cn.protocol.log import FOLDER as LOG
+from cn.protocol.message import MessageRefused, parse_message
+from cn.protocol.message_kinds import NOTICE
+from cn.protocol.outbox_entry import Letter
+from cn.protocol.queue_item import INPUT, LOGS, QUEUE, TURN
+from cn.protocol.rules import NO_SECRETS
 
 _MAYBE = re.compile(
     r"PRIVATE KEY|Private-Lines:|PuTTY-User-Key-File|\b(?:xox[a-z]|glpat|sk|npm|pypi|hf)\\?[-_]|(?:AKIA|ASIA|ABIA|ACCA|A3T[A-Z0-9])[0-9A-Z]{16}|\d:[\w-]{35}|://[^/\s:@]{1,200}:[^/\s@]{1,200}@"

@@ -7,12 +7,8 @@ import re
 from collections.abc import Iterator, Mapping
 
 from cn.app.settings import why_none
-from cn.core import config as hub_config
-from cn.core import peers as hub_peers
-from cn.core.config import AGENT_PATH, HubConfig
 from cn.core.errors import ConfigError
 from cn.core.names import is_protected
-from cn.core.peers import MAILBOX, Peer
 from cn.core.text import redact, visible
 from cn.core.typed import command
 from cn.doctor.examined import Patient
@@ -21,6 +17,10 @@ from cn.git.lost_branch import head_branch
 from cn.git.objects import list_tree, read_object
 from cn.git.remote import remote_url
 from cn.llm.config import parse_agent_config
+from cn.protocol import hub_config
+from cn.protocol import peers_file as hub_peers
+from cn.protocol.hub_config import AGENT_PATH, HubConfig
+from cn.protocol.peers_file import MAILBOX, Peer
 from cn.shell.files import read_plain
 from cn.shell.transaction import local_changes
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from cn.actions.trust import find_broken, find_pending
 from cn.app.local import Local
 from cn.app.run import scratch_objects
-from cn.core.config import AGENT_PATH
 from cn.core.errors import CnError
 from cn.core.names import Oid
 from cn.core.text import one_line, redact
@@ -16,6 +15,7 @@ from cn.core.typed import command
 from cn.doctor.examined import Patient
 from cn.doctor.finding import Finding, from_error, info, problem
 from cn.git.repository import Hub
+from cn.protocol.hub_config import AGENT_PATH
 from cn.shell.base import observe_base, work_place
 from cn.shell.trust import trusted_commit
 

@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 from cn.app.displaced import find_displaced
 from cn.app.local import Local
 from cn.app.snapshot import Snapshot
-from cn.core import ledger
-from cn.core.ledger import IN, Event, Item, LedgerRefused, Open
 from cn.core.names import Name, NameRefused, Oid, ThreadName, parse_name
-from cn.core.outbox import take_out
-from cn.core.places import DONE, INBOX, inbox_path
 from cn.core.text import one_line, visible
 from cn.core.typed import command
 from cn.doctor.examined import Patient
 from cn.doctor.finding import Finding, RebuildOpen, SetPin, info, problem
 from cn.git.objects import list_refs, list_tree, read_info
+from cn.protocol import ledger
+from cn.protocol.layout import DONE, INBOX, inbox_path
+from cn.protocol.ledger import IN, Event, Item, LedgerRefused, Open
+from cn.protocol.outbox_entry import take_out
 from cn.shell.origin import ORIGIN_REF
 from cn.shell.pins import PREFIX, Key, encode, parse_pin, pin_ref
 from cn.shell.unplaced import read_unplaced

@@ -12,8 +12,6 @@ from typing import assert_never
 
 from cn.app.settings import configured
 from cn.app.snapshot import Snapshot
-from cn.core import ledger
-from cn.core.config import LOCK_WAIT
 from cn.core.errors import CnError, Refused
 from cn.core.names import Name, Oid
 from cn.core.report import Report
@@ -25,6 +23,8 @@ from cn.git.fast_import import FileChange, identity
 from cn.git.objects import list_refs, resolve, update_refs
 from cn.git.repository import Hub
 from cn.git.running import git_processes
+from cn.protocol import ledger
+from cn.protocol.hub_config import LOCK_WAIT
 from cn.shell.base import Base
 from cn.shell.clock import now
 from cn.shell.files import free_name, move

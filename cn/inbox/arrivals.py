@@ -7,20 +7,12 @@ from typing import NamedTuple
 
 from cn.app.book import Book
 from cn.app.refused import RefusedArrival
-from cn.core import rules
 from cn.core.errors import Refusal
-from cn.core.kinds import NOTICE
-from cn.core.ledger import IN, OUT, Event, Item, parse_events
-from cn.core.message import MessageRefused, parse_message
 from cn.core.names import Branch, HubPath, Name, Oid, ThreadKey, ThreadName, fold, join_branch, thread_name
 from cn.core.names import Topic as TopicName
-from cn.core.peers import MAILBOX, Peer
-from cn.core.places import inbox_path
 from cn.core.report import Report
 from cn.core.stamp import format_day
 from cn.core.text import decode as decode_text
-from cn.core.thread import keep_mains, read_text
-from cn.core.triage import TriageRefused
 from cn.git.branch_content import format_message_content, format_proposal
 from cn.git.objects import read_object
 from cn.git.process import GitError
@@ -42,6 +34,14 @@ from cn.outbox.plan.receipts import plan_notice
 from cn.outbox.receipts import take_notice
 from cn.peers.observe import Observation, fetch_mains
 from cn.peers.plan.arrival import Arrival
+from cn.protocol import rules
+from cn.protocol.layout import inbox_path
+from cn.protocol.ledger import IN, OUT, Event, Item, parse_events
+from cn.protocol.message import MessageRefused, parse_message
+from cn.protocol.message_kinds import NOTICE
+from cn.protocol.peers_file import MAILBOX, Peer
+from cn.protocol.thread_file import keep_mains, read_text
+from cn.protocol.triage import TriageRefused
 from cn.shell.diverged import read_diverged
 from cn.shell.pins import decode
 

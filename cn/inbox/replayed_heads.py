@@ -10,14 +10,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from cn.app.book import Book
-from cn.core import rules
 from cn.core.errors import Refusal
-from cn.core.kinds import NOTICE
-from cn.core.ledger import IN, Event
 from cn.core.names import Name, Oid
 from cn.core.text import one_line
 from cn.inbox.plan.seen import LOOKED
 from cn.peers.plan.arrival import Arrival
+from cn.protocol import rules
+from cn.protocol.ledger import IN, Event
+from cn.protocol.message_kinds import NOTICE
 
 
 @dataclass

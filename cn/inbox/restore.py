@@ -5,10 +5,10 @@ from __future__ import annotations
 from cn.app.book import Book
 from cn.app.local import Local
 from cn.core.names import HubPath, ThreadName, digest
-from cn.core.places import INBOX, done_path, inbox_path
 from cn.core.report import Report
 from cn.git.objects import read_info, read_object
 from cn.inbox.plan.arrivals import plan_restored
+from cn.protocol.layout import INBOX, done_path, inbox_path
 
 
 def plan_restore(book: Book, report: Report, local: Local) -> None:

@@ -13,14 +13,14 @@ from cn.app.book import MACHINE_LOG
 from cn.app.guard import without_secrets
 from cn.app.machine_log import machine_lines
 from cn.app.run import Run
-from cn.core.ledger import IN, Event, parse_events
-from cn.core.log import Row, format_event
 from cn.core.names import HubPath, ThreadName
-from cn.core.places import done_path, inbox_path
 from cn.core.secret import own_lines
 from cn.core.text import one_line
-from cn.core.thread import read_decision, read_text, seen_head
-from cn.core.triage import Triage, TriageRefused, format_decision
+from cn.protocol.layout import done_path, inbox_path
+from cn.protocol.ledger import IN, Event, parse_events
+from cn.protocol.log import Row, format_event
+from cn.protocol.thread_file import read_decision, read_text, seen_head
+from cn.protocol.triage import Triage, TriageRefused, format_decision
 from cn.shell.asides import keep_aside, kept_sentence
 from cn.shell.files import append_line
 

@@ -8,18 +8,18 @@ from cn.app.guard import check_words
 from cn.app.settings import configured
 from cn.app.snapshot import Snapshot
 from cn.core.errors import Refused, UsageError
-from cn.core.ledger import Item
 from cn.core.names import Name, NameRefused, ThreadName, parse_name, parse_thread_name
-from cn.core.places import inbox_path
 from cn.core.report import Report
 from cn.core.secret import text_of, text_of_word
 from cn.core.stamp import StampRefused, parse_until
 from cn.core.text import is_text, one_line
-from cn.core.thread import read_text, set_triage
-from cn.core.triage import Reply, Triage, TriageRefused, check_section, format_decision, parse_decision
 from cn.git.objects import resolve
 from cn.git.repository import Hub
 from cn.inbox.working_copies import read_working
+from cn.protocol.layout import inbox_path
+from cn.protocol.ledger import Item
+from cn.protocol.thread_file import read_text, set_triage
+from cn.protocol.triage import Reply, Triage, TriageRefused, check_section, format_decision, parse_decision
 from cn.shell.clock import now
 from cn.shell.files import write_file
 from cn.shell.lock import hub_lock

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cn.app.local import Local
 from cn.app.snapshot import Snapshot, thread_names
-from cn.core.ledger import Item
 from cn.core.names import HubPath, Name, Oid, ThreadName, digest
-from cn.core.places import DONE, INBOX, inbox_path
 from cn.core.text import visible
 from cn.git.repository import Hub
+from cn.protocol.layout import DONE, INBOX, inbox_path
+from cn.protocol.ledger import Item
 from cn.shell.files import read_regular, write_file
 from cn.shell.unplaced import is_left, read_unplaced
 
@@ -34,7 +34,7 @@ class Working(NamedTuple):
     @property
     def oid(self) -> Oid:
         """The blob id of its bytes."""
-        from cn.core.message import object_id
+        from cn.protocol.message import object_id
 
         return object_id("blob", self.data, self.algorithm)
 
@@ -173,8 +173,8 @@ def shows_triage(working: Working) -> bool:
     """Does it hold a ``## Triage`` section, or something that must be looked at as one?"""
     if not may_decide(working):
         return False
-    from cn.core.thread import read_text
-    from cn.core.triage import TriageRefused, find_headings
+    from cn.protocol.thread_file import read_text
+    from cn.protocol.triage import TriageRefused, find_headings
 
     try:
         return bool(find_headings(read_text(working.data).split("\n")))

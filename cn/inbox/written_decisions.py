@@ -8,14 +8,14 @@ from dataclasses import replace
 from cn.app.guard import without_secrets
 from cn.app.settings import Settings
 from cn.app.view import View
-from cn.core import rules
-from cn.core.ledger import Item
-from cn.core.lifecycle import Written
 from cn.core.secret import Text, own_lines
-from cn.core.thread import read_decision, read_text
-from cn.core.triage import TriageRefused, find_headings, format_decision
 from cn.inbox.plan.decisions import refusal_digest
 from cn.inbox.working_copies import Working
+from cn.protocol import rules
+from cn.protocol.ledger import Item
+from cn.protocol.thread_file import read_decision, read_text
+from cn.protocol.thread_life import Written
+from cn.protocol.triage import TriageRefused, find_headings, format_decision
 
 
 def read_copies(view: View, copies: Mapping[str, Working]) -> dict[str, Written]:

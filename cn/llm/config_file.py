@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cn.app.snapshot import Snapshot
-from cn.core.config import AGENT_PATH
 from cn.core.errors import ConfigError
 from cn.llm.config import AgentConfig, decode_agent_config, parse_agent_config
+from cn.protocol.hub_config import AGENT_PATH
 
 
 def read_agent_config(

@@ -12,18 +12,11 @@ from cn.agent.wake_command import drop_pending
 from cn.app.book import Book
 from cn.app.guard import check_plan, clean_refusal, mask_line, without_secrets
 from cn.app.run import Run, open_run
-from cn.core import rules
-from cn.core.effect import Plan
 from cn.core.errors import Refusal
-from cn.core.ledger import IN, Item
 from cn.core.names import Name, Oid, ThreadKey, ThreadName, digest
-from cn.core.places import inbox_path
-from cn.core.queue import Input
 from cn.core.report import Progress, Report
 from cn.core.secret import Text, own_lines
 from cn.core.text import one_line
-from cn.core.thread import read_decision, read_text, seen_head
-from cn.core.triage import Merge, Triage, TriageRefused, format_decision
 from cn.git.fast_import import identity
 from cn.git.process import GitError
 from cn.git.repository import Hub
@@ -38,6 +31,13 @@ from cn.loop.sync import check_inbox
 from cn.outbox.deliver import deliver
 from cn.peers.observe import Observation, bring, observe
 from cn.peers.refused_arrivals import note_arrivals
+from cn.protocol import rules
+from cn.protocol.effects import Plan
+from cn.protocol.layout import inbox_path
+from cn.protocol.ledger import IN, Item
+from cn.protocol.queue_item import Input
+from cn.protocol.thread_file import read_decision, read_text, seen_head
+from cn.protocol.triage import Merge, Triage, TriageRefused, format_decision
 from cn.shell.base import Base
 from cn.shell.published import publish
 

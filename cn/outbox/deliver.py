@@ -13,15 +13,9 @@ from typing import NamedTuple
 from cn.app.book import MOST_HELD, Book, entry_source
 from cn.app.guard import check_entry
 from cn.app.run import Run, open_run
-from cn.core import ledger, rules
-from cn.core.config import PATH as CONFIG
 from cn.core.errors import ConfigError, Refusal
-from cn.core.ledger import IN, OUT
 from cn.core.machines.sender import Sender
-from cn.core.message import tree_bytes
 from cn.core.names import HubPath, Name, digest, parse_oid, topic_of
-from cn.core.outbox import Deliver, Entry, Letter, OutboxRefused, Remove, facts_of, parse_entry, take_out
-from cn.core.peers import MAILBOX
 from cn.core.report import Report
 from cn.core.typed import command
 from cn.git.objects import list_refs, read_info, update_refs, write_objects
@@ -29,6 +23,21 @@ from cn.git.process import Git, transport_options
 from cn.git.remote import HEADS, Listing, Push, RefResult, Result, list_remotes, push_many, remote_url
 from cn.git.repository import Hub
 from cn.git.url_rewrites import push_url
+from cn.protocol import ledger, rules
+from cn.protocol.hub_config import PATH as CONFIG
+from cn.protocol.ledger import IN, OUT
+from cn.protocol.message import tree_bytes
+from cn.protocol.outbox_entry import (
+    Deliver,
+    Entry,
+    Letter,
+    OutboxRefused,
+    Remove,
+    facts_of,
+    parse_entry,
+    take_out,
+)
+from cn.protocol.peers_file import MAILBOX
 from cn.shell import published
 from cn.shell.base import Base
 

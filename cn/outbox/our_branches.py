@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from cn.app.book import Book
 from cn.app.local import Local
-from cn.core.ledger import OUT, Item
-from cn.core.message import About
 from cn.core.names import Branch, Name, Oid, digest, parse_oid
 from cn.core.report import Report
 from cn.core.text import one_line
 from cn.outbox.plan.receipts import plan_adopted, plan_ours_gone, plan_proven
 from cn.outbox.receipts import prove_merge
 from cn.peers.observe import Observation, find_main
+from cn.protocol.ledger import OUT, Item
+from cn.protocol.message import About
 from cn.shell.pins import decode, encode
 
 

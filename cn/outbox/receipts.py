@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from cn.app.book import Book
-from cn.core import rules
-from cn.core.effect import Record
 from cn.core.errors import Refusal
-from cn.core.ledger import OUT
-from cn.core.message import About, Message
 from cn.core.names import Topic, join_branch, topic_of
-from cn.core.peers import Peer
 from cn.core.report import Report
 from cn.git.objects import read_object
 from cn.outbox.plan.receipts import plan_notice
 from cn.peers.observe import Observation, fetch_mains
 from cn.peers.plan.arrival import Arrival
+from cn.protocol import rules
+from cn.protocol.effects import Record
+from cn.protocol.ledger import OUT
+from cn.protocol.message import About, Message
+from cn.protocol.peers_file import Peer
 from cn.shell.base import is_ancestor
 
 

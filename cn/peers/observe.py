@@ -8,9 +8,7 @@ from datetime import datetime
 
 from cn.app.local import Local
 from cn.app.settings import MAILBOX_KEY, Settings
-from cn.core.ledger import IN, OUT
 from cn.core.names import Branch, Name, NameRefused, Oid, ThreadKey, digest, parse_branch, topic_of
-from cn.core.peers import MAILBOX, PICKUP, Peer
 from cn.core.report import Progress, Report
 from cn.core.text import visible
 from cn.core.typed import command
@@ -19,6 +17,8 @@ from cn.git.objects import list_refs, read_info
 from cn.git.process import TIMED_OUT, Git
 from cn.git.remote import HEADS, Listing, fetch_many, fetch_tips, head_of, list_remotes, main_of
 from cn.git.repository import Hub
+from cn.protocol.ledger import IN, OUT
+from cn.protocol.peers_file import MAILBOX, PICKUP, Peer
 from cn.shell.clock import now
 from cn.shell.pins import Key, encode, read_pins
 

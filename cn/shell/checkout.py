@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cn.core.names import Oid
-from cn.core.places import is_pending
 from cn.core.text import visible
 from cn.git.entries import (
     OTHER,
@@ -31,6 +30,7 @@ from cn.git.entries import (
     read_tree,
 )
 from cn.git.repository import Hub
+from cn.protocol.layout import is_pending
 from cn.shell.asides import Asides, keep_aside, kept_sentence, raw_id
 from cn.shell.diverged import forget_diverged, note_diverged, read_diverged
 from cn.shell.files import StrPath, blocked_parent, move, place

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from cn.core.message import Message, Sealed, object_id, seal, tree_bytes
 from cn.git.fast_import import build_commit, identity, signs
 from cn.git.objects import read_object, write_objects
 from cn.git.repository import Hub
+from cn.protocol.message import Message, Sealed, object_id, seal, tree_bytes
 
 
 class Sealer:

@@ -12,7 +12,6 @@ from typing import NamedTuple, Protocol
 from cn.core.errors import Blocked, CnError, Refused
 from cn.core.names import HubPath, Oid
 from cn.core.paths import folders_above
-from cn.core.places import INBOX
 from cn.core.text import one_line, visible
 from cn.core.typed import command
 from cn.git.entries import (
@@ -34,6 +33,7 @@ from cn.git.entries import (
 )
 from cn.git.fast_import import EntryChange, FileChange, build_commit, is_deletion
 from cn.git.repository import Hub
+from cn.protocol.layout import INBOX
 from cn.shell.base import Base, is_ancestor, observe_base
 from cn.shell.journal import (
     Journal,

@@ -12,12 +12,8 @@ from loop.world import Node, World
 
 from cn.app.book import Book, Stored
 from cn.app.run import Run, open_run
-from cn.core.effect import Drop, Plan, Post, Put, Record
 from cn.core.errors import Refused
-from cn.core.kinds import MESSAGE
-from cn.core.ledger import IN, OUT, Event
 from cn.core.machine import InvalidTransition
-from cn.core.message import Message
 from cn.core.names import HubPath, Name, Oid
 from cn.core.report import Report
 from cn.core.stamp import format_second
@@ -28,6 +24,10 @@ from cn.outbox.our_branches import plan_claims, plan_ours
 from cn.outbox.plan.due import is_due
 from cn.outbox.plan.receipts import clean_up
 from cn.peers.observe import Observation
+from cn.protocol.effects import Drop, Plan, Post, Put, Record
+from cn.protocol.ledger import IN, OUT, Event
+from cn.protocol.message import Message
+from cn.protocol.message_kinds import MESSAGE
 from cn.shell.base import Base
 from cn.shell.pins import encode
 

@@ -609,9 +609,9 @@ def test_every_thread_anywhere_has_the_keys_of_a_thread(scene: Scene) -> None:
 
 
 def test_every_step_is_documented() -> None:
-    from cn.core import lifecycle
+    from cn.protocol import thread_life
 
-    steps = {v for k, v in vars(lifecycle).items() if k.isupper() and isinstance(v, str)} - {"in", "out"}
+    steps = {v for k, v in vars(thread_life).items() if k.isupper() and isinstance(v, str)} - {"in", "out"}
     page = PAGE.read_text("utf-8")
     table = page[page.index("<!-- steps -->") :].split("\n\n")[0]
     assert steps == set(re.findall(r"`(\w+)`", re.sub(r"\| [^`|]*\|$", "", table, flags=re.M))) - {

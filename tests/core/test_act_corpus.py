@@ -10,19 +10,19 @@ import pytest
 
 from cn.agent.plan.ops import Order, check_output, plan_order
 from cn.agent.plan.output import parse_output
-from cn.core.cadence import Cadence
-from cn.core.config import HubConfig, Reviewer
-from cn.core.effect import Plan, Post, Record
-from cn.core.kinds import NOTICE
-from cn.core.ledger import IN, Event, fold_all
 from cn.core.names import HubPath, InputId, Oid, ThreadName, Url, parse_branch, parse_name
-from cn.core.ops import Commit
-from cn.core.peers import Peer
-from cn.core.places import inbox_path
-from cn.core.queue import Input
 from cn.core.stamp import parse_stamp
-from cn.core.thread import Header, format_thread
 from cn.inbox.plan.decisions import Facts
+from cn.protocol.cadence import Cadence
+from cn.protocol.effects import Plan, Post, Record
+from cn.protocol.hub_config import HubConfig, Reviewer
+from cn.protocol.layout import inbox_path
+from cn.protocol.ledger import IN, Event, fold_all
+from cn.protocol.message_kinds import NOTICE
+from cn.protocol.ops import Commit
+from cn.protocol.peers_file import Peer
+from cn.protocol.queue_item import Input
+from cn.protocol.thread_file import Header, format_thread
 
 CORPUS = Path(__file__).resolve().parents[1] / "corpus" / "outputs"
 NAMES = sorted(path.stem for path in CORPUS.glob("*.json"))

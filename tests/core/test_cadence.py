@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cn.core.cadence import PERIODIC, Cadence, first_day, is_period, last_period, period, reflection_path
-from cn.core.own import cadence_of, is_own, own_source
+from cn.protocol.cadence import PERIODIC, Cadence, first_day, is_period, last_period, period, reflection_path
+from cn.protocol.own_thread import cadence_of, is_own, own_source
 
 cadences = st.sampled_from(PERIODIC)
 zones = st.integers(-23 * 60, 23 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))

@@ -7,21 +7,23 @@ from datetime import timedelta
 
 import pytest
 
-from cn.core import rules
-from cn.core.config import HubConfig, Limits, Reviewer
-from cn.core.effect import Advance, Drop, Effect, Log, Plan, Post, Put, Record
 from cn.core.errors import Refusal
-from cn.core.kinds import MESSAGE, NOTICE
-from cn.core.ledger import IN, Event, Item, fold_all
-from cn.core.log import Row
-from cn.core.message import About, Message
 from cn.core.names import HubPath, Oid, Url, parse_branch, parse_hub_path, parse_name, parse_topic
-from cn.core.own import concern_path
-from cn.core.peers import Peer
-from cn.core.rules import MergeFacts, Person, TreeChange
 from cn.core.stamp import format_stamp, parse_stamp
-from cn.core.thread import Header, format_thread, peer_block, read_decision, seen_head, set_triage
-from cn.core.triage import (
+from cn.inbox.plan.decisions import Facts, open_concern, plan_decision, plan_refused
+from cn.outbox.plan.due import is_due, is_old
+from cn.protocol import rules
+from cn.protocol.effects import Advance, Drop, Effect, Log, Plan, Post, Put, Record
+from cn.protocol.hub_config import HubConfig, Limits, Reviewer
+from cn.protocol.ledger import IN, Event, Item, fold_all
+from cn.protocol.log import Row
+from cn.protocol.message import About, Message
+from cn.protocol.message_kinds import MESSAGE, NOTICE
+from cn.protocol.own_thread import concern_path
+from cn.protocol.peers_file import Peer
+from cn.protocol.rules import MergeFacts, Person, TreeChange
+from cn.protocol.thread_file import Header, format_thread, peer_block, read_decision, seen_head, set_triage
+from cn.protocol.triage import (
     Custom,
     Decision,
     Defer,
@@ -34,8 +36,6 @@ from cn.core.triage import (
     format_decision,
     parse_triage,
 )
-from cn.inbox.plan.decisions import Facts, open_concern, plan_decision, plan_refused
-from cn.outbox.plan.due import is_due, is_old
 
 PI, SIGMA, OMEGA, ALICE = (parse_name(n) for n in ("pi", "sigma", "omega", "alice"))
 HEAD, RESULT, TWIN = (Oid(part * 5) for part in ("3f2a9c1e", "1a2b3c4d", "9e8d7c6b"))

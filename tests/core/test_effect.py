@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cn.core.effect import (
+from cn.core.names import HubPath, Oid, parse_branch, parse_name
+from cn.core.stamp import parse_stamp
+from cn.protocol.effects import (
     Advance,
     Archive,
     CleanUp,
@@ -18,13 +20,11 @@ from cn.core.effect import (
     Wake,
     describe,
 )
-from cn.core.kinds import MESSAGE
-from cn.core.ledger import IN, Event
-from cn.core.log import Row
-from cn.core.message import Message
-from cn.core.names import HubPath, Oid, parse_branch, parse_name
-from cn.core.outbox import Remove
-from cn.core.stamp import parse_stamp
+from cn.protocol.ledger import IN, Event
+from cn.protocol.log import Row
+from cn.protocol.message import Message
+from cn.protocol.message_kinds import MESSAGE
+from cn.protocol.outbox_entry import Remove
 
 PI, SIGMA = parse_name("pi"), parse_name("sigma")
 HEAD = Oid("3f2a9c1e" * 5)

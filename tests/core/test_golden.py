@@ -14,26 +14,26 @@ from pathlib import Path
 import pytest
 from hubs import ROOT
 
-from cn.core.config import HubConfig
-from cn.core.effect import Log, Plan, Post, Put, Record
 from cn.core.errors import Refusal
-from cn.core.kinds import MESSAGE, NOTICE
-from cn.core.ledger import IN, OUT, Event, Item, fold_all, format_event, format_open
-from cn.core.log import append_rows
-from cn.core.log import format_event as format_machine_row
-from cn.core.message import About, Message, format_message, seal
 from cn.core.names import HubPath, Oid, ThreadName, Url, parse_branch, parse_name, parse_topic, topic_of
-from cn.core.outbox import Letter, Remove, format_entry
-from cn.core.peers import Peer, add_peer
-from cn.core.rules import MergeFacts
 from cn.core.stamp import parse_stamp
-from cn.core.thread import set_triage
-from cn.core.triage import Merge, Reply, Triage
 from cn.git.branch_content import Commit, FileText, Proposal, Touched, format_proposal
 from cn.inbox.plan.arrivals import plan_gone, plan_moved, plan_new, plan_repeated
 from cn.inbox.plan.decisions import Facts, plan_decision, plan_refused
 from cn.outbox.plan.receipts import plan_notice
 from cn.peers.plan.arrival import Arrival
+from cn.protocol.effects import Log, Plan, Post, Put, Record
+from cn.protocol.hub_config import HubConfig
+from cn.protocol.ledger import IN, OUT, Event, Item, fold_all, format_event, format_open
+from cn.protocol.log import append_rows
+from cn.protocol.log import format_event as format_machine_row
+from cn.protocol.message import About, Message, format_message, seal
+from cn.protocol.message_kinds import MESSAGE, NOTICE
+from cn.protocol.outbox_entry import Letter, Remove, format_entry
+from cn.protocol.peers_file import Peer, add_peer
+from cn.protocol.rules import MergeFacts
+from cn.protocol.thread_file import set_triage
+from cn.protocol.triage import Merge, Reply, Triage
 
 GOLDEN = ROOT / "tests" / "golden"
 VARIABLE = "GOLDEN"

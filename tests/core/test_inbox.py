@@ -8,16 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cn.core.effect import CleanUp, Drop, Effect, Log, Plan, Post, Put, Record, Wake
 from cn.core.errors import Refusal
-from cn.core.kinds import FINAL, MESSAGE, NOT_FINAL, NOTICE
-from cn.core.ledger import IN, OUT, Event, Item, Open, fold_all
-from cn.core.message import About, Message
 from cn.core.names import HubPath, Oid, ThreadName, parse_branch, parse_name
-from cn.core.outbox import Remove
 from cn.core.stamp import parse_stamp
-from cn.core.thread import read_decision, seen_head, set_triage
-from cn.core.triage import Merge, Triage
 from cn.inbox.plan.arrivals import (
     plan_gone,
     plan_moved,
@@ -30,6 +23,13 @@ from cn.inbox.plan.arrivals import (
 from cn.inbox.plan.seen import Step, classify
 from cn.outbox.plan.receipts import notice, plan_adopted, plan_notice, plan_ours_gone, plan_proven
 from cn.peers.plan.arrival import Arrival
+from cn.protocol.effects import CleanUp, Drop, Effect, Log, Plan, Post, Put, Record, Wake
+from cn.protocol.ledger import IN, OUT, Event, Item, Open, fold_all
+from cn.protocol.message import About, Message
+from cn.protocol.message_kinds import FINAL, MESSAGE, NOT_FINAL, NOTICE
+from cn.protocol.outbox_entry import Remove
+from cn.protocol.thread_file import read_decision, seen_head, set_triage
+from cn.protocol.triage import Merge, Triage
 
 PI, SIGMA = parse_name("pi"), parse_name("sigma")
 A, B, C, D = (Oid(digit * 40) for digit in "abcd")

@@ -6,7 +6,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cn.core.ledger import (
+from cn.core.names import Oid, parse_name
+from cn.core.stamp import parse_stamp
+from cn.protocol.ledger import (
     IN,
     OUT,
     Event,
@@ -27,8 +29,6 @@ from cn.core.ledger import (
     parse_events,
     parse_open,
 )
-from cn.core.names import Oid, parse_name
-from cn.core.stamp import parse_stamp
 
 PI = parse_name("pi")
 A, B, C = (Oid(digit * 40) for digit in "abc")

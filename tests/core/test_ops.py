@@ -6,7 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cn.core.ops import (
+from cn.core.text import visible
+from cn.protocol.ops import (
     USAGE,
     Ack,
     Commit,
@@ -26,7 +27,6 @@ from cn.core.ops import (
     op_key,
     parse_op,
 )
-from cn.core.text import visible
 
 GOOD: list[tuple[str, str, Op]] = [
     ("ack", "x", Ack("x")),

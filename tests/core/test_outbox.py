@@ -8,10 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cn.core.kinds import MESSAGE
-from cn.core.message import Message, Sealed, object_id, seal
 from cn.core.names import NameRefused, Oid, parse_branch, parse_hub_path, parse_name
-from cn.core.outbox import (
+from cn.core.stamp import parse_stamp
+from cn.core.text import one_line
+from cn.protocol.message import Message, Sealed, object_id, seal
+from cn.protocol.message_kinds import MESSAGE
+from cn.protocol.outbox_entry import (
     Letter,
     OutboxRefused,
     Remove,
@@ -22,8 +24,6 @@ from cn.core.outbox import (
     parse_entry,
     sent_path,
 )
-from cn.core.stamp import parse_stamp
-from cn.core.text import one_line
 
 PI, SIGMA = parse_name("pi"), parse_name("sigma")
 TIP = Oid("3f2a9c1e" * 5)

@@ -17,7 +17,7 @@ import pytest
 from hubs import ROOT
 
 from cn.agent.plan.output import parse_output
-from cn.core.ops import USAGE, format_op
+from cn.protocol.ops import USAGE, format_op
 
 CORPUS = ROOT / "tests" / "corpus" / "outputs"
 PAGES = sorted(CORPUS.glob("*.json"))

@@ -9,7 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cn.core.names import HubPath
-from cn.core.own import (
+from cn.core.report import Mark
+from cn.core.saving import MOST, Edit, Kind, Left, judge
+from cn.core.text import visible
+from cn.protocol.own_thread import (
     Own,
     adhoc_path,
     concern_path,
@@ -21,9 +24,6 @@ from cn.core.own import (
     own_source,
     parse_own,
 )
-from cn.core.report import Mark
-from cn.core.saving import MOST, Edit, Kind, Left, judge
-from cn.core.text import visible
 
 NOW = datetime(2026, 2, 5, 14, 0, tzinfo=UTC)
 PATH = HubPath("threads/adhoc/20260205-x.md")

@@ -9,11 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cn.core.config import HubConfig, Reviewer
 from cn.core.errors import ConfigError
 from cn.core.names import NameRefused, Url, parse_name, parse_url
-from cn.core.peers import Peer, add_peer, check_names, format_peer, parse_key, parse_peers, remove_peer
 from cn.core.text import one_line
+from cn.protocol.hub_config import HubConfig, Reviewer
+from cn.protocol.peers_file import (
+    Peer,
+    add_peer,
+    check_names,
+    format_peer,
+    parse_key,
+    parse_peers,
+    remove_peer,
+)
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGp0YmFy"
 PI = Peer(parse_name("pi"), parse_url("https://git.example.org/pi/hub.git"))

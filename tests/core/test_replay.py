@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cn.agent.plan.replay import Change, compare, read_typed
-from cn.core.queue import Trigger, parse_trigger
+from cn.protocol.queue_item import Trigger, parse_trigger
 
 ID = "20260219-141209-abc123"
 THREAD = "20260219-pi-proposal"

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cn.core import rules
-from cn.core.config import HubConfig, Reviewer
 from cn.core.errors import Refusal
 from cn.core.names import Oid, parse_name
-from cn.core.rules import MergeFacts, Person, TreeChange
 from cn.core.stamp import parse_stamp
-from cn.core.triage import Merge, Triage
+from cn.protocol import rules
+from cn.protocol.hub_config import HubConfig, Reviewer
+from cn.protocol.rules import MergeFacts, Person, TreeChange
+from cn.protocol.triage import Merge, Triage
 
 PI, SIGMA, ALICE = parse_name("pi"), parse_name("sigma"), parse_name("alice")
 HEAD, OTHER = Oid("3f2a9c1e" * 5), Oid("77777777" * 5)

@@ -11,9 +11,9 @@ from hubs import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cn.core.config import parse_config
 from cn.core.names import HubPath
 from cn.core.secret import Text, may_hold, quoted_here, refuse, texts_of_change
+from cn.protocol.hub_config import parse_config
 from cn.shell.secrets import find_secrets, mask_secrets
 
 SECRETS = {

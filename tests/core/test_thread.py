@@ -10,12 +10,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from cn.core.kinds import MESSAGE
-from cn.core.message import About, Message
 from cn.core.names import NameRefused, Oid, parse_branch, parse_name, parse_topic, topic_of
 from cn.core.stamp import parse_stamp
 from cn.core.text import quote
-from cn.core.thread import (
+from cn.git.branch_content import Commit, FileText, Proposal, Touched, format_message_content, format_proposal
+from cn.protocol.message import About, Message
+from cn.protocol.message_kinds import MESSAGE
+from cn.protocol.thread_file import (
     Header,
     append_section,
     format_thread,
@@ -27,8 +28,7 @@ from cn.core.thread import (
     seen_head,
     set_triage,
 )
-from cn.core.triage import Merge, Reply, Triage, TriageRefused, find_headings
-from cn.git.branch_content import Commit, FileText, Proposal, Touched, format_message_content, format_proposal
+from cn.protocol.triage import Merge, Reply, Triage, TriageRefused, find_headings
 
 PI, SIGMA = parse_name("pi"), parse_name("sigma")
 HEAD, OTHER = Oid("3f2a9c1e" * 5), Oid("77777777" * 5)

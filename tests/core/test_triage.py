@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from cn.core.names import NameRefused, parse_name, parse_topic
 from cn.core.stamp import parse_stamp
-from cn.core.triage import (
+from cn.protocol.triage import (
     Custom,
     Decision,
     Defer,

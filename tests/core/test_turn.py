@@ -23,14 +23,14 @@ from cn.agent.plan.turns import (
     source_of,
     time_limit,
 )
-from cn.core.cadence import Cadence
-from cn.core.config import HubConfig
-from cn.core.effect import Archive, Drop, Effect, Log, Plan, Post, Put, Record, Wake
 from cn.core.errors import Refusal
-from cn.core.ledger import IN, Item
 from cn.core.names import HubPath, InputId, Name, Oid
-from cn.core.own import new_own, parse_own
-from cn.core.queue import (
+from cn.protocol.cadence import Cadence
+from cn.protocol.effects import Archive, Drop, Effect, Log, Plan, Post, Put, Record, Wake
+from cn.protocol.hub_config import HubConfig
+from cn.protocol.ledger import IN, Item
+from cn.protocol.own_thread import new_own, parse_own
+from cn.protocol.queue_item import (
     INPUT,
     OUTPUT,
     TURN,

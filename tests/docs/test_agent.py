@@ -33,15 +33,16 @@ from cn.agent.plan.turns import (
     time_limit,
 )
 from cn.cli.main import cli
-from cn.core.cadence import Cadence
-from cn.core.effect import Log, Plan, Post, Put
 from cn.core.errors import Refusal
 from cn.core.names import HubPath, InputId, ThreadName, is_machine_local
-from cn.core.ops import ALIASES, USAGE, Op, format_op
-from cn.core.own import new_own
 from cn.core.own_decide import OwnFacts
-from cn.core.places import inbox_path
-from cn.core.queue import (
+from cn.core.report import Report
+from cn.protocol.cadence import Cadence
+from cn.protocol.effects import Log, Plan, Post, Put
+from cn.protocol.layout import inbox_path
+from cn.protocol.ops import ALIASES, USAGE, Op, format_op
+from cn.protocol.own_thread import new_own
+from cn.protocol.queue_item import (
     Input,
     Turn,
     dead_path,
@@ -54,7 +55,6 @@ from cn.core.queue import (
     parse_turn,
     queue_path,
 )
-from cn.core.report import Report
 
 PAGE = PROTOCOL / "agent.md"
 SKILL = ROOT / "hub-template/skills/agent-ops/SKILL.md"
@@ -210,7 +210,7 @@ def _output_ebnf(block: Block) -> None:
 
 
 def _op_output(key: str, value: str, body: str) -> str:
-    from cn.core.ops import parse_op
+    from cn.protocol.ops import parse_op
 
     return format_output(ID, [parse_op(key, value)], body)
 

@@ -20,14 +20,7 @@ from hypothesis import strategies as st
 
 from cn.agent.plan import conversation, dialogue, prompt
 from cn.agent.plan.skills import Skill
-from cn.core import config, ledger, log, peers, rules
-from cn.core.cadence import PERIODIC, period
-from cn.core.effect import Log, Post, Put
 from cn.core.errors import CnError, Refusal
-from cn.core.kinds import FINAL, NOT_FINAL
-from cn.core.ledger import IN, Event, Item
-from cn.core.log import Row
-from cn.core.message import About, Message, format_message, own_topic, parse_message, seal
 from cn.core.names import (
     Branch,
     HubPath,
@@ -42,17 +35,29 @@ from cn.core.names import (
     parse_url,
     thread_name,
 )
-from cn.core.outbox import entry_name, format_entry, parse_entry
-from cn.core.own import adhoc_path, format_own, is_named, is_own, new_own, parse_own
-from cn.core.places import inbox_path
 from cn.core.report import Mark
-from cn.core.rules import MergeFacts
 from cn.core.saving import Edit, Kind, Left, judge
 from cn.core.secret import Text
 from cn.core.stamp import parse_stamp
 from cn.core.text import quote
-from cn.core.thread import Header, append_section, format_thread, read_decision, refresh, set_triage
-from cn.core.triage import (
+from cn.git.signatures import Signature
+from cn.inbox.plan.decisions import Facts, plan_decision
+from cn.inbox.plan.seen import Step, classify
+from cn.llm import budgets, request, usage_events
+from cn.outbox.plan.receipts import notice
+from cn.protocol import hub_config, ledger, log, peers_file, rules
+from cn.protocol.cadence import PERIODIC, period
+from cn.protocol.effects import Log, Post, Put
+from cn.protocol.layout import inbox_path
+from cn.protocol.ledger import IN, Event, Item
+from cn.protocol.log import Row
+from cn.protocol.message import About, Message, format_message, own_topic, parse_message, seal
+from cn.protocol.message_kinds import FINAL, NOT_FINAL
+from cn.protocol.outbox_entry import entry_name, format_entry, parse_entry
+from cn.protocol.own_thread import adhoc_path, format_own, is_named, is_own, new_own, parse_own
+from cn.protocol.rules import MergeFacts
+from cn.protocol.thread_file import Header, append_section, format_thread, read_decision, refresh, set_triage
+from cn.protocol.triage import (
     Merge,
     Reply,
     Triage,
@@ -62,11 +67,6 @@ from cn.core.triage import (
     parse_decision,
     parse_triage,
 )
-from cn.git.signatures import Signature
-from cn.inbox.plan.decisions import Facts, plan_decision
-from cn.inbox.plan.seen import Step, classify
-from cn.llm import budgets, config, request, usage_events
-from cn.outbox.plan.receipts import notice
 from cn.shell import secrets
 from cn.shell.pins import pin_ref
 from cn.shell.secrets import find_secrets
@@ -143,7 +143,7 @@ def _layout(block: Block) -> None:
 
 @checks("hub-yaml")
 def _hub_yaml(block: Block) -> None:
-    found = config.parse_config(block.text)
+    found = hub_config.parse_config(block.text)
     assert found.name == "sigma"
     assert [(r.name, r.email) for r in found.reviewers] == [("alice", ""), ("bob", "bob@example.org")]
     assert found.explicit_approval
@@ -152,18 +152,18 @@ def _hub_yaml(block: Block) -> None:
 
 @checks("hub-keys")
 def _hub_keys(block: Block) -> None:
-    assert {plain(row[0]) for row in block.rows} == config._KEYS
-    defaults = config.HubConfig(SIGMA)
+    assert {plain(row[0]) for row in block.rows} == hub_config._KEYS
+    defaults = hub_config.HubConfig(SIGMA)
     for key, default, _ in block.rows:
         if re.fullmatch(r"`[a-z0-9.]+`", default) and plain(key) != "mailbox":
             value = getattr(defaults, plain(key))
             assert (str(value).lower() if isinstance(value, bool) else str(value)) == plain(default), key
-    assert config.parse_config("name: sigma\nmerge:\n  explicit_approval: true\n").explicit_approval
+    assert hub_config.parse_config("name: sigma\nmerge:\n  explicit_approval: true\n").explicit_approval
 
 
 @checks("secrets")
 def _secrets(block: Block) -> None:
-    allowed = config.parse_config(block.text).allowed_secrets
+    allowed = hub_config.parse_config(block.text).allowed_secrets
     text = Text("x", ("key AKIAIOSFODNN7EXAMPLE",))
     assert tuple(one.fingerprint for one in find_secrets([text])) == allowed
 
@@ -178,28 +178,28 @@ def _secret_kinds(block: Block) -> None:
 
 @checks("limit-keys")
 def _limit_keys(block: Block) -> None:
-    defaults = config.Limits()._asdict()
+    defaults = hub_config.Limits()._asdict()
     assert {plain(row[0]): plain(row[1]) for row in block.rows} == {k: str(v) for k, v in defaults.items()}
-    assert {plain(row[0]) for row in block.rows} == set(config._LIMITS)
+    assert {plain(row[0]) for row in block.rows} == set(hub_config._LIMITS)
 
 
 @checks("peers-example")
 def _peers_example(block: Block) -> None:
     text = block.text.replace("~~~", "```")
-    pi, omega = peers.parse_peers(text)
+    pi, omega = peers_file.parse_peers(text)
     assert (pi.name, pi.deliver, pi.peered) == ("pi", "mailbox", "2026-02-05")
     assert (omega.name, omega.deliver, omega.hub) == ("omega", "pickup", "git@git.example.org:omega/hub.git")
-    less = peers.remove_peer(text, PI)
-    assert peers.parse_peers(less) == (omega,)
+    less = peers_file.remove_peer(text, PI)
+    assert peers_file.parse_peers(less) == (omega,)
     assert "Pi writes the documentation." in less
-    assert peers.parse_peers(peers.add_peer(less, pi)) == (omega, pi)
-    assert peers.format_peer(pi) in text
+    assert peers_file.parse_peers(peers_file.add_peer(less, pi)) == (omega, pi)
+    assert peers_file.format_peer(pi) in text
 
 
 @checks("peers-keys")
 def _peers_keys(block: Block) -> None:
-    assert tuple(plain(row[0]) for row in block.rows) == peers._KEYS
-    peer = peers.Peer(PI, parse_url("/srv/pi.git"))
+    assert tuple(plain(row[0]) for row in block.rows) == peers_file._KEYS
+    peer = peers_file.Peer(PI, parse_url("/srv/pi.git"))
     shown = {plain(row[0]): plain(row[1]) for row in block.rows}
     assert (shown["kind"], shown["deliver"], shown["community"]) == (peer.kind, peer.deliver, "no")
     assert not peer.community
@@ -231,11 +231,11 @@ def _routes(block: Block) -> None:
     from cn.app.settings import Settings
 
     for route, theirs, _, ours, _ in block.rows:
-        peer = peers.Peer(PI, parse_url("/srv/pi.git"), deliver=plain(route))
-        settings = Settings(config.HubConfig(SIGMA), {PI: peer}, "origin", True)
+        peer = peers_file.Peer(PI, parse_url("/srv/pi.git"), deliver=plain(route))
+        settings = Settings(hub_config.HubConfig(SIGMA), {PI: peer}, "origin", True)
         assert plain(theirs) == f"{settings.inbound_prefix(peer)}/topic"
         assert plain(ours) == settings.outbound_branch(peer, "topic")
-    assert [plain(row[0]) for row in block.rows] == [peers.MAILBOX, peers.PICKUP]
+    assert [plain(row[0]) for row in block.rows] == [peers_file.MAILBOX, peers_file.PICKUP]
 
 
 @checks("branch-names")
@@ -414,8 +414,8 @@ def _facts() -> Facts:
         "signature": "unverified",
     }
     return Facts(
-        config.HubConfig(SIGMA, reviewers=(config.Reviewer(Name("alice")),)),
-        {name: peers.Peer(name, parse_url(f"/srv/{name}.git")) for name in (PI, OMEGA)},
+        hub_config.HubConfig(SIGMA, reviewers=(hub_config.Reviewer(Name("alice")),)),
+        {name: peers_file.Peer(name, parse_url(f"/srv/{name}.git")) for name in (PI, OMEGA)},
         PI,
         Item(IN, "proposal", HEAD, "received", RECEIVED, shown),
         _decided(),
@@ -703,7 +703,7 @@ def _proven_sender(block: Block) -> None:
 @checks("agent-yaml")
 def _agent_yaml(block: Block) -> None:
     env = {"ANTHROPIC_KEY": "k", "TELEGRAM_TOKEN": "t"}
-    found = config.parse_agent_config(block.text, env)
+    found = hub_config.parse_agent_config(block.text, env)
     assert (found.llm.max_tokens, found.telegram.allowed_users) == (4096, (498316684,))
     assert found.budgets.total == budgets.Budget(tokens_per_day=5000000)
     assert found.budgets.of("omega") == budgets.Budget(turns_per_hour=30)
@@ -713,9 +713,9 @@ def _agent_yaml(block: Block) -> None:
 
 @checks("agent-keys")
 def _agent_keys(block: Block) -> None:
-    keys = [f"{section}.{key}" for section, keys in config._KEYS.items() for key in keys]
+    keys = [f"{section}.{key}" for section, keys in hub_config._KEYS.items() for key in keys]
     assert [plain(row[0]) for row in block.rows] == keys
-    found = config.parse_agent_config("", {})
+    found = hub_config.parse_agent_config("", {})
     defaults = {"logging.level": found.log_level, "budgets.per_peer": "none"}
     for section in ("telegram", "llm", "context", "daemon"):
         part = getattr(found, section)
@@ -738,7 +738,7 @@ def _request_layout(block: Block) -> None:
             conversation.Conversation((conversation.new_entry(at, "pi", "user", "x"),)),
             "---\nid: x\nfrom: pi\n---\n\nnews\n",
         ),
-        config.AgentConfig(),
+        hub_config.AgentConfig(),
     ).parts  # fmt: skip
     assert [(row[0], row[1]) for row in block.rows] == [(p.name.split(" ")[0], p.place) for p in parts]
     limits = {"32 KiB": prompt.PAGE_BYTES, "24 KiB": prompt.SKILL_BYTES, "8 KiB": dialogue.SAID_BYTES}

@@ -15,12 +15,8 @@ from cn.agent.plan.conversation import Conversation, Entry, format_conversation,
 from cn.agent.plan.output import parse_output
 from cn.agent.plan.replay import Change, compare, read_typed
 from cn.agent.plan.skills import parse_skill
-from cn.core import ledger
-from cn.core.config import parse_config
 from cn.core.errors import CnError
 from cn.core.header import parse_header
-from cn.core.log import parse_rows
-from cn.core.message import format_message, parse_message
 from cn.core.names import (
     HubPath,
     is_oid,
@@ -30,26 +26,10 @@ from cn.core.names import (
     parse_thread_name,
     parse_url,
 )
-from cn.core.outbox import format_entry, parse_entry
-from cn.core.own import parse_own
-from cn.core.peers import parse_peers
-from cn.core.queue import (
-    format_queued,
-    format_turn,
-    in_order,
-    parse_input,
-    parse_queue_name,
-    parse_queued,
-    parse_trigger,
-    parse_turn,
-)
-from cn.core.say import format_say, parse_say
 from cn.core.secret import MASK, PRIVATE_KEY, Text, may_hold, text_of
 from cn.core.stamp import format_second, parse_stamp, parse_until
 from cn.core.telegram import read_update
 from cn.core.text import cell, decode, quote, uncell, visible
-from cn.core.thread import read_decision, read_text, seen_head
-from cn.core.triage import format_decision, parse_decision
 from cn.git.diff_many import by_head
 from cn.git.entries import UNMERGED
 from cn.git.history import parse_log
@@ -62,6 +42,26 @@ from cn.llm.config import parse_agent_config
 from cn.llm.model_info import read_count, read_model
 from cn.llm.request import read_answer
 from cn.llm.usage_events import parse_call
+from cn.protocol import ledger
+from cn.protocol.chat_reply import format_say, parse_say
+from cn.protocol.hub_config import parse_config
+from cn.protocol.log import parse_rows
+from cn.protocol.message import format_message, parse_message
+from cn.protocol.outbox_entry import format_entry, parse_entry
+from cn.protocol.own_thread import parse_own
+from cn.protocol.peers_file import parse_peers
+from cn.protocol.queue_item import (
+    format_queued,
+    format_turn,
+    in_order,
+    parse_input,
+    parse_queue_name,
+    parse_queued,
+    parse_trigger,
+    parse_turn,
+)
+from cn.protocol.thread_file import read_decision, read_text, seen_head
+from cn.protocol.triage import format_decision, parse_decision
 from cn.shell.edits import parse_status
 from cn.shell.pins import parse_pin
 from cn.shell.secrets import find_secrets, mask_secrets

@@ -11,11 +11,11 @@ from hubs import commit, git_bytes, work
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from cn.core.message import object_id
 from cn.core.names import Oid
 from cn.core.saving import Kind
 from cn.git.entries import Entry
 from cn.git.repository import Hub, open_hub
+from cn.protocol.message import object_id
 from cn.shell.edits import read_edits
 
 EXAMPLES = max(8, int(os.environ.get("TEST_FUZZ", "0")) // 20)

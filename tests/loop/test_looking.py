@@ -69,7 +69,7 @@ def test_a_run_of_a_hub_without_an_agent_loads_nothing_of_the_agents(waiting: No
         "cn.agent.queue",
         "cn.agent.plan.ops",
         "cn.agent.plan.chat",
-        "cn.core.ops",
+        "cn.protocol.ops",
     }
     assert not loaded(waiting, "inbox", "process") & agents
 

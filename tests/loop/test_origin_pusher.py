@@ -11,8 +11,8 @@ from hubs import branches, clone, commit, git, identify, make_ssh_key, paths, pu
 from loop.world import Node, World, is_in_main
 
 from cn.core.names import Branch, Name, Oid
-from cn.core.outbox import Remove, format_entry, outbox_path
 from cn.core.stamp import parse_stamp
+from cn.protocol.outbox_entry import Remove, format_entry, outbox_path
 
 
 def plant(sigma: Node, world: World, files: dict[str, str | None]) -> str:

@@ -8,8 +8,8 @@ from hubs import clone, commit, identify, push
 from loop.studio import Studio, write
 from telegram_server import USER
 
-from cn.core.say import Say, format_say
 from cn.git.repository import open_hub
+from cn.protocol.chat_reply import Say, format_say
 from cn.shell.pins import clone_id
 
 STRANGER, GROUP = 4711, -1001

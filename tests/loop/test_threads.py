@@ -12,8 +12,8 @@ import pytest
 from hubs import ROOT, git
 from loop.world import Node, World, content
 
-from cn.core.cadence import PERIODIC, Cadence, period, reflection_path
-from cn.core.queue import parse_queued
+from cn.protocol.cadence import PERIODIC, Cadence, period, reflection_path
+from cn.protocol.queue_item import parse_queued
 
 OPENED = "**State:** open"
 

@@ -14,9 +14,9 @@ import pytest
 from hubs import commit, git, tip, work
 from servers import gone
 
-from cn.core.message import object_id
 from cn.git.objects import read_info, read_objects, read_raw, reading, write_objects
 from cn.git.process import Git, GitError
+from cn.protocol.message import object_id
 
 ODD = [
     "HEAD",

@@ -12,16 +12,19 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from cn.agent.plan.dialogue import message_content, said_in
-from cn.core import rules
-from cn.core.cadence import Cadence
-from cn.core.config import HubConfig
-from cn.core.effect import Effect, Log, Plan, Post, Put
 from cn.core.errors import Refusal
-from cn.core.kinds import MESSAGE
-from cn.core.log import Row
-from cn.core.message import Message
 from cn.core.names import HubPath, InputId, Name, NameRefused, parse_name
-from cn.core.ops import (
+from cn.core.stamp import format_second
+from cn.core.text import one_line, slug
+from cn.protocol import rules
+from cn.protocol.cadence import Cadence
+from cn.protocol.chat_reply import Say, format_say
+from cn.protocol.effects import Effect, Log, Plan, Post, Put
+from cn.protocol.hub_config import HubConfig
+from cn.protocol.log import Row
+from cn.protocol.message import Message
+from cn.protocol.message_kinds import MESSAGE
+from cn.protocol.ops import (
     Ack,
     Commit,
     Defer,
@@ -35,12 +38,9 @@ from cn.core.ops import (
     Surface,
     payload,
 )
-from cn.core.own import ASSIGNED, DEFERRED, adhoc_path, format_own, new_own
-from cn.core.peers import Peer
-from cn.core.queue import Input, format_queued, queue_path
-from cn.core.say import Say, format_say
-from cn.core.stamp import format_second
-from cn.core.text import one_line, slug
+from cn.protocol.own_thread import ASSIGNED, DEFERRED, adhoc_path, format_own, new_own
+from cn.protocol.peers_file import Peer
+from cn.protocol.queue_item import Input, format_queued, queue_path
 
 SEEN = HubPath("state/telegram.json")
 _MOST_SEEN = 200

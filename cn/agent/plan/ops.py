@@ -13,13 +13,7 @@ from typing import Any, assert_never
 
 from cn.agent.plan.chat import ChatFacts, plan_chat_end
 from cn.agent.plan.output import Output
-from cn.core import rules
-from cn.core.config import HubConfig
-from cn.core.effect import Effect, Log, Plan, Post
 from cn.core.errors import Refusal
-from cn.core.kinds import CONCERN, MESSAGE
-from cn.core.log import Row
-from cn.core.message import Message
 from cn.core.names import (
     HubPath,
     Name,
@@ -33,7 +27,17 @@ from cn.core.names import (
     parse_oid,
     parse_topic,
 )
-from cn.core.ops import (
+from cn.core.own_decide import OwnFacts, plan_own_end
+from cn.core.stamp import format_stamp
+from cn.core.text import one_line, slug
+from cn.inbox.plan.decisions import Cause, Facts, open_concern, plan_decision, plan_end
+from cn.protocol import rules
+from cn.protocol.effects import Effect, Log, Plan, Post
+from cn.protocol.hub_config import HubConfig
+from cn.protocol.log import Row
+from cn.protocol.message import Message
+from cn.protocol.message_kinds import CONCERN, MESSAGE
+from cn.protocol.ops import (
     Ack,
     Commit,
     Defer,
@@ -48,18 +52,14 @@ from cn.core.ops import (
     Surface,
     format_op,
 )
-from cn.core.own import concern_path
-from cn.core.own_decide import OwnFacts, plan_own_end
-from cn.core.peers import Peer
-from cn.core.stamp import format_stamp
-from cn.core.text import one_line, slug
-from cn.core.thread import set_record, set_triage
-from cn.core.triage import Decision, Triage
-from cn.core.triage import Defer as DeferDecision
-from cn.core.triage import Delegate as DelegateDecision
-from cn.core.triage import Delete as DeleteDecision
-from cn.core.triage import Reply as ReplyDecision
-from cn.inbox.plan.decisions import Cause, Facts, open_concern, plan_decision, plan_end
+from cn.protocol.own_thread import concern_path
+from cn.protocol.peers_file import Peer
+from cn.protocol.thread_file import set_record, set_triage
+from cn.protocol.triage import Decision, Triage
+from cn.protocol.triage import Defer as DeferDecision
+from cn.protocol.triage import Delegate as DelegateDecision
+from cn.protocol.triage import Delete as DeleteDecision
+from cn.protocol.triage import Reply as ReplyDecision
 
 AnyFacts = Facts | OwnFacts | ChatFacts
 Ending = Ack | Done | Noop | Fail | Reply | Delegate | Defer | Delete

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, time, timedelta
 
-from cn.core.cadence import PERIODIC, Cadence, first_day, is_period, period
-from cn.core.log import Row
-from cn.core.own import Own
+from cn.protocol.cadence import PERIODIC, Cadence, first_day, is_period, period
+from cn.protocol.log import Row
+from cn.protocol.own_thread import Own
 
 _BACK = {
     Cadence.DAILY: timedelta(days=8),

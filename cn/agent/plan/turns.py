@@ -9,18 +9,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from cn.core import rules
-from cn.core.cadence import Cadence
-from cn.core.config import HubConfig
-from cn.core.effect import Archive, Drop, Effect, Log, Plan, Put, Record, Wake
 from cn.core.errors import Refusal
-from cn.core.ledger import IN, Event, Item
-from cn.core.log import Row
-from cn.core.message import About
 from cn.core.names import Branch, HubPath, InputId, Name, Oid, ThreadName, parse_oid
-from cn.core.own import OPEN, Own, format_own
-from cn.core.places import inbox_path
-from cn.core.queue import (
+from cn.core.stamp import format_age, format_stamp
+from cn.outbox.plan.receipts import notice
+from cn.protocol import rules
+from cn.protocol.cadence import Cadence
+from cn.protocol.chat_reply import Say, format_say, is_chat
+from cn.protocol.effects import Archive, Drop, Effect, Log, Plan, Put, Record, Wake
+from cn.protocol.hub_config import HubConfig
+from cn.protocol.layout import inbox_path
+from cn.protocol.ledger import IN, Event, Item
+from cn.protocol.log import Row
+from cn.protocol.message import About
+from cn.protocol.own_thread import OPEN, Own, format_own
+from cn.protocol.queue_item import (
     INPUT,
     LOGS,
     OUTPUT,
@@ -34,9 +37,6 @@ from cn.core.queue import (
     parse_input,
     queue_path,
 )
-from cn.core.say import Say, format_say, is_chat
-from cn.core.stamp import format_age, format_stamp
-from cn.outbox.plan.receipts import notice
 
 
 def time_limit(config: HubConfig) -> timedelta:

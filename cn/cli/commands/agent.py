@@ -11,7 +11,7 @@ from cn.cli.complete import complete_peer
 from cn.cli.env import DRY_RUN, Env, options
 
 if TYPE_CHECKING:
-    from cn.core.ops import Op
+    from cn.protocol.ops import Op
 
 
 @click.command("input")
@@ -63,7 +63,7 @@ def _write(env: Env, make: Callable[[str], Op]) -> None:
 @options(DRY_RUN)
 def reply_command(env: Env, message: str) -> None:
     """Answer the sender; the message is appended to the thread."""
-    from cn.core.ops import Reply
+    from cn.protocol.ops import Reply
 
     _write(env, lambda id: Reply(id, message))
 
@@ -75,7 +75,7 @@ def reply_command(env: Env, message: str) -> None:
 @options(DRY_RUN)
 def send_command(env: Env, to: str, message: str, body: str) -> None:
     """Send a message to a peer; the item is acknowledged."""
-    from cn.core.ops import Send
+    from cn.protocol.ops import Send
 
     _write(env, lambda id: Send(to, message, body))
 
@@ -85,7 +85,7 @@ def send_command(env: Env, to: str, message: str, body: str) -> None:
 @options(DRY_RUN)
 def noop_command(env: Env, reason: str) -> None:
     """Acknowledge, nothing to do."""
-    from cn.core.ops import Noop
+    from cn.protocol.ops import Noop
 
     _write(env, lambda id: Noop(id, reason))
 
@@ -95,7 +95,7 @@ def noop_command(env: Env, reason: str) -> None:
 @options(DRY_RUN)
 def ack_command(env: Env, reason: str) -> None:
     """Acknowledge."""
-    from cn.core.ops import Ack
+    from cn.protocol.ops import Ack
 
     _write(env, lambda id: Ack(id, reason))
 
@@ -105,7 +105,7 @@ def ack_command(env: Env, reason: str) -> None:
 @options(DRY_RUN)
 def surface_command(env: Env, desc: str) -> None:
     """Open a managed concern; the community's peers learn of it."""
-    from cn.core.ops import Surface
+    from cn.protocol.ops import Surface
 
     _write(env, lambda id: Surface(desc))
 
@@ -115,7 +115,7 @@ def surface_command(env: Env, desc: str) -> None:
 @options(DRY_RUN)
 def commit_command(env: Env, artifact: str) -> None:
     """Record what was made, by its object id."""
-    from cn.core.ops import Commit
+    from cn.protocol.ops import Commit
 
     _write(env, lambda id: Commit(id, artifact))
 
@@ -126,7 +126,7 @@ def commit_command(env: Env, artifact: str) -> None:
 @options(DRY_RUN)
 def defer_command(env: Env, reason: str, until: str) -> None:
     """Put the item off."""
-    from cn.core.ops import Defer
+    from cn.protocol.ops import Defer
 
     _write(env, lambda id: Defer(id, until, reason))
 
@@ -136,7 +136,7 @@ def defer_command(env: Env, reason: str, until: str) -> None:
 @options(DRY_RUN)
 def delegate_command(env: Env, to: str) -> None:
     """Hand the item to a peer, or to a reviewer of this hub."""
-    from cn.core.ops import Delegate
+    from cn.protocol.ops import Delegate
 
     _write(env, lambda id: Delegate(id, to))
 
@@ -146,7 +146,7 @@ def delegate_command(env: Env, to: str) -> None:
 @options(DRY_RUN)
 def delete_command(env: Env, reason: str) -> None:
     """Discard the item."""
-    from cn.core.ops import Delete
+    from cn.protocol.ops import Delete
 
     _write(env, lambda id: Delete(id, reason))
 

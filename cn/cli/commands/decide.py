@@ -11,7 +11,7 @@ from cn.cli.complete import complete_peer, complete_thread
 from cn.cli.env import DRY_RUN, Env, options
 
 if TYPE_CHECKING:
-    from cn.core.ops import Op
+    from cn.protocol.ops import Op
 
 _ACTOR = click.option("--actor", default="", help="Who decides; the hub's agent if not given.")
 _THREAD: Callable[[Any], Any] = click.argument("thread", shell_complete=complete_thread)
@@ -29,7 +29,7 @@ def _decide(env: Env, thread: str, make: Callable[[str], Op], actor: str) -> Non
 @options(DRY_RUN)
 def done_command(env: Env, thread: str, actor: str) -> None:
     """THREAD is complete: it moves to done, its creator is told."""
-    from cn.core.ops import Done
+    from cn.protocol.ops import Done
 
     _decide(env, thread, Done, actor)
 
@@ -42,7 +42,7 @@ def done_command(env: Env, thread: str, actor: str) -> None:
 @options(DRY_RUN)
 def defer_command(env: Env, thread: str, reason: str, until: str, actor: str) -> None:
     """Put THREAD off."""
-    from cn.core.ops import Defer
+    from cn.protocol.ops import Defer
 
     _decide(env, thread, lambda id: Defer(id, until, reason), actor)
 
@@ -54,7 +54,7 @@ def defer_command(env: Env, thread: str, reason: str, until: str, actor: str) ->
 @options(DRY_RUN)
 def delegate_command(env: Env, thread: str, to: str, actor: str) -> None:
     """Hand THREAD to the peer TO, or assign it to the reviewer TO."""
-    from cn.core.ops import Delegate
+    from cn.protocol.ops import Delegate
 
     _decide(env, thread, lambda id: Delegate(id, to), actor)
 
@@ -66,6 +66,6 @@ def delegate_command(env: Env, thread: str, to: str, actor: str) -> None:
 @options(DRY_RUN)
 def delete_command(env: Env, thread: str, reason: str, actor: str) -> None:
     """Discard THREAD; its creator is told and deletes the branch."""
-    from cn.core.ops import Delete
+    from cn.protocol.ops import Delete
 
     _decide(env, thread, lambda id: Delete(id, reason), actor)

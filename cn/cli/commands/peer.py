@@ -34,7 +34,7 @@ def add_command(
     from cn.actions.peers import absolute_url, add
     from cn.core.errors import UsageError
     from cn.core.names import NameRefused, parse_name
-    from cn.core.peers import Peer
+    from cn.protocol.peers_file import Peer
 
     try:
         parsed = Peer(
@@ -53,7 +53,7 @@ def add_command(
 def _key(given: str) -> str:
     """The key itself, or the one in the file of that name; a text that can be no name is not looked for."""
     from cn.core.names import NameRefused
-    from cn.core.peers import parse_key
+    from cn.protocol.peers_file import parse_key
 
     with suppress(NameRefused):
         return parse_key(given)

@@ -56,7 +56,7 @@ def _reflect(env: Env, name: str) -> None:
     from cn.actions.threads import reflect
     from cn.cli.render.json import own_document_json
     from cn.cli.render.thread_page import show_text
-    from cn.core.cadence import Cadence
+    from cn.protocol.cadence import Cadence
 
     found = reflect(env.hub(), Cadence(name), dry_run=env.dry_run)
     if found.document is None:
@@ -102,7 +102,7 @@ def _list_concerns(env: Env) -> None:
     from cn.app.view import open_view
     from cn.cli.render.json import own_json
     from cn.cli.render.status import thread_lines
-    from cn.core.own import CONCERNS
+    from cn.protocol.own_thread import CONCERNS
 
     view = open_view(env.hub())
     found = list_own(view, folder=f"{CONCERNS}/")

@@ -98,7 +98,7 @@ def _attempt(attempt: Attempt, calls: Iterable[Call]) -> Iterator[str]:
             yield from _call(call)
     output = attempt.output
     if output is not None:
-        from cn.core.ops import format_op
+        from cn.protocol.ops import format_op
 
         ops = ", ".join(": ".join(format_op(op)) for op in output.ops) or "no op, which is an ack"
         yield from wrap("  decided  ", clean(ops))
@@ -231,7 +231,7 @@ def why_json(why: Why) -> dict[str, Any]:
 
 def _attempt_json(attempt: Attempt, calls: Iterable[Call]) -> dict[str, Any]:
     from cn.cli.render.json import time_json
-    from cn.core.ops import format_whole
+    from cn.protocol.ops import format_whole
 
     turn, output = attempt.turn, attempt.output
     return {

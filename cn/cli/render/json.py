@@ -12,12 +12,12 @@ from cn.app.listing import ThreadView
 from cn.app.overview import Entry, PeerView, Status, Unreachable, Waiting
 from cn.app.own_read import OwnDocument
 from cn.app.waiting import QueueView
-from cn.core.lifecycle import Link
-from cn.core.log import NOTHING
-from cn.core.own import Own
-from cn.core.queue import Input, parse_input
 from cn.core.stamp import format_second
 from cn.core.text import redact
+from cn.protocol.log import NOTHING
+from cn.protocol.own_thread import Own
+from cn.protocol.queue_item import Input, parse_input
+from cn.protocol.thread_life import Link
 
 
 def time_json(at: datetime | None) -> str | None:

@@ -8,8 +8,8 @@ from cn.agent.plan.turns import source_of
 from cn.app.waiting import QueueView
 from cn.cli.render.text import age, clean, next_step, paint, wrap
 from cn.core.machines.actor import Actor
-from cn.core.queue import Input
 from cn.core.typed import command
+from cn.protocol.queue_item import Input
 
 
 def queue_lines(view: QueueView, most: int = 50, *, fed: bool = True) -> list[str]:

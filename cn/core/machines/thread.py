@@ -1,7 +1,7 @@
 """What is to be done about one inbound thread (DESIGN 6, 8, 12).
 
 The state is that of the open item in ``state/ledger/<peer>/open``; the events are the ``in``
-kinds of the ledger. :mod:`cn.core.ledger` folds histories through this table, and
+kinds of the ledger. :mod:`cn.protocol.ledger` folds histories through this table, and
 :class:`cn.app.book.Book` records no event of ours that it does not have.
 
 The states of the queue stand beside deferred and assigned, not across them: a thread that

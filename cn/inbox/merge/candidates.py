@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cn.core.names import Oid, is_owned
-from cn.core.rules import Person
 from cn.git.diff_many import by_head, diff_trees, halving
 from cn.git.entries import Change, parse_change, read_changes
 from cn.git.objects import read_info, read_objects, unreadable
 from cn.git.process import Git, GitError
 from cn.git.read_branch import OUTPUT_BYTES, merge_bases
 from cn.git.signatures import read_signatures
+from cn.protocol.rules import Person
 
 MOST_COMMITS = 500
 _HEADS = 500

@@ -8,9 +8,9 @@ from functools import cached_property
 
 from cn.core.names import Oid, is_owned
 from cn.core.paths import folders_above
-from cn.core.rules import TreeChange
 from cn.git.objects import list_tree
 from cn.git.process import Git
+from cn.protocol.rules import TreeChange
 
 _FEW = 200
 

@@ -19,7 +19,6 @@ from types import TracebackType
 
 from cn.core.names import NameRefused, Oid, is_owned, parse_hub_path
 from cn.core.paths import folders_above
-from cn.core.rules import MergeFacts, TreeChange
 from cn.git.entries import Change
 from cn.git.fast_import import CommitStream, EntryChange, FileChange, build_commit, signs
 from cn.git.merge_tree import merge_trees
@@ -29,6 +28,7 @@ from cn.inbox.merge.candidates import MOST_COMMITS, Offer, read_offers
 from cn.inbox.merge.main_paths import Folders, Landscape
 from cn.inbox.merge.many import merge_alone
 from cn.inbox.merge.name_clashes import Spellings
+from cn.protocol.rules import MergeFacts, TreeChange
 from cn.shell.transaction import local_changes
 
 _FILES = ("100644", "100755")

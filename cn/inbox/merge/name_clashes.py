@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from cn.core.names import fold
 from cn.core.paths import folders_above
-from cn.core.rules import TreeChange
 from cn.inbox.merge.main_paths import Landscape
+from cn.protocol.rules import TreeChange
 
 
 class Spellings:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from cn.core.effect import Drop, Effect, Log, Plan, Put, Record, Wake
 from cn.core.errors import Refusal
-from cn.core.ledger import IN, Event, Item
-from cn.core.log import Row
-from cn.core.message import About
 from cn.core.names import Branch, HubPath, Name, Oid, ThreadName
-from cn.core.places import inbox_path
-from cn.core.thread import format_thread, refresh
 from cn.outbox.plan.receipts import clean_up, notice
 from cn.peers.plan.arrival import Arrival
+from cn.protocol.effects import Drop, Effect, Log, Plan, Put, Record, Wake
+from cn.protocol.layout import inbox_path
+from cn.protocol.ledger import IN, Event, Item
+from cn.protocol.log import Row
+from cn.protocol.message import About
+from cn.protocol.thread_file import format_thread, refresh
 
 
 def plan_new(arrival: Arrival, name: ThreadName, earlier: str = "") -> Plan:

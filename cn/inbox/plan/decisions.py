@@ -1,6 +1,6 @@
 """From a decision to a plan: the six decisions of DESIGN 8 under the rules of section 9.
 
-Adding a decision touches :mod:`cn.core.triage` (type, parser, formatter), one case in
+Adding a decision touches :mod:`cn.protocol.triage` (type, parser, formatter), one case in
 :func:`plan_decision`, and its test; the type checker names every other place.
 """
 
@@ -11,34 +11,25 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple, assert_never
 
-from cn.core import rules
-from cn.core.config import HubConfig
-from cn.core.effect import Advance, Drop, Effect, Log, Plan, Post, Put, Record
 from cn.core.errors import Refusal
-from cn.core.kinds import MESSAGE
-from cn.core.ledger import IN, Event, Item
-from cn.core.log import Row
-from cn.core.message import About, Message
 from cn.core.names import Branch, HubPath, Name, Oid, ThreadName, digest
-from cn.core.own import concern_path, format_own, new_own
-from cn.core.peers import Peer
-from cn.core.places import done_path, inbox_path
-from cn.core.rules import MergeFacts
 from cn.core.secret import Text, quoted_here, unnamed
 from cn.core.stamp import format_second, format_stamp
 from cn.core.text import one_line, slug
-from cn.core.thread import append_section, mark_triage, peer_block
-from cn.core.triage import (
-    Custom,
-    Defer,
-    Delegate,
-    Delete,
-    Merge,
-    Reply,
-    Triage,
-    format_decision,
-)
 from cn.outbox.plan.receipts import notice
+from cn.protocol import rules
+from cn.protocol.effects import Advance, Drop, Effect, Log, Plan, Post, Put, Record
+from cn.protocol.hub_config import HubConfig
+from cn.protocol.layout import done_path, inbox_path
+from cn.protocol.ledger import IN, Event, Item
+from cn.protocol.log import Row
+from cn.protocol.message import About, Message
+from cn.protocol.message_kinds import MESSAGE
+from cn.protocol.own_thread import concern_path, format_own, new_own
+from cn.protocol.peers_file import Peer
+from cn.protocol.rules import MergeFacts
+from cn.protocol.thread_file import append_section, mark_triage, peer_block
+from cn.protocol.triage import Custom, Defer, Delegate, Delete, Merge, Reply, Triage, format_decision
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from cn.core.ledger import Item
 from cn.core.stamp import format_second
+from cn.protocol.ledger import Item
 
 
 def is_due(item: Item, now: datetime) -> bool:

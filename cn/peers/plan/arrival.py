@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import NamedTuple
 
-from cn.core.effect import Log, Record
-from cn.core.ledger import IN, Event
-from cn.core.log import Row
-from cn.core.message import Message
 from cn.core.names import Branch, Name, Oid, topic_of
-from cn.core.thread import Header
+from cn.protocol.effects import Log, Record
+from cn.protocol.ledger import IN, Event
+from cn.protocol.log import Row
+from cn.protocol.message import Message
+from cn.protocol.thread_file import Header
 
 
 class Arrival(NamedTuple):

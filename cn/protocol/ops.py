@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from cn.core.errors import CnError
-from cn.core.say import ACKNOWLEDGED
 from cn.core.text import one_line, visible
+from cn.protocol.chat_reply import ACKNOWLEDGED
 
 
 class OpRefused(CnError):

@@ -9,7 +9,7 @@ DONE = HubPath("threads/inbox/done")
 OUTBOX = HubPath("threads/mail/outbox")
 SENT = HubPath("threads/mail/sent")
 SAY = "-say.md"
-"""How the name of a file ends that is to be said in a chat (:mod:`cn.core.say`)."""
+"""How the name of a file ends that is to be said in a chat (:mod:`cn.protocol.chat_reply`)."""
 
 
 def inbox_path(name: ThreadName) -> HubPath:

@@ -11,12 +11,12 @@ import re
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from cn.core.cadence import REFLECTIONS, Cadence, is_period
 from cn.core.names import HubPath, digest, fold
-from cn.core.say import is_chat
 from cn.core.stamp import StampRefused, format_day, format_stamp, parse_stamp
 from cn.core.text import one_line, redact, slug, visible
-from cn.core.triage import closing
+from cn.protocol.cadence import REFLECTIONS, Cadence, is_period
+from cn.protocol.chat_reply import is_chat
+from cn.protocol.triage import closing
 
 ADHOC = HubPath("threads/adhoc")
 CONCERNS = HubPath("state/mca")

@@ -9,11 +9,11 @@ import re
 from datetime import date
 from typing import TYPE_CHECKING, NamedTuple
 
-from cn.core.config import HubConfig
 from cn.core.errors import ConfigError
 from cn.core.keys import load_yaml
 from cn.core.names import HubPath, Name, NameRefused, Url, parse_name, parse_url
 from cn.core.text import one_line, yaml_string, yaml_word
+from cn.protocol.hub_config import HubConfig
 
 if TYPE_CHECKING:
     import yaml  # heavy: imported where it is used

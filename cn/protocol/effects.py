@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from cn.core.ledger import Event
-from cn.core.log import Row
-from cn.core.message import Message
 from cn.core.names import HubPath, Name, Oid
-from cn.core.outbox import Remove
+from cn.protocol.ledger import Event
+from cn.protocol.log import Row
+from cn.protocol.message import Message
+from cn.protocol.outbox_entry import Remove
 
 
 @dataclass(frozen=True)

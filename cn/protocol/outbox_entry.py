@@ -16,7 +16,6 @@ from typing import assert_never
 
 from cn.core.errors import CnError
 from cn.core.header import HeaderRefused, format_header, parse_header
-from cn.core.message import object_id, tree_bytes
 from cn.core.names import (
     Branch,
     HubPath,
@@ -28,10 +27,11 @@ from cn.core.names import (
     parse_oid,
     topic_of,
 )
-from cn.core.places import OUTBOX, SENT
 from cn.core.stamp import StampRefused, format_day, format_second, parse_stamp
 from cn.core.text import one_line
 from cn.core.typed import command
+from cn.protocol.layout import OUTBOX, SENT
+from cn.protocol.message import object_id, tree_bytes
 
 FORMAT = "outbox/1"
 _REASON = 500

@@ -12,10 +12,10 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from cn.core.errors import CnError
-from cn.core.kinds import CONCERN, FINAL, MESSAGE, NOT_FINAL, NOTICE
 from cn.core.names import Branch, Name, NameRefused, Oid, Topic, parse_branch, parse_name, parse_oid
 from cn.core.stamp import StampRefused, format_second, parse_stamp
 from cn.core.text import YAML_WORDS, one_line, yaml_string, yaml_word
+from cn.protocol.message_kinds import CONCERN, FINAL, MESSAGE, NOT_FINAL, NOTICE
 
 FILE = "message.md"
 ATTACHMENTS = "attachments"

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from cn.core.names import Branch, Name, Oid
 from cn.core.stamp import format_stamp
 from cn.core.text import one_line, quote
-from cn.core.triage import Triage, TriageRefused, closing, find_headings, format_triage, parse_triage
+from cn.protocol.triage import Triage, TriageRefused, closing, find_headings, format_triage, parse_triage
 
 _HEAD = re.compile(r"\*\*Head:\*\*[ \t]*([0-9a-f]+)[ \t]*")
 _LAST_RULE = re.compile(r"\n---\s*\Z")
