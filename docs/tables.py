@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from cn.core.machine import fill_tables
-from cn.core.machines.all import MACHINES
+from cn.protocol.states.tables import MACHINES
 
 page = Path(__file__).parent / "protocol/state-machines.md"
 before = page.read_text("utf-8")

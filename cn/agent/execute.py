@@ -19,7 +19,6 @@ from cn.app.guard import check_plan, clean_refusal, mask_line, without_secrets
 from cn.app.own import read_own
 from cn.app.run import Run
 from cn.core.errors import Refusal, Refused
-from cn.core.machines.actor import ACTOR, ActorEvent
 from cn.core.names import HubPath, Name, Oid, ThreadName, digest
 from cn.core.own_decide import OwnFacts
 from cn.core.report import Report
@@ -35,6 +34,7 @@ from cn.protocol.ledger import IN, Event, Item
 from cn.protocol.ops import Commit, Op, format_op
 from cn.protocol.own_thread import format_own, parse_own
 from cn.protocol.queue_item import OUTPUT, Turn, is_input_id, parse_input
+from cn.protocol.states.agent import ACTOR, ActorEvent
 
 
 def plan_answer(run: Run, book: Book, notes: Report) -> str | None:

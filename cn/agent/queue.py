@@ -24,7 +24,6 @@ from cn.app.book import Book
 from cn.app.run import NOT_YET, Run
 from cn.app.snapshot import Snapshot
 from cn.core.errors import Refused
-from cn.core.machines.actor import ACTOR, Actor, ActorEvent, actor_state
 from cn.core.names import HubPath, InputId, Name, digest
 from cn.core.report import Report
 from cn.protocol.cadence import Cadence
@@ -48,6 +47,7 @@ from cn.protocol.queue_item import (
     parse_queued,
     parse_turn,
 )
+from cn.protocol.states.agent import ACTOR, Actor, ActorEvent, actor_state
 from cn.shell.chance import nonce
 from cn.shell.files import read_plain, read_regular
 

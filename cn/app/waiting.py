@@ -9,7 +9,6 @@ from cn.agent.interface import read_shown
 from cn.agent.plan.turns import time_limit
 from cn.app.snapshot import Snapshot
 from cn.app.view import View
-from cn.core.machines.actor import Actor, actor_state
 from cn.core.names import HubPath
 from cn.git.repository import Hub
 from cn.protocol.hub_config import HubConfig
@@ -27,6 +26,7 @@ from cn.protocol.queue_item import (
     parse_queued,
     parse_turn,
 )
+from cn.protocol.states.agent import Actor, actor_state
 
 
 @dataclass(frozen=True)

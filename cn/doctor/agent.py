@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from cn.agent.plan.turns import source_of
 from cn.app.snapshot import Snapshot
 from cn.app.waiting import QueueView, look_at_queue
-from cn.core.machines.actor import Actor
 from cn.core.names import HubPath
 from cn.core.typed import command
 from cn.doctor.examined import Patient
 from cn.doctor.finding import Finding, info, problem
 from cn.protocol.queue_item import INPUT, OUTPUT
+from cn.protocol.states.agent import Actor
 
 
 def check_queue(patient: Patient) -> Iterator[Finding]:

@@ -14,7 +14,6 @@ from cn.app.book import MOST_HELD, Book, entry_source
 from cn.app.guard import check_entry
 from cn.app.run import Run, open_run
 from cn.core.errors import ConfigError, Refusal
-from cn.core.machines.sender import Sender
 from cn.core.names import HubPath, Name, digest, parse_oid, topic_of
 from cn.core.report import Report
 from cn.core.typed import command
@@ -38,6 +37,7 @@ from cn.protocol.outbox_entry import (
     take_out,
 )
 from cn.protocol.peers_file import MAILBOX
+from cn.protocol.states.sender import Sender
 from cn.shell import published
 from cn.shell.base import Base
 

@@ -17,11 +17,11 @@ from urllib.parse import quote, unquote
 
 from cn.core.errors import CnError
 from cn.core.machine import Machine
-from cn.core.machines.sender import SENDER
-from cn.core.machines.thread import IN_QUEUE, THREAD
 from cn.core.names import HubPath, Name, NameRefused, Oid, parse_branch, parse_oid, parse_thread_name
 from cn.core.stamp import StampRefused, format_second, parse_stamp
 from cn.core.text import one_line
+from cn.protocol.states.sender import SENDER
+from cn.protocol.states.thread import IN_QUEUE, THREAD
 
 FOLDER = HubPath("state/ledger")
 IN, OUT = "in", "out"
@@ -54,8 +54,8 @@ class Event(NamedTuple):
 class Item(NamedTuple):
     """What is known of one unfinished (side, topic): the fold of its events.
 
-    ``state`` is the value of a :class:`~cn.core.machines.thread.Thread` (``in``) or
-    :class:`~cn.core.machines.sender.Sender` (``out``).
+    ``state`` is the value of a :class:`~cn.protocol.states.thread.Thread` (``in``) or
+    :class:`~cn.protocol.states.sender.Sender` (``out``).
     """
 
     side: str

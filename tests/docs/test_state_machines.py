@@ -9,7 +9,7 @@ from docs.blocks import PROTOCOL
 from hubs import ROOT
 
 from cn.core.machine import fill_tables, format_table
-from cn.core.machines.all import MACHINES
+from cn.protocol.states.tables import MACHINES
 
 PAGE = PROTOCOL / "state-machines.md"
 

@@ -1,0 +1,1 @@
+"""The state machines of thread, agent, sender and receiver, as tables."""
