@@ -7,10 +7,7 @@ from collections.abc import Callable
 from cn.agent.execute import find_artifacts, inbox_facts, sources_of
 from cn.agent.hooks import feed
 from cn.agent.plan.ops import Order, plan_order
-from cn.app.book import Book
-from cn.app.guard import check_plan, clean_refusal
 from cn.app.own import find_own, read_own
-from cn.app.run import Run, open_run
 from cn.core.errors import Refused, UsageError
 from cn.core.names import Name, NameRefused, parse_name
 from cn.core.own_decide import OwnFacts
@@ -26,6 +23,9 @@ from cn.protocol.effects import Plan
 from cn.protocol.ledger import IN
 from cn.protocol.ops import Op, format_op
 from cn.protocol.thread_file import seen_head
+from cn.run.executor import Book
+from cn.run.run import Run, open_run
+from cn.run.secret_gate import check_plan, clean_refusal
 from cn.shell.base import Base
 
 Make = Callable[[str], Op]

@@ -6,10 +6,6 @@ from collections.abc import Sequence
 
 from cn.actions.decide import decide_now
 from cn.agent.plan.ops import reply_topic
-from cn.app.book import Book
-from cn.app.guard import check_plan, mask_line
-from cn.app.run import Run, open_run
-from cn.app.snapshot import Snapshot
 from cn.core.errors import Refused, UsageError
 from cn.core.names import Name, NameRefused, parse_thread_name
 from cn.core.report import Report
@@ -24,6 +20,10 @@ from cn.protocol.ledger import IN, Event, parse_events
 from cn.protocol.message import Message
 from cn.protocol.message_kinds import MESSAGE
 from cn.protocol.ops import Reply
+from cn.run.executor import Book
+from cn.run.run import Run, open_run
+from cn.run.secret_gate import check_plan, mask_line
+from cn.run.snapshot import Snapshot
 from cn.shell.base import Base
 
 

@@ -5,10 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from cn.app.book import Book
-from cn.app.guard import check_texts
-from cn.app.run import open_run
-from cn.app.settings import configured
 from cn.core.errors import Refused
 from cn.core.names import Name, NameRefused, Url, is_local, parse_url
 from cn.core.report import Report
@@ -20,6 +16,10 @@ from cn.git.remote import list_remotes
 from cn.git.repository import Hub
 from cn.protocol.peers_file import MAILBOX, PATH, Peer, add_peer, check_names, parse_peers, remove_peer
 from cn.protocol.rules import NO_SECRETS
+from cn.run.executor import Book
+from cn.run.run import open_run
+from cn.run.secret_gate import check_texts
+from cn.run.settings import configured
 from cn.shell.base import Base
 
 _INSTEAD = "leave it out: use a git credential helper, or an ssh URL"

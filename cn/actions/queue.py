@@ -6,8 +6,6 @@ from cn.agent.hooks import feed
 from cn.agent.plan.turns import plan_cleared, plan_retry, source_of
 from cn.agent.queue import current_turn, known_ids, names_in, read_queued, require_queue
 from cn.agent.wake import wake
-from cn.app.book import Book
-from cn.app.run import open_run
 from cn.core.errors import Refused
 from cn.core.names import HubPath
 from cn.core.report import Report
@@ -15,6 +13,8 @@ from cn.core.text import one_line
 from cn.git.repository import Hub
 from cn.protocol.own_thread import Own, parse_own
 from cn.protocol.queue_item import DEAD, QUEUE, Input, QueueRefused, new_input_id
+from cn.run.executor import Book
+from cn.run.run import open_run
 from cn.shell.base import Base
 from cn.shell.chance import nonce
 

@@ -7,12 +7,8 @@ from dataclasses import dataclass
 from cn.actions.decide import decide_now
 from cn.agent.enqueue import enqueue_own
 from cn.agent.plan.reflections import TITLES
-from cn.app.book import Book
-from cn.app.guard import check_plan, check_texts
 from cn.app.own import done_concerns, own_paths, pick_own
 from cn.app.own_read import OwnDocument, read_document
-from cn.app.run import open_run
-from cn.app.view import open_view
 from cn.core.errors import Refused, UsageError
 from cn.core.names import HubPath
 from cn.core.report import Report
@@ -36,6 +32,10 @@ from cn.protocol.own_thread import (
     is_named,
     new_own,
 )
+from cn.run.executor import Book
+from cn.run.run import open_run
+from cn.run.secret_gate import check_plan, check_texts
+from cn.run.view import open_view
 from cn.shell.base import Base
 from cn.shell.clock import now
 

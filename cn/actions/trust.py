@@ -13,8 +13,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from cn.app.run import scratch_objects
-from cn.app.settings import configured, from_origin, read_settings
 from cn.core.errors import ConfigError
 from cn.core.names import Oid, digest
 from cn.core.report import Report
@@ -25,6 +23,8 @@ from cn.git.process import Git
 from cn.git.repository import Hub
 from cn.llm.config import check_agent_config
 from cn.protocol.hub_config import AGENT_PATH, LOCK_WAIT
+from cn.run.run import scratch_objects
+from cn.run.settings import configured, from_origin, read_settings
 from cn.shell.base import observe_base
 from cn.shell.files import write_file
 from cn.shell.journal import drop

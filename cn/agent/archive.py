@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from cn.app.view import View
 from cn.protocol import rules
 from cn.protocol.hub_config import is_local
 from cn.protocol.log import FOLDER, parse_rows
 from cn.protocol.queue_item import LOGS
+from cn.run.view import View
 from cn.shell.files import read_regular
 
 _MOST_BYTES = 8 * 1024 * 1024

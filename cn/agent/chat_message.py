@@ -8,13 +8,13 @@ from functools import partial
 from cn.agent.hooks import feed
 from cn.agent.plan.chat import SEEN, parse_seen, plan_incoming
 from cn.agent.queue import current_turn, known_ids
-from cn.app.book import Book
-from cn.app.guard import mask_text
-from cn.app.run import Run, open_run
 from cn.core.report import Report
 from cn.core.telegram import Already, Enqueued, Incoming, Queued
 from cn.git.repository import Hub
 from cn.protocol.queue_item import Input, new_input_id, next_nth
+from cn.run.executor import Book
+from cn.run.run import Run, open_run
+from cn.run.secret_gate import mask_text
 from cn.shell.base import Base
 from cn.shell.chance import nonce
 

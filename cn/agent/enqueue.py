@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from cn.agent.plan.turns import plan_own_input
-from cn.app.book import Book
 from cn.protocol.own_thread import Own
 from cn.protocol.queue_item import QUEUE, new_input_id, parse_queue_name
+from cn.run.executor import Book
 from cn.shell.chance import nonce
 
 

@@ -14,10 +14,7 @@ from cn.agent.plan.ops import AnyFacts, Order, artifact_name, check_output, is_o
 from cn.agent.plan.output import Output, parse_output
 from cn.agent.plan.turns import late_path, out_of_turn, plan_answered, plan_rejected, source_of
 from cn.agent.queue import MOST_READ, actor_of, current_turn, failing, is_wanted, read_output
-from cn.app.book import Book
-from cn.app.guard import check_plan, clean_refusal, mask_line, without_secrets
 from cn.app.own import read_own
-from cn.app.run import Run
 from cn.core.errors import Refusal, Refused
 from cn.core.names import HubPath, Name, Oid, ThreadName, digest
 from cn.core.own_decide import OwnFacts
@@ -35,6 +32,9 @@ from cn.protocol.ops import Commit, Op, format_op
 from cn.protocol.own_thread import format_own, parse_own
 from cn.protocol.queue_item import OUTPUT, Turn, is_input_id, parse_input
 from cn.protocol.states.agent import ACTOR, ActorEvent
+from cn.run.executor import Book
+from cn.run.run import Run
+from cn.run.secret_gate import check_plan, clean_refusal, mask_line, without_secrets
 
 
 def plan_answer(run: Run, book: Book, notes: Report) -> str | None:

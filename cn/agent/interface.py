@@ -125,8 +125,8 @@ def _check_secrets(hub: Hub, op: Op) -> None:
     texts = [text_of_word(f"--{_OPTIONS.get(name, name)}", word) for name, word in words.items()]
     if not find_secrets(texts):
         return  # nearly always, and hub.yaml is not read for it
-    from cn.app.guard import check_words
-    from cn.app.settings import configured
+    from cn.run.secret_gate import check_words
+    from cn.run.settings import configured
 
     hub, settings = configured(hub)
     if refusal := check_words(texts, settings, lambda: _topic(hub)):

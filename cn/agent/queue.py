@@ -20,9 +20,6 @@ from cn.agent.plan.turns import (
     waiting_say,
 )
 from cn.agent.reflections import plan_agenda
-from cn.app.book import Book
-from cn.app.run import NOT_YET, Run
-from cn.app.snapshot import Snapshot
 from cn.core.errors import Refused
 from cn.core.names import HubPath, InputId, Name, digest
 from cn.core.report import Report
@@ -48,6 +45,9 @@ from cn.protocol.queue_item import (
     parse_turn,
 )
 from cn.protocol.states.agent import ACTOR, Actor, ActorEvent, actor_state
+from cn.run.executor import Book
+from cn.run.run import NOT_YET, Run
+from cn.run.snapshot import Snapshot
 from cn.shell.chance import nonce
 from cn.shell.files import read_plain, read_regular
 

@@ -16,12 +16,12 @@ from cn.agent.wake_command import (
     run_wake,
     take_pending,
 )
-from cn.app.local import Local
 from cn.core.errors import CnError
 from cn.core.names import digest
 from cn.core.report import Report
 from cn.core.text import one_line, redact
 from cn.git.repository import Hub
+from cn.run.memory import Local
 from cn.shell.child import hold
 from cn.shell.clock import now
 
@@ -86,10 +86,10 @@ def _run(hub: Hub, command: str, names: Sequence[str]) -> str:
 
 def _write(hub: Hub, chat: str, names: Sequence[str]) -> str:
     """Tell a person in a chat: the one named, else the first of the allowed users."""
-    from cn.app.view import open_view
     from cn.core.telegram import Sent, describe, is_unsent
     from cn.llm.config_file import read_agent_config
     from cn.protocol.chat_reply import chat_id
+    from cn.run.view import open_view
     from cn.shell.telegram import Telegram
 
     number = chat_id(f"telegram:{chat}") if chat else 0

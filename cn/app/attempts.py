@@ -14,9 +14,7 @@ from datetime import datetime, timedelta
 from cn.agent.archive import Rejected, archived_names, read_archived
 from cn.agent.plan.output import Output, parse_output
 from cn.agent.plan.turns import source_of
-from cn.app.book import entry_source
 from cn.app.history import Happened
-from cn.app.view import View
 from cn.core.names import is_owned
 from cn.core.stamp import format_day
 from cn.git.history import Past, added_by, changes_of, commits_of
@@ -27,6 +25,8 @@ from cn.protocol.log import FOLDER, Row, format_row, parse_rows
 from cn.protocol.outbox_entry import Deliver, OutboxRefused, parse_entry
 from cn.protocol.own_thread import CONCERNS
 from cn.protocol.queue_item import TURN, QueueRefused, Trigger, Turn, parse_trigger, parse_turn
+from cn.run.executor import entry_source
+from cn.run.view import View
 
 _DAY = timedelta(days=1)
 

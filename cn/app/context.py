@@ -13,8 +13,6 @@ from cn.agent.plan.prompt import SOUL, USER_PAGE, Material, Page, pack, reflecti
 from cn.agent.plan.prompt_parts import Packed
 from cn.agent.plan.skills import CONTRACT, FILE, FOLDERS, Skill, find_contract, is_skill, parse_skill
 from cn.app.asked import find_item
-from cn.app.snapshot import Snapshot
-from cn.app.view import View
 from cn.core.errors import CnError, Refused
 from cn.core.names import HubPath
 from cn.core.template import template_dir
@@ -24,6 +22,8 @@ from cn.llm.config import AgentConfig
 from cn.llm.request import Request
 from cn.protocol.cadence import REFLECTIONS, Cadence, period, reflection_path
 from cn.protocol.hub_config import is_local
+from cn.run.snapshot import Snapshot
+from cn.run.view import View
 from cn.shell.files import read_regular
 
 MOST_SKILLS = 300

@@ -13,7 +13,6 @@ from cn.app.context import pack_item
 from cn.app.runtime import Means, More, in_flight, release, run_turn
 from cn.app.says import Speak
 from cn.app.stop import is_stopping
-from cn.app.view import open_view, require_queue
 from cn.core.report import Report
 from cn.core.telegram import RateLimited, Rejected, Sent, describe, is_unsent, split_text
 from cn.git.repository import Hub
@@ -24,6 +23,7 @@ from cn.llm.config_file import read_agent_config
 from cn.llm.request import Answer, Failure, Request, request_json
 from cn.loop.process import process
 from cn.protocol.chat_reply import Fate, Spoken
+from cn.run.view import open_view, require_queue
 from cn.shell import telegram
 
 _MOST_TURNS = 20

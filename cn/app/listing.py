@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from cn.app.view import View, is_fed, read_events
 from cn.core.errors import Refused
 from cn.core.names import Name, ThreadName
 from cn.core.stamp import parse_stamp
 from cn.inbox.working_copies import Working, may_decide, read_file, unknown_files
 from cn.protocol.ledger import Event, Item
 from cn.protocol.states.thread import Thread
+from cn.run.view import View, is_fed, read_events
 from cn.shell.unplaced import is_left
 
 if TYPE_CHECKING:  # imported where somebody decided, or a history is asked for

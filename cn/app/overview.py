@@ -9,9 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cn.app.listing import InboxView, list_inbox
-from cn.app.settings import MAILBOX_KEY, Draft, not_in_effect
 from cn.app.standing_edits import drop_mended
-from cn.app.view import View
 from cn.core.errors import Refused
 from cn.core.names import Name, Oid
 from cn.core.stamp import StampRefused, from_epoch, parse_stamp
@@ -20,6 +18,8 @@ from cn.outbox.plan.due import is_old
 from cn.protocol.ledger import Item
 from cn.protocol.message_kinds import FINAL, NOTICE
 from cn.protocol.peers_file import Peer
+from cn.run.settings import MAILBOX_KEY, Draft, not_in_effect
+from cn.run.view import View
 from cn.shell.files import has_room, is_writable
 
 if TYPE_CHECKING:  # imported where a hub has a queue, or something waits in the outbox

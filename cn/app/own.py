@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from cn.app.book import Book
-from cn.app.snapshot import Snapshot
 from cn.core.errors import Refused
 from cn.core.names import HubPath, NameRefused, ThreadName, parse_thread_name
 from cn.core.saving import MOST
@@ -16,6 +14,8 @@ from cn.protocol.cadence import PERIODIC, REFLECTIONS
 from cn.protocol.layout import inbox_path
 from cn.protocol.message import object_id
 from cn.protocol.own_thread import ADHOC, CONCERNS, DONE_CONCERNS, Own, is_named, is_own, parse_own
+from cn.run.executor import Book
+from cn.run.snapshot import Snapshot
 from cn.shell.diverged import read_diverged
 from cn.shell.files import blocked_parent, read_regular
 from cn.shell.unplaced import is_left

@@ -20,13 +20,8 @@ from cn.agent.interface import is_answered, put_output
 from cn.agent.plan.output import parse_output
 from cn.agent.plan.turns import plan_lapsed, plan_rejected, plan_released, source_of, time_limit
 from cn.agent.queue import current_turn, failing, peek_turn, tell_chat
-from cn.app.book import Book
 from cn.app.context import pack_item
-from cn.app.guard import clean_refusal, mask_line
-from cn.app.local import Local
-from cn.app.run import NOT_YET, Run, open_run
 from cn.app.says import Speak, Unsaid, again, report_unsaid, say_all
-from cn.app.view import View, open_view
 from cn.core.errors import LockHeld, Refusal
 from cn.core.names import digest
 from cn.core.report import Report
@@ -41,6 +36,11 @@ from cn.llm.usage_log import ask_counted, over_budget, read_calls
 from cn.loop.process import process
 from cn.protocol import rules
 from cn.protocol.queue_item import CHAT, Input, Turn, is_input_id
+from cn.run.executor import Book
+from cn.run.memory import Local
+from cn.run.run import NOT_YET, Run, open_run
+from cn.run.secret_gate import clean_refusal, mask_line
+from cn.run.view import View, open_view
 from cn.shell.base import Base
 from cn.shell.chance import nonce
 from cn.shell.child import hold as hold_lock

@@ -8,10 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from cn.app.book import Book
-from cn.app.guard import check_texts, mask_line, mask_path
-from cn.app.run import open_run
-from cn.app.settings import Settings
 from cn.app.standing_edits import note_edits
 from cn.core.errors import CnError, Refused, UsageError
 from cn.core.names import HubPath, ThreadName
@@ -24,6 +20,10 @@ from cn.git.objects import read_object
 from cn.git.repository import Hub
 from cn.protocol.layout import inbox_path
 from cn.protocol.message import object_id
+from cn.run.executor import Book
+from cn.run.run import open_run
+from cn.run.secret_gate import check_texts, mask_line, mask_path
+from cn.run.settings import Settings
 from cn.shell.base import Base
 from cn.shell.diverged import Diverged, forget_diverged, merge_edit, read_diverged
 from cn.shell.edits import Edited, read_edit, read_edits

@@ -13,8 +13,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from cn.app.book import Book
-from cn.app.run import Run
 from cn.core.errors import CnError
 from cn.core.names import HubPath, digest
 from cn.core.report import Report
@@ -23,6 +21,8 @@ from cn.core.telegram import is_heard
 from cn.git.repository import Hub
 from cn.protocol.chat_reply import Fate, Say, Spoken, chat_id
 from cn.protocol.log import Row
+from cn.run.executor import Book
+from cn.run.run import Run
 from cn.shell.base import Base
 from cn.shell.clock import now
 from cn.shell.files import write_file

@@ -9,8 +9,6 @@ from pathlib import Path
 from cn.agent.chat_message import enqueue
 from cn.app.daemon import DaemonSettings, run_daemon
 from cn.app.overview import read_status
-from cn.app.run import Run
-from cn.app.view import open_view, require_queue
 from cn.core.errors import ConfigError
 from cn.core.telegram import Command
 from cn.core.text import one_line
@@ -18,6 +16,8 @@ from cn.git.repository import Hub
 from cn.llm.config_file import read_agent_config
 from cn.llm.usage_log import over_budget
 from cn.protocol.queue_item import Input
+from cn.run.run import Run
+from cn.run.view import open_view, require_queue
 
 
 def serve(hub: Hub, path: Path | None) -> int:

@@ -7,21 +7,21 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cn.app.local import Local
 from cn.core.names import digest
 from cn.core.text import one_line
+from cn.run.memory import Local
 from cn.shell.files import read_plain
 
 if TYPE_CHECKING:  # who only looks has none of them
-    from cn.app.settings import Settings
     from cn.core.saving import Left
+    from cn.run.settings import Settings
 
 _EDIT = "edit "
 
 
 def note_edits(local: Local, root: Path, refused: Iterable[Left], now: datetime, settings: Settings) -> None:
     """Which edits are refused, as they are now."""
-    from cn.app.guard import mask_line, mask_path
+    from cn.run.secret_gate import mask_line, mask_path
 
     told = {
         f"{_EDIT}{_state(root, one.path)} {one.path}": (

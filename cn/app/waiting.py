@@ -7,8 +7,6 @@ from datetime import datetime, timedelta
 
 from cn.agent.interface import read_shown
 from cn.agent.plan.turns import time_limit
-from cn.app.snapshot import Snapshot
-from cn.app.view import View
 from cn.core.names import HubPath
 from cn.git.repository import Hub
 from cn.protocol.hub_config import HubConfig
@@ -27,6 +25,8 @@ from cn.protocol.queue_item import (
     parse_turn,
 )
 from cn.protocol.states.agent import Actor, actor_state
+from cn.run.snapshot import Snapshot
+from cn.run.view import View
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,6 @@ from cn.app.document import Document
 from cn.app.history import Happened, Query, read_log
 from cn.app.listing import ThreadView
 from cn.app.own_view import show_any
-from cn.app.view import View, is_fed, read_events
 from cn.app.waiting import read_queue
 from cn.core.errors import Refused
 from cn.core.names import Name
@@ -32,6 +31,7 @@ from cn.protocol.ledger import IN, Event
 from cn.protocol.own_thread import Own
 from cn.protocol.queue_item import Input, Shown, parse_input, parse_trigger
 from cn.protocol.thread_life import read_lives
+from cn.run.view import View, is_fed, read_events
 from cn.shell.pins import clone_id
 
 _CHUNK = 500

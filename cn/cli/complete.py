@@ -23,10 +23,10 @@ def _items(words: Iterable[tuple[str, str]], incomplete: str) -> list[Completion
 
 def complete_thread(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Pending threads, with where they come from."""
-    from cn.app.settings import configured
-    from cn.app.snapshot import Snapshot
     from cn.cli.env import Env
     from cn.git.objects import resolve
+    from cn.run.settings import configured
+    from cn.run.snapshot import Snapshot
 
     try:
         hub, _ = configured((ctx.find_object(Env) or Env()).hub())
@@ -57,9 +57,9 @@ def complete_concern(ctx: click.Context, param: click.Parameter, incomplete: str
 
 def _own(ctx: click.Context) -> list[tuple[str, str]]:
     from cn.app.own_view import list_own
-    from cn.app.view import open_view
     from cn.cli.env import Env
     from cn.cli.render.text import clean
+    from cn.run.view import open_view
 
     try:
         found = list_own(open_view((ctx.find_object(Env) or Env()).hub()))

@@ -244,9 +244,9 @@ def _what_stands() -> str:
     """What to do after a signal. Another one must not cut off the answer."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    if "cn.app.run" not in sys.modules:
+    if "cn.run.run" not in sys.modules:
         return "no run had begun; run it again"
-    from cn.app.opened import what_stands
+    from cn.run.interrupted import what_stands
 
     return what_stands()
 

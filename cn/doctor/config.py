@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 
-from cn.app.settings import why_none
 from cn.core.errors import ConfigError
 from cn.core.names import is_protected
 from cn.core.text import redact, visible
@@ -21,6 +20,7 @@ from cn.protocol import hub_config
 from cn.protocol import peers_file as hub_peers
 from cn.protocol.hub_config import AGENT_PATH, HubConfig
 from cn.protocol.peers_file import MAILBOX, Peer
+from cn.run.settings import why_none
 from cn.shell.files import read_plain
 from cn.shell.transaction import local_changes
 

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from cn.app.settings import Settings, read_settings
 from cn.core.errors import CnError, ConfigError
 from cn.core.names import Oid
 from cn.git.config import read_config
 from cn.git.objects import resolve
 from cn.git.process import Git
 from cn.git.repository import Hub, open_hub
+from cn.run.settings import Settings, read_settings
 from cn.shell.clock import now
 
 

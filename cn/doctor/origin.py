@@ -6,8 +6,6 @@ import tempfile
 from collections.abc import Iterator
 
 from cn.actions.trust import find_broken, find_pending
-from cn.app.local import Local
-from cn.app.run import scratch_objects
 from cn.core.errors import CnError
 from cn.core.names import Oid
 from cn.core.text import one_line, redact
@@ -16,6 +14,8 @@ from cn.doctor.examined import Patient
 from cn.doctor.finding import Finding, from_error, info, problem
 from cn.git.repository import Hub
 from cn.protocol.hub_config import AGENT_PATH
+from cn.run.memory import Local
+from cn.run.run import scratch_objects
 from cn.shell.base import observe_base, work_place
 from cn.shell.trust import trusted_commit
 

@@ -7,9 +7,6 @@ import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from cn.app.displaced import find_displaced
-from cn.app.local import Local
-from cn.app.snapshot import Snapshot
 from cn.core.names import Name, NameRefused, Oid, ThreadName, parse_name
 from cn.core.text import one_line, visible
 from cn.core.typed import command
@@ -20,6 +17,9 @@ from cn.protocol import ledger
 from cn.protocol.layout import DONE, INBOX, inbox_path
 from cn.protocol.ledger import IN, Event, Item, LedgerRefused, Open
 from cn.protocol.outbox_entry import take_out
+from cn.run.layout_check import find_displaced
+from cn.run.memory import Local
+from cn.run.snapshot import Snapshot
 from cn.shell.origin import ORIGIN_REF
 from cn.shell.pins import PREFIX, Key, encode, parse_pin, pin_ref
 from cn.shell.unplaced import read_unplaced

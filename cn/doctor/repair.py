@@ -10,8 +10,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import assert_never
 
-from cn.app.settings import configured
-from cn.app.snapshot import Snapshot
 from cn.core.errors import CnError, Refused
 from cn.core.names import Name, Oid
 from cn.core.report import Report
@@ -25,6 +23,8 @@ from cn.git.repository import Hub
 from cn.git.running import git_processes
 from cn.protocol import ledger
 from cn.protocol.hub_config import LOCK_WAIT
+from cn.run.settings import configured
+from cn.run.snapshot import Snapshot
 from cn.shell.base import Base
 from cn.shell.clock import now
 from cn.shell.files import free_name, move

@@ -9,7 +9,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from cn.app.letters import health_path, read_dead, read_health
-from cn.app.snapshot import Snapshot
 from cn.core.errors import ConfigError
 from cn.core.stamp import StampRefused, format_age, format_stamp, parse_stamp
 from cn.core.text import one_line, visible
@@ -19,6 +18,7 @@ from cn.doctor.finding import Finding, Level, info, problem
 from cn.llm.config import AgentConfig
 from cn.llm.config_file import read_agent_config
 from cn.llm.request import Failure
+from cn.run.snapshot import Snapshot
 from cn.shell.pins import clone_id
 
 _SILENT = timedelta(minutes=5)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from cn.app.book import Book
-from cn.app.refused import RefusedArrival
 from cn.core.errors import Refusal
 from cn.core.names import Branch, HubPath, Name, Oid, ThreadKey, ThreadName, fold, join_branch, thread_name
 from cn.core.names import Topic as TopicName
@@ -42,6 +40,8 @@ from cn.protocol.message_kinds import NOTICE
 from cn.protocol.peers_file import MAILBOX, Peer
 from cn.protocol.thread_file import keep_mains, read_text
 from cn.protocol.triage import TriageRefused
+from cn.run.executor import Book
+from cn.run.refused import RefusedArrival
 from cn.shell.diverged import read_diverged
 from cn.shell.pins import decode
 

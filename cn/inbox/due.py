@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from cn.app.book import Book
-from cn.app.local import Local
 from cn.core.names import Name
 from cn.core.report import Report
 from cn.inbox.plan.arrivals import plan_returned
@@ -11,6 +9,8 @@ from cn.outbox.plan.due import is_due, is_old
 from cn.outbox.plan.receipts import clean_up
 from cn.protocol.effects import Plan
 from cn.protocol.ledger import IN, OUT, Item
+from cn.run.executor import Book
+from cn.run.memory import Local
 
 
 def plan_times(book: Book, report: Report, local: Local) -> None:

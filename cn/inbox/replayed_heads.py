@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from cn.app.book import Book
 from cn.core.errors import Refusal
 from cn.core.names import Name, Oid
 from cn.core.text import one_line
@@ -18,6 +17,7 @@ from cn.peers.plan.arrival import Arrival
 from cn.protocol import rules
 from cn.protocol.ledger import IN, Event
 from cn.protocol.message_kinds import NOTICE
+from cn.run.executor import Book
 
 
 @dataclass

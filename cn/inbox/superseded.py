@@ -9,10 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from cn.app.book import MACHINE_LOG
-from cn.app.guard import without_secrets
-from cn.app.machine_log import machine_lines
-from cn.app.run import Run
 from cn.core.names import HubPath, ThreadName
 from cn.core.secret import own_lines
 from cn.core.text import one_line
@@ -21,6 +17,10 @@ from cn.protocol.ledger import IN, Event, parse_events
 from cn.protocol.log import Row, format_event
 from cn.protocol.thread_file import read_decision, read_text, seen_head
 from cn.protocol.triage import Triage, TriageRefused, format_decision
+from cn.run.executor import MACHINE_LOG
+from cn.run.machine_log import machine_lines
+from cn.run.run import Run
+from cn.run.secret_gate import without_secrets
 from cn.shell.asides import keep_aside, kept_sentence
 from cn.shell.files import append_line
 

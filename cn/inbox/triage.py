@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from cn.app.guard import check_words
-from cn.app.settings import configured
-from cn.app.snapshot import Snapshot
 from cn.core.errors import Refused, UsageError
 from cn.core.names import Name, NameRefused, ThreadName, parse_name, parse_thread_name
 from cn.core.report import Report
@@ -20,6 +17,9 @@ from cn.protocol.layout import inbox_path
 from cn.protocol.ledger import Item
 from cn.protocol.thread_file import read_text, set_triage
 from cn.protocol.triage import Reply, Triage, TriageRefused, check_section, format_decision, parse_decision
+from cn.run.secret_gate import check_words
+from cn.run.settings import configured
+from cn.run.snapshot import Snapshot
 from cn.shell.clock import now
 from cn.shell.files import write_file
 from cn.shell.lock import hub_lock

@@ -6,13 +6,13 @@ import os
 import stat
 from typing import TYPE_CHECKING, NamedTuple
 
-from cn.app.local import Local
-from cn.app.snapshot import Snapshot, thread_names
 from cn.core.names import HubPath, Name, Oid, ThreadName, digest
 from cn.core.text import visible
 from cn.git.repository import Hub
 from cn.protocol.layout import DONE, INBOX, inbox_path
 from cn.protocol.ledger import Item
+from cn.run.memory import Local
+from cn.run.snapshot import Snapshot, thread_names
 from cn.shell.files import read_regular, write_file
 from cn.shell.unplaced import is_left, read_unplaced
 

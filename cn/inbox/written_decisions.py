@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from cn.app.guard import without_secrets
-from cn.app.settings import Settings
-from cn.app.view import View
 from cn.core.secret import Text, own_lines
 from cn.inbox.plan.decisions import refusal_digest
 from cn.inbox.working_copies import Working
@@ -16,6 +13,9 @@ from cn.protocol.ledger import Item
 from cn.protocol.thread_file import read_decision, read_text
 from cn.protocol.thread_life import Written
 from cn.protocol.triage import TriageRefused, find_headings, format_decision
+from cn.run.secret_gate import without_secrets
+from cn.run.settings import Settings
+from cn.run.view import View
 
 
 def read_copies(view: View, copies: Mapping[str, Working]) -> dict[str, Written]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from cn.app.local import Local
 from cn.core.errors import ConfigError
 from cn.core.names import digest
 from cn.core.report import Report
@@ -18,6 +17,7 @@ from cn.llm import client
 from cn.llm.config import AgentConfig
 from cn.llm.model_info import Checked, unchecked
 from cn.llm.request import Failure, Kind
+from cn.run.memory import Local
 from cn.shell.clock import now
 
 Look = Callable[[AgentConfig], Checked | Failure]

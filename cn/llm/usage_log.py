@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from cn.app.book import MACHINE_LOG
-from cn.app.machine_log import machine_lines
 from cn.llm.budgets import Budgets, budget_since, check_budgets
 from cn.llm.request import Answer, Failure
 from cn.llm.usage_events import EVENT, By, Call, Sum, end_call, format_call, parse_call, sum_calls, sum_usage
+from cn.run.executor import MACHINE_LOG
+from cn.run.machine_log import machine_lines
 from cn.shell.clock import now
 from cn.shell.files import append_line
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cn.agent.wake_command import has_pending
-from cn.app.run import Run
-from cn.app.settings import MAILBOX_KEY
 from cn.core.stamp import parse_stamp
 from cn.git.remote import HEADS
 from cn.loop.idle_check import AS_OURS, LONGEST, NOTE, files_text, rows_of, seen_text
 from cn.peers.observe import Observation
 from cn.protocol.queue_item import QUEUE, TURN
+from cn.run.run import Run
+from cn.run.settings import MAILBOX_KEY
 from cn.shell.origin import ORIGIN_REF
 from cn.shell.pins import parse_pin
 from cn.shell.unplaced import unplaced_path

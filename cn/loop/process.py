@@ -9,9 +9,6 @@ from typing import NamedTuple
 from cn.agent.hooks import answer, answered_turn, feed
 from cn.agent.wake import wake
 from cn.agent.wake_command import drop_pending
-from cn.app.book import Book
-from cn.app.guard import check_plan, clean_refusal, mask_line, without_secrets
-from cn.app.run import Run, open_run
 from cn.core.errors import Refusal
 from cn.core.names import Name, Oid, ThreadKey, ThreadName, digest
 from cn.core.report import Progress, Report
@@ -38,6 +35,9 @@ from cn.protocol.ledger import IN, Item
 from cn.protocol.queue_item import Input
 from cn.protocol.thread_file import read_decision, read_text, seen_head
 from cn.protocol.triage import Merge, Triage, TriageRefused, format_decision
+from cn.run.executor import Book
+from cn.run.run import Run, open_run
+from cn.run.secret_gate import check_plan, clean_refusal, mask_line, without_secrets
 from cn.shell.base import Base
 from cn.shell.published import publish
 

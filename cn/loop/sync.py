@@ -6,9 +6,7 @@ from collections.abc import Iterable
 
 from cn.agent.hooks import feed
 from cn.agent.wake import wake
-from cn.app.book import Book
 from cn.app.rotate import plan_rotation
-from cn.app.run import Run, open_run
 from cn.core.names import Name, ThreadName
 from cn.core.report import Progress, Report
 from cn.git.repository import Hub
@@ -22,6 +20,8 @@ from cn.outbox.deliver import deliver
 from cn.outbox.our_branches import plan_claims, plan_ours
 from cn.peers.observe import Observation, bring, observe, refused_before, report_strays
 from cn.peers.refused_arrivals import note_arrivals, note_names
+from cn.run.executor import Book
+from cn.run.run import Run, open_run
 from cn.shell.base import Base
 from cn.shell.maintain import sweep_kept, sweep_stale, tidy
 

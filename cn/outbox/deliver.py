@@ -10,9 +10,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from cn.app.book import MOST_HELD, Book, entry_source
-from cn.app.guard import check_entry
-from cn.app.run import Run, open_run
 from cn.core.errors import ConfigError, Refusal
 from cn.core.names import HubPath, Name, digest, parse_oid, topic_of
 from cn.core.report import Report
@@ -38,6 +35,9 @@ from cn.protocol.outbox_entry import (
 )
 from cn.protocol.peers_file import MAILBOX
 from cn.protocol.states.sender import Sender
+from cn.run.executor import MOST_HELD, Book, entry_source
+from cn.run.run import Run, open_run
+from cn.run.secret_gate import check_entry
 from cn.shell import published
 from cn.shell.base import Base
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from cn.app.book import Book
-from cn.app.local import Local
 from cn.core.names import Branch, Name, Oid, digest, parse_oid
 from cn.core.report import Report
 from cn.core.text import one_line
@@ -12,6 +10,8 @@ from cn.outbox.receipts import prove_merge
 from cn.peers.observe import Observation, find_main
 from cn.protocol.ledger import OUT, Item
 from cn.protocol.message import About
+from cn.run.executor import Book
+from cn.run.memory import Local
 from cn.shell.pins import decode, encode
 
 

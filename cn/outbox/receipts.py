@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from cn.app.book import Book
 from cn.core.errors import Refusal
 from cn.core.names import Topic, join_branch, topic_of
 from cn.core.report import Report
@@ -15,6 +14,7 @@ from cn.protocol.effects import Record
 from cn.protocol.ledger import OUT
 from cn.protocol.message import About, Message
 from cn.protocol.peers_file import Peer
+from cn.run.executor import Book
 from cn.shell.base import is_ancestor
 
 

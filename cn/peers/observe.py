@@ -6,8 +6,6 @@ from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from cn.app.local import Local
-from cn.app.settings import MAILBOX_KEY, Settings
 from cn.core.names import Branch, Name, NameRefused, Oid, ThreadKey, digest, parse_branch, topic_of
 from cn.core.report import Progress, Report
 from cn.core.text import visible
@@ -19,6 +17,8 @@ from cn.git.remote import HEADS, Listing, fetch_many, fetch_tips, head_of, list_
 from cn.git.repository import Hub
 from cn.protocol.ledger import IN, OUT
 from cn.protocol.peers_file import MAILBOX, PICKUP, Peer
+from cn.run.memory import Local
+from cn.run.settings import MAILBOX_KEY, Settings
 from cn.shell.clock import now
 from cn.shell.pins import Key, encode, read_pins
 

@@ -10,8 +10,6 @@ import pytest
 from hubs import git, read, tip
 from loop.world import Node, World
 
-from cn.app.book import Book, Stored
-from cn.app.run import Run, open_run
 from cn.core.errors import Refused
 from cn.core.machine import InvalidTransition
 from cn.core.names import HubPath, Name, Oid
@@ -28,6 +26,8 @@ from cn.protocol.effects import Drop, Plan, Post, Put, Record
 from cn.protocol.ledger import IN, OUT, Event
 from cn.protocol.message import Message
 from cn.protocol.message_kinds import MESSAGE
+from cn.run.executor import Book, Stored
+from cn.run.run import Run, open_run
 from cn.shell.base import Base
 from cn.shell.pins import encode
 
@@ -222,7 +222,7 @@ class TestManyThreads:
     def test_they_are_read_changed_and_committed_as_others(
         self, run: Run, sigma: Node, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("cn.app.book.MOST_HELD", 1000)
+        monkeypatch.setattr("cn.run.executor.MOST_HELD", 1000)
         paths = [HubPath(f"threads/inbox/20260101-pi-{n}.md") for n in range(5)]
 
         def plan(book: Book, base: Base, notes: Report) -> str:
@@ -243,7 +243,7 @@ class TestManyThreads:
         assert [path for path in there if "-pi-" in path] == [path for path in paths if path != paths[2]]
 
     def test_a_secret_in_them_is_masked_before(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("cn.app.book.MOST_HELD", 5)
+        monkeypatch.setattr("cn.run.executor.MOST_HELD", 5)
         book, path = run.book(run.base), HubPath("threads/inbox/20260101-pi-x.md")
         book.perform(Plan("test", (Put(path, "a ghp_" + "a1B2" * 9 + " key\n"),)))
         assert isinstance(book.files[path], Stored)
@@ -256,8 +256,8 @@ class TestManyLetters:
     def test_all_are_sent_as_they_were_queued(
         self, run: Run, sigma: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("cn.app.snapshot._TOGETHER", 2)
-        monkeypatch.setattr("cn.app.run._MANY", 2)
+        monkeypatch.setattr("cn.run.snapshot._TOGETHER", 2)
+        monkeypatch.setattr("cn.run.run._MANY", 2)
         monkeypatch.setattr("cn.outbox.deliver.MOST_HELD", 1000)
 
         def plan(book: Book, base: Base, notes: Report) -> str:

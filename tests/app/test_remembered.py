@@ -13,7 +13,7 @@ from hubs import cn, cn_env, commit
 _PROBE = (
     "import sys\n"
     "from pathlib import Path\n"
-    "from cn.app.view import open_view\n"
+    "from cn.run.view import open_view\n"
     "from cn.git.repository import open_hub\n"
     "config = open_view(open_hub(Path(sys.argv[1]))).settings.config\n"
     "print('yaml' in sys.modules, config.warn_after, *(f'{r.name}={r.email}' for r in config.reviewers))\n"
@@ -30,7 +30,7 @@ def look(hub: Path, probe: str = _PROBE) -> list[str]:
 _RUN = (
     "import sys\n"
     "from pathlib import Path\n"
-    "from cn.app.run import open_run\n"
+    "from cn.run.run import open_run\n"
     "from cn.core.report import Report\n"
     "from cn.git.repository import open_hub\n"
     "with open_run(open_hub(Path(sys.argv[1])), Report()) as run:\n"

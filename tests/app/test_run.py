@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from hubs import read
 
-from cn.app.book import Book
-from cn.app.local import Local
-from cn.app.run import open_run
 from cn.core.errors import Blocked
 from cn.core.names import HubPath
 from cn.core.report import Report
 from cn.git.repository import open_hub
+from cn.run.executor import Book
+from cn.run.memory import Local
+from cn.run.run import open_run
 from cn.shell.base import Base
 
 PATH = HubPath("threads/adhoc/20260205-rack.md")

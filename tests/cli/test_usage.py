@@ -11,13 +11,13 @@ import pytest
 from cli.test_view import agree, documented
 from hubs import cn, git
 
-from cn.app.book import MACHINE_LOG
 from cn.llm.budgets import Budget, Budgets
 from cn.llm.prices import cost
 from cn.llm.request import Usage
 from cn.llm.usage_events import Call, format_call
 from cn.llm.usage_log import log_call, over_budget, read_calls
 from cn.protocol.log import Row, format_event
+from cn.run.executor import MACHINE_LOG
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 MODEL = "claude-sonnet-5-5"

@@ -228,7 +228,7 @@ def _protected(block: Block) -> None:
 
 @checks("routes")
 def _routes(block: Block) -> None:
-    from cn.app.settings import Settings
+    from cn.run.settings import Settings
 
     for route, theirs, _, ours, _ in block.rows:
         peer = peers_file.Peer(PI, parse_url("/srv/pi.git"), deliver=plain(route))

@@ -76,4 +76,4 @@ def test_a_run_of_a_hub_without_an_agent_loads_nothing_of_the_agents(waiting: No
 
 def test_a_thread_that_somebody_decided_is_read_with_what_that_needs(waiting: Node) -> None:
     waiting.triage("pi/proposal", "do:merge")
-    assert {"cn.inbox.written_decisions", "cn.app.guard"} <= loaded(waiting, "status")
+    assert {"cn.inbox.written_decisions", "cn.run.secret_gate"} <= loaded(waiting, "status")

@@ -33,11 +33,11 @@ def replay_command(env: Env, ids: tuple[str, ...], model: str, since: str) -> No
     """
     from cn.app.history import parse_since
     from cn.app.replay import find_pairs, pack_pair, replay
-    from cn.app.view import open_view
     from cn.core.errors import EXIT_REFUSED, UsageError
     from cn.core.report import Report
     from cn.llm.check_model import ModelCheck
     from cn.llm.config_file import read_agent_config
+    from cn.run.view import open_view
 
     if ids and since:
         raise UsageError("IDS and --since exclude each other", "give one of them")

@@ -99,10 +99,10 @@ def mca_list_command(env: Env) -> None:
 
 def _list_concerns(env: Env) -> None:
     from cn.app.own_view import list_own
-    from cn.app.view import open_view
     from cn.cli.render.json import own_json
     from cn.cli.render.status import thread_lines
     from cn.protocol.own_thread import CONCERNS
+    from cn.run.view import open_view
 
     view = open_view(env.hub())
     found = list_own(view, folder=f"{CONCERNS}/")
@@ -146,9 +146,9 @@ def thread() -> None:
 def list_command(env: Env, everything: bool) -> None:
     """List open threads, oldest first."""
     from cn.app.own_view import list_threads
-    from cn.app.view import open_view
     from cn.cli.render.json import any_json
     from cn.cli.render.status import thread_lines
+    from cn.run.view import open_view
 
     view = open_view(env.hub())
     found = list_threads(view, everything=everything)
@@ -177,9 +177,9 @@ def read_command(env: Env, name: str) -> None:
 def _show(env: Env, name: str) -> None:
     from cn.app.own_read import OwnDocument
     from cn.app.own_view import show_any
-    from cn.app.view import open_view
     from cn.cli.render.json import document_json, own_document_json
     from cn.cli.render.thread_page import show_page, show_text
+    from cn.run.view import open_view
 
     view = open_view(env.hub())
     found = show_any(view, name)

@@ -33,10 +33,10 @@ def why_command(env: Env, name: str, full: bool) -> None:
     NAME is the id of an item (as in 'cn log --json' and logs/input/), a thread, PEER/TOPIC, or a
     chat such as telegram:498316684. What this clone does not know is said.
     """
-    from cn.app.view import open_view
     from cn.app.why import explain
     from cn.cli.render.report import show_json
     from cn.cli.render.thread_page import show_text
+    from cn.run.view import open_view
 
     why = explain(open_view(env.hub()), name)
     if env.json:

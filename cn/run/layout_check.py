@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from cn.app.local import Local
-from cn.app.snapshot import Snapshot
 from cn.core.report import Report
 from cn.git.repository import Hub
+from cn.run.memory import Local
+from cn.run.snapshot import Snapshot
 from cn.shell.checkout import LAYOUT
 from cn.shell.transaction import displaced_words
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cn.app.local import Local
 from cn.core.errors import Blocked, CnError
 from cn.core.names import digest
 from cn.core.report import Report
 from cn.git.remote import OwnRefs
 from cn.git.repository import Hub
+from cn.run.memory import Local
 from cn.shell.journal import RefUpdate
 
 

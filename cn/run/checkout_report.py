@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
-from cn.app.local import Local
 from cn.core.report import Report
 from cn.core.text import visible
 from cn.git.repository import Hub
+from cn.run.memory import Local
 from cn.shell.checkout import IN_ITS_PLACE
 from cn.shell.unplaced import Unplaced, read_unplaced
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
-from cn.app.settings import Settings
 from cn.core.errors import Refusal
 from cn.core.names import HubPath
 from cn.core.secret import (
@@ -27,6 +26,7 @@ from cn.protocol.effects import Plan
 from cn.protocol.outbox_entry import Letter
 from cn.protocol.queue_item import LOGS
 from cn.protocol.rules import NO_SECRETS
+from cn.run.settings import Settings
 from cn.shell.secrets import beginnings, find_secrets, mask_secrets
 
 _HIDDEN = "(not shown: it looks like a secret)"

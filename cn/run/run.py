@@ -8,23 +8,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from cn.app.book import MACHINE_LOG, Book
-from cn.app.displaced import note_displaced, tell_displaced
-from cn.app.integrity import check_ledgers, note_ledgers
-from cn.app.local import Local
-from cn.app.opened import opened
-from cn.app.own_refs import OwnRefsPush
-from cn.app.remembered import parsed, remember
-from cn.app.settings import (
-    Settings,
-    configured,
-    decode_texts,
-    from_origin,
-    not_in_effect,
-    place_settings,
-)
-from cn.app.snapshot import Snapshot
-from cn.app.unplaced import tell_unplaced
 from cn.core.errors import Blocked, CnError, ConfigError, LockHeld
 from cn.core.names import HubPath, Oid, digest
 from cn.core.report import Mark, Progress, Report
@@ -36,6 +19,16 @@ from cn.protocol.hub_config import PATH as CONFIG
 from cn.protocol.ledger import FOLDER as LEDGERS
 from cn.protocol.peers_file import PATH as PEERS
 from cn.protocol.queue_item import Input
+from cn.run.checkout_report import tell_unplaced
+from cn.run.executor import MACHINE_LOG, Book
+from cn.run.interrupted import opened
+from cn.run.layout_check import note_displaced, tell_displaced
+from cn.run.ledger_check import check_ledgers, note_ledgers
+from cn.run.memory import Local
+from cn.run.push_refs import OwnRefsPush
+from cn.run.settings import Settings, configured, decode_texts, from_origin, not_in_effect, place_settings
+from cn.run.settings_cache import parsed, remember
+from cn.run.snapshot import Snapshot
 from cn.shell.base import Base, observe_base
 from cn.shell.clock import now
 from cn.shell.lock import hub_lock

@@ -7,8 +7,6 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
-from cn.app.remembered import parsed
-from cn.app.snapshot import Snapshot
 from cn.core.errors import CnError, ConfigError, Refused
 from cn.core.names import Branch, Name, Oid, Url, is_local, join_branch, topic_of
 from cn.core.names import Topic as TopicName
@@ -20,6 +18,8 @@ from cn.protocol import hub_config
 from cn.protocol import peers_file as hub_peers
 from cn.protocol.hub_config import HubConfig
 from cn.protocol.peers_file import MAILBOX, PICKUP, Peer
+from cn.run.settings_cache import parsed
+from cn.run.snapshot import Snapshot
 from cn.shell.unplaced import is_left
 
 MAILBOX_KEY = "(mailbox)"

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from cn.app.book import MACHINE_LOG
+from cn.run.executor import MACHINE_LOG
 
 MOST_BYTES = 16 << 20
 

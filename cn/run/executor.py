@@ -13,10 +13,6 @@ from datetime import datetime
 from functools import cached_property
 from typing import NamedTuple, assert_never
 
-from cn.app.guard import check_change, mask_file, mask_line, mask_text
-from cn.app.refused import RefusedArrival
-from cn.app.settings import Settings
-from cn.app.snapshot import Snapshot
 from cn.core.errors import Refused
 from cn.core.names import HubPath, Name, Oid, fold, is_machine_local, join_branch, parse_oid, topic_of
 from cn.core.stamp import format_day
@@ -45,10 +41,14 @@ from cn.protocol.log import Row
 from cn.protocol.message import object_id, own_topic
 from cn.protocol.outbox_entry import Deliver, Entry, Letter, Remove, sent_path
 from cn.protocol.queue_item import INPUT
+from cn.run.message_commit import Sealer
+from cn.run.refused import RefusedArrival
+from cn.run.secret_gate import check_change, mask_file, mask_line, mask_text
+from cn.run.settings import Settings
+from cn.run.snapshot import Snapshot
 from cn.shell import published
 from cn.shell.maintain import KEPT
 from cn.shell.pins import Key, encode, keep, pin_ref
-from cn.shell.seal import Sealer
 from cn.shell.transaction import Draft, LocalAppend, LocalFile, RefUpdate
 
 MACHINE_LOG = "logs/cn.log"

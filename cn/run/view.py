@@ -12,17 +12,6 @@ from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
-from cn.app.local import Local
-from cn.app.remembered import parsed
-from cn.app.settings import (
-    NoConfig,
-    Settings,
-    decode_texts,
-    place_settings,
-    read_settings,
-    why_none,
-)
-from cn.app.snapshot import Snapshot
 from cn.core.errors import ConfigError, Refused
 from cn.core.names import Name, Oid, is_name
 from cn.git.lost_branch import missing_main
@@ -32,6 +21,10 @@ from cn.protocol.ledger import FOLDER, IN, Event, LedgerRefused, parse_event
 from cn.protocol.ledger import mentions as ledger_mentions
 from cn.protocol.ledger import months as ledger_months
 from cn.protocol.peers_file import PATH as PEERS
+from cn.run.memory import Local
+from cn.run.settings import NoConfig, Settings, decode_texts, place_settings, read_settings, why_none
+from cn.run.settings_cache import parsed
+from cn.run.snapshot import Snapshot
 from cn.shell.clock import now
 from cn.shell.origin import ORIGIN_REF
 

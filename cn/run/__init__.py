@@ -1,0 +1,1 @@
+"""The frame of every run: what it reads, plans, gathers and remembers."""
