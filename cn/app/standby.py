@@ -19,7 +19,7 @@ def stand_by() -> bool:
     """Load, then wait: True for the word to begin, False when the daemon is gone."""
     import yaml  # noqa: F401
 
-    from cn.app import cycle  # noqa: F401
+    from cn.runtime import cycle  # noqa: F401
 
     client.load_all()
     telegram.load()

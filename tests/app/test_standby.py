@@ -228,7 +228,7 @@ def test_the_real_one_has_loaded_all_that_a_turn_takes(tmp_path: Path) -> None:
     script = (
         "import sys; from cn.app.standby import stand_by; assert stand_by();"
         "print(*sorted({'anthropic', 'httpcore', 'httpcore2', 'telegram', 'yaml', 'anyio', 'h11', 'certifi',"
-        " 'cn.app.runtime', 'cn.app.says', 'cn.loop.process'} - set(sys.modules)))"
+        " 'cn.runtime.turn', 'cn.runtime.chat_delivery', 'cn.loop.process'} - set(sys.modules)))"
     )
     done = subprocess.run(
         [sys.executable, "-c", script], input=b"go\n", env=cn_env(), capture_output=True, check=True

@@ -9,13 +9,13 @@ import pytest
 from loop.studio import CHAT, OTHER, Studio, write
 from telegram_server import CUT, CUT_AFTER, SERVER_ERROR, USER, Fault, rate_limit
 
-from cn.app import runtime
+from cn.runtime import turn
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """A second try comes at once."""
-    monkeypatch.setattr(runtime, "_PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(turn, "_PAUSES", (0.0, 0.0))
 
 
 def executed(studio: Studio, chat: str = CHAT) -> list[str]:

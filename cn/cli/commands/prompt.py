@@ -11,7 +11,7 @@ from cn.cli.env import Env, options
 
 if TYPE_CHECKING:
     from cn.agent.plan.prompt_parts import Packed
-    from cn.app.context import Measured
+    from cn.runtime.gather_prompt import Measured
 
 
 @click.command("context")
@@ -26,11 +26,11 @@ def context_command(env: Env, id: str | None, text: bool) -> None:
     ID is the id of an item or the name of its thread; without one it is the item in flight,
     else the next. An archived id works too, packed with what main holds now.
     """
-    from cn.app.context import counter, measure, pack_item
     from cn.cli.render.report import show_json
     from cn.core.text import visible
     from cn.llm.config_file import read_agent_config
     from cn.run.view import open_view
+    from cn.runtime.gather_prompt import counter, measure, pack_item
 
     view = open_view(env.hub())
     config = read_agent_config(view.snapshot)

@@ -15,7 +15,7 @@ from cn.cli.render.text import align, clean, paint
 if TYPE_CHECKING:
     from cn.agent.plan.prompt_parts import Packed
     from cn.agent.plan.replay import Typed
-    from cn.app.replay import Pair, Replayed
+    from cn.runtime.replay import Pair, Replayed
 
 _CHANGED = {"none": "no", "wording": "words", "decision": "yes"}
 
@@ -32,12 +32,12 @@ def replay_command(env: Env, ids: tuple[str, ...], model: str, since: str) -> No
     or came late are left out unless they are named. Calls cost, and budgets count them.
     """
     from cn.app.history import parse_since
-    from cn.app.replay import find_pairs, pack_pair, replay
     from cn.core.errors import EXIT_REFUSED, UsageError
     from cn.core.report import Report
     from cn.llm.check_model import ModelCheck
     from cn.llm.config_file import read_agent_config
     from cn.run.view import open_view
+    from cn.runtime.replay import find_pairs, pack_pair, replay
 
     if ids and since:
         raise UsageError("IDS and --since exclude each other", "give one of them")

@@ -43,7 +43,7 @@ def agent_command(
     if stdio:
         _stdio(env, path)
         return
-    from cn.app.cycle import cycle, show_request
+    from cn.runtime.cycle import cycle, show_request
 
     if env.dry_run:
         text, report = show_request(hub, path)
@@ -70,8 +70,8 @@ def agent_command(
 
 def _stdio(env: Env, path: Path | None) -> None:
     """Questions from standard input, a line each on a terminal, else all of it as one."""
-    from cn.app.talk import open_talk
     from cn.core.report import Report
+    from cn.runtime.talk import open_talk
 
     report = Report()
     talk = open_talk(env.hub(), path, report, dry_run=env.dry_run)
@@ -97,8 +97,8 @@ def _stdio(env: Env, path: Path | None) -> None:
 
 
 def _show(answer: object, *, markdown: bool) -> None:
-    from cn.app.talk import Spoken
     from cn.core.text import visible
+    from cn.runtime.talk import Spoken
 
     assert isinstance(answer, Spoken)
     if markdown and sys.stdout.isatty():

@@ -14,7 +14,6 @@ from functools import partial
 from cn.agent.archive import Rejected, archived_names, read_archived, read_rejected
 from cn.agent.plan.prompt_parts import Packed
 from cn.agent.plan.replay import Change, Typed, compare, read_typed
-from cn.app.context import pack_text
 from cn.core.errors import Refused
 from cn.core.stamp import StampRefused, parse_stamp
 from cn.core.text import one_line
@@ -25,6 +24,7 @@ from cn.llm.usage_events import Call, begin_call
 from cn.llm.usage_log import ask_counted, over_budget
 from cn.protocol.queue_item import Shown, Trigger, parse_input, parse_trigger
 from cn.run.view import View
+from cn.runtime.gather_prompt import pack_text
 from cn.shell.chance import nonce
 from cn.shell.clock import now
 

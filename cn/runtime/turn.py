@@ -20,8 +20,6 @@ from cn.agent.interface import is_answered, put_output
 from cn.agent.plan.output import parse_output
 from cn.agent.plan.turns import plan_lapsed, plan_rejected, plan_released, source_of, time_limit
 from cn.agent.queue import current_turn, failing, peek_turn, tell_chat
-from cn.app.context import pack_item
-from cn.app.says import Speak, Unsaid, again, report_unsaid, say_all
 from cn.core.errors import LockHeld, Refusal
 from cn.core.names import digest
 from cn.core.report import Report
@@ -41,6 +39,8 @@ from cn.run.memory import Local
 from cn.run.run import NOT_YET, Run, open_run
 from cn.run.secret_gate import clean_refusal, mask_line
 from cn.run.view import View, open_view
+from cn.runtime.chat_delivery import Speak, Unsaid, again, report_unsaid, say_all
+from cn.runtime.gather_prompt import pack_item
 from cn.shell.base import Base
 from cn.shell.chance import nonce
 from cn.shell.child import hold as hold_lock

@@ -9,10 +9,6 @@ from pathlib import Path
 
 from cn.agent.interface import is_answered
 from cn.app.asked import find_item
-from cn.app.context import pack_item
-from cn.app.runtime import Means, More, in_flight, release, run_turn
-from cn.app.says import Speak
-from cn.app.stop import is_stopping
 from cn.core.report import Report
 from cn.core.telegram import RateLimited, Rejected, Sent, describe, is_unsent, split_text
 from cn.git.repository import Hub
@@ -24,6 +20,10 @@ from cn.llm.request import Answer, Failure, Request, request_json
 from cn.loop.process import process
 from cn.protocol.chat_reply import Fate, Spoken
 from cn.run.view import open_view, require_queue
+from cn.runtime.chat_delivery import Speak
+from cn.runtime.gather_prompt import pack_item
+from cn.runtime.stop import is_stopping
+from cn.runtime.turn import Means, More, in_flight, release, run_turn
 from cn.shell import telegram
 
 _MOST_TURNS = 20

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from cn.agent.plan.output import parse_output
 from cn.agent.plan.prompt_parts import Packed
-from cn.app.context import pack_text
 from cn.core.errors import Refused
 from cn.core.names import HubPath, InputId
 from cn.core.report import Report
@@ -28,6 +27,7 @@ from cn.protocol.chat_reply import ACKNOWLEDGED
 from cn.protocol.ops import Reply, format_op
 from cn.protocol.queue_item import Input, format_input, new_input_id
 from cn.run.view import View, open_view
+from cn.runtime.gather_prompt import pack_text
 from cn.shell.chance import nonce
 from cn.shell.clock import now
 

@@ -1,0 +1,1 @@
+"""A model at the agent's desk."""
