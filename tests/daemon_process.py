@@ -17,10 +17,10 @@ from typing import Any
 
 from telegram_server import TOKEN
 
-from cn.app.daemon import DaemonSettings, Times, run_daemon
 from cn.core.errors import CnError, Refused
 from cn.core.telegram import Already, Command, Enqueued, Failed, Incoming, Pauses, Queued
 from cn.git.repository import Hub, open_hub
+from cn.runtime.daemon.daemon import DaemonSettings, Times, run_daemon
 
 
 def main() -> int:
@@ -65,17 +65,17 @@ def main() -> int:
         return f"view of {command.value}"
 
     if behave.get("die"):
-        import cn.app.letters
-        import cn.app.receiver
+        import cn.runtime.daemon.receiver
+        import cn.runtime.daemon.state
 
-        store = cn.app.letters.write_offset
+        store = cn.runtime.daemon.state.write_offset
 
         def write_offset(hub: Hub, offset: int) -> None:
             die("before_offset")
             store(hub, offset)
             die("after_offset")
 
-        cn.app.receiver.write_offset = write_offset  # type: ignore[attr-defined]
+        cn.runtime.daemon.receiver.write_offset = write_offset  # type: ignore[attr-defined]
 
     settings = DaemonSettings(
         config.get("token", TOKEN),

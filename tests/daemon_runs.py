@@ -14,8 +14,8 @@ from typing import Any
 from hubs import ROOT, cn_env
 from telegram_server import TOKEN, USER
 
-from cn.app.letters import read_dead, read_health
 from cn.git.repository import open_hub
+from cn.runtime.daemon.state import read_dead, read_health
 
 SECRET = TOKEN.partition(":")[2]
 SECONDS = 20.0

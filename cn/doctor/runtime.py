@@ -8,7 +8,6 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
-from cn.app.letters import health_path, read_dead, read_health
 from cn.core.errors import ConfigError
 from cn.core.stamp import StampRefused, format_age, format_stamp, parse_stamp
 from cn.core.text import one_line, visible
@@ -19,6 +18,7 @@ from cn.llm.config import AgentConfig
 from cn.llm.config_file import read_agent_config
 from cn.llm.request import Failure
 from cn.run.snapshot import Snapshot
+from cn.runtime.daemon.state import health_path, read_dead, read_health
 from cn.shell.pins import clone_id
 
 _SILENT = timedelta(minutes=5)
@@ -93,7 +93,7 @@ def check_daemon(patient: Patient) -> Iterator[Finding]:
 
 
 def _alive(patient: Patient, health: dict[str, Any]) -> Iterator[Finding]:
-    from cn.app.daemon import is_running
+    from cn.runtime.daemon.daemon import is_running
 
     polled, error = _time(health.get("last_poll")), health.get("last_error")
     told = one_line(visible(str(error.get("text", ""))), 300) if isinstance(error, dict) else ""

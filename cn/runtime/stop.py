@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cn.app.letters import read_health
 from cn.git.repository import Hub
+from cn.runtime.daemon.state import read_health
 
 STOPPING = "stopping"
 """The state of a daemon that was told to end."""

@@ -14,10 +14,10 @@ from loop.runtime import environment
 from loop.world import Node
 from model_server import KEY, MODEL, model_server
 
-from cn.app.letters import write_dead, write_health
 from cn.core.stamp import format_second
 from cn.git.repository import open_hub
 from cn.protocol.chat_reply import Say, format_say
+from cn.runtime.daemon.state import write_dead, write_health
 from cn.shell.child import hold
 
 

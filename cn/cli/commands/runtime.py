@@ -29,15 +29,15 @@ def agent_command(
     if daemon + process_ + stdio > 1:
         raise UsageError("--daemon, --process and --stdio exclude each other", "give one of them")
     if standby:
-        from cn.app.standby import stand_by
         from cn.cli.render import report as report_text  # noqa: F401  what ends the turn is loaded before, too
+        from cn.runtime.daemon.standby import stand_by
 
         if not stand_by():
             return
     path = Path(config) if config else None
     hub = env.hub()
     if daemon:
-        from cn.app.serve import serve
+        from cn.runtime.daemon.serve import serve
 
         sys.exit(serve(hub, path))
     if stdio:

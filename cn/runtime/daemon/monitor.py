@@ -9,11 +9,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from cn.app.letters import write_health
 from cn.core.errors import CnError
 from cn.core.stamp import format_second
 from cn.core.telegram import Failure, Pauses
 from cn.git.repository import Hub
+from cn.runtime.daemon.state import write_health
 from cn.shell.clock import now
 from cn.shell.service import Level, Lines, notify, watchdog_seconds
 

@@ -13,14 +13,14 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from cn.app.letters import read_offset
-from cn.app.monitor import Monitor, Times
-from cn.app.receiver import DaemonSettings, Enqueue, Receiver, View
-from cn.app.runner import Runner
 from cn.core.errors import LockHeld
 from cn.core.telegram import Incoming, Queued
 from cn.git.repository import Hub
 from cn.run.settings import configured
+from cn.runtime.daemon.monitor import Monitor, Times
+from cn.runtime.daemon.receiver import DaemonSettings, Enqueue, Receiver, View
+from cn.runtime.daemon.runner import Runner
+from cn.runtime.daemon.state import read_offset
 from cn.runtime.stop import STOPPING
 from cn.shell.child import hold
 from cn.shell.service import Level, Lines, notify

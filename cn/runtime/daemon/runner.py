@@ -7,10 +7,10 @@ import signal
 from collections.abc import Sequence
 from contextlib import suppress
 
-from cn.app.monitor import Monitor, clock
 from cn.core.errors import EXIT_LOCKED, EXIT_MORE, CnError
 from cn.core.stamp import format_second
 from cn.runtime.chat_delivery import next_say
+from cn.runtime.daemon.monitor import Monitor, clock
 from cn.shell.child import Child
 from cn.shell.clock import now
 from cn.shell.service import Level

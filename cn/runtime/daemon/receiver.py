@@ -12,8 +12,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol, assert_never
 
-from cn.app.letters import read_dead, write_dead, write_offset
-from cn.app.monitor import Monitor, clock
 from cn.core.errors import CnError, ConfigError
 from cn.core.stamp import format_second
 from cn.core.telegram import (
@@ -38,6 +36,8 @@ from cn.core.telegram import (
     split_text,
 )
 from cn.git.repository import Hub
+from cn.runtime.daemon.monitor import Monitor, clock
+from cn.runtime.daemon.state import read_dead, write_dead, write_offset
 from cn.shell.clock import now
 from cn.shell.service import Level, notify
 from cn.shell.telegram import ORIGIN, Connection

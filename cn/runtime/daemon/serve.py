@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 from cn.agent.chat_message import enqueue
-from cn.app.daemon import DaemonSettings, run_daemon
 from cn.app.overview import read_status
 from cn.core.errors import ConfigError
 from cn.core.telegram import Command
@@ -18,6 +17,7 @@ from cn.llm.usage_log import over_budget
 from cn.protocol.queue_item import Input
 from cn.run.run import Run
 from cn.run.view import open_view, require_queue
+from cn.runtime.daemon.daemon import DaemonSettings, run_daemon
 
 
 def serve(hub: Hub, path: Path | None) -> int:

@@ -1,0 +1,1 @@
+"""Receiving from Telegram, and running the processor as a child."""
