@@ -12,7 +12,6 @@ from cn.core.errors import Refused, UsageError
 from cn.core.names import Name, NameRefused, parse_name
 from cn.core.own_decide import OwnFacts
 from cn.core.report import Report
-from cn.core.secret import Text, joined, text_of, unnamed
 from cn.core.text import is_text, one_line
 from cn.git.repository import Hub
 from cn.inbox.plan.decisions import Facts, quoted_of
@@ -26,6 +25,7 @@ from cn.protocol.thread_file import seen_head
 from cn.run.executor import Book
 from cn.run.run import Run, open_run
 from cn.run.secret_gate import check_plan, clean_refusal
+from cn.secrets.findings import Text, joined, text_of, unnamed
 from cn.shell.base import Base
 
 Make = Callable[[str], Op]

@@ -9,7 +9,6 @@ from cn.agent.plan.ops import reply_topic
 from cn.core.errors import Refused, UsageError
 from cn.core.names import Name, NameRefused, parse_thread_name
 from cn.core.report import Report
-from cn.core.secret import Text, text_of
 from cn.core.text import is_text, one_line, slug
 from cn.git.repository import Hub
 from cn.inbox.triage import NoThread
@@ -24,6 +23,7 @@ from cn.run.executor import Book
 from cn.run.run import Run, open_run
 from cn.run.secret_gate import check_plan, mask_line
 from cn.run.snapshot import Snapshot
+from cn.secrets.findings import Text, text_of
 from cn.shell.base import Base
 
 

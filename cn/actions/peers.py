@@ -8,7 +8,6 @@ from pathlib import Path
 from cn.core.errors import Refused
 from cn.core.names import Name, NameRefused, Url, is_local, parse_url
 from cn.core.report import Report
-from cn.core.secret import Text
 from cn.core.stamp import format_stamp
 from cn.core.text import one_line, redact
 from cn.core.typed import command
@@ -20,6 +19,7 @@ from cn.run.executor import Book
 from cn.run.run import open_run
 from cn.run.secret_gate import check_texts
 from cn.run.settings import configured
+from cn.secrets.findings import Text
 from cn.shell.base import Base
 
 _INSTEAD = "leave it out: use a git credential helper, or an ssh URL"

@@ -12,7 +12,6 @@ from cn.app.own_read import OwnDocument, read_document
 from cn.core.errors import Refused, UsageError
 from cn.core.names import HubPath
 from cn.core.report import Report
-from cn.core.secret import text_of
 from cn.core.text import is_text, one_line
 from cn.core.typed import command
 from cn.git.repository import Hub
@@ -36,6 +35,7 @@ from cn.run.executor import Book
 from cn.run.run import open_run
 from cn.run.secret_gate import check_plan, check_texts
 from cn.run.view import open_view
+from cn.secrets.findings import text_of
 from cn.shell.base import Base
 from cn.shell.clock import now
 

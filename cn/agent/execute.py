@@ -19,7 +19,6 @@ from cn.core.errors import Refusal, Refused
 from cn.core.names import HubPath, Name, Oid, ThreadName, digest
 from cn.core.own_decide import OwnFacts
 from cn.core.report import Report
-from cn.core.secret import Text, own_lines, text_of
 from cn.core.text import one_line
 from cn.git.objects import read_info
 from cn.inbox.arrivals import working_text
@@ -35,6 +34,7 @@ from cn.protocol.states.agent import ACTOR, ActorEvent
 from cn.run.executor import Book
 from cn.run.run import Run
 from cn.run.secret_gate import check_plan, clean_refusal, mask_line, without_secrets
+from cn.secrets.findings import Text, own_lines, text_of
 
 
 def plan_answer(run: Run, book: Book, notes: Report) -> str | None:

@@ -17,16 +17,16 @@ from cn.agent.plan.ops import flat
 from cn.agent.plan.output import format_output
 from cn.core.errors import Refused, UsageError
 from cn.core.report import Report
-from cn.core.secret import text_of_word
 from cn.core.stamp import StampRefused, format_second, parse_stamp, parse_until
 from cn.core.text import is_text, one_line
 from cn.git.objects import read_objects
 from cn.git.repository import Hub
 from cn.protocol.ops import Ack, Defer, Noop, Op, Reply, Send, format_op
 from cn.protocol.queue_item import INPUT, OUTPUT, TURN, QueueRefused, Shown, parse_input, parse_turn
+from cn.secrets.findings import text_of_word
+from cn.secrets.scanner import find_secrets
 from cn.shell.clock import now
 from cn.shell.files import place, read_plain, write_file
-from cn.shell.secrets import find_secrets
 
 
 def read_input(hub: Hub) -> str | None:

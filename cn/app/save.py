@@ -13,7 +13,6 @@ from cn.core.errors import CnError, Refused, UsageError
 from cn.core.names import HubPath, ThreadName
 from cn.core.report import Mark, Report
 from cn.core.saving import FOLDERS, Kind, Left, judge
-from cn.core.secret import Text, name_of, own_lines, quoted_here
 from cn.core.text import decode, is_text, one_line
 from cn.core.typed import command
 from cn.git.objects import read_object
@@ -24,6 +23,7 @@ from cn.run.executor import Book
 from cn.run.run import open_run
 from cn.run.secret_gate import check_texts, mask_line, mask_path
 from cn.run.settings import Settings
+from cn.secrets.findings import Text, name_of, own_lines, quoted_here
 from cn.shell.base import Base
 from cn.shell.diverged import Diverged, forget_diverged, merge_edit, read_diverged
 from cn.shell.edits import Edited, read_edit, read_edits

@@ -253,7 +253,7 @@ def _what_stands() -> str:
 
 def _unsaid(text: str) -> str:
     """What an error says, without a secret that somebody typed: what is shown is kept in many places."""
-    from cn.shell.secrets import mask_typed
+    from cn.secrets.scanner import mask_typed
 
     return mask_typed(text, sys.argv[1:])
 

@@ -10,7 +10,6 @@ import json
 from collections.abc import Iterator
 
 from cn.core.names import HubPath, ThreadName
-from cn.core.secret import own_lines
 from cn.core.text import one_line
 from cn.protocol.layout import done_path, inbox_path
 from cn.protocol.ledger import IN, Event, parse_events
@@ -21,6 +20,7 @@ from cn.run.executor import MACHINE_LOG
 from cn.run.machine_log import machine_lines
 from cn.run.run import Run
 from cn.run.secret_gate import without_secrets
+from cn.secrets.findings import own_lines
 from cn.shell.asides import keep_aside, kept_sentence
 from cn.shell.files import append_line
 

@@ -7,7 +7,6 @@ from contextlib import suppress
 from cn.core.errors import Refused, UsageError
 from cn.core.names import Name, NameRefused, ThreadName, parse_name, parse_thread_name
 from cn.core.report import Report
-from cn.core.secret import text_of, text_of_word
 from cn.core.stamp import StampRefused, parse_until
 from cn.core.text import is_text, one_line
 from cn.git.objects import resolve
@@ -20,6 +19,7 @@ from cn.protocol.triage import Reply, Triage, TriageRefused, check_section, form
 from cn.run.secret_gate import check_words
 from cn.run.settings import configured
 from cn.run.snapshot import Snapshot
+from cn.secrets.findings import text_of, text_of_word
 from cn.shell.clock import now
 from cn.shell.files import write_file
 from cn.shell.lock import hub_lock

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from cn.core.secret import Text, own_lines
 from cn.inbox.plan.decisions import refusal_digest
 from cn.inbox.working_copies import Working
 from cn.protocol import rules
@@ -16,6 +15,7 @@ from cn.protocol.triage import TriageRefused, find_headings, format_decision
 from cn.run.secret_gate import without_secrets
 from cn.run.settings import Settings
 from cn.run.view import View
+from cn.secrets.findings import Text, own_lines
 
 
 def read_copies(view: View, copies: Mapping[str, Working]) -> dict[str, Written]:

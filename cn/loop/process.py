@@ -12,7 +12,6 @@ from cn.agent.wake_command import drop_pending
 from cn.core.errors import Refusal
 from cn.core.names import Name, Oid, ThreadKey, ThreadName, digest
 from cn.core.report import Progress, Report
-from cn.core.secret import Text, own_lines
 from cn.core.text import one_line
 from cn.git.fast_import import identity
 from cn.git.process import GitError
@@ -38,6 +37,7 @@ from cn.protocol.triage import Merge, Triage, TriageRefused, format_decision
 from cn.run.executor import Book
 from cn.run.run import Run, open_run
 from cn.run.secret_gate import check_plan, clean_refusal, mask_line, without_secrets
+from cn.secrets.findings import Text, own_lines
 from cn.shell.base import Base
 from cn.shell.published import publish
 

@@ -10,7 +10,12 @@ from collections.abc import Callable, Collection, Sequence
 
 from cn.core.errors import Refusal
 from cn.core.names import HubPath
-from cn.core.secret import (
+from cn.protocol.effects import Plan
+from cn.protocol.outbox_entry import Letter
+from cn.protocol.queue_item import LOGS
+from cn.protocol.rules import NO_SECRETS
+from cn.run.settings import Settings
+from cn.secrets.findings import (
     MASK,
     Finding,
     Text,
@@ -22,12 +27,7 @@ from cn.core.secret import (
     texts_of_entry,
     unnamed,
 )
-from cn.protocol.effects import Plan
-from cn.protocol.outbox_entry import Letter
-from cn.protocol.queue_item import LOGS
-from cn.protocol.rules import NO_SECRETS
-from cn.run.settings import Settings
-from cn.shell.secrets import beginnings, find_secrets, mask_secrets
+from cn.secrets.scanner import beginnings, find_secrets, mask_secrets
 
 _HIDDEN = "(not shown: it looks like a secret)"
 _NOTHING = Text("", ())

@@ -23,7 +23,6 @@ from cn.agent.queue import current_turn, failing, peek_turn, tell_chat
 from cn.core.errors import LockHeld, Refusal
 from cn.core.names import digest
 from cn.core.report import Report
-from cn.core.secret import text_of
 from cn.core.text import one_line
 from cn.git.repository import Hub
 from cn.llm.check_model import ModelCheck
@@ -41,6 +40,7 @@ from cn.run.secret_gate import clean_refusal, mask_line
 from cn.run.view import View, open_view
 from cn.runtime.chat_delivery import Speak, Unsaid, again, report_unsaid, say_all
 from cn.runtime.gather_prompt import pack_item
+from cn.secrets.findings import text_of
 from cn.shell.base import Base
 from cn.shell.chance import nonce
 from cn.shell.child import hold as hold_lock

@@ -37,7 +37,6 @@ from cn.core.names import (
 )
 from cn.core.report import Mark
 from cn.core.saving import Edit, Kind, Left, judge
-from cn.core.secret import Text
 from cn.core.stamp import parse_stamp
 from cn.core.text import quote
 from cn.git.signatures import Signature
@@ -67,9 +66,10 @@ from cn.protocol.triage import (
     parse_decision,
     parse_triage,
 )
-from cn.shell import secrets
+from cn.secrets import scanner
+from cn.secrets.findings import Text
+from cn.secrets.scanner import find_secrets
 from cn.shell.pins import pin_ref
-from cn.shell.secrets import find_secrets
 
 HEAD = Oid("3f2a9c1be04d7f6582a1c0d94be7f0386d5512aa")
 OTHER = Oid("89abcdef0123456789abcdef0123456789abcdef")
@@ -171,9 +171,9 @@ def _secrets(block: Block) -> None:
 @checks("secret-kinds")
 def _secret_kinds(block: Block) -> None:
     classes: dict[str, type] = get_mapping_from_secret_type_to_class()
-    found = {kind for kind, detector in classes.items() if detector.__name__ in secrets._DETECTORS}
-    assert len(found) == len(secrets._DETECTORS)
-    assert {row[0] for row in block.rows} == found | set(secrets._MORE)
+    found = {kind for kind, detector in classes.items() if detector.__name__ in scanner._DETECTORS}
+    assert len(found) == len(scanner._DETECTORS)
+    assert {row[0] for row in block.rows} == found | set(scanner._MORE)
 
 
 @checks("limit-keys")

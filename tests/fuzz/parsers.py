@@ -26,7 +26,6 @@ from cn.core.names import (
     parse_thread_name,
     parse_url,
 )
-from cn.core.secret import MASK, PRIVATE_KEY, Text, may_hold, text_of
 from cn.core.stamp import format_second, parse_stamp, parse_until
 from cn.core.telegram import read_update
 from cn.core.text import cell, decode, quote, uncell, visible
@@ -62,9 +61,10 @@ from cn.protocol.queue_item import (
 )
 from cn.protocol.thread_file import read_decision, read_text, seen_head
 from cn.protocol.triage import format_decision, parse_decision
+from cn.secrets.findings import MASK, PRIVATE_KEY, Text, may_hold, text_of
+from cn.secrets.scanner import find_secrets, mask_secrets
 from cn.shell.edits import parse_status
 from cn.shell.pins import parse_pin
-from cn.shell.secrets import find_secrets, mask_secrets
 from cn.shell.trust import parse_reflog
 
 GOLDEN = Path(__file__).parents[1] / "golden"

@@ -13,7 +13,6 @@ from typing import NamedTuple, assert_never
 
 from cn.core.errors import Refusal
 from cn.core.names import Branch, HubPath, Name, Oid, ThreadName, digest
-from cn.core.secret import Text, quoted_here, unnamed
 from cn.core.stamp import format_second, format_stamp
 from cn.core.text import one_line, slug
 from cn.outbox.plan.receipts import notice
@@ -30,6 +29,7 @@ from cn.protocol.peers_file import Peer
 from cn.protocol.rules import MergeFacts
 from cn.protocol.thread_file import append_section, mark_triage, peer_block
 from cn.protocol.triage import Custom, Defer, Delegate, Delete, Merge, Reply, Triage, format_decision
+from cn.secrets.findings import Text, quoted_here, unnamed
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Collection, Iterator, Sequence
 
-from cn.core.secret import (
+from cn.secrets.findings import (
     LOGIN,
     MASK,
     PRIVATE_KEY,
