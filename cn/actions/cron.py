@@ -17,7 +17,7 @@ from cn.core.errors import ConfigError, UsageError
 from cn.core.report import Report
 from cn.core.text import visible
 from cn.git.repository import Hub, open_hub
-from cn.shell.crontab import (
+from cn.system.crontab import (
     Job,
     find_dirs,
     format_job,

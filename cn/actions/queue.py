@@ -16,7 +16,7 @@ from cn.protocol.queue_item import DEAD, QUEUE, Input, QueueRefused, new_input_i
 from cn.run.executor import Book
 from cn.run.run import open_run
 from cn.shell.base import Base
-from cn.shell.chance import nonce
+from cn.system.random import nonce
 
 
 def next_item(hub: Hub, *, dry_run: bool = False) -> Report:

@@ -37,7 +37,7 @@ from cn.run.secret_gate import check_plan, check_texts
 from cn.run.view import open_view
 from cn.secrets.findings import text_of
 from cn.shell.base import Base
-from cn.shell.clock import now
+from cn.system.clock import now
 
 
 def open_adhoc(hub: Hub, title: str, body: str = "", *, dry_run: bool = False) -> Report:

@@ -15,7 +15,7 @@ from cn.protocol.hub_config import is_local
 from cn.protocol.log import FOLDER, parse_rows
 from cn.protocol.queue_item import LOGS
 from cn.run.view import View
-from cn.shell.files import read_regular
+from cn.system.files import read_regular
 
 _MOST_BYTES = 8 * 1024 * 1024
 _REJECTED = "output:"

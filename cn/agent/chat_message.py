@@ -16,7 +16,7 @@ from cn.run.executor import Book
 from cn.run.run import Run, open_run
 from cn.run.secret_gate import mask_text
 from cn.shell.base import Base
-from cn.shell.chance import nonce
+from cn.system.random import nonce
 
 Hold = Callable[[Run, Input], str]
 """Why an item must not be given to the agent now; empty: it may."""

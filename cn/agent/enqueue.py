@@ -6,7 +6,7 @@ from cn.agent.plan.turns import plan_own_input
 from cn.protocol.own_thread import Own
 from cn.protocol.queue_item import QUEUE, new_input_id, parse_queue_name
 from cn.run.executor import Book
-from cn.shell.chance import nonce
+from cn.system.random import nonce
 
 
 def enqueue_own(book: Book, own: Own) -> None:

@@ -25,8 +25,8 @@ from cn.protocol.ops import Ack, Defer, Noop, Op, Reply, Send, format_op
 from cn.protocol.queue_item import INPUT, OUTPUT, TURN, QueueRefused, Shown, parse_input, parse_turn
 from cn.secrets.findings import text_of_word
 from cn.secrets.scanner import find_secrets
-from cn.shell.clock import now
-from cn.shell.files import place, read_plain, write_file
+from cn.system.clock import now
+from cn.system.files import place, read_plain, write_file
 
 
 def read_input(hub: Hub) -> str | None:

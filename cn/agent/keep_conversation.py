@@ -18,7 +18,7 @@ from cn.protocol.effects import Archive, Plan
 from cn.protocol.hub_config import is_local
 from cn.protocol.queue_item import Turn, parse_input
 from cn.run.executor import Book
-from cn.shell.files import read_regular
+from cn.system.files import read_regular
 
 _MOST_BYTES = 8 << 20
 

@@ -48,8 +48,8 @@ from cn.protocol.states.agent import ACTOR, Actor, ActorEvent, actor_state
 from cn.run.executor import Book
 from cn.run.run import NOT_YET, Run
 from cn.run.snapshot import Snapshot
-from cn.shell.chance import nonce
-from cn.shell.files import read_plain, read_regular
+from cn.system.files import read_plain, read_regular
+from cn.system.random import nonce
 
 INBOX = f"{Cadence.INBOX.value}-"
 

@@ -22,8 +22,8 @@ from cn.core.report import Report
 from cn.core.text import one_line, redact
 from cn.git.repository import Hub
 from cn.run.memory import Local
-from cn.shell.child import hold
-from cn.shell.clock import now
+from cn.system.child import hold
+from cn.system.clock import now
 
 AGENT, TELEGRAM = "cn:agent", "cn:telegram"
 """Ways that are built in: run the runtime; write to a chat (``cn:telegram:CHAT``)."""

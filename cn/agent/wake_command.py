@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from cn.git.repository import Hub
-from cn.shell.files import write_file
+from cn.system.files import write_file
 
 _SECONDS = 60.0
 AGENT_SECONDS = 900.0

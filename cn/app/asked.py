@@ -16,7 +16,7 @@ from cn.protocol.hub_config import is_local
 from cn.protocol.queue_item import LOGS, Input, format_input
 from cn.run.snapshot import Snapshot
 from cn.run.view import View
-from cn.shell.files import read_regular
+from cn.system.files import read_regular
 
 _MOST_BYTES = 8 * 1024 * 1024
 

@@ -20,7 +20,7 @@ from cn.protocol.message_kinds import FINAL, NOTICE
 from cn.protocol.peers_file import Peer
 from cn.run.settings import MAILBOX_KEY, Draft, not_in_effect
 from cn.run.view import View
-from cn.shell.files import has_room, is_writable
+from cn.system.files import has_room, is_writable
 
 if TYPE_CHECKING:  # imported where a hub has a queue, or something waits in the outbox
     from cn.app.waiting import QueueView

@@ -17,8 +17,8 @@ from cn.protocol.own_thread import ADHOC, CONCERNS, DONE_CONCERNS, Own, is_named
 from cn.run.executor import Book
 from cn.run.snapshot import Snapshot
 from cn.shell.diverged import read_diverged
-from cn.shell.files import blocked_parent, read_regular
 from cn.shell.unplaced import is_left
+from cn.system.files import blocked_parent, read_regular
 
 LARGEST = 8 << 20
 _FOLDERS = (ADHOC, *(f"{REFLECTIONS}/{cadence.value}" for cadence in PERIODIC), CONCERNS)

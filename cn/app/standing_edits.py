@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from cn.core.names import digest
 from cn.core.text import one_line
 from cn.run.memory import Local
-from cn.shell.files import read_plain
+from cn.system.files import read_plain
 
 if TYPE_CHECKING:  # who only looks has none of them
     from cn.core.saving import Left

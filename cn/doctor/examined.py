@@ -15,7 +15,7 @@ from cn.git.objects import resolve
 from cn.git.process import Git
 from cn.git.repository import Hub, open_hub
 from cn.run.settings import Settings, read_settings
-from cn.shell.clock import now
+from cn.system.clock import now
 
 
 @dataclass(frozen=True)

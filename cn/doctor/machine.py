@@ -18,8 +18,8 @@ from cn.doctor.finding import Finding, info, problem
 from cn.git.fast_import import identity, signs
 from cn.git.running import finds_program, is_shell_command
 from cn.git.signatures import own_key
-from cn.shell.crontab import owner, read_table, split
-from cn.shell.files import has_room, is_writable
+from cn.system.crontab import owner, read_table, split
+from cn.system.files import has_room, is_writable
 
 _GIT = (2, 39)
 _PYTHON = (3, 11)

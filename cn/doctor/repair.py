@@ -26,11 +26,11 @@ from cn.protocol.hub_config import LOCK_WAIT
 from cn.run.settings import configured
 from cn.run.snapshot import Snapshot
 from cn.shell.base import Base
-from cn.shell.clock import now
-from cn.shell.files import free_name, move
 from cn.shell.lock import hub_lock
 from cn.shell.maintain import sweep_failed
 from cn.shell.transaction import Draft, commit, recover
+from cn.system.clock import now
+from cn.system.files import free_name, move
 
 _ORDER: tuple[type[Fix], ...] = (SweepFailed, MoveLock, FinishRun, SetPin, RebuildOpen)
 

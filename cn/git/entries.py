@@ -19,7 +19,7 @@ from typing import NamedTuple
 from cn.core.names import Oid, is_null, is_owned, is_protected
 from cn.git.process import Git
 from cn.git.repository import Hub
-from cn.shell.files import blocked_parent, read_plain
+from cn.system.files import blocked_parent, read_plain
 
 LINK = "120000"
 SUBMODULE = "160000"

@@ -18,7 +18,7 @@ from cn.llm.config import AgentConfig
 from cn.llm.model_info import Checked, unchecked
 from cn.llm.request import Failure, Kind
 from cn.run.memory import Local
-from cn.shell.clock import now
+from cn.system.clock import now
 
 Look = Callable[[AgentConfig], Checked | Failure]
 """Ask the API for the configured model."""

@@ -12,8 +12,8 @@ from cn.llm.request import Answer, Failure
 from cn.llm.usage_events import EVENT, By, Call, Sum, end_call, format_call, parse_call, sum_calls, sum_usage
 from cn.run.executor import MACHINE_LOG
 from cn.run.machine_log import machine_lines
-from cn.shell.clock import now
-from cn.shell.files import append_line
+from cn.system.clock import now
+from cn.system.files import append_line
 
 _ROTATED = 3
 _MARK = f'"event": "{EVENT}"'.encode()

@@ -16,7 +16,7 @@ from cn.core.errors import Blocked
 from cn.core.names import Oid
 from cn.core.stamp import StampRefused, format_second, parse_stamp
 from cn.git.repository import Hub
-from cn.shell.files import overwrite, write_file
+from cn.system.files import overwrite, write_file
 
 _FIRST = timedelta(minutes=5)
 _LONGEST = timedelta(hours=1)

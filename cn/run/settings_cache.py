@@ -20,7 +20,7 @@ from cn.protocol import hub_config
 from cn.protocol import peers_file as hub_peers
 from cn.protocol.hub_config import HubConfig, Limits, Reviewer
 from cn.protocol.peers_file import Peer
-from cn.shell.files import read_regular, write_file
+from cn.system.files import read_regular, write_file
 
 _NOTE = "settings"
 _LARGEST = 4 << 20

@@ -24,8 +24,8 @@ from cn.protocol.log import Row
 from cn.run.executor import Book
 from cn.run.run import Run
 from cn.shell.base import Base
-from cn.shell.clock import now
-from cn.shell.files import write_file
+from cn.system.clock import now
+from cn.system.files import write_file
 
 Speak = Callable[[int, str], Spoken]
 """Hand a text to a chat."""

@@ -15,7 +15,6 @@ from cn.agent.plan.skills import CONTRACT, FILE, FOLDERS, Skill, find_contract, 
 from cn.app.asked import find_item
 from cn.core.errors import CnError, Refused
 from cn.core.names import HubPath
-from cn.core.template import template_dir
 from cn.core.text import decode
 from cn.git.objects import ensure_absent, list_tree, read_info
 from cn.llm.config import AgentConfig
@@ -24,7 +23,8 @@ from cn.protocol.cadence import REFLECTIONS, Cadence, period, reflection_path
 from cn.protocol.hub_config import is_local
 from cn.run.snapshot import Snapshot
 from cn.run.view import View
-from cn.shell.files import read_regular
+from cn.system.files import read_regular
+from cn.system.template import template_dir
 
 MOST_SKILLS = 300
 FILE_BYTES = 256 * 1024

@@ -25,8 +25,8 @@ from cn.llm.usage_log import ask_counted, over_budget
 from cn.protocol.queue_item import Shown, Trigger, parse_input, parse_trigger
 from cn.run.view import View
 from cn.runtime.gather_prompt import pack_text
-from cn.shell.chance import nonce
-from cn.shell.clock import now
+from cn.system.clock import now
+from cn.system.random import nonce
 
 LAST = 10
 """How many are taken where nobody says which."""

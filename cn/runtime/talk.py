@@ -28,8 +28,8 @@ from cn.protocol.ops import Reply, format_op
 from cn.protocol.queue_item import Input, format_input, new_input_id
 from cn.run.view import View, open_view
 from cn.runtime.gather_prompt import pack_text
-from cn.shell.chance import nonce
-from cn.shell.clock import now
+from cn.system.clock import now
+from cn.system.random import nonce
 
 SENDER = "stdio"
 """What budgets and the usage call who asks."""

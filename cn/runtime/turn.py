@@ -42,10 +42,10 @@ from cn.runtime.chat_delivery import Speak, Unsaid, again, report_unsaid, say_al
 from cn.runtime.gather_prompt import pack_item
 from cn.secrets.findings import text_of
 from cn.shell.base import Base
-from cn.shell.chance import nonce
-from cn.shell.child import hold as hold_lock
-from cn.shell.clock import now
 from cn.shell.pins import clone_id
+from cn.system.child import hold as hold_lock
+from cn.system.clock import now
+from cn.system.random import nonce
 
 Ask = Callable[[Request], Answer | Failure]
 """Ask the model once."""

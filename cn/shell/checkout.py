@@ -33,9 +33,9 @@ from cn.git.repository import Hub
 from cn.protocol.layout import is_pending
 from cn.shell.asides import Asides, keep_aside, kept_sentence, raw_id
 from cn.shell.diverged import forget_diverged, note_diverged, read_diverged
-from cn.shell.files import StrPath, blocked_parent, move, place
 from cn.shell.journal import Journal
 from cn.shell.unplaced import Unplaced, read_noted, read_unplaced, write_unplaced
+from cn.system.files import StrPath, blocked_parent, move, place
 
 LAYOUT = frozenset(
     (

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from cn.core.names import Oid
 from cn.git.objects import read_object
 from cn.git.repository import Hub
-from cn.shell.files import write_file
+from cn.system.files import write_file
 
 
 class Diverged(NamedTuple):

@@ -15,7 +15,7 @@ from cn.core.saving import Edit, Kind
 from cn.core.text import one_line
 from cn.git.entries import UNMERGED, Entry
 from cn.git.repository import Hub
-from cn.shell.files import blocked_parent, read_plain
+from cn.system.files import blocked_parent, read_plain
 
 _ABSENT = "000000"
 

@@ -24,7 +24,7 @@ from cn.git.objects import list_tree, read_all, read_known
 from cn.git.process import GitError
 from cn.git.repository import Hub
 from cn.shell.asides import kept_sentence
-from cn.shell.files import write_file
+from cn.system.files import write_file
 
 _ORIGINS = (
     "state/ledger/",

@@ -19,7 +19,7 @@ from cn.core.errors import Blocked
 from cn.core.names import Oid
 from cn.git.entries import Change, Entry
 from cn.git.repository import Hub
-from cn.shell.files import PRIVATE, sync_folder, write_file
+from cn.system.files import PRIVATE, sync_folder, write_file
 
 _FORMAT = 1
 _TOGETHER = 100

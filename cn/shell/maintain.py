@@ -13,7 +13,7 @@ from pathlib import Path
 from cn.git.fast_import import BRANCH
 from cn.git.process import GitError
 from cn.git.repository import Hub
-from cn.shell.files import read_regular
+from cn.system.files import read_regular
 
 KEPT = "withheld"
 """The folder below ``.git/cn`` that keeps what was masked as it was."""

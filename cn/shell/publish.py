@@ -24,7 +24,6 @@ from cn.git.process import GitError
 from cn.git.repository import Hub
 from cn.shell.asides import aside_name, kept_sentence
 from cn.shell.checkout import check_out
-from cn.shell.files import is_writable, place, write_file
 from cn.shell.journal import (
     Journal,
     drop,
@@ -35,6 +34,7 @@ from cn.shell.journal import (
     write_journal,
 )
 from cn.shell.settle import Refs, append_once, joined_appends, remove_stale, write_local
+from cn.system.files import is_writable, place, write_file
 
 LOCK_WAIT = 10.0
 _REF_WAIT = 2.0

@@ -15,10 +15,10 @@ from cn.git.repository import Hub
 from cn.shell.asides import sweep_asides
 from cn.shell.base import is_ancestor, work_place
 from cn.shell.checkout import place_again
-from cn.shell.files import sweep_temporary
 from cn.shell.journal import Journal, drop, journal_path, read_journal, restore_path, write_journal
 from cn.shell.publish import file_hash, index_path, lock_path, resume, unlock_main
 from cn.shell.unplaced import unplaced_path
+from cn.system.files import sweep_temporary
 
 
 def recover(hub: Hub) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cn.core.names import Oid
 from cn.git.repository import Hub
-from cn.shell.files import write_file
+from cn.system.files import write_file
 
 if TYPE_CHECKING:  # imported where something is noted
     from cn.git.entries import Entry

@@ -17,7 +17,7 @@ from hubs import ROOT, cn, git
 
 from cn.actions.cron import schedule
 from cn.core.errors import Refused, UsageError
-from cn.shell.crontab import Job, format_job, owner, quote, replaced
+from cn.system.crontab import Job, format_job, owner, quote, replaced
 
 OTHERS = (
     b"# my jobs\n"

@@ -18,7 +18,7 @@ from cn.core.stamp import format_second
 from cn.git.repository import open_hub
 from cn.protocol.chat_reply import Say, format_say
 from cn.runtime.daemon.state import write_dead, write_health
-from cn.shell.child import hold
+from cn.system.child import hold
 
 
 def now() -> datetime:

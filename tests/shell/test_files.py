@@ -12,7 +12,7 @@ import pytest
 from hubs import ROOT
 
 from cn.core.errors import Refused
-from cn.shell.files import (
+from cn.system.files import (
     blocked_parent,
     free_name,
     move,
@@ -150,7 +150,7 @@ def test_a_file_is_written_over_whole_or_stays_as_it_was(tmp_path: Path) -> None
     assert not overwrite(tmp_path / "none", b"x")
 
     code = (
-        "import resource, signal, sys; from pathlib import Path; from cn.shell.files import overwrite\n"
+        "import resource, signal, sys; from pathlib import Path; from cn.system.files import overwrite\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN); resource.setrlimit(resource.RLIMIT_FSIZE, (7, 7))\n"
         "sys.exit(overwrite(Path(sys.argv[1]), b'too long for it'))\n"
     )

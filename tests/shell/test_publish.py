@@ -14,12 +14,13 @@ from cn.core.errors import Refused
 from cn.core.names import Oid
 from cn.git.entries import read_changes
 from cn.git.repository import Hub, open_hub
-from cn.shell import checkout, files, publish, settle
+from cn.shell import checkout, publish, settle
 from cn.shell.asides import sweep_asides
 from cn.shell.journal import Journal, LocalAppend, RefUpdate, read_journal
 from cn.shell.publish import MainMoved, lock_path
 from cn.shell.settle import Refs, append_once
 from cn.shell.unplaced import read_unplaced
+from cn.system import files
 
 INBOX = "threads/inbox/20260101-pi-x.md"
 

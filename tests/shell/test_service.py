@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from cn.shell.child import Child, hold
-from cn.shell.service import Level, Lines, notify, watchdog_seconds
+from cn.system.child import Child, hold
+from cn.system.systemd import Level, Lines, notify, watchdog_seconds
 
 
 @pytest.mark.parametrize("kind", ["file", "abstract"])

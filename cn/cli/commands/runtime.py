@@ -77,7 +77,7 @@ def _stdio(env: Env, path: Path | None) -> None:
     talk = open_talk(env.hub(), path, report, dry_run=env.dry_run)
     if env.dry_run:
         from cn.llm.request import request_json
-        from cn.shell.clock import now
+        from cn.system.clock import now
 
         click.echo(request_json(talk.pack(sys.stdin.read(), now())[0].request), nl=False)
         return

@@ -28,7 +28,7 @@ def usage_command(env: Env, since: str, by: str) -> None:
     """
     from cn.app.history import parse_since
     from cn.llm.usage_log import read_usage
-    from cn.shell.clock import now
+    from cn.system.clock import now
 
     hub = env.hub()
     start = parse_since(since, now()) if since else None

@@ -22,8 +22,8 @@ from cn.runtime.daemon.receiver import DaemonSettings, Enqueue, Receiver, View
 from cn.runtime.daemon.runner import Runner
 from cn.runtime.daemon.state import read_offset
 from cn.runtime.stop import STOPPING
-from cn.shell.child import hold
-from cn.shell.service import Level, Lines, notify
+from cn.system.child import hold
+from cn.system.systemd import Level, Lines, notify
 
 _FINISH = 10.0
 """Seconds that a message being dealt with gets when the daemon stops."""

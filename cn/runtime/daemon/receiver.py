@@ -38,9 +38,9 @@ from cn.core.telegram import (
 from cn.git.repository import Hub
 from cn.runtime.daemon.monitor import Monitor, clock
 from cn.runtime.daemon.state import read_dead, write_dead, write_offset
-from cn.shell.clock import now
-from cn.shell.service import Level, notify
 from cn.shell.telegram import ORIGIN, Connection
+from cn.system.clock import now
+from cn.system.systemd import Level, notify
 
 _TRIES = 3
 _LONGEST_ANSWER_PAUSE = 60.0

@@ -11,9 +11,9 @@ from cn.core.errors import EXIT_LOCKED, EXIT_MORE, CnError
 from cn.core.stamp import format_second
 from cn.runtime.chat_delivery import next_say
 from cn.runtime.daemon.monitor import Monitor, clock
-from cn.shell.child import Child
-from cn.shell.clock import now
-from cn.shell.service import Level
+from cn.system.child import Child
+from cn.system.clock import now
+from cn.system.systemd import Level
 
 
 class Runner:

@@ -12,7 +12,7 @@ import sys
 
 from cn.llm import client
 from cn.shell import telegram
-from cn.shell.child import GO
+from cn.system.child import GO
 
 
 def stand_by() -> bool:

@@ -19,7 +19,7 @@ from cn.core.names import HubPath
 from cn.core.stamp import format_second
 from cn.core.telegram import Ignored, Incoming, read_update
 from cn.git.repository import Hub
-from cn.shell.files import read_regular, write_file
+from cn.system.files import read_regular, write_file
 
 OFFSET = HubPath("state/telegram.offset")
 _MOST_BYTES = 1 << 20

@@ -15,7 +15,7 @@ from enum import IntEnum
 
 from cn.core.stamp import format_second
 from cn.core.text import one_line, redact
-from cn.shell.clock import now
+from cn.system.clock import now
 
 VARIABLES = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
 """They are the daemon's own, and kept from its children."""

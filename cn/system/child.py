@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from cn.core.errors import CnError, Refused
-from cn.shell.service import VARIABLES
+from cn.system.systemd import VARIABLES
 
 
 def hold(path: Path) -> int | None:

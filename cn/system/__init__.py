@@ -1,0 +1,1 @@
+"""This machine: files, clock, randomness, crontab, systemd, child processes."""
