@@ -9,7 +9,6 @@ from cn.agent.hooks import feed
 from cn.agent.plan.chat import SEEN, parse_seen, plan_incoming
 from cn.agent.queue import current_turn, known_ids
 from cn.core.report import Report
-from cn.core.telegram import Already, Enqueued, Incoming, Queued
 from cn.git.repository import Hub
 from cn.protocol.queue_item import Input, new_input_id, next_nth
 from cn.run.executor import Book
@@ -17,6 +16,7 @@ from cn.run.run import Run, open_run
 from cn.run.secret_gate import mask_text
 from cn.shell.base import Base
 from cn.system.random import nonce
+from cn.telegram.api import Already, Enqueued, Incoming, Queued
 
 Hold = Callable[[Run, Input], str]
 """Why an item must not be given to the agent now; empty: it may."""

@@ -86,11 +86,11 @@ def _run(hub: Hub, command: str, names: Sequence[str]) -> str:
 
 def _write(hub: Hub, chat: str, names: Sequence[str]) -> str:
     """Tell a person in a chat: the one named, else the first of the allowed users."""
-    from cn.core.telegram import Sent, describe, is_unsent
     from cn.llm.config_file import read_agent_config
     from cn.protocol.chat_reply import chat_id
     from cn.run.view import open_view
-    from cn.shell.telegram import Telegram
+    from cn.telegram.api import Sent, describe, is_unsent
+    from cn.telegram.client import Telegram
 
     number = chat_id(f"telegram:{chat}") if chat else 0
     bot = read_agent_config(open_view(hub).snapshot).require_telegram()

@@ -17,7 +17,6 @@ from cn.core.errors import CnError
 from cn.core.names import HubPath, digest
 from cn.core.report import Report
 from cn.core.stamp import StampRefused, format_second, parse_stamp
-from cn.core.telegram import is_heard
 from cn.git.repository import Hub
 from cn.protocol.chat_reply import Fate, Say, Spoken, chat_id
 from cn.protocol.log import Row
@@ -26,6 +25,7 @@ from cn.run.run import Run
 from cn.shell.base import Base
 from cn.system.clock import now
 from cn.system.files import write_file
+from cn.telegram.api import is_heard
 
 Speak = Callable[[int, str], Spoken]
 """Hand a text to a chat."""

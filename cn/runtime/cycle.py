@@ -10,7 +10,6 @@ from pathlib import Path
 from cn.agent.interface import is_answered
 from cn.app.asked import find_item
 from cn.core.report import Report
-from cn.core.telegram import RateLimited, Rejected, Sent, describe, is_unsent, split_text
 from cn.git.repository import Hub
 from cn.llm import client
 from cn.llm.check_model import ModelCheck
@@ -24,7 +23,8 @@ from cn.runtime.chat_delivery import Speak
 from cn.runtime.gather_prompt import pack_item
 from cn.runtime.stop import is_stopping
 from cn.runtime.turn import Means, More, in_flight, release, run_turn
-from cn.shell import telegram
+from cn.telegram import client
+from cn.telegram.api import RateLimited, Rejected, Sent, describe, is_unsent, split_text
 
 _MOST_TURNS = 20
 """Turns of one cron run at most: the next run goes on."""
@@ -75,12 +75,12 @@ def _speaker(config: AgentConfig, stack: ExitStack) -> Speak | None:
     """The bot, opened when there is something to say."""
     if not config.telegram.enabled:
         return None
-    bot: list[telegram.Telegram] = []
+    bot: list[client.Telegram] = []
 
     def speak(chat: int, text: str) -> Spoken:
         if not bot:
             wanted = config.require_telegram()
-            bot.append(stack.enter_context(telegram.Telegram(wanted.token, wanted.base_url)))
+            bot.append(stack.enter_context(client.Telegram(wanted.token, wanted.base_url)))
         answer = bot[0].send_message(chat, text)
         if isinstance(answer, Sent):
             return Spoken(Fate.SENT)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cn.core.telegram import (
+from cn.telegram.api import (
     Command,
     EditedMessage,
     Failure,

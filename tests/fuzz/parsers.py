@@ -27,7 +27,6 @@ from cn.core.names import (
     parse_url,
 )
 from cn.core.stamp import format_second, parse_stamp, parse_until
-from cn.core.telegram import read_update
 from cn.core.text import cell, decode, quote, uncell, visible
 from cn.git.diff_many import by_head
 from cn.git.entries import UNMERGED
@@ -66,6 +65,7 @@ from cn.secrets.scanner import find_secrets, mask_secrets
 from cn.shell.edits import parse_status
 from cn.shell.pins import parse_pin
 from cn.shell.trust import parse_reflog
+from cn.telegram.api import read_update
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 NOW = datetime(2026, 2, 5, 15, tzinfo=UTC)

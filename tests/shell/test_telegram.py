@@ -30,7 +30,8 @@ from telegram_server import (
 )
 
 from cn.core.errors import ConfigError
-from cn.core.telegram import (
+from cn.telegram import client as telegram
+from cn.telegram.api import (
     Conflict,
     Failure,
     Network,
@@ -43,8 +44,7 @@ from cn.core.telegram import (
     describe,
     is_unsent,
 )
-from cn.shell import telegram
-from cn.shell.telegram import Connection, Telegram
+from cn.telegram.client import Connection, Telegram
 
 SECRET = TOKEN.partition(":")[2]
 

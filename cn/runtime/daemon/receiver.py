@@ -14,7 +14,12 @@ from typing import Any, Protocol, assert_never
 
 from cn.core.errors import CnError, ConfigError
 from cn.core.stamp import format_second
-from cn.core.telegram import (
+from cn.git.repository import Hub
+from cn.runtime.daemon.monitor import Monitor, clock
+from cn.runtime.daemon.state import read_dead, write_dead, write_offset
+from cn.system.clock import now
+from cn.system.systemd import Level, notify
+from cn.telegram.api import (
     START_REPLY,
     Already,
     Command,
@@ -35,12 +40,7 @@ from cn.core.telegram import (
     reply_to_unsupported,
     split_text,
 )
-from cn.git.repository import Hub
-from cn.runtime.daemon.monitor import Monitor, clock
-from cn.runtime.daemon.state import read_dead, write_dead, write_offset
-from cn.shell.telegram import ORIGIN, Connection
-from cn.system.clock import now
-from cn.system.systemd import Level, notify
+from cn.telegram.client import ORIGIN, Connection
 
 _TRIES = 3
 _LONGEST_ANSWER_PAUSE = 60.0

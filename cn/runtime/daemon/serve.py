@@ -9,7 +9,6 @@ from pathlib import Path
 from cn.agent.chat_message import enqueue
 from cn.app.overview import read_status
 from cn.core.errors import ConfigError
-from cn.core.telegram import Command
 from cn.core.text import one_line
 from cn.git.repository import Hub
 from cn.llm.config_file import read_agent_config
@@ -18,6 +17,7 @@ from cn.protocol.queue_item import Input
 from cn.run.run import Run
 from cn.run.view import open_view, require_queue
 from cn.runtime.daemon.daemon import DaemonSettings, run_daemon
+from cn.telegram.api import Command
 
 
 def serve(hub: Hub, path: Path | None) -> int:

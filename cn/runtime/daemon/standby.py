@@ -11,8 +11,8 @@ import os
 import sys
 
 from cn.llm import client
-from cn.shell import telegram
 from cn.system.child import GO
+from cn.telegram import client
 
 
 def stand_by() -> bool:
@@ -22,7 +22,7 @@ def stand_by() -> bool:
     from cn.runtime import cycle  # noqa: F401
 
     client.load_all()
-    telegram.load()
+    client.load()
     gc.freeze()  # what is loaded stays: no collection needs to look at it
     word = sys.stdin.buffer.readline()
     nothing = os.open(os.devnull, os.O_RDONLY)

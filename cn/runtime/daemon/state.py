@@ -17,9 +17,9 @@ from typing import Any
 from cn.core.errors import Refused
 from cn.core.names import HubPath
 from cn.core.stamp import format_second
-from cn.core.telegram import Ignored, Incoming, read_update
 from cn.git.repository import Hub
 from cn.system.files import read_regular, write_file
+from cn.telegram.api import Ignored, Incoming, read_update
 
 OFFSET = HubPath("state/telegram.offset")
 _MOST_BYTES = 1 << 20

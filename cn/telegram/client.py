@@ -1,7 +1,7 @@
 """The Telegram Bot API over HTTP: the one place that imports its client library.
 
 python-telegram-bot carries the requests and knows the API's errors; what comes back is
-Telegram's own JSON (``core.telegram`` reads it) or a :data:`~cn.core.telegram.Failure`.
+Telegram's own JSON (``core.telegram`` reads it) or a :data:`~cn.telegram.api.Failure`.
 The token is a part of every URL, so no text of the library leaves this module unread.
 """
 
@@ -16,7 +16,8 @@ import warnings
 from typing import TYPE_CHECKING, Any, Self
 
 from cn.core.errors import ConfigError
-from cn.core.telegram import (
+from cn.core.text import one_line, redact
+from cn.telegram.api import (
     Conflict,
     Failure,
     Network,
@@ -27,7 +28,6 @@ from cn.core.telegram import (
     Unauthorized,
     Unknown,
 )
-from cn.core.text import one_line, redact
 
 if TYPE_CHECKING:
     from telegram import Bot

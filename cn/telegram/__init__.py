@@ -1,0 +1,1 @@
+"""Telegram's interface, and its client."""
