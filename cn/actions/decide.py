@@ -7,7 +7,6 @@ from collections.abc import Callable
 from cn.agent.execute import find_artifacts, inbox_facts, sources_of
 from cn.agent.hooks import feed
 from cn.agent.plan.ops import Order, plan_order
-from cn.app.own import find_own, read_own
 from cn.core.errors import Refused, UsageError
 from cn.core.names import Name, NameRefused, parse_name
 from cn.core.own_decide import OwnFacts
@@ -27,6 +26,7 @@ from cn.run.run import Run, open_run
 from cn.run.secret_gate import check_plan, clean_refusal
 from cn.secrets.findings import Text, joined, text_of, unnamed
 from cn.shell.base import Base
+from cn.threads.store import find_own, read_own
 
 Make = Callable[[str], Op]
 """An op about the thread of that name."""

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from cn.actions.decide import decide_now
 from cn.agent.enqueue import enqueue_own
 from cn.agent.plan.reflections import TITLES
-from cn.app.own import done_concerns, own_paths, pick_own
-from cn.app.own_read import OwnDocument, read_document
 from cn.core.errors import Refused, UsageError
 from cn.core.names import HubPath
 from cn.core.report import Report
@@ -38,6 +36,8 @@ from cn.run.view import open_view
 from cn.secrets.findings import text_of
 from cn.shell.base import Base
 from cn.system.clock import now
+from cn.threads.read import OwnDocument, read_document
+from cn.threads.store import done_concerns, own_paths, pick_own
 
 
 def open_adhoc(hub: Hub, title: str, body: str = "", *, dry_run: bool = False) -> Report:

@@ -14,7 +14,6 @@ from cn.agent.plan.ops import AnyFacts, Order, artifact_name, check_output, is_o
 from cn.agent.plan.output import Output, parse_output
 from cn.agent.plan.turns import late_path, out_of_turn, plan_answered, plan_rejected, source_of
 from cn.agent.queue import MOST_READ, actor_of, current_turn, failing, is_wanted, read_output
-from cn.app.own import read_own
 from cn.core.errors import Refusal, Refused
 from cn.core.names import HubPath, Name, Oid, ThreadName, digest
 from cn.core.own_decide import OwnFacts
@@ -35,6 +34,7 @@ from cn.run.executor import Book
 from cn.run.run import Run
 from cn.run.secret_gate import check_plan, clean_refusal, mask_line, without_secrets
 from cn.secrets.findings import Text, own_lines, text_of
+from cn.threads.store import read_own
 
 
 def plan_answer(run: Run, book: Book, notes: Report) -> str | None:

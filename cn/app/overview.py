@@ -9,7 +9,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cn.app.listing import InboxView, list_inbox
-from cn.app.standing_edits import drop_mended
 from cn.core.errors import Refused
 from cn.core.names import Name, Oid
 from cn.core.stamp import StampRefused, from_epoch, parse_stamp
@@ -21,6 +20,7 @@ from cn.protocol.peers_file import Peer
 from cn.run.settings import MAILBOX_KEY, Draft, not_in_effect
 from cn.run.view import View
 from cn.system.files import has_room, is_writable
+from cn.threads.refused_edits import drop_mended
 
 if TYPE_CHECKING:  # imported where a hub has a queue, or something waits in the outbox
     from cn.app.waiting import QueueView

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 from cn.agent.hooks import feed
 from cn.agent.wake import wake
-from cn.app.rotate import plan_rotation
 from cn.core.names import Name, ThreadName
 from cn.core.report import Progress, Report
 from cn.git.repository import Hub
@@ -24,6 +23,7 @@ from cn.run.executor import Book
 from cn.run.run import Run, open_run
 from cn.shell.base import Base
 from cn.shell.maintain import sweep_kept, sweep_stale, tidy
+from cn.threads.rotate import plan_rotation
 
 
 def sync(

@@ -16,7 +16,7 @@ from cn.core.saving import Kind
 from cn.git.entries import Entry
 from cn.git.repository import Hub, open_hub
 from cn.protocol.message import object_id
-from cn.shell.edits import read_edits
+from cn.threads.read_edits import read_edits
 
 EXAMPLES = max(8, int(os.environ.get("TEST_FUZZ", "0")) // 20)
 PHASES = [Phase.explicit, Phase.generate, *([Phase.shrink] if "TEST_FUZZ" in os.environ else [])]

@@ -20,7 +20,7 @@ def commit_command(env: Env, message: str | None) -> None:
     On local main, without asking origin. What is staged stays staged, and nothing outside
     these folders is touched. What is left out is named.
     """
-    from cn.app.save import commit_edits
+    from cn.threads.edits import commit_edits
 
     env.show(commit_edits(env.hub(), message, dry_run=env.dry_run))
 
@@ -29,7 +29,7 @@ def commit_command(env: Env, message: str | None) -> None:
 @options(DRY_RUN)
 def push_command(env: Env) -> None:
     """Bring local main together with origin's, and push it."""
-    from cn.app.save import push
+    from cn.threads.edits import push
 
     env.show(push(env.hub(), dry_run=env.dry_run))
 
@@ -39,6 +39,6 @@ def push_command(env: Env) -> None:
 @options(DRY_RUN)
 def save_command(env: Env, message: str | None) -> None:
     """Commit what you edited, and push it: 'cn commit' and 'cn push' in one."""
-    from cn.app.save import save
+    from cn.threads.edits import save
 
     env.show(save(env.hub(), message, dry_run=env.dry_run))

@@ -175,11 +175,11 @@ def read_command(env: Env, name: str) -> None:
 
 
 def _show(env: Env, name: str) -> None:
-    from cn.app.own_read import OwnDocument
     from cn.app.own_view import show_any
     from cn.cli.render.json import document_json, own_document_json
     from cn.cli.render.thread_page import show_page, show_text
     from cn.run.view import open_view
+    from cn.threads.read import OwnDocument
 
     view = open_view(env.hub())
     found = show_any(view, name)

@@ -10,7 +10,6 @@ from cn.app.document import Document
 from cn.app.history import Happened
 from cn.app.listing import ThreadView
 from cn.app.overview import Entry, PeerView, Status, Unreachable, Waiting
-from cn.app.own_read import OwnDocument
 from cn.app.waiting import QueueView
 from cn.core.stamp import format_second
 from cn.core.text import redact
@@ -18,6 +17,7 @@ from cn.protocol.log import NOTHING
 from cn.protocol.own_thread import Own
 from cn.protocol.queue_item import Input, parse_input
 from cn.protocol.thread_life import Link
+from cn.threads.read import OwnDocument
 
 
 def time_json(at: datetime | None) -> str | None:

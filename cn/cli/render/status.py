@@ -15,7 +15,7 @@ from cn.core.stamp import format_age, format_stamp
 from cn.core.typed import command
 
 if TYPE_CHECKING:  # not every screen shows them
-    from cn.app.own_read import OwnDocument
+    from cn.threads.read import OwnDocument
 
 _STANDING = 10
 _MOST = 5

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from cn.app.standing_edits import note_edits
 from cn.core.errors import CnError, Refused, UsageError
 from cn.core.names import HubPath, ThreadName
 from cn.core.report import Mark, Report
@@ -26,8 +25,9 @@ from cn.run.settings import Settings
 from cn.secrets.findings import Text, name_of, own_lines, quoted_here
 from cn.shell.base import Base
 from cn.shell.diverged import Diverged, forget_diverged, merge_edit, read_diverged
-from cn.shell.edits import Edited, read_edit, read_edits
 from cn.shell.unplaced import is_left, read_unplaced
+from cn.threads.read_edits import Edited, read_edit, read_edits
+from cn.threads.refused_edits import note_edits
 
 _SHOWN = 8
 
