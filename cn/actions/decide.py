@@ -9,7 +9,6 @@ from cn.agent.hooks import feed
 from cn.agent.plan.ops import Order, plan_order
 from cn.core.errors import Refused, UsageError
 from cn.core.names import Name, NameRefused, parse_name
-from cn.core.own_decide import OwnFacts
 from cn.core.report import Report
 from cn.core.text import is_text, one_line
 from cn.git.repository import Hub
@@ -26,6 +25,7 @@ from cn.run.run import Run, open_run
 from cn.run.secret_gate import check_plan, clean_refusal
 from cn.secrets.findings import Text, joined, text_of, unnamed
 from cn.shell.base import Base
+from cn.threads.plan.decisions import OwnFacts
 from cn.threads.store import find_own, read_own
 
 Make = Callable[[str], Op]

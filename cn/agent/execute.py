@@ -16,7 +16,6 @@ from cn.agent.plan.turns import late_path, out_of_turn, plan_answered, plan_reje
 from cn.agent.queue import MOST_READ, actor_of, current_turn, failing, is_wanted, read_output
 from cn.core.errors import Refusal, Refused
 from cn.core.names import HubPath, Name, Oid, ThreadName, digest
-from cn.core.own_decide import OwnFacts
 from cn.core.report import Report
 from cn.core.text import one_line
 from cn.git.objects import read_info
@@ -34,6 +33,7 @@ from cn.run.executor import Book
 from cn.run.run import Run
 from cn.run.secret_gate import check_plan, clean_refusal, mask_line, without_secrets
 from cn.secrets.findings import Text, own_lines, text_of
+from cn.threads.plan.decisions import OwnFacts
 from cn.threads.store import read_own
 
 

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from cn.core.errors import CnError, Refused, UsageError
 from cn.core.names import HubPath, ThreadName
 from cn.core.report import Mark, Report
-from cn.core.saving import FOLDERS, Kind, Left, judge
 from cn.core.text import decode, is_text, one_line
 from cn.core.typed import command
 from cn.git.objects import read_object
@@ -26,6 +25,7 @@ from cn.secrets.findings import Text, name_of, own_lines, quoted_here
 from cn.shell.base import Base
 from cn.shell.diverged import Diverged, forget_diverged, merge_edit, read_diverged
 from cn.shell.unplaced import is_left, read_unplaced
+from cn.threads.plan.edits import FOLDERS, Kind, Left, judge
 from cn.threads.read_edits import Edited, read_edit, read_edits
 from cn.threads.refused_edits import note_edits
 

@@ -13,8 +13,8 @@ from cn.run.memory import Local
 from cn.system.files import read_plain
 
 if TYPE_CHECKING:  # who only looks has none of them
-    from cn.core.saving import Left
     from cn.run.settings import Settings
+    from cn.threads.plan.edits import Left
 
 _EDIT = "edit "
 

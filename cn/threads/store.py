@@ -7,7 +7,6 @@ from collections.abc import Iterable
 
 from cn.core.errors import Refused
 from cn.core.names import HubPath, NameRefused, ThreadName, parse_thread_name
-from cn.core.saving import MOST
 from cn.core.text import is_text, one_line
 from cn.git.repository import Hub
 from cn.protocol.cadence import PERIODIC, REFLECTIONS
@@ -19,6 +18,7 @@ from cn.run.snapshot import Snapshot
 from cn.shell.diverged import read_diverged
 from cn.shell.unplaced import is_left
 from cn.system.files import blocked_parent, read_regular
+from cn.threads.plan.edits import MOST
 
 LARGEST = 8 << 20
 _FOLDERS = (ADHOC, *(f"{REFLECTIONS}/{cadence.value}" for cadence in PERIODIC), CONCERNS)

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from cn.core.names import HubPath
 from cn.core.report import Mark
-from cn.core.saving import MOST, Edit, Kind, Left, judge
 from cn.core.text import visible
 from cn.protocol.own_thread import (
     Own,
@@ -24,6 +23,7 @@ from cn.protocol.own_thread import (
     own_source,
     parse_own,
 )
+from cn.threads.plan.edits import MOST, Edit, Kind, Left, judge
 
 NOW = datetime(2026, 2, 5, 14, 0, tzinfo=UTC)
 PATH = HubPath("threads/adhoc/20260205-x.md")

@@ -35,7 +35,6 @@ from cn.agent.plan.turns import (
 from cn.cli.main import cli
 from cn.core.errors import Refusal
 from cn.core.names import HubPath, InputId, ThreadName, is_machine_local
-from cn.core.own_decide import OwnFacts
 from cn.core.report import Report
 from cn.protocol.cadence import Cadence
 from cn.protocol.effects import Log, Plan, Post, Put
@@ -55,6 +54,7 @@ from cn.protocol.queue_item import (
     parse_turn,
     queue_path,
 )
+from cn.threads.plan.decisions import OwnFacts
 
 PAGE = PROTOCOL / "agent.md"
 SKILL = ROOT / "hub-template/skills/agent-ops/SKILL.md"

@@ -36,7 +36,6 @@ from cn.core.names import (
     thread_name,
 )
 from cn.core.report import Mark
-from cn.core.saving import Edit, Kind, Left, judge
 from cn.core.stamp import parse_stamp
 from cn.core.text import quote
 from cn.git.signatures import Signature
@@ -70,6 +69,7 @@ from cn.secrets import scanner
 from cn.secrets.findings import Text
 from cn.secrets.scanner import find_secrets
 from cn.shell.pins import pin_ref
+from cn.threads.plan.edits import Edit, Kind, Left, judge
 
 HEAD = Oid("3f2a9c1be04d7f6582a1c0d94be7f0386d5512aa")
 OTHER = Oid("89abcdef0123456789abcdef0123456789abcdef")

@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from cn.core.names import Oid
-from cn.core.saving import Kind
 from cn.git.entries import Entry
 from cn.git.repository import Hub, open_hub
 from cn.protocol.message import object_id
+from cn.threads.plan.edits import Kind
 from cn.threads.read_edits import read_edits
 
 EXAMPLES = max(8, int(os.environ.get("TEST_FUZZ", "0")) // 20)

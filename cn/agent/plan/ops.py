@@ -27,7 +27,6 @@ from cn.core.names import (
     parse_oid,
     parse_topic,
 )
-from cn.core.own_decide import OwnFacts, plan_own_end
 from cn.core.stamp import format_stamp
 from cn.core.text import one_line, slug
 from cn.inbox.plan.decisions import Cause, Facts, open_concern, plan_decision, plan_end
@@ -60,6 +59,7 @@ from cn.protocol.triage import Defer as DeferDecision
 from cn.protocol.triage import Delegate as DelegateDecision
 from cn.protocol.triage import Delete as DeleteDecision
 from cn.protocol.triage import Reply as ReplyDecision
+from cn.threads.plan.decisions import OwnFacts, plan_own_end
 
 AnyFacts = Facts | OwnFacts | ChatFacts
 Ending = Ack | Done | Noop | Fail | Reply | Delegate | Defer | Delete

@@ -1,0 +1,1 @@
+"""Pure: what an end of our own threads, or an edit, comes to."""
