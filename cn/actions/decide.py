@@ -24,9 +24,9 @@ from cn.run.executor import Book
 from cn.run.run import Run, open_run
 from cn.run.secret_gate import check_plan, clean_refusal
 from cn.secrets.findings import Text, joined, text_of, unnamed
-from cn.shell.base import Base
 from cn.threads.plan.decisions import OwnFacts
 from cn.threads.store import find_own, read_own
+from cn.transaction.base import Base
 
 Make = Callable[[str], Op]
 """An op about the thread of that name."""

@@ -24,7 +24,7 @@ from cn.run.run import Run, open_run
 from cn.run.secret_gate import check_plan, mask_line
 from cn.run.snapshot import Snapshot
 from cn.secrets.findings import Text, text_of
-from cn.shell.base import Base
+from cn.transaction.base import Base
 
 
 def send(hub: Hub, to: str, message: str, *, body: str = "", dry_run: bool = False) -> Report:

@@ -20,7 +20,7 @@ from cn.run.run import open_run
 from cn.run.secret_gate import check_texts
 from cn.run.settings import configured
 from cn.secrets.findings import Text
-from cn.shell.base import Base
+from cn.transaction.base import Base
 
 _INSTEAD = "leave it out: use a git credential helper, or an ssh URL"
 

@@ -15,8 +15,8 @@ from cn.protocol.own_thread import Own, parse_own
 from cn.protocol.queue_item import DEAD, QUEUE, Input, QueueRefused, new_input_id
 from cn.run.executor import Book
 from cn.run.run import open_run
-from cn.shell.base import Base
 from cn.system.random import nonce
+from cn.transaction.base import Base
 
 
 def next_item(hub: Hub, *, dry_run: bool = False) -> Report:

@@ -34,10 +34,10 @@ from cn.run.run import open_run
 from cn.run.secret_gate import check_plan, check_texts
 from cn.run.view import open_view
 from cn.secrets.findings import text_of
-from cn.shell.base import Base
 from cn.system.clock import now
 from cn.threads.read import OwnDocument, read_document
 from cn.threads.store import done_concerns, own_paths, pick_own
+from cn.transaction.base import Base
 
 
 def open_adhoc(hub: Hub, title: str, body: str = "", *, dry_run: bool = False) -> Report:

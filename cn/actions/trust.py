@@ -25,12 +25,12 @@ from cn.llm.config import check_agent_config
 from cn.protocol.hub_config import AGENT_PATH, LOCK_WAIT
 from cn.run.run import scratch_objects
 from cn.run.settings import configured, from_origin, read_settings
-from cn.shell.base import observe_base
-from cn.shell.journal import drop
-from cn.shell.lock import hub_lock
-from cn.shell.transaction import recover
-from cn.shell.trust import TrustChange, accept, built_by_cn, trusted_commit, untrusted
 from cn.system.files import write_file
+from cn.transaction.base import observe_base
+from cn.transaction.commit import recover
+from cn.transaction.journal import drop
+from cn.transaction.lock import hub_lock
+from cn.transaction.protected_files import TrustChange, accept, built_by_cn, trusted_commit, untrusted
 
 _LARGEST = 256 * 1024
 _KINDS = {"100644": "file", "100755": "executable file", "120000": "symbolic link", "160000": "submodule"}

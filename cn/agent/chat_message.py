@@ -14,9 +14,9 @@ from cn.protocol.queue_item import Input, new_input_id, next_nth
 from cn.run.executor import Book
 from cn.run.run import Run, open_run
 from cn.run.secret_gate import mask_text
-from cn.shell.base import Base
 from cn.system.random import nonce
 from cn.telegram.api import Already, Enqueued, Incoming, Queued
+from cn.transaction.base import Base
 
 Hold = Callable[[Run, Input], str]
 """Why an item must not be given to the agent now; empty: it may."""

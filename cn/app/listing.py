@@ -13,7 +13,7 @@ from cn.inbox.working_copies import Working, may_decide, read_file, unknown_file
 from cn.protocol.ledger import Event, Item
 from cn.protocol.states.thread import Thread
 from cn.run.view import View, is_fed, read_events
-from cn.shell.unplaced import is_left
+from cn.transaction.checkout_retries import is_left
 
 if TYPE_CHECKING:  # imported where somebody decided, or a history is asked for
     from cn.protocol.thread_life import Life, Link, Written

@@ -178,7 +178,7 @@ def _stopped(view: View) -> Stopped | None:
 
 
 def _held(hub: Hub) -> Stopped | None:
-    from cn.shell.lock import still_held
+    from cn.transaction.lock import still_held
 
     found = still_held(hub)
     if found is None:
@@ -194,7 +194,7 @@ def _is_mended(hub: Hub, kind: str) -> bool:
     """Was HEAD elsewhere, or a merge open, and is not any more? No run need tell."""
     if kind != "BadPlace":
         return False
-    from cn.shell.base import work_place
+    from cn.transaction.base import work_place
 
     try:
         work_place(hub)

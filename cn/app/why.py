@@ -32,7 +32,7 @@ from cn.protocol.own_thread import Own
 from cn.protocol.queue_item import Input, Shown, parse_input, parse_trigger
 from cn.protocol.thread_life import read_lives
 from cn.run.view import View, is_fed, read_events
-from cn.shell.pins import clone_id
+from cn.transaction.pins import clone_id
 
 _CHUNK = 500
 

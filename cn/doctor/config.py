@@ -21,8 +21,8 @@ from cn.protocol import peers_file as hub_peers
 from cn.protocol.hub_config import AGENT_PATH, HubConfig
 from cn.protocol.peers_file import MAILBOX, Peer
 from cn.run.settings import why_none
-from cn.shell.transaction import local_changes
 from cn.system.files import read_plain
+from cn.transaction.commit import local_changes
 
 _ALWAYS = (str(hub_config.PATH), str(AGENT_PATH), "spec/SOUL.md", "spec/USER.md", str(hub_peers.PATH))
 _SECRET = re.compile(r"^(?:https?://[^/@\s]+@|[a-z+]+://[^/@\s:]*:[^/@\s]+@)")

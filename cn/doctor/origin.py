@@ -16,8 +16,8 @@ from cn.git.repository import Hub
 from cn.protocol.hub_config import AGENT_PATH
 from cn.run.memory import Local
 from cn.run.run import scratch_objects
-from cn.shell.base import observe_base, work_place
-from cn.shell.trust import trusted_commit
+from cn.transaction.base import observe_base, work_place
+from cn.transaction.protected_files import trusted_commit
 
 
 def check_origin(patient: Patient) -> Iterator[Finding]:

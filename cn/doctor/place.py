@@ -17,9 +17,9 @@ from cn.doctor.examined import Patient
 from cn.doctor.finding import Finding, FinishRun, MoveLock, SweepFailed, from_error, info, problem
 from cn.git.repository import Hub
 from cn.git.running import git_processes
-from cn.shell.base import work_place
-from cn.shell.journal import journal_path, read_journal, read_pushes
-from cn.shell.maintain import unfinished
+from cn.transaction.base import work_place
+from cn.transaction.housekeeping import unfinished
+from cn.transaction.journal import journal_path, read_journal, read_pushes
 
 _HOUR = 3600.0
 _LONG = 900.0

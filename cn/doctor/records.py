@@ -20,9 +20,9 @@ from cn.protocol.outbox_entry import take_out
 from cn.run.layout_check import find_displaced
 from cn.run.memory import Local
 from cn.run.snapshot import Snapshot
-from cn.shell.origin import ORIGIN_REF
-from cn.shell.pins import PREFIX, Key, encode, parse_pin, pin_ref
-from cn.shell.unplaced import read_unplaced
+from cn.transaction.checkout_retries import read_unplaced
+from cn.transaction.origin import ORIGIN_REF
+from cn.transaction.pins import PREFIX, Key, encode, parse_pin, pin_ref
 
 _FEW = 5
 

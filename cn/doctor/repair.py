@@ -25,12 +25,12 @@ from cn.protocol import ledger
 from cn.protocol.hub_config import LOCK_WAIT
 from cn.run.settings import configured
 from cn.run.snapshot import Snapshot
-from cn.shell.base import Base
-from cn.shell.lock import hub_lock
-from cn.shell.maintain import sweep_failed
-from cn.shell.transaction import Draft, commit, recover
 from cn.system.clock import now
 from cn.system.files import free_name, move
+from cn.transaction.base import Base
+from cn.transaction.commit import Draft, commit, recover
+from cn.transaction.housekeeping import sweep_failed
+from cn.transaction.lock import hub_lock
 
 _ORDER: tuple[type[Fix], ...] = (SweepFailed, MoveLock, FinishRun, SetPin, RebuildOpen)
 

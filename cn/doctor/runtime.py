@@ -19,7 +19,7 @@ from cn.llm.config_file import read_agent_config
 from cn.llm.request import Failure
 from cn.run.snapshot import Snapshot
 from cn.runtime.daemon.state import health_path, read_dead, read_health
-from cn.shell.pins import clone_id
+from cn.transaction.pins import clone_id
 
 _SILENT = timedelta(minutes=5)
 """A daemon polls every minute at most; beyond this it is stuck, or cannot reach Telegram."""

@@ -42,8 +42,8 @@ from cn.protocol.thread_file import keep_mains, read_text
 from cn.protocol.triage import TriageRefused
 from cn.run.executor import Book
 from cn.run.refused import RefusedArrival
-from cn.shell.diverged import read_diverged
-from cn.shell.pins import decode
+from cn.transaction.pins import decode
+from cn.transaction.stale_edits import read_diverged
 
 _UNREADABLE = 3
 """After so many branches of a peer that cannot be read in one run, the others are not tried."""

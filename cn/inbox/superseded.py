@@ -21,8 +21,8 @@ from cn.run.machine_log import machine_lines
 from cn.run.run import Run
 from cn.run.secret_gate import without_secrets
 from cn.secrets.findings import own_lines
-from cn.shell.asides import keep_aside, kept_sentence
 from cn.system.files import append_line
+from cn.transaction.kept_copies import keep_aside, kept_sentence
 
 OVERTAKEN = "overtaken"
 """The outcome, in the machine log, of a decision that another one was faster than."""

@@ -20,10 +20,10 @@ from cn.run.secret_gate import check_words
 from cn.run.settings import configured
 from cn.run.snapshot import Snapshot
 from cn.secrets.findings import text_of, text_of_word
-from cn.shell.lock import hub_lock
-from cn.shell.unplaced import forget_unplaced
 from cn.system.clock import now
 from cn.system.files import write_file
+from cn.transaction.checkout_retries import forget_unplaced
+from cn.transaction.lock import hub_lock
 
 
 class NoThread(Refused):

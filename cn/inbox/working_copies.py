@@ -13,8 +13,8 @@ from cn.protocol.layout import DONE, INBOX, inbox_path
 from cn.protocol.ledger import Item
 from cn.run.memory import Local
 from cn.run.snapshot import Snapshot, thread_names
-from cn.shell.unplaced import is_left, read_unplaced
 from cn.system.files import read_regular, write_file
+from cn.transaction.checkout_retries import is_left, read_unplaced
 
 if TYPE_CHECKING:
     from datetime import datetime

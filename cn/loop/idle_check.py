@@ -22,7 +22,7 @@ import time
 
 from cn import __version__
 from cn.git.local_refs import list_many, nearby
-from cn.shell.owner import note_owner
+from cn.transaction.lock_owner import note_owner
 
 NOTE = "quiet"
 LONGEST = 3600

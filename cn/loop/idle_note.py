@@ -13,9 +13,9 @@ from cn.peers.observe import Observation
 from cn.protocol.queue_item import QUEUE, TURN
 from cn.run.run import Run
 from cn.run.settings import MAILBOX_KEY
-from cn.shell.origin import ORIGIN_REF
-from cn.shell.pins import parse_pin
-from cn.shell.unplaced import unplaced_path
+from cn.transaction.checkout_retries import unplaced_path
+from cn.transaction.origin import ORIGIN_REF
+from cn.transaction.pins import parse_pin
 
 _DAY = 86400
 

@@ -38,8 +38,8 @@ from cn.run.executor import Book
 from cn.run.run import Run, open_run
 from cn.run.secret_gate import check_plan, clean_refusal, mask_line, without_secrets
 from cn.secrets.findings import Text, own_lines
-from cn.shell.base import Base
-from cn.shell.published import publish
+from cn.transaction.base import Base
+from cn.transaction.mailbox_main import publish
 
 
 def process(

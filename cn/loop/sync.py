@@ -21,9 +21,9 @@ from cn.peers.observe import Observation, bring, observe, refused_before, report
 from cn.peers.refused_arrivals import note_arrivals, note_names
 from cn.run.executor import Book
 from cn.run.run import Run, open_run
-from cn.shell.base import Base
-from cn.shell.maintain import sweep_kept, sweep_stale, tidy
 from cn.threads.rotate import plan_rotation
+from cn.transaction.base import Base
+from cn.transaction.housekeeping import sweep_kept, sweep_stale, tidy
 
 
 def sync(

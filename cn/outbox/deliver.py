@@ -38,8 +38,8 @@ from cn.protocol.states.sender import Sender
 from cn.run.executor import MOST_HELD, Book, entry_source
 from cn.run.run import Run, open_run
 from cn.run.secret_gate import check_entry
-from cn.shell import published
-from cn.shell.base import Base
+from cn.transaction import mailbox_main
+from cn.transaction.base import Base
 
 Pair = tuple[HubPath, Entry]
 
@@ -304,7 +304,7 @@ def publish_main(run: Run) -> None:
     """Bring the mailbox's main to what we publish: fast-forward only, never over another's commits."""
     if not run.settings.separate_mailbox or run.dry_run:
         return
-    text = run.snapshot().text(published.PATH).strip()
+    text = run.snapshot().text(mailbox_main.PATH).strip()
     name, seconds = run.settings.mailbox, run.settings.config.limits.peer_seconds
     mark = f"refs/cn/mailbox/{name}"
     if not text or list_refs(run.hub.git, mark).get(mark) == text:

@@ -12,7 +12,7 @@ from cn.protocol.ledger import OUT, Item
 from cn.protocol.message import About
 from cn.run.executor import Book
 from cn.run.memory import Local
-from cn.shell.pins import decode, encode
+from cn.transaction.pins import decode, encode
 
 
 def plan_ours(book: Book, seen: Observation, report: Report, local: Local) -> None:

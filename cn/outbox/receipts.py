@@ -15,7 +15,7 @@ from cn.protocol.ledger import OUT
 from cn.protocol.message import About, Message
 from cn.protocol.peers_file import Peer
 from cn.run.executor import Book
-from cn.shell.base import is_ancestor
+from cn.transaction.base import is_ancestor
 
 
 def take_notice(

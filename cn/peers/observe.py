@@ -19,8 +19,8 @@ from cn.protocol.ledger import IN, OUT
 from cn.protocol.peers_file import MAILBOX, PICKUP, Peer
 from cn.run.memory import Local
 from cn.run.settings import MAILBOX_KEY, Settings
-from cn.shell.pins import Key, encode, read_pins
 from cn.system.clock import now
+from cn.transaction.pins import Key, encode, read_pins
 
 _ALONE = 48
 """How many branches are fetched one by one when fetching them together failed."""

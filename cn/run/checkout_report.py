@@ -9,8 +9,8 @@ from cn.core.report import Report
 from cn.core.text import visible
 from cn.git.repository import Hub
 from cn.run.memory import Local
-from cn.shell.checkout import IN_ITS_PLACE
-from cn.shell.unplaced import Unplaced, read_unplaced
+from cn.transaction.checkout import IN_ITS_PLACE
+from cn.transaction.checkout_retries import Unplaced, read_unplaced
 
 _STANDING = "unplaced "
 

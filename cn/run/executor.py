@@ -46,10 +46,10 @@ from cn.run.refused import RefusedArrival
 from cn.run.secret_gate import check_change, mask_file, mask_line, mask_text
 from cn.run.settings import Settings
 from cn.run.snapshot import Snapshot
-from cn.shell import published
-from cn.shell.maintain import KEPT
-from cn.shell.pins import Key, encode, keep, pin_ref
-from cn.shell.transaction import Draft, LocalAppend, LocalFile, RefUpdate
+from cn.transaction import mailbox_main as published
+from cn.transaction.commit import Draft, LocalAppend, LocalFile, RefUpdate
+from cn.transaction.housekeeping import KEPT
+from cn.transaction.pins import Key, encode, keep, pin_ref
 
 MACHINE_LOG = "logs/cn.log"
 _THREADS = (f"{INBOX}/", f"{DONE}/")

@@ -8,8 +8,8 @@ from cn.core.errors import CnError
 from cn.core.names import Oid
 from cn.git.objects import resolve
 from cn.git.repository import Hub
-from cn.shell.base import is_ancestor
-from cn.shell.journal import journal_path, push_path, read_journal
+from cn.transaction.base import is_ancestor
+from cn.transaction.journal import journal_path, push_path, read_journal
 
 _MOST = 20
 

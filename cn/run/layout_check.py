@@ -1,7 +1,7 @@
 """A link or a file in main where a folder of cn belongs: told, and standing until it is gone.
 
-Nothing is brought there (:mod:`cn.shell.checkout`). Where cn alone writes its next commit takes the
-place; where people write too nothing is taken out of main unseen (:mod:`cn.shell.transaction`).
+Nothing is brought there (:mod:`cn.transaction.checkout`). Where cn alone writes its next commit takes the
+place; where people write too nothing is taken out of main unseen (:mod:`cn.transaction.commit`).
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from cn.core.report import Report
 from cn.git.repository import Hub
 from cn.run.memory import Local
 from cn.run.snapshot import Snapshot
-from cn.shell.checkout import LAYOUT
-from cn.shell.transaction import displaced_words
+from cn.transaction.checkout import LAYOUT
+from cn.transaction.commit import displaced_words
 
 _STANDING = "displaced "
 

@@ -10,7 +10,7 @@ from cn.core.report import Report
 from cn.git.remote import OwnRefs
 from cn.git.repository import Hub
 from cn.run.memory import Local
-from cn.shell.journal import RefUpdate
+from cn.transaction.journal import RefUpdate
 
 
 class OwnRefsPush:

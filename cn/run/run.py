@@ -29,13 +29,13 @@ from cn.run.push_refs import OwnRefsPush
 from cn.run.settings import Settings, configured, decode_texts, from_origin, not_in_effect, place_settings
 from cn.run.settings_cache import parsed, remember
 from cn.run.snapshot import Snapshot
-from cn.shell.base import Base, observe_base
-from cn.shell.lock import hub_lock
-from cn.shell.maintain import rotate_log, sweep_failed
-from cn.shell.pins import clone_id
-from cn.shell.publish import wait_for_place
-from cn.shell.transaction import Draft, commit, recover
 from cn.system.clock import now
+from cn.transaction.base import Base, observe_base
+from cn.transaction.commit import Draft, commit, recover
+from cn.transaction.housekeeping import rotate_log, sweep_failed
+from cn.transaction.lock import hub_lock
+from cn.transaction.pins import clone_id
+from cn.transaction.publish import wait_for_place
 
 _MANY = 1_000
 """Files of one commit from which on a run lets go of what it read before it publishes (issue 4)."""

@@ -20,7 +20,7 @@ from cn.protocol.hub_config import HubConfig
 from cn.protocol.peers_file import MAILBOX, PICKUP, Peer
 from cn.run.settings_cache import parsed
 from cn.run.snapshot import Snapshot
-from cn.shell.unplaced import is_left
+from cn.transaction.checkout_retries import is_left
 
 MAILBOX_KEY = "(mailbox)"
 """What the mailbox is called among the peers."""
@@ -134,9 +134,9 @@ def configured(hub: Hub) -> tuple[Hub, Settings]:
 def why_none(hub: Hub) -> CnError:
     """Why HEAD has no configuration: HEAD is elsewhere, main is gone, or main lost the file."""
     # With all that a fetch needs, which who only looks does not.
-    from cn.shell.base import work_place
-    from cn.shell.origin import ORIGIN_REF
-    from cn.shell.trust import TRUSTED_REF
+    from cn.transaction.base import work_place
+    from cn.transaction.origin import ORIGIN_REF
+    from cn.transaction.protected_files import TRUSTED_REF
 
     known: str | None = None
     for ref in (hub.main_ref, TRUSTED_REF, ORIGIN_REF, f"refs/remotes/origin/{hub.main}"):

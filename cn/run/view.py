@@ -25,8 +25,8 @@ from cn.run.memory import Local
 from cn.run.settings import NoConfig, Settings, decode_texts, place_settings, read_settings, why_none
 from cn.run.settings_cache import parsed
 from cn.run.snapshot import Snapshot
-from cn.shell.origin import ORIGIN_REF
 from cn.system.clock import now
+from cn.transaction.origin import ORIGIN_REF
 
 
 class View(NamedTuple):

@@ -22,10 +22,10 @@ from cn.protocol.chat_reply import Fate, Say, Spoken, chat_id
 from cn.protocol.log import Row
 from cn.run.executor import Book
 from cn.run.run import Run
-from cn.shell.base import Base
 from cn.system.clock import now
 from cn.system.files import write_file
 from cn.telegram.api import is_heard
+from cn.transaction.base import Base
 
 Speak = Callable[[int, str], Spoken]
 """Hand a text to a chat."""

@@ -41,11 +41,11 @@ from cn.run.view import View, open_view
 from cn.runtime.chat_delivery import Speak, Unsaid, again, report_unsaid, say_all
 from cn.runtime.gather_prompt import pack_item
 from cn.secrets.findings import text_of
-from cn.shell.base import Base
-from cn.shell.pins import clone_id
 from cn.system.child import hold as hold_lock
 from cn.system.clock import now
 from cn.system.random import nonce
+from cn.transaction.base import Base
+from cn.transaction.pins import clone_id
 
 Ask = Callable[[Request], Answer | Failure]
 """Ask the model once."""

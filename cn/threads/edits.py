@@ -22,12 +22,12 @@ from cn.run.run import open_run
 from cn.run.secret_gate import check_texts, mask_line, mask_path
 from cn.run.settings import Settings
 from cn.secrets.findings import Text, name_of, own_lines, quoted_here
-from cn.shell.base import Base
-from cn.shell.diverged import Diverged, forget_diverged, merge_edit, read_diverged
-from cn.shell.unplaced import is_left, read_unplaced
 from cn.threads.plan.edits import FOLDERS, Kind, Left, judge
 from cn.threads.read_edits import Edited, read_edit, read_edits
 from cn.threads.refused_edits import note_edits
+from cn.transaction.base import Base
+from cn.transaction.checkout_retries import is_left, read_unplaced
+from cn.transaction.stale_edits import Diverged, forget_diverged, merge_edit, read_diverged
 
 _SHOWN = 8
 

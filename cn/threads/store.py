@@ -15,10 +15,10 @@ from cn.protocol.message import object_id
 from cn.protocol.own_thread import ADHOC, CONCERNS, DONE_CONCERNS, Own, is_named, is_own, parse_own
 from cn.run.executor import Book
 from cn.run.snapshot import Snapshot
-from cn.shell.diverged import read_diverged
-from cn.shell.unplaced import is_left
 from cn.system.files import blocked_parent, read_regular
 from cn.threads.plan.edits import MOST
+from cn.transaction.checkout_retries import is_left
+from cn.transaction.stale_edits import read_diverged
 
 LARGEST = 8 << 20
 _FOLDERS = (ADHOC, *(f"{REFLECTIONS}/{cadence.value}" for cadence in PERIODIC), CONCERNS)

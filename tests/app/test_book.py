@@ -28,8 +28,8 @@ from cn.protocol.message import Message
 from cn.protocol.message_kinds import MESSAGE
 from cn.run.executor import Book, Stored
 from cn.run.run import Run, open_run
-from cn.shell.base import Base
-from cn.shell.pins import encode
+from cn.transaction.base import Base
+from cn.transaction.pins import encode
 
 PI = Name("pi")
 A, B = Oid("a" * 40), Oid("b" * 40)

@@ -16,7 +16,7 @@ from cn.git.repository import open_hub
 from cn.run.executor import Book
 from cn.run.memory import Local
 from cn.run.run import open_run
-from cn.shell.base import Base
+from cn.transaction.base import Base
 
 PATH = HubPath("threads/adhoc/20260205-rack.md")
 

@@ -68,8 +68,8 @@ from cn.protocol.triage import (
 from cn.secrets import scanner
 from cn.secrets.findings import Text
 from cn.secrets.scanner import find_secrets
-from cn.shell.pins import pin_ref
 from cn.threads.plan.edits import Edit, Kind, Left, judge
+from cn.transaction.pins import pin_ref
 
 HEAD = Oid("3f2a9c1be04d7f6582a1c0d94be7f0386d5512aa")
 OTHER = Oid("89abcdef0123456789abcdef0123456789abcdef")

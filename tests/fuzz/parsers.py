@@ -62,10 +62,10 @@ from cn.protocol.thread_file import read_decision, read_text, seen_head
 from cn.protocol.triage import format_decision, parse_decision
 from cn.secrets.findings import MASK, PRIVATE_KEY, Text, may_hold, text_of
 from cn.secrets.scanner import find_secrets, mask_secrets
-from cn.shell.pins import parse_pin
-from cn.shell.trust import parse_reflog
 from cn.telegram.api import read_update
 from cn.threads.read_edits import parse_status
+from cn.transaction.pins import parse_pin
+from cn.transaction.protected_files import parse_reflog
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 NOW = datetime(2026, 2, 5, 15, tzinfo=UTC)

@@ -10,7 +10,7 @@ from telegram_server import USER
 
 from cn.git.repository import open_hub
 from cn.protocol.chat_reply import Say, format_say
-from cn.shell.pins import clone_id
+from cn.transaction.pins import clone_id
 
 STRANGER, GROUP = 4711, -1001
 

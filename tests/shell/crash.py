@@ -23,9 +23,9 @@ from cn.git.entries import blob_id
 from cn.git.fast_import import FileChange, build_commit
 from cn.git.objects import read_object, resolve
 from cn.git.repository import Hub, open_hub
-from cn.shell.base import Base
-from cn.shell.lock import hub_lock
-from cn.shell.transaction import Committed, Draft, LocalAppend, RefUpdate, commit, recover
+from cn.transaction.base import Base
+from cn.transaction.commit import Committed, Draft, LocalAppend, RefUpdate, commit, recover
+from cn.transaction.lock import hub_lock
 
 THREAD = HubPath("threads/inbox/20260101-pi-x.md")
 DONE = HubPath("threads/inbox/done/20260101-pi-x.md")

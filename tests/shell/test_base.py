@@ -11,9 +11,9 @@ from cn.core.errors import Refused
 from cn.core.names import Oid
 from cn.git.entries import Change, Entry
 from cn.git.repository import Hub, open_hub
-from cn.shell.base import Base, observe_base
-from cn.shell.journal import Journal, restore_path, write_journal
-from cn.shell.trust import accept
+from cn.transaction.base import Base, observe_base
+from cn.transaction.journal import Journal, restore_path, write_journal
+from cn.transaction.protected_files import accept
 
 INBOX = "threads/inbox/20260101-pi-x.md"
 OTHER = "threads/inbox/20260101-pi-y.md"

@@ -11,7 +11,7 @@ from cn.core.errors import Refused
 from cn.core.names import Oid
 from cn.git.entries import Change, Entry
 from cn.git.repository import Hub, open_hub
-from cn.shell.journal import (
+from cn.transaction.journal import (
     Journal,
     LocalAppend,
     RefUpdate,

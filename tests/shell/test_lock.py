@@ -14,13 +14,13 @@ from hubs import ROOT, commit, work
 
 from cn.core.errors import EXIT_LOCKED, LockHeld
 from cn.git.repository import Hub, open_hub
-from cn.shell.lock import hub_lock
+from cn.transaction.lock import hub_lock
 
 _HOLD = """
 import sys, time
 from pathlib import Path
 from cn.git.repository import open_hub
-from cn.shell.lock import hub_lock
+from cn.transaction.lock import hub_lock
 with hub_lock(open_hub(Path(sys.argv[1])), 0) as hub:
     print("held", flush=True)
     if sys.argv[2] == "child":
@@ -83,7 +83,7 @@ _GREEDY = """
 import sys, time
 from pathlib import Path
 from cn.git.repository import open_hub
-from cn.shell.lock import hub_lock
+from cn.transaction.lock import hub_lock
 hub = open_hub(Path(sys.argv[1]))
 while True:
     with hub_lock(hub, 30):

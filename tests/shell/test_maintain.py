@@ -11,8 +11,8 @@ import pytest
 from hubs import blob, commit, git, try_git, work
 
 from cn.git.repository import Hub, open_hub
-from cn.shell import maintain
-from cn.shell.maintain import KEPT, sweep_failed, sweep_kept, sweep_stale, tidy, unfinished
+from cn.transaction import housekeeping
+from cn.transaction.housekeeping import KEPT, sweep_failed, sweep_kept, sweep_stale, tidy, unfinished
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def test_little_is_left_as_it_is(hub: Hub) -> None:
 
 def test_what_is_loose_is_packed_and_none_is_lost(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("_MOST_REFS", "_MOST_LOOSE"):
-        monkeypatch.setattr(maintain, name, 5)
+        monkeypatch.setattr(housekeeping, name, 5)
     lost = blob(hub.root, "no ref points here")
     heads = [commit(hub.root, {"f": f"{n}\n"}) for n in range(6)]
     for number, head in enumerate(heads):
@@ -50,7 +50,7 @@ def test_what_is_loose_is_packed_and_none_is_lost(hub: Hub, monkeypatch: pytest.
 
 
 def test_many_packs_become_few(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(maintain, "_MOST_PACKS", 3)
+    monkeypatch.setattr(housekeeping, "_MOST_PACKS", 3)
     for number in range(6):
         commit(hub.root, {"f": f"{number}\n"})
         git(hub.root, "repack", "-q", "-d")

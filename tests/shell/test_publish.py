@@ -14,13 +14,13 @@ from cn.core.errors import Refused
 from cn.core.names import Oid
 from cn.git.entries import read_changes
 from cn.git.repository import Hub, open_hub
-from cn.shell import checkout, publish, settle
-from cn.shell.asides import sweep_asides
-from cn.shell.journal import Journal, LocalAppend, RefUpdate, read_journal
-from cn.shell.publish import MainMoved, lock_path
-from cn.shell.settle import Refs, append_once
-from cn.shell.unplaced import read_unplaced
 from cn.system import files
+from cn.transaction import checkout, local_effects, publish
+from cn.transaction.checkout_retries import read_unplaced
+from cn.transaction.journal import Journal, LocalAppend, RefUpdate, read_journal
+from cn.transaction.kept_copies import sweep_asides
+from cn.transaction.local_effects import Refs, append_once
+from cn.transaction.publish import MainMoved, lock_path
 
 INBOX = "threads/inbox/20260101-pi-x.md"
 
@@ -293,7 +293,7 @@ class TestRefs:
     def test_a_lock_that_a_killed_git_left_is_removed(
         self, hub: Hub, content: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(settle, "_STALE_LOOKS", 2)
+        monkeypatch.setattr(local_effects, "_STALE_LOOKS", 2)
         here = Oid(tip(hub.root))
         lock = hub.git_dir / "refs/cn/a.lock"
         lock.parent.mkdir()

@@ -20,10 +20,11 @@ from cn.git.entries import read_changes
 from cn.git.fast_import import FileChange, build_commit
 from cn.git.objects import read_object
 from cn.git.repository import Hub, open_hub
-from cn.shell import origin, transaction
-from cn.shell import publish as publishing
-from cn.shell.base import Base, observe_base
-from cn.shell.journal import (
+from cn.transaction import commit, origin
+from cn.transaction import publish as publishing
+from cn.transaction.base import Base, observe_base
+from cn.transaction.commit import Draft, local_changes, recover
+from cn.transaction.journal import (
     Journal,
     LocalAppend,
     LocalFile,
@@ -32,9 +33,8 @@ from cn.shell.journal import (
     read_pushes,
     write_journal,
 )
-from cn.shell.lock import hub_lock
-from cn.shell.origin import Rejected
-from cn.shell.transaction import Draft, local_changes, recover
+from cn.transaction.lock import hub_lock
+from cn.transaction.origin import Rejected
 
 AT = datetime(2026, 2, 5, 14, tzinfo=UTC)
 INBOX = "threads/inbox/20260101-pi-x.md"
@@ -66,10 +66,10 @@ class Place:
         push(self.other, self.origin, "main")
         return oid
 
-    def run(self, plan: Plan, base: Base | None = None) -> transaction.Committed:
+    def run(self, plan: Plan, base: Base | None = None) -> commit.Committed:
         with hub_lock(open_hub(self.root), 5) as hub:
             recover(hub)
-            return transaction.commit(hub, plan, base=base)
+            return commit.commit(hub, plan, base=base)
 
     def recover(self) -> tuple[str, ...]:
         with hub_lock(open_hub(self.root), 5) as hub:
@@ -163,7 +163,7 @@ class TestCommit:
         with hub_lock(alone.hub, 0) as hub:
             monkeypatch.setattr(subprocess.Popen, "__init__", note)
             recover(hub)
-            transaction.commit(hub, lambda _: None)
+            commit.commit(hub, lambda _: None)
         assert len(ran) == 1
 
     def test_refs_and_appends_without_a_commit(self, place: Place) -> None:
@@ -249,7 +249,7 @@ class TestCommit:
         with hub_lock(open_hub(linked), 0) as hub:
             assert hub.work_git_dir != hub.git_dir
             recover(hub)
-            transaction.commit(hub, lambda b: draft(b, {LOG: "| a |\n", "doc.md": "2\n"}))
+            commit.commit(hub, lambda b: draft(b, {LOG: "| a |\n", "doc.md": "2\n"}))
             recover(hub)
         assert git(linked, "status", "--porcelain") == "A  staged"
         assert (linked / "doc.md").read_text() == "2\n"
@@ -444,14 +444,14 @@ class TestPush:
                 real(hub, new)
             return Rejected("the connection was lost", told=False, transient=False)
 
-        monkeypatch.setattr(transaction, "push_main", flaky)
+        monkeypatch.setattr(commit, "push_main", flaky)
         plan = once({LOG: "| a |\n"}, appends=(LocalAppend(log, "line\n"),))
         if arrived:
             assert two.run(plan).commit == tip(two.origin, "main")
         else:
             with pytest.raises(Refused, match="origin did not take main: the connection was lost"):
                 two.run(plan)
-            monkeypatch.setattr(transaction, "push_main", real)
+            monkeypatch.setattr(commit, "push_main", real)
             assert two.run(plan).changed
         assert log.read_text() == "line\n"
         assert read_pushes(two.hub) == []
@@ -481,13 +481,13 @@ class TestPush:
             pushed(hub, new)
             return Rejected("lost", told=False, transient=False)
 
-        monkeypatch.setattr(transaction, "push_main", half)
-        monkeypatch.setattr(transaction, "origin_main", lost)
+        monkeypatch.setattr(commit, "push_main", half)
+        monkeypatch.setattr(commit, "origin_main", lost)
         with pytest.raises(Refused):
             two.run(plan)
         assert tip(two.root) == here
-        monkeypatch.setattr(transaction, "push_main", pushed)
-        monkeypatch.setattr(transaction, "origin_main", real)
+        monkeypatch.setattr(commit, "push_main", pushed)
+        monkeypatch.setattr(commit, "origin_main", real)
         for _ in range(2):
             two.run(plan)
         assert log.read_text() == "line\n"
@@ -504,23 +504,23 @@ class TestPush:
 
         def half(hub: Hub, new: Oid) -> object:
             real_push(hub, new)
-            monkeypatch.setattr(transaction, "origin_main", lost)
+            monkeypatch.setattr(commit, "origin_main", lost)
             return Rejected("lost", told=False, transient=False)
 
         def lost(_: Hub) -> object:
             raise Refused("origin is unreachable: gone")
 
-        monkeypatch.setattr(transaction, "push_main", half)
+        monkeypatch.setattr(commit, "push_main", half)
         plan = once({"logs/inbox/a.md": "1\n"}, appends=(LocalAppend(log, "a\n"),))
         with pytest.raises(Refused, match="unreachable"):
             two.run(plan)
-        monkeypatch.setattr(transaction, "origin_main", real_ask)
+        monkeypatch.setattr(commit, "origin_main", real_ask)
         git(two.root, "commit", "--quiet", "--allow-empty", "-m", "by a person: to be pushed with that share")
         with pytest.raises(Refused, match="unreachable"):
             two.run(once({"logs/inbox/b.md": "1\n"}))
         assert len(read_pushes(two.hub)) == 2
-        monkeypatch.setattr(transaction, "push_main", real_push)
-        monkeypatch.setattr(transaction, "origin_main", real_ask)
+        monkeypatch.setattr(commit, "push_main", real_push)
+        monkeypatch.setattr(commit, "origin_main", real_ask)
         two.run(lambda _: None)
         two.run(lambda _: None)
         assert log.read_text() == "a\n"
@@ -544,7 +544,7 @@ class TestPush:
             raise Refused("killed here")
 
         with monkeypatch.context() as patch:
-            patch.setattr(transaction, "push_main", pushed)
+            patch.setattr(commit, "push_main", pushed)
             with pytest.raises(Refused, match="killed"):
                 two.run(planned)
         seen = []
@@ -752,7 +752,7 @@ def test_two_clones_at_once_share_one_hub(two: Place, tmp_path: Path) -> None:
 
         with hub_lock(open_hub(root), 5) as hub:
             recover(hub)
-            transaction.commit(hub, plan)
+            commit.commit(hub, plan)
 
     for i in range(3):
         for root in places:

@@ -9,7 +9,7 @@ from hubs import bare, clone, commit, git, make_ssh_key, push, sign_with, tip, w
 
 from cn.core.names import Oid
 from cn.git.repository import open_hub
-from cn.shell.trust import TrustChange, accept, trusted_commit, untrusted
+from cn.transaction.protected_files import TrustChange, accept, trusted_commit, untrusted
 
 PEERS = "state/peers.md"
 

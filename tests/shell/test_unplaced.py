@@ -10,8 +10,15 @@ from hubs import commit, git, tip, work
 from cn.core.names import Oid
 from cn.git.entries import Entry, blob_id
 from cn.git.repository import Hub, open_hub
-from cn.shell.checkout import place_again
-from cn.shell.unplaced import Unplaced, is_left, read_noted, read_unplaced, unplaced_path, write_unplaced
+from cn.transaction.checkout import place_again
+from cn.transaction.checkout_retries import (
+    Unplaced,
+    is_left,
+    read_noted,
+    read_unplaced,
+    unplaced_path,
+    write_unplaced,
+)
 
 D, E = "docs/d.md", "docs/e.md"
 

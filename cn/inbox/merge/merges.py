@@ -29,7 +29,7 @@ from cn.inbox.merge.main_paths import Folders, Landscape
 from cn.inbox.merge.many import merge_alone
 from cn.inbox.merge.name_clashes import Spellings
 from cn.protocol.rules import MergeFacts, TreeChange
-from cn.shell.transaction import local_changes
+from cn.transaction.commit import local_changes
 
 _FILES = ("100644", "100755")
 _ABSENT = "000000"

@@ -20,8 +20,8 @@ from cn.core.names import Oid
 from cn.core.text import visible
 from cn.git.entries import blob_id
 from cn.git.repository import Hub
-from cn.shell.unplaced import read_noted
 from cn.system.files import StrPath, free_name, move, read_plain, write_file
+from cn.transaction.checkout_retries import read_noted
 
 
 def sweep_asides(hub: Hub, current: str = "") -> list[str]:

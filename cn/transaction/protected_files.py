@@ -17,7 +17,7 @@ from cn.git.objects import resolve, update_refs
 from cn.git.process import Git
 from cn.git.repository import Hub
 from cn.git.signatures import read_signatures
-from cn.shell.journal import read_pushes
+from cn.transaction.journal import read_pushes
 
 TRUSTED_REF = "refs/cn/trusted"
 _MADE_HERE = re.compile(

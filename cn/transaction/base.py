@@ -14,10 +14,10 @@ from cn.git.lost_branch import missing_main
 from cn.git.objects import ask_history, update_refs
 from cn.git.process import Git
 from cn.git.repository import Hub
-from cn.shell.integrate import integrate, later, lost_ledger, restore_ledger
-from cn.shell.journal import read_journal, restore_path
-from cn.shell.origin import ORIGIN_REF, fetch_main, origin_main
-from cn.shell.trust import TRUSTED_REF, accept, built_by_cn, untrusted
+from cn.transaction.integrate import integrate, later, lost_ledger, restore_ledger
+from cn.transaction.journal import read_journal, restore_path
+from cn.transaction.origin import ORIGIN_REF, fetch_main, origin_main
+from cn.transaction.protected_files import TRUSTED_REF, accept, built_by_cn, untrusted
 
 _OPEN = {
     "rebase-merge": "a rebase",

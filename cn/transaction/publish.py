@@ -22,9 +22,9 @@ from cn.git.entries import Below, Change, Entry, index_holds, main_decides, pare
 from cn.git.objects import read_object
 from cn.git.process import GitError
 from cn.git.repository import Hub
-from cn.shell.asides import aside_name, kept_sentence
-from cn.shell.checkout import check_out
-from cn.shell.journal import (
+from cn.system.files import is_writable, place, write_file
+from cn.transaction.checkout import check_out
+from cn.transaction.journal import (
     Journal,
     drop,
     journal_path,
@@ -33,8 +33,8 @@ from cn.shell.journal import (
     with_sizes,
     write_journal,
 )
-from cn.shell.settle import Refs, append_once, joined_appends, remove_stale, write_local
-from cn.system.files import is_writable, place, write_file
+from cn.transaction.kept_copies import aside_name, kept_sentence
+from cn.transaction.local_effects import Refs, append_once, joined_appends, remove_stale, write_local
 
 LOCK_WAIT = 10.0
 _REF_WAIT = 2.0

@@ -34,8 +34,9 @@ from cn.git.entries import (
 from cn.git.fast_import import EntryChange, FileChange, build_commit, is_deletion
 from cn.git.repository import Hub
 from cn.protocol.layout import INBOX
-from cn.shell.base import Base, is_ancestor, observe_base
-from cn.shell.journal import (
+from cn.transaction.base import Base, is_ancestor, observe_base
+from cn.transaction.checkout_retries import read_unplaced
+from cn.transaction.journal import (
     Journal,
     LocalAppend,
     LocalFile,
@@ -46,11 +47,10 @@ from cn.shell.journal import (
     restore_path,
     write_journal,
 )
-from cn.shell.origin import ORIGIN_REF, Rejected, origin_main, push_main
-from cn.shell.publish import MainMoved, publish, wait_for_place
-from cn.shell.recover import recover
-from cn.shell.trust import TRUSTED_REF
-from cn.shell.unplaced import read_unplaced
+from cn.transaction.origin import ORIGIN_REF, Rejected, origin_main, push_main
+from cn.transaction.protected_files import TRUSTED_REF
+from cn.transaction.publish import MainMoved, publish, wait_for_place
+from cn.transaction.recover import recover
 
 __all__ = [
     "Committed",

@@ -12,13 +12,13 @@ from cn.core.text import visible
 from cn.git.entries import Entry, never_blocks, read_tree
 from cn.git.push_scratch import FOLDER as OUTGOING
 from cn.git.repository import Hub
-from cn.shell.asides import sweep_asides
-from cn.shell.base import is_ancestor, work_place
-from cn.shell.checkout import place_again
-from cn.shell.journal import Journal, drop, journal_path, read_journal, restore_path, write_journal
-from cn.shell.publish import file_hash, index_path, lock_path, resume, unlock_main
-from cn.shell.unplaced import unplaced_path
 from cn.system.files import sweep_temporary
+from cn.transaction.base import is_ancestor, work_place
+from cn.transaction.checkout import place_again
+from cn.transaction.checkout_retries import unplaced_path
+from cn.transaction.journal import Journal, drop, journal_path, read_journal, restore_path, write_journal
+from cn.transaction.kept_copies import sweep_asides
+from cn.transaction.publish import file_hash, index_path, lock_path, resume, unlock_main
 
 
 def recover(hub: Hub) -> tuple[str, ...]:

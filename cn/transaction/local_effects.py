@@ -16,9 +16,9 @@ from cn.git.background import LocalBackground
 from cn.git.objects import UPDATE_REFS, ref_commands, update_refs
 from cn.git.process import GitError
 from cn.git.repository import Hub
-from cn.shell.journal import Journal, LocalAppend, LocalFile, RefUpdate
-from cn.shell.pins import PREFIX
 from cn.system.files import PRIVATE, make_parents, read_plain, write_file
+from cn.transaction.journal import Journal, LocalAppend, LocalFile, RefUpdate
+from cn.transaction.pins import PREFIX
 
 _POLL = 0.05
 _STALE_LOOKS = 30

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from cn.core.errors import Blocked, LockHeld
 from cn.core.text import one_line
 from cn.git.repository import Hub
-from cn.shell.owner import note_owner
+from cn.transaction.lock_owner import note_owner
 
 _POLL = 0.05
 TOLD = "lock.told"

@@ -31,11 +31,11 @@ from cn.git.entries import (
 )
 from cn.git.repository import Hub
 from cn.protocol.layout import is_pending
-from cn.shell.asides import Asides, keep_aside, kept_sentence, raw_id
-from cn.shell.diverged import forget_diverged, note_diverged, read_diverged
-from cn.shell.journal import Journal
-from cn.shell.unplaced import Unplaced, read_noted, read_unplaced, write_unplaced
 from cn.system.files import StrPath, blocked_parent, move, place
+from cn.transaction.checkout_retries import Unplaced, read_noted, read_unplaced, write_unplaced
+from cn.transaction.journal import Journal
+from cn.transaction.kept_copies import Asides, keep_aside, kept_sentence, raw_id
+from cn.transaction.stale_edits import forget_diverged, note_diverged, read_diverged
 
 LAYOUT = frozenset(
     (

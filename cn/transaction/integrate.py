@@ -23,8 +23,8 @@ from cn.git.merge_tree import merge_trees
 from cn.git.objects import list_tree, read_all, read_known
 from cn.git.process import GitError
 from cn.git.repository import Hub
-from cn.shell.asides import kept_sentence
 from cn.system.files import write_file
+from cn.transaction.kept_copies import kept_sentence
 
 _ORIGINS = (
     "state/ledger/",

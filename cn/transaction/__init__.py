@@ -1,0 +1,1 @@
+"""One run, one ref update (``docs/protocol/transaction.md``)."""
