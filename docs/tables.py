@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cn.core.machine import fill_tables
 from cn.protocol.states.tables import MACHINES
+from cn.values.state_machine import fill_tables
 
 page = Path(__file__).parent / "protocol/state-machines.md"
 before = page.read_text("utf-8")

@@ -17,10 +17,10 @@ from typing import Any
 
 from telegram_server import TOKEN
 
-from cn.core.errors import CnError, Refused
 from cn.git.repository import Hub, open_hub
 from cn.runtime.daemon.daemon import DaemonSettings, Times, run_daemon
 from cn.telegram.api import Already, Command, Enqueued, Failed, Incoming, Pauses, Queued
+from cn.values.errors import CnError, Refused
 
 
 def main() -> int:

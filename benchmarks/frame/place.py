@@ -16,11 +16,11 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha1
 from pathlib import Path
 
-from cn.core.names import Branch, Name, Oid, ThreadName, topic_of
 from cn.protocol.layout import done_path, inbox_path
 from cn.protocol.ledger import IN, Event, fold_all, format_event, format_open, month_path, open_path
 from cn.protocol.thread_file import Header, append_section, format_thread
 from cn.protocol.triage import Triage, format_triage, parse_decision
+from cn.values.names import Branch, Name, Oid, ThreadName, topic_of
 
 ROOT = Path(__file__).resolve().parents[2]
 US = Name("sigma")

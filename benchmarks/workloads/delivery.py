@@ -17,11 +17,11 @@ from benchmarks.frame.place import (
 )
 from benchmarks.frame.workload import Timed, floor
 from benchmarks.workloads.idle import build_peers, names
-from cn.core.names import Branch, Name, parse_oid
 from cn.protocol.ledger import OUT, Event
 from cn.protocol.message import Message, Sealed, seal
 from cn.protocol.message_kinds import MESSAGE
 from cn.protocol.outbox_entry import Deliver, Letter, Remove, Written, format_entry, outbox_path
+from cn.values.names import Branch, Name, parse_oid
 
 _WHO = (str(US), f"{US}@cn.invalid")
 

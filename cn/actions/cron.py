@@ -13,9 +13,6 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from cn.core.errors import ConfigError, UsageError
-from cn.core.report import Report
-from cn.core.text import visible
 from cn.git.repository import Hub, open_hub
 from cn.system.crontab import (
     Job,
@@ -29,6 +26,9 @@ from cn.system.crontab import (
     table_lock,
     write_table,
 )
+from cn.values.errors import ConfigError, UsageError
+from cn.values.report import Report
+from cn.values.text import visible
 
 SYNC_EVERY, PROCESS_EVERY = 5, 15
 """Minutes, the schedule of seed 003."""

@@ -7,10 +7,6 @@ from collections.abc import Callable
 from cn.agent.execute import find_artifacts, inbox_facts, sources_of
 from cn.agent.hooks import feed
 from cn.agent.plan.ops import Order, plan_order
-from cn.core.errors import Refused, UsageError
-from cn.core.names import Name, NameRefused, parse_name
-from cn.core.report import Report
-from cn.core.text import is_text, one_line
 from cn.git.repository import Hub
 from cn.inbox.plan.decisions import Facts, quoted_of
 from cn.inbox.triage import find_pending
@@ -27,6 +23,10 @@ from cn.secrets.findings import Text, joined, text_of, unnamed
 from cn.threads.plan.decisions import OwnFacts
 from cn.threads.store import find_own, read_own
 from cn.transaction.base import Base
+from cn.values.errors import Refused, UsageError
+from cn.values.names import Name, NameRefused, parse_name
+from cn.values.report import Report
+from cn.values.text import is_text, one_line
 
 Make = Callable[[str], Op]
 """An op about the thread of that name."""

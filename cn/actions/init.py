@@ -7,15 +7,15 @@ import stat
 import tempfile
 from pathlib import Path
 
-from cn.core.errors import Refused
-from cn.core.names import Name
-from cn.core.report import Report
 from cn.git.create import commit_all, create_repo
 from cn.git.process import GitError
 from cn.git.repository import find_hub
 from cn.secrets.findings import Text, refuse
 from cn.secrets.scanner import find_secrets
 from cn.system.template import template_dir
+from cn.values.errors import Refused
+from cn.values.names import Name
+from cn.values.report import Report
 
 _RENAMED = {"gitignore": ".gitignore", "gitattributes": ".gitattributes"}
 

@@ -6,10 +6,6 @@ from collections.abc import Sequence
 
 from cn.actions.decide import decide_now
 from cn.agent.plan.ops import reply_topic
-from cn.core.errors import Refused, UsageError
-from cn.core.names import Name, NameRefused, parse_thread_name
-from cn.core.report import Report
-from cn.core.text import is_text, one_line, slug
 from cn.git.repository import Hub
 from cn.inbox.triage import NoThread
 from cn.outbox.deliver import deliver
@@ -25,6 +21,10 @@ from cn.run.secret_gate import check_plan, mask_line
 from cn.run.snapshot import Snapshot
 from cn.secrets.findings import Text, text_of
 from cn.transaction.base import Base
+from cn.values.errors import Refused, UsageError
+from cn.values.names import Name, NameRefused, parse_thread_name
+from cn.values.report import Report
+from cn.values.text import is_text, one_line, slug
 
 
 def send(hub: Hub, to: str, message: str, *, body: str = "", dry_run: bool = False) -> Report:

@@ -5,12 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from cn.core.errors import Refused
-from cn.core.names import Name, NameRefused, Url, is_local, parse_url
-from cn.core.report import Report
-from cn.core.stamp import format_stamp
-from cn.core.text import one_line, redact
-from cn.core.typed import command
 from cn.git.remote import list_remotes
 from cn.git.repository import Hub
 from cn.protocol.peers_file import MAILBOX, PATH, Peer, add_peer, check_names, parse_peers, remove_peer
@@ -21,6 +15,12 @@ from cn.run.secret_gate import check_texts
 from cn.run.settings import configured
 from cn.secrets.findings import Text
 from cn.transaction.base import Base
+from cn.values.errors import Refused
+from cn.values.names import Name, NameRefused, Url, is_local, parse_url
+from cn.values.report import Report
+from cn.values.shell_words import command
+from cn.values.text import one_line, redact
+from cn.values.timestamps import format_stamp
 
 _INSTEAD = "leave it out: use a git credential helper, or an ssh URL"
 

@@ -6,10 +6,6 @@ from cn.agent.hooks import feed
 from cn.agent.plan.turns import plan_cleared, plan_retry, source_of
 from cn.agent.queue import current_turn, known_ids, names_in, read_queued, require_queue
 from cn.agent.wake import wake
-from cn.core.errors import Refused
-from cn.core.names import HubPath
-from cn.core.report import Report
-from cn.core.text import one_line
 from cn.git.repository import Hub
 from cn.protocol.own_thread import Own, parse_own
 from cn.protocol.queue_item import DEAD, QUEUE, Input, QueueRefused, new_input_id
@@ -17,6 +13,10 @@ from cn.run.executor import Book
 from cn.run.run import open_run
 from cn.system.random import nonce
 from cn.transaction.base import Base
+from cn.values.errors import Refused
+from cn.values.names import HubPath
+from cn.values.report import Report
+from cn.values.text import one_line
 
 
 def next_item(hub: Hub, *, dry_run: bool = False) -> Report:

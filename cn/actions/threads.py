@@ -7,11 +7,6 @@ from dataclasses import dataclass
 from cn.actions.decide import decide_now
 from cn.agent.enqueue import enqueue_own
 from cn.agent.plan.reflections import TITLES
-from cn.core.errors import Refused, UsageError
-from cn.core.names import HubPath
-from cn.core.report import Report
-from cn.core.text import is_text, one_line
-from cn.core.typed import command
 from cn.git.repository import Hub
 from cn.inbox.triage import NoThread, find_pending
 from cn.outbox.deliver import deliver
@@ -38,6 +33,11 @@ from cn.system.clock import now
 from cn.threads.read import OwnDocument, read_document
 from cn.threads.store import done_concerns, own_paths, pick_own
 from cn.transaction.base import Base
+from cn.values.errors import Refused, UsageError
+from cn.values.names import HubPath
+from cn.values.report import Report
+from cn.values.shell_words import command
+from cn.values.text import is_text, one_line
 
 
 def open_adhoc(hub: Hub, title: str, body: str = "", *, dry_run: bool = False) -> Report:

@@ -13,10 +13,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from cn.core.errors import ConfigError
-from cn.core.names import Oid, digest
-from cn.core.report import Report
-from cn.core.text import decode, one_line, redact, visible
 from cn.git.entries import Entry, read_tree
 from cn.git.objects import read_known, read_objects
 from cn.git.process import Git
@@ -31,6 +27,10 @@ from cn.transaction.commit import recover
 from cn.transaction.journal import drop
 from cn.transaction.lock import hub_lock
 from cn.transaction.protected_files import TrustChange, accept, built_by_cn, trusted_commit, untrusted
+from cn.values.errors import ConfigError
+from cn.values.names import Oid, digest
+from cn.values.report import Report
+from cn.values.text import decode, one_line, redact, visible
 
 _LARGEST = 256 * 1024
 _KINDS = {"100644": "file", "100755": "executable file", "120000": "symbolic link", "160000": "submodule"}

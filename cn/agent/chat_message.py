@@ -8,7 +8,6 @@ from functools import partial
 from cn.agent.hooks import feed
 from cn.agent.plan.chat import SEEN, parse_seen, plan_incoming
 from cn.agent.queue import current_turn, known_ids
-from cn.core.report import Report
 from cn.git.repository import Hub
 from cn.protocol.queue_item import Input, new_input_id, next_nth
 from cn.run.executor import Book
@@ -17,6 +16,7 @@ from cn.run.secret_gate import mask_text
 from cn.system.random import nonce
 from cn.telegram.api import Already, Enqueued, Incoming, Queued
 from cn.transaction.base import Base
+from cn.values.report import Report
 
 Hold = Callable[[Run, Input], str]
 """Why an item must not be given to the agent now; empty: it may."""

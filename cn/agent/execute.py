@@ -14,10 +14,6 @@ from cn.agent.plan.ops import AnyFacts, Order, artifact_name, check_output, is_o
 from cn.agent.plan.output import Output, parse_output
 from cn.agent.plan.turns import late_path, out_of_turn, plan_answered, plan_rejected, source_of
 from cn.agent.queue import MOST_READ, actor_of, current_turn, failing, is_wanted, read_output
-from cn.core.errors import Refusal, Refused
-from cn.core.names import HubPath, Name, Oid, ThreadName, digest
-from cn.core.report import Report
-from cn.core.text import one_line
 from cn.git.objects import read_info
 from cn.inbox.arrivals import working_text
 from cn.inbox.plan.decisions import Facts, quoted_of
@@ -35,6 +31,10 @@ from cn.run.secret_gate import check_plan, clean_refusal, mask_line, without_sec
 from cn.secrets.findings import Text, own_lines, text_of
 from cn.threads.plan.decisions import OwnFacts
 from cn.threads.store import read_own
+from cn.values.errors import Refusal, Refused
+from cn.values.names import HubPath, Name, Oid, ThreadName, digest
+from cn.values.report import Report
+from cn.values.text import one_line
 
 
 def plan_answer(run: Run, book: Book, notes: Report) -> str | None:

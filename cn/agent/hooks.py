@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from cn.protocol.queue_item import INPUT, OUTPUT, Turn
 
 if TYPE_CHECKING:
-    from cn.core.report import Report
     from cn.run.executor import Book
     from cn.run.run import Run
+    from cn.values.report import Report
 
 
 def answered_turn(run: Run) -> Turn | None:

@@ -15,10 +15,6 @@ from datetime import datetime
 from cn.agent.plan.ack_reason import check_reason
 from cn.agent.plan.ops import flat
 from cn.agent.plan.output import format_output
-from cn.core.errors import Refused, UsageError
-from cn.core.report import Report
-from cn.core.stamp import StampRefused, format_second, parse_stamp, parse_until
-from cn.core.text import is_text, one_line
 from cn.git.objects import read_objects
 from cn.git.repository import Hub
 from cn.protocol.ops import Ack, Defer, Noop, Op, Reply, Send, format_op
@@ -27,6 +23,10 @@ from cn.secrets.findings import text_of_word
 from cn.secrets.scanner import find_secrets
 from cn.system.clock import now
 from cn.system.files import place, read_plain, write_file
+from cn.values.errors import Refused, UsageError
+from cn.values.report import Report
+from cn.values.text import is_text, one_line
+from cn.values.timestamps import StampRefused, format_second, parse_stamp, parse_until
 
 
 def read_input(hub: Hub) -> str | None:

@@ -13,12 +13,12 @@ from cn.agent.plan.conversation import (
     rotate,
 )
 from cn.agent.plan.dialogue import said_in
-from cn.core.names import HubPath
 from cn.protocol.effects import Archive, Plan
 from cn.protocol.hub_config import is_local
 from cn.protocol.queue_item import Turn, parse_input
 from cn.run.executor import Book
 from cn.system.files import read_regular
+from cn.values.names import HubPath
 
 _MOST_BYTES = 8 << 20
 

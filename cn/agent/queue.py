@@ -20,9 +20,6 @@ from cn.agent.plan.turns import (
     waiting_say,
 )
 from cn.agent.reflections import plan_agenda
-from cn.core.errors import Refused
-from cn.core.names import HubPath, InputId, Name, digest
-from cn.core.report import Report
 from cn.protocol.cadence import Cadence
 from cn.protocol.chat_reply import format_say, is_chat
 from cn.protocol.effects import Plan, Put
@@ -50,6 +47,9 @@ from cn.run.run import NOT_YET, Run
 from cn.run.snapshot import Snapshot
 from cn.system.files import read_plain, read_regular
 from cn.system.random import nonce
+from cn.values.errors import Refused
+from cn.values.names import HubPath, InputId, Name, digest
+from cn.values.report import Report
 
 INBOX = f"{Cadence.INBOX.value}-"
 

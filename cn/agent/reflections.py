@@ -7,14 +7,14 @@ from datetime import timedelta
 
 from cn.agent.enqueue import enqueue_own
 from cn.agent.plan.reflections import TITLES, belongs_to, below, due_reflections, has_matter, is_due
-from cn.core.names import HubPath
-from cn.core.text import quote
 from cn.protocol.cadence import PERIODIC, REFLECTIONS, Cadence, period, reflection_path
 from cn.protocol.log import FOLDER as LOGS
 from cn.protocol.log import Row, format_row, parse_rows
 from cn.protocol.own_thread import ADHOC, CONCERNS, DEFERRED, OPEN, Own, new_own, parse_own
 from cn.run.executor import Book
 from cn.run.run import Run
+from cn.values.names import HubPath
+from cn.values.text import quote
 
 _FOLDERS = (f"{CONCERNS}/", f"{ADHOC}/")
 _LOOK_BACK = timedelta(days=8)

@@ -16,14 +16,14 @@ from cn.agent.wake_command import (
     run_wake,
     take_pending,
 )
-from cn.core.errors import CnError
-from cn.core.names import digest
-from cn.core.report import Report
-from cn.core.text import one_line, redact
 from cn.git.repository import Hub
 from cn.run.memory import Local
 from cn.system.child import hold
 from cn.system.clock import now
+from cn.values.errors import CnError
+from cn.values.names import digest
+from cn.values.report import Report
+from cn.values.text import one_line, redact
 
 AGENT, TELEGRAM = "cn:agent", "cn:telegram"
 """Ways that are built in: run the runtime; write to a chat (``cn:telegram:CHAT``)."""

@@ -7,15 +7,15 @@ from pathlib import PurePosixPath
 
 from cn.app.done import done_view, forwarded
 from cn.app.listing import ThreadView, pending_view, read_written
-from cn.core.errors import Refused
-from cn.core.names import Name
-from cn.core.text import one_line
-from cn.core.typed import command
 from cn.inbox.working_copies import read_working
 from cn.protocol.layout import DONE, inbox_path
 from cn.protocol.ledger import IN, Event
 from cn.protocol.thread_life import Life, read_lives
 from cn.run.view import View, is_fed, read_events
+from cn.values.errors import Refused
+from cn.values.names import Name
+from cn.values.shell_words import command
+from cn.values.text import one_line
 
 
 @dataclass(frozen=True)

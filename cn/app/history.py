@@ -9,13 +9,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from cn.app.document import show_document
-from cn.core.errors import UsageError
-from cn.core.stamp import StampRefused, format_day, parse_stamp, parse_until
 from cn.llm.usage_events import EVENT as MODEL
 from cn.protocol.log import FOLDER, NOTHING, Row, format_row, parse_rows
 from cn.protocol.thread_life import CONTINUED
 from cn.run.machine_log import machine_lines
 from cn.run.view import View
+from cn.values.errors import UsageError
+from cn.values.timestamps import StampRefused, format_day, parse_stamp, parse_until
 
 _DAYS = 32
 _KEYS = set(Row.__annotations__) - {"at"}

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from cn.core.errors import Refused
-from cn.core.names import Name, ThreadName
-from cn.core.stamp import parse_stamp
 from cn.inbox.working_copies import Working, may_decide, read_file, unknown_files
 from cn.protocol.ledger import Event, Item
 from cn.protocol.states.thread import Thread
 from cn.run.view import View, is_fed, read_events
 from cn.transaction.checkout_retries import is_left
+from cn.values.errors import Refused
+from cn.values.names import Name, ThreadName
+from cn.values.timestamps import parse_stamp
 
 if TYPE_CHECKING:  # imported where somebody decided, or a history is asked for
     from cn.protocol.thread_life import Life, Link, Written

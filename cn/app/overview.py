@@ -9,10 +9,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cn.app.listing import InboxView, list_inbox
-from cn.core.errors import Refused
-from cn.core.names import Name, Oid
-from cn.core.stamp import StampRefused, from_epoch, parse_stamp
-from cn.core.text import one_line
 from cn.outbox.plan.due import is_old
 from cn.protocol.ledger import Item
 from cn.protocol.message_kinds import FINAL, NOTICE
@@ -21,6 +17,10 @@ from cn.run.settings import MAILBOX_KEY, Draft, not_in_effect
 from cn.run.view import View
 from cn.system.files import has_room, is_writable
 from cn.threads.refused_edits import drop_mended
+from cn.values.errors import Refused
+from cn.values.names import Name, Oid
+from cn.values.text import one_line
+from cn.values.timestamps import StampRefused, from_epoch, parse_stamp
 
 if TYPE_CHECKING:  # imported where a hub has a queue, or something waits in the outbox
     from cn.app.waiting import QueueView

@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 
 from cn.agent.interface import read_shown
 from cn.agent.plan.turns import time_limit
-from cn.core.names import HubPath
 from cn.git.repository import Hub
 from cn.protocol.hub_config import HubConfig
 from cn.protocol.queue_item import (
@@ -27,6 +26,7 @@ from cn.protocol.queue_item import (
 from cn.protocol.states.agent import Actor, actor_state
 from cn.run.snapshot import Snapshot
 from cn.run.view import View
+from cn.values.names import HubPath
 
 
 @dataclass(frozen=True)

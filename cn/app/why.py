@@ -19,10 +19,6 @@ from cn.app.history import Happened, Query, read_log
 from cn.app.listing import ThreadView
 from cn.app.own_view import show_any
 from cn.app.waiting import read_queue
-from cn.core.errors import Refused
-from cn.core.names import Name
-from cn.core.stamp import StampRefused, parse_stamp
-from cn.core.text import one_line
 from cn.git.history import Past, added_by, read_past
 from cn.llm.usage_events import Call
 from cn.llm.usage_log import read_calls
@@ -33,6 +29,10 @@ from cn.protocol.queue_item import Input, Shown, parse_input, parse_trigger
 from cn.protocol.thread_life import read_lives
 from cn.run.view import View, is_fed, read_events
 from cn.transaction.pins import clone_id
+from cn.values.errors import Refused
+from cn.values.names import Name
+from cn.values.text import one_line
+from cn.values.timestamps import StampRefused, parse_stamp
 
 _CHUNK = 500
 

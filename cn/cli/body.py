@@ -6,7 +6,7 @@ import os
 import stat
 import sys
 
-from cn.core.errors import UsageError
+from cn.values.errors import UsageError
 
 _MOST = 8 << 20
 _OPEN = ("/dev/fd/", "/proc/self/fd/", "/dev/stdin")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cn.core.text import redact
+from cn.values.text import redact
 
 if TYPE_CHECKING:  # every command names a function of here, and only a shell calls it
     from click.shell_completion import CompletionItem

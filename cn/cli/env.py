@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cn.core.errors import EXIT_DONE, Refused
+from cn.values.errors import EXIT_DONE, Refused
 
 if TYPE_CHECKING:  # `cn --version` needs none of it
-    from cn.core.report import Report
     from cn.git.repository import Hub
+    from cn.values.report import Report
 
 
 @dataclass

@@ -16,7 +16,7 @@ import click
 from cn import __version__
 from cn.cli.env import HUB, JSON, QUIET, VERBOSE
 from cn.cli.render.terminal import colour
-from cn.core.errors import EXIT_PIPE, EXIT_REFUSED, CnError, ConfigError, Refused
+from cn.values.errors import EXIT_PIPE, EXIT_REFUSED, CnError, ConfigError, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -130,7 +130,7 @@ def _check_role(name: str) -> None:
     if role not in ("", "agent"):
         raise ConfigError(f"CN_ROLE is {role!r}", "the only role is 'agent'; unset it otherwise")
     if role == "agent" and name not in _AGENT:
-        from cn.core.typed import command
+        from cn.values.shell_words import command
 
         what = f"an agent may not run {command('cn {}', name)}"
         raise Refused(what, "its commands are 'cn input' and 'cn out'")
@@ -196,7 +196,7 @@ def run() -> NoReturn:
 
 def _by_system(error: OSError) -> tuple[str, str]:
     """What the system said no to, and the next step; of a name no more than a person reads."""
-    from cn.core.text import one_line
+    from cn.values.text import one_line
 
     where = f"{one_line(str(error.filename), 200)}: " if error.filename else ""
     too_long = error.errno == errno.ENAMETOOLONG

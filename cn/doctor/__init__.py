@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from cn.core.errors import CnError
-from cn.core.text import one_line
 from cn.doctor import agent, config, machine, origin, place, records, runtime
 from cn.doctor.examined import Patient, examine_from, open_damaged
 from cn.doctor.finding import Finding, Level, exit_code, from_error, problem
 from cn.git.repository import Hub
+from cn.values.errors import CnError
+from cn.values.text import one_line
 
 __all__ = ["Finding", "Level", "examine", "exit_code", "open_damaged"]
 

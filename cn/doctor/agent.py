@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 from cn.agent.plan.turns import source_of
 from cn.app.waiting import QueueView, look_at_queue
-from cn.core.names import HubPath
-from cn.core.typed import command
 from cn.doctor.examined import Patient
 from cn.doctor.finding import Finding, info, problem
 from cn.protocol.queue_item import INPUT, OUTPUT
 from cn.protocol.states.agent import Actor
 from cn.run.snapshot import Snapshot
+from cn.values.names import HubPath
+from cn.values.shell_words import command
 
 
 def check_queue(patient: Patient) -> Iterator[Finding]:

@@ -6,10 +6,6 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 
-from cn.core.errors import ConfigError
-from cn.core.names import is_protected
-from cn.core.text import redact, visible
-from cn.core.typed import command
 from cn.doctor.examined import Patient
 from cn.doctor.finding import Finding, from_error, info, problem
 from cn.git.lost_branch import head_branch
@@ -23,6 +19,10 @@ from cn.protocol.peers_file import MAILBOX, Peer
 from cn.run.settings import why_none
 from cn.system.files import read_plain
 from cn.transaction.commit import local_changes
+from cn.values.errors import ConfigError
+from cn.values.names import is_protected
+from cn.values.shell_words import command
+from cn.values.text import redact, visible
 
 _ALWAYS = (str(hub_config.PATH), str(AGENT_PATH), "spec/SOUL.md", "spec/USER.md", str(hub_peers.PATH))
 _SECRET = re.compile(r"^(?:https?://[^/@\s]+@|[a-z+]+://[^/@\s:]*:[^/@\s]+@)")

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from cn.core.errors import CnError, ConfigError
-from cn.core.names import Oid
 from cn.git.config import read_config
 from cn.git.objects import resolve
 from cn.git.process import Git
 from cn.git.repository import Hub, open_hub
 from cn.run.settings import Settings, read_settings
 from cn.system.clock import now
+from cn.values.errors import CnError, ConfigError
+from cn.values.names import Oid
 
 
 @dataclass(frozen=True)

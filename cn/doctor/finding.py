@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 
-from cn.core.errors import EXIT_CONFIG, EXIT_DONE, EXIT_REFUSED, CnError, ConfigError
-from cn.core.names import Name, Oid
+from cn.values.errors import EXIT_CONFIG, EXIT_DONE, EXIT_REFUSED, CnError, ConfigError
+from cn.values.names import Name, Oid
 
 
 class Level(Enum):

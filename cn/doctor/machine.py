@@ -10,9 +10,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from cn.agent.wake import is_builtin
-from cn.core.errors import CnError
-from cn.core.text import one_line, redact
-from cn.core.typed import command
 from cn.doctor.examined import Patient
 from cn.doctor.finding import Finding, info, problem
 from cn.git.fast_import import identity, signs
@@ -20,6 +17,9 @@ from cn.git.running import finds_program, is_shell_command
 from cn.git.signatures import own_key
 from cn.system.crontab import owner, read_table, split
 from cn.system.files import has_room, is_writable
+from cn.values.errors import CnError
+from cn.values.shell_words import command
+from cn.values.text import one_line, redact
 
 _GIT = (2, 39)
 _PYTHON = (3, 11)

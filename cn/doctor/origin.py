@@ -6,10 +6,6 @@ import tempfile
 from collections.abc import Iterator
 
 from cn.actions.trust import find_broken, find_pending
-from cn.core.errors import CnError
-from cn.core.names import Oid
-from cn.core.text import one_line, redact
-from cn.core.typed import command
 from cn.doctor.examined import Patient
 from cn.doctor.finding import Finding, from_error, info, problem
 from cn.git.repository import Hub
@@ -18,6 +14,10 @@ from cn.run.memory import Local
 from cn.run.run import scratch_objects
 from cn.transaction.base import observe_base, work_place
 from cn.transaction.protected_files import trusted_commit
+from cn.values.errors import CnError
+from cn.values.names import Oid
+from cn.values.shell_words import command
+from cn.values.text import one_line, redact
 
 
 def check_origin(patient: Patient) -> Iterator[Finding]:

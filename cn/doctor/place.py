@@ -9,10 +9,6 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from cn.core.errors import CnError, Refused
-from cn.core.stamp import format_age
-from cn.core.text import one_line, visible
-from cn.core.typed import command
 from cn.doctor.examined import Patient
 from cn.doctor.finding import Finding, FinishRun, MoveLock, SweepFailed, from_error, info, problem
 from cn.git.repository import Hub
@@ -20,6 +16,10 @@ from cn.git.running import git_processes
 from cn.transaction.base import work_place
 from cn.transaction.housekeeping import unfinished
 from cn.transaction.journal import journal_path, read_journal, read_pushes
+from cn.values.errors import CnError, Refused
+from cn.values.shell_words import command
+from cn.values.text import one_line, visible
+from cn.values.timestamps import format_age
 
 _HOUR = 3600.0
 _LONG = 900.0

@@ -7,9 +7,6 @@ import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from cn.core.names import Name, NameRefused, Oid, ThreadName, parse_name
-from cn.core.text import one_line, visible
-from cn.core.typed import command
 from cn.doctor.examined import Patient
 from cn.doctor.finding import Finding, RebuildOpen, SetPin, info, problem
 from cn.git.objects import list_refs, list_tree, read_info
@@ -23,6 +20,9 @@ from cn.run.snapshot import Snapshot
 from cn.transaction.checkout_retries import read_unplaced
 from cn.transaction.origin import ORIGIN_REF
 from cn.transaction.pins import PREFIX, Key, encode, parse_pin, pin_ref
+from cn.values.names import Name, NameRefused, Oid, ThreadName, parse_name
+from cn.values.shell_words import command
+from cn.values.text import one_line, visible
 
 _FEW = 5
 

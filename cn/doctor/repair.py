@@ -10,10 +10,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import assert_never
 
-from cn.core.errors import CnError, Refused
-from cn.core.names import Name, Oid
-from cn.core.report import Report
-from cn.core.text import visible
 from cn.doctor import examine
 from cn.doctor.finding import Finding, FinishRun, Fix, MoveLock, RebuildOpen, SetPin, SweepFailed, repaired
 from cn.doctor.records import fold_history, read_history
@@ -31,6 +27,10 @@ from cn.transaction.base import Base
 from cn.transaction.commit import Draft, commit, recover
 from cn.transaction.housekeeping import sweep_failed
 from cn.transaction.lock import hub_lock
+from cn.values.errors import CnError, Refused
+from cn.values.names import Name, Oid
+from cn.values.report import Report
+from cn.values.text import visible
 
 _ORDER: tuple[type[Fix], ...] = (SweepFailed, MoveLock, FinishRun, SetPin, RebuildOpen)
 

@@ -8,10 +8,6 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
-from cn.core.errors import ConfigError
-from cn.core.stamp import StampRefused, format_age, format_stamp, parse_stamp
-from cn.core.text import one_line, visible
-from cn.core.typed import command
 from cn.doctor.examined import Patient
 from cn.doctor.finding import Finding, Level, info, problem
 from cn.llm.config import AgentConfig
@@ -20,6 +16,10 @@ from cn.llm.request import Failure
 from cn.run.snapshot import Snapshot
 from cn.runtime.daemon.state import health_path, read_dead, read_health
 from cn.transaction.pins import clone_id
+from cn.values.errors import ConfigError
+from cn.values.shell_words import command
+from cn.values.text import one_line, visible
+from cn.values.timestamps import StampRefused, format_age, format_stamp, parse_stamp
 
 _SILENT = timedelta(minutes=5)
 """A daemon polls every minute at most; beyond this it is stuck, or cannot reach Telegram."""

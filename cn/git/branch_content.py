@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from cn.core.names import Oid
-from cn.core.text import one_line, split_lines, visible
 from cn.protocol.message import Message
+from cn.values.names import Oid
+from cn.values.text import one_line, split_lines, visible
 
 
 class Commit(NamedTuple):

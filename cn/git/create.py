@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from cn.core.errors import Refused
 from cn.git.process import Git
+from cn.values.errors import Refused
 
 
 def create_repo(path: Path, main: str, settings: Mapping[str, str]) -> None:

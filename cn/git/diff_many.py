@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from cn.core.names import Oid
 from cn.git.process import Git, GitError
 from cn.git.read_branch import DIFF_SECONDS, OUTPUT_BYTES
+from cn.values.names import Oid
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")

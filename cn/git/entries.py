@@ -16,10 +16,10 @@ from itertools import islice, takewhile
 from pathlib import Path
 from typing import NamedTuple
 
-from cn.core.names import Oid, is_null, is_owned, is_protected
 from cn.git.process import Git
 from cn.git.repository import Hub
 from cn.system.files import blocked_parent, read_plain
+from cn.values.names import Oid, is_null, is_owned, is_protected
 
 LINK = "120000"
 SUBMODULE = "160000"

@@ -13,12 +13,12 @@ from contextlib import suppress
 from datetime import datetime
 from typing import NamedTuple
 
-from cn.core.errors import Blocked
-from cn.core.names import HubPath, NameRefused, Oid, parse_hub_path, parse_oid
-from cn.core.text import decode
 from cn.git.objects import read_info, unreadable
 from cn.git.process import Done, GitError
 from cn.git.repository import Hub
+from cn.values.errors import Blocked
+from cn.values.names import HubPath, NameRefused, Oid, parse_hub_path, parse_oid
+from cn.values.text import decode
 
 BRANCH = "refs/cn/build"
 """What the stream names. No ref, but git's report of a crash holds it."""

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from cn.core.names import Oid, is_oid
-from cn.core.stamp import from_epoch
 from cn.git.objects import empty_tree
 from cn.git.process import Git
+from cn.values.names import Oid, is_oid
+from cn.values.timestamps import from_epoch
 
 _FORM = "--format=%H%x00%P%x00%ct%x00%s"
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 
-from cn.core.names import Oid, is_oid
-from cn.core.text import visible
-from cn.core.typed import command
 from cn.git.objects import resolve
 from cn.git.repository import CONFIG, Hub
+from cn.values.names import Oid, is_oid
+from cn.values.shell_words import command
+from cn.values.text import visible
 
 _KNOWN = ("refs/cn/trusted", "refs/cn/origin/{main}", "refs/cn/origin/main", "refs/remotes/origin/{main}")
 """What this clone knew of main, by which it was a while ago at the latest."""

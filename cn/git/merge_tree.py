@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cn.core.errors import Refused
-from cn.core.names import Oid, parse_oid
-from cn.core.text import one_line
 from cn.git.entries import Change, parse_change
 from cn.git.process import Done, Git, GitError
+from cn.values.errors import Refused
+from cn.values.names import Oid, parse_oid
+from cn.values.text import one_line
 
 _WORDS = ("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages")
 

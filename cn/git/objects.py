@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from cn.core.errors import Blocked
-from cn.core.names import Oid, is_null, parse_oid
-from cn.core.text import one_line
 from cn.git.cat_file import ARGS, Ended, Reader
 from cn.git.process import LOCAL_SECONDS, Done, Git, GitError, tail
+from cn.values.errors import Blocked
+from cn.values.names import Oid, is_null, parse_oid
+from cn.values.text import one_line
 
 _PACKED = 100
 _PACK_TYPES = {"commit": 1, "tree": 2, "blob": 3}

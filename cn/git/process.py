@@ -18,11 +18,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import IO, NamedTuple
 
-from cn.core.errors import CnError
-from cn.core.names import is_local
-from cn.core.text import decode, one_line, redact
 from cn.git.cat_file import Reader, kill_group
 from cn.git.environment import command, environment
+from cn.values.errors import CnError
+from cn.values.names import is_local
+from cn.values.text import decode, one_line, redact
 
 _LOCAL_RECEIVE = (
     "git -c core.hooksPath=/dev/null -c core.alternateRefsCommand=true -c core.fsmonitor=false"

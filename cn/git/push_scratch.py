@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from cn.core.names import Oid
 from cn.git.process import Git
+from cn.values.names import Oid
 
 PREFIX = "refs/push/"
 _HEADER = b"# pack-refs with: peeled fully-peeled sorted \n"

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from cn.core.names import Oid
-from cn.core.text import decode
 from cn.git.branch_content import Commit, FileText, Proposal, Touched
 from cn.git.objects import Info, ask_history, empty_tree, read_info, read_known, read_objects
 from cn.git.process import Git
 from cn.protocol.hub_config import Limits
 from cn.protocol.message import FILE
 from cn.protocol.rules import TreeChange
+from cn.values.names import Oid
+from cn.values.text import decode
 
 LOG = "--format=%H%x00%an%x00%ae%x00%ad%x00%B"
 COMMITS = 100

@@ -13,14 +13,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from cn.core.names import Oid
-from cn.core.text import decode
 from cn.git.branch_content import Commit, FileText, Proposal, Touched
 from cn.git.diff_many import by_head, diff_trees, halving
 from cn.git.objects import read_info, read_known
 from cn.git.process import Git
 from cn.git.read_branch import COMMITS, LOG, OUTPUT_BYTES, PATH_BYTES, as_text, hunks_of
 from cn.protocol.hub_config import Limits
+from cn.values.names import Oid
+from cn.values.text import decode
 
 _PLAIN = {"000000", "100644", "100755"}
 _HEADS = 250

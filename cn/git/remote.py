@@ -9,13 +9,13 @@ from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
-from cn.core.names import Oid, Url, is_branch, is_oid
 from cn.git.background import Background
 from cn.git.fetch_quarantine import AS_PACK, enter, quarantine, take_in
 from cn.git.local_refs import nearby
 from cn.git.process import TIMED_OUT, Done, Git, Job, transport_options
 from cn.git.push_scratch import PREFIX, outgoing
 from cn.git.url_rewrites import push_url
+from cn.values.names import Oid, Url, is_branch, is_oid
 
 HEADS = "refs/heads/"
 OWN = "refs/cn/"

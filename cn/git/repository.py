@@ -6,9 +6,9 @@ import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from cn.core.errors import ConfigError
 from cn.git.config import GitConfig, read_config
 from cn.git.process import Git
+from cn.values.errors import ConfigError
 
 CONFIG = Path(".cn") / "hub.yaml"
 _MAINS = ("HEAD", "refs/heads/main", "refs/cn/trusted", "refs/cn/origin/main", "refs/remotes/origin/main")

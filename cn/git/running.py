@@ -7,8 +7,8 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from cn.core.text import one_line
 from cn.git.repository import Hub
+from cn.values.text import one_line
 
 
 def git_processes(hub: Hub) -> list[str]:

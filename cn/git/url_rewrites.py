@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cn.core.names import is_local
 from cn.git.process import Git
+from cn.values.names import is_local
 
 
 def push_url(git: Git, target: str) -> str:

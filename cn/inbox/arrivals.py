@@ -5,12 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from cn.core.errors import Refusal
-from cn.core.names import Branch, HubPath, Name, Oid, ThreadKey, ThreadName, fold, join_branch, thread_name
-from cn.core.names import Topic as TopicName
-from cn.core.report import Report
-from cn.core.stamp import format_day
-from cn.core.text import decode as decode_text
 from cn.git.branch_content import format_message_content, format_proposal
 from cn.git.objects import read_object
 from cn.git.process import GitError
@@ -44,6 +38,12 @@ from cn.run.executor import Book
 from cn.run.refused import RefusedArrival
 from cn.transaction.pins import decode
 from cn.transaction.stale_edits import read_diverged
+from cn.values.errors import Refusal
+from cn.values.names import Branch, HubPath, Name, Oid, ThreadKey, ThreadName, fold, join_branch, thread_name
+from cn.values.names import Topic as TopicName
+from cn.values.report import Report
+from cn.values.text import decode as decode_text
+from cn.values.timestamps import format_day
 
 _UNREADABLE = 3
 """After so many branches of a peer that cannot be read in one run, the others are not tried."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from cn.core.names import Name
-from cn.core.report import Report
 from cn.inbox.plan.arrivals import plan_returned
 from cn.outbox.plan.due import is_due, is_old
 from cn.outbox.plan.receipts import clean_up
@@ -11,6 +9,8 @@ from cn.protocol.effects import Plan
 from cn.protocol.ledger import IN, OUT, Item
 from cn.run.executor import Book
 from cn.run.memory import Local
+from cn.values.names import Name
+from cn.values.report import Report
 
 
 def plan_times(book: Book, report: Report, local: Local) -> None:

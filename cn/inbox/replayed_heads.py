@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from cn.core.errors import Refusal
-from cn.core.names import Name, Oid
-from cn.core.text import one_line
 from cn.inbox.plan.seen import LOOKED
 from cn.peers.plan.arrival import Arrival
 from cn.protocol import rules
 from cn.protocol.ledger import IN, Event
 from cn.protocol.message_kinds import NOTICE
 from cn.run.executor import Book
+from cn.values.errors import Refusal
+from cn.values.names import Name, Oid
+from cn.values.text import one_line
 
 
 @dataclass

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from cn.core.names import HubPath, ThreadName, digest
-from cn.core.report import Report
 from cn.git.objects import read_info, read_object
 from cn.inbox.plan.arrivals import plan_restored
 from cn.protocol.layout import INBOX, done_path, inbox_path
 from cn.run.executor import Book
 from cn.run.memory import Local
+from cn.values.names import HubPath, ThreadName, digest
+from cn.values.report import Report
 
 
 def plan_restore(book: Book, report: Report, local: Local) -> None:

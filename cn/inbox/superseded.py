@@ -9,8 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from cn.core.names import HubPath, ThreadName
-from cn.core.text import one_line
 from cn.protocol.layout import done_path, inbox_path
 from cn.protocol.ledger import IN, Event, parse_events
 from cn.protocol.log import Row, format_event
@@ -23,6 +21,8 @@ from cn.run.secret_gate import without_secrets
 from cn.secrets.findings import own_lines
 from cn.system.files import append_line
 from cn.transaction.kept_copies import keep_aside, kept_sentence
+from cn.values.names import HubPath, ThreadName
+from cn.values.text import one_line
 
 OVERTAKEN = "overtaken"
 """The outcome, in the machine log, of a decision that another one was faster than."""

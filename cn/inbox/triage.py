@@ -4,11 +4,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from cn.core.errors import Refused, UsageError
-from cn.core.names import Name, NameRefused, ThreadName, parse_name, parse_thread_name
-from cn.core.report import Report
-from cn.core.stamp import StampRefused, parse_until
-from cn.core.text import is_text, one_line
 from cn.git.objects import resolve
 from cn.git.repository import Hub
 from cn.inbox.working_copies import read_working
@@ -24,6 +19,11 @@ from cn.system.clock import now
 from cn.system.files import write_file
 from cn.transaction.checkout_retries import forget_unplaced
 from cn.transaction.lock import hub_lock
+from cn.values.errors import Refused, UsageError
+from cn.values.names import Name, NameRefused, ThreadName, parse_name, parse_thread_name
+from cn.values.report import Report
+from cn.values.text import is_text, one_line
+from cn.values.timestamps import StampRefused, parse_until
 
 
 class NoThread(Refused):

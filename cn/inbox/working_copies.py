@@ -6,8 +6,6 @@ import os
 import stat
 from typing import TYPE_CHECKING, NamedTuple
 
-from cn.core.names import HubPath, Name, Oid, ThreadName, digest
-from cn.core.text import visible
 from cn.git.repository import Hub
 from cn.protocol.layout import DONE, INBOX, inbox_path
 from cn.protocol.ledger import Item
@@ -15,11 +13,13 @@ from cn.run.memory import Local
 from cn.run.snapshot import Snapshot, thread_names
 from cn.system.files import read_regular, write_file
 from cn.transaction.checkout_retries import is_left, read_unplaced
+from cn.values.names import HubPath, Name, Oid, ThreadName, digest
+from cn.values.text import visible
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from cn.core.report import Report
+    from cn.values.report import Report
 
 _LARGEST = 8 << 20
 

@@ -13,8 +13,8 @@ from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from cn.core.text import hide, one_line
 from cn.llm.request import Failure, Kind
+from cn.values.text import hide, one_line
 
 RETRIED = frozenset({408, 429, 500, 502, 503, 504, *range(520, 526), 529})
 """Statuses that may pass (520 to 525 are those of the network in front of the API)."""

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from cn.core.stamp import format_stamp
-from cn.core.text import one_line
 from cn.llm.usage_events import Call
+from cn.values.text import one_line
+from cn.values.timestamps import format_stamp
 
 _HOUR = timedelta(hours=1)
 _DAY = timedelta(days=1)

@@ -9,9 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from cn.core.errors import ConfigError
-from cn.core.names import digest
-from cn.core.report import Report
 from cn.git.repository import Hub
 from cn.llm import client
 from cn.llm.config import AgentConfig
@@ -19,6 +16,9 @@ from cn.llm.model_info import Checked, unchecked
 from cn.llm.request import Failure, Kind
 from cn.run.memory import Local
 from cn.system.clock import now
+from cn.values.errors import ConfigError
+from cn.values.names import digest
+from cn.values.report import Report
 
 Look = Callable[[AgentConfig], Checked | Failure]
 """Ask the API for the configured model."""

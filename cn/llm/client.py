@@ -22,11 +22,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
-from cn.core.text import hide, one_line
 from cn.llm.api_errors import error_fields, hint_for, parse_retry_after, pause_before, read_error
 from cn.llm.model_info import Checked, read_count, read_model, unchecked
 from cn.llm.request import Answer, Failure, Kind, Request, count_json, read_answer, request_json
 from cn.system.clock import now
+from cn.values.text import hide, one_line
 
 if TYPE_CHECKING:
     import anthropic

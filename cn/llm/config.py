@@ -11,11 +11,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from cn.core.errors import ConfigError
-from cn.core.expand import Missing, Reader, is_loopback
-from cn.core.text import one_line
 from cn.llm.budgets import Budget, Budgets
 from cn.protocol.hub_config import AGENT_PATH
+from cn.values.env_values import Missing, Reader, is_loopback
+from cn.values.errors import ConfigError
+from cn.values.text import one_line
 
 ANTHROPIC_ORIGIN = "https://api.anthropic.com"
 TELEGRAM_ORIGIN = "https://api.telegram.org"

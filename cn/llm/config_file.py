@@ -6,10 +6,10 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from cn.core.errors import ConfigError
 from cn.llm.config import AgentConfig, decode_agent_config, parse_agent_config
 from cn.protocol.hub_config import AGENT_PATH
 from cn.run.snapshot import Snapshot
+from cn.values.errors import ConfigError
 
 
 def read_agent_config(

@@ -6,9 +6,9 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from cn.core.text import one_line
 from cn.llm.api_errors import hint_for
 from cn.llm.request import Failure, Kind
+from cn.values.text import one_line
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from cn.core.errors import CnError
-from cn.core.text import one_line
+from cn.values.errors import CnError
+from cn.values.text import one_line
 
 MAX_BREAKPOINTS = 4
 """Cache breakpoints a request may have (Messages API, "Prompt caching")."""

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from cn.core.stamp import StampRefused, format_second, parse_stamp
-from cn.core.text import redact
 from cn.llm.prices import cost
 from cn.llm.request import Answer, Failure, Kind, Usage
+from cn.values.text import redact
+from cn.values.timestamps import StampRefused, format_second, parse_stamp
 
 EVENT = "model"
 ASKED = "asked"

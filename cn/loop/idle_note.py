@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cn.agent.wake_command import has_pending
-from cn.core.stamp import parse_stamp
 from cn.git.remote import HEADS
 from cn.loop.idle_check import AS_OURS, LONGEST, NOTE, files_text, rows_of, seen_text
 from cn.peers.observe import Observation
@@ -16,6 +15,7 @@ from cn.run.settings import MAILBOX_KEY
 from cn.transaction.checkout_retries import unplaced_path
 from cn.transaction.origin import ORIGIN_REF
 from cn.transaction.pins import parse_pin
+from cn.values.timestamps import parse_stamp
 
 _DAY = 86400
 

@@ -9,10 +9,6 @@ from typing import NamedTuple
 from cn.agent.hooks import answer, answered_turn, feed
 from cn.agent.wake import wake
 from cn.agent.wake_command import drop_pending
-from cn.core.errors import Refusal
-from cn.core.names import Name, Oid, ThreadKey, ThreadName, digest
-from cn.core.report import Progress, Report
-from cn.core.text import one_line
 from cn.git.fast_import import identity
 from cn.git.process import GitError
 from cn.git.repository import Hub
@@ -40,6 +36,10 @@ from cn.run.secret_gate import check_plan, clean_refusal, mask_line, without_sec
 from cn.secrets.findings import Text, own_lines
 from cn.transaction.base import Base
 from cn.transaction.mailbox_main import publish
+from cn.values.errors import Refusal
+from cn.values.names import Name, Oid, ThreadKey, ThreadName, digest
+from cn.values.report import Progress, Report
+from cn.values.text import one_line
 
 
 def process(

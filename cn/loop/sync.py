@@ -6,8 +6,6 @@ from collections.abc import Iterable
 
 from cn.agent.hooks import feed
 from cn.agent.wake import wake
-from cn.core.names import Name, ThreadName
-from cn.core.report import Progress, Report
 from cn.git.repository import Hub
 from cn.inbox.arrivals import plan_arrivals, plan_vanished
 from cn.inbox.due import plan_times
@@ -24,6 +22,8 @@ from cn.run.run import Run, open_run
 from cn.threads.rotate import plan_rotation
 from cn.transaction.base import Base
 from cn.transaction.housekeeping import sweep_kept, sweep_stale, tidy
+from cn.values.names import Name, ThreadName
+from cn.values.report import Progress, Report
 
 
 def sync(

@@ -10,10 +10,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from cn.core.errors import ConfigError, Refusal
-from cn.core.names import HubPath, Name, digest, parse_oid, topic_of
-from cn.core.report import Report
-from cn.core.typed import command
 from cn.git.objects import list_refs, read_info, update_refs, write_objects
 from cn.git.process import Git, transport_options
 from cn.git.remote import HEADS, Listing, Push, RefResult, Result, list_remotes, push_many, remote_url
@@ -40,6 +36,10 @@ from cn.run.run import Run, open_run
 from cn.run.secret_gate import check_entry
 from cn.transaction import mailbox_main
 from cn.transaction.base import Base
+from cn.values.errors import ConfigError, Refusal
+from cn.values.names import HubPath, Name, digest, parse_oid, topic_of
+from cn.values.report import Report
+from cn.values.shell_words import command
 
 Pair = tuple[HubPath, Entry]
 

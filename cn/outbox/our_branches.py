@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from cn.core.names import Branch, Name, Oid, digest, parse_oid
-from cn.core.report import Report
-from cn.core.text import one_line
 from cn.outbox.plan.receipts import plan_adopted, plan_ours_gone, plan_proven
 from cn.outbox.receipts import prove_merge
 from cn.peers.observe import Observation, find_main
@@ -13,6 +10,9 @@ from cn.protocol.message import About
 from cn.run.executor import Book
 from cn.run.memory import Local
 from cn.transaction.pins import decode, encode
+from cn.values.names import Branch, Name, Oid, digest, parse_oid
+from cn.values.report import Report
+from cn.values.text import one_line
 
 
 def plan_ours(book: Book, seen: Observation, report: Report, local: Local) -> None:

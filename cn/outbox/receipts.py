@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from cn.core.errors import Refusal
-from cn.core.names import Topic, join_branch, topic_of
-from cn.core.report import Report
 from cn.git.objects import read_object
 from cn.outbox.plan.receipts import plan_notice
 from cn.peers.observe import Observation, fetch_mains
@@ -16,6 +13,9 @@ from cn.protocol.message import About, Message
 from cn.protocol.peers_file import Peer
 from cn.run.executor import Book
 from cn.transaction.base import is_ancestor
+from cn.values.errors import Refusal
+from cn.values.names import Topic, join_branch, topic_of
+from cn.values.report import Report
 
 
 def take_notice(

@@ -6,10 +6,6 @@ from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from cn.core.names import Branch, Name, NameRefused, Oid, ThreadKey, digest, parse_branch, topic_of
-from cn.core.report import Progress, Report
-from cn.core.text import visible
-from cn.core.typed import command
 from cn.git.local_refs import nearby
 from cn.git.objects import list_refs, read_info
 from cn.git.process import TIMED_OUT, Git
@@ -21,6 +17,10 @@ from cn.run.memory import Local
 from cn.run.settings import MAILBOX_KEY, Settings
 from cn.system.clock import now
 from cn.transaction.pins import Key, encode, read_pins
+from cn.values.names import Branch, Name, NameRefused, Oid, ThreadKey, digest, parse_branch, topic_of
+from cn.values.report import Progress, Report
+from cn.values.shell_words import command
+from cn.values.text import visible
 
 _ALONE = 48
 """How many branches are fetched one by one when fetching them together failed."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import datetime
 
-from cn.core.names import Name, ThreadKey
-from cn.core.text import one_line, visible
 from cn.peers.observe import FETCH, Observation, standing_name
 from cn.run.memory import Local
 from cn.run.refused import RefusedArrival
 from cn.run.settings import Settings
+from cn.values.names import Name, ThreadKey
+from cn.values.text import one_line, visible
 
 ARRIVAL, INVALID = "arrival ", "name "
 

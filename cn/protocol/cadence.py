@@ -6,7 +6,7 @@ import re
 from datetime import UTC, date, datetime, timedelta
 from enum import Enum
 
-from cn.core.names import HubPath
+from cn.values.names import HubPath
 
 
 class Cadence(Enum):

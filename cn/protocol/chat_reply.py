@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 
-from cn.core.errors import CnError
-from cn.core.header import HeaderRefused, format_header, parse_header
-from cn.core.names import HubPath
-from cn.core.stamp import StampRefused, format_day, format_second, parse_stamp
-from cn.core.text import one_line
 from cn.protocol.effects import Effect, Put
 from cn.protocol.layout import OUTBOX, SAY, SENT
+from cn.values.errors import CnError
+from cn.values.names import HubPath
+from cn.values.record_header import HeaderRefused, format_header, parse_header
+from cn.values.text import one_line
+from cn.values.timestamps import StampRefused, format_day, format_second, parse_stamp
 
 ACKNOWLEDGED = "(acknowledged)"
 _FORM = "say/1"

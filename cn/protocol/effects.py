@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import assert_never
 
-from cn.core.names import HubPath, Name, Oid
 from cn.protocol.ledger import Event
 from cn.protocol.log import Row
 from cn.protocol.message import Message
 from cn.protocol.outbox_entry import Remove
+from cn.values.names import HubPath, Name, Oid
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from cn.core.keys import At, load_yaml
-from cn.core.names import HubPath, Name, NameRefused, is_branch, parse_hub_path
-from cn.core.text import one_line
+from cn.values.names import HubPath, Name, NameRefused, is_branch, parse_hub_path
+from cn.values.text import one_line
+from cn.values.yaml import At, load_yaml
 
 PATH = HubPath(".cn/hub.yaml")
 AGENT_PATH = HubPath(".cn/agent.yaml")

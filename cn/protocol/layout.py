@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cn.core.names import HubPath, ThreadName
+from cn.values.names import HubPath, ThreadName
 
 INBOX = HubPath("threads/inbox")
 DONE = HubPath("threads/inbox/done")

@@ -15,13 +15,13 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import quote, unquote
 
-from cn.core.errors import CnError
-from cn.core.machine import Machine
-from cn.core.names import HubPath, Name, NameRefused, Oid, parse_branch, parse_oid, parse_thread_name
-from cn.core.stamp import StampRefused, format_second, parse_stamp
-from cn.core.text import one_line
 from cn.protocol.states.sender import SENDER
 from cn.protocol.states.thread import IN_QUEUE, THREAD
+from cn.values.errors import CnError
+from cn.values.names import HubPath, Name, NameRefused, Oid, parse_branch, parse_oid, parse_thread_name
+from cn.values.state_machine import Machine
+from cn.values.text import one_line
+from cn.values.timestamps import StampRefused, format_second, parse_stamp
 
 FOLDER = HubPath("state/ledger")
 IN, OUT = "in", "out"

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
-from cn.core.names import HubPath
-from cn.core.stamp import format_day, format_second
-from cn.core.text import cell, redact, uncell
+from cn.values.names import HubPath
+from cn.values.text import cell, redact, uncell
+from cn.values.timestamps import format_day, format_second
 
 FOLDER = HubPath("logs/inbox")
 NOTHING = "—"

@@ -11,11 +11,11 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from cn.core.errors import CnError
-from cn.core.names import Branch, Name, NameRefused, Oid, Topic, parse_branch, parse_name, parse_oid
-from cn.core.stamp import StampRefused, format_second, parse_stamp
-from cn.core.text import YAML_WORDS, one_line, yaml_string, yaml_word
 from cn.protocol.message_kinds import CONCERN, FINAL, MESSAGE, NOT_FINAL, NOTICE
+from cn.values.errors import CnError
+from cn.values.names import Branch, Name, NameRefused, Oid, Topic, parse_branch, parse_name, parse_oid
+from cn.values.text import YAML_WORDS, one_line, yaml_string, yaml_word
+from cn.values.timestamps import StampRefused, format_second, parse_stamp
 
 FILE = "message.md"
 ATTACHMENTS = "attachments"

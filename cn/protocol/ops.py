@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import assert_never
 
-from cn.core.errors import CnError
-from cn.core.text import one_line, visible
 from cn.protocol.chat_reply import ACKNOWLEDGED
+from cn.values.errors import CnError
+from cn.values.text import one_line, visible
 
 
 class OpRefused(CnError):

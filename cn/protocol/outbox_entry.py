@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import assert_never
 
-from cn.core.errors import CnError
-from cn.core.header import HeaderRefused, format_header, parse_header
-from cn.core.names import (
+from cn.protocol.layout import OUTBOX, SENT
+from cn.protocol.message import object_id, tree_bytes
+from cn.values.errors import CnError
+from cn.values.names import (
     Branch,
     HubPath,
     Name,
@@ -27,11 +28,10 @@ from cn.core.names import (
     parse_oid,
     topic_of,
 )
-from cn.core.stamp import StampRefused, format_day, format_second, parse_stamp
-from cn.core.text import one_line
-from cn.core.typed import command
-from cn.protocol.layout import OUTBOX, SENT
-from cn.protocol.message import object_id, tree_bytes
+from cn.values.record_header import HeaderRefused, format_header, parse_header
+from cn.values.shell_words import command
+from cn.values.text import one_line
+from cn.values.timestamps import StampRefused, format_day, format_second, parse_stamp
 
 FORMAT = "outbox/1"
 _REASON = 500

@@ -11,12 +11,12 @@ import re
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from cn.core.names import HubPath, digest, fold
-from cn.core.stamp import StampRefused, format_day, format_stamp, parse_stamp
-from cn.core.text import one_line, redact, slug, visible
 from cn.protocol.cadence import REFLECTIONS, Cadence, is_period
 from cn.protocol.chat_reply import is_chat
 from cn.protocol.triage import closing
+from cn.values.names import HubPath, digest, fold
+from cn.values.text import one_line, redact, slug, visible
+from cn.values.timestamps import StampRefused, format_day, format_stamp, parse_stamp
 
 ADHOC = HubPath("threads/adhoc")
 CONCERNS = HubPath("state/mca")

@@ -9,11 +9,11 @@ import re
 from datetime import date
 from typing import TYPE_CHECKING, NamedTuple
 
-from cn.core.errors import ConfigError
-from cn.core.keys import load_yaml
-from cn.core.names import HubPath, Name, NameRefused, Url, parse_name, parse_url
-from cn.core.text import one_line, yaml_string, yaml_word
 from cn.protocol.hub_config import HubConfig
+from cn.values.errors import ConfigError
+from cn.values.names import HubPath, Name, NameRefused, Url, parse_name, parse_url
+from cn.values.text import one_line, yaml_string, yaml_word
+from cn.values.yaml import load_yaml
 
 if TYPE_CHECKING:
     import yaml  # heavy: imported where it is used

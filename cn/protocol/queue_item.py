@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from cn.core.errors import CnError
-from cn.core.header import HeaderRefused, format_header, parse_header
-from cn.core.names import HubPath, InputId, NameRefused, digest, parse_hub_path, parse_name
-from cn.core.stamp import StampRefused, format_second, parse_stamp
-from cn.core.text import one_line
 from cn.protocol.cadence import Cadence
+from cn.values.errors import CnError
+from cn.values.names import HubPath, InputId, NameRefused, digest, parse_hub_path, parse_name
+from cn.values.record_header import HeaderRefused, format_header, parse_header
+from cn.values.text import one_line
+from cn.values.timestamps import StampRefused, format_second, parse_stamp
 
 QUEUE = HubPath("state/queue")
 DEAD = HubPath("state/queue/dead")

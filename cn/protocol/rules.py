@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from cn.core.errors import Refusal
-from cn.core.names import Name, NameRefused, Oid, is_owned, is_protected, parse_topic, topic_of
-from cn.core.stamp import StampRefused, parse_until
-from cn.core.text import one_line, visible
 from cn.protocol.hub_config import HubConfig
 from cn.protocol.message import MOST_TEXT, MessageRefused, parse_message
 from cn.protocol.outbox_entry import Letter, Written
 from cn.protocol.triage import Triage
+from cn.values.errors import Refusal
+from cn.values.names import Name, NameRefused, Oid, is_owned, is_protected, parse_topic, topic_of
+from cn.values.text import one_line, visible
+from cn.values.timestamps import StampRefused, parse_until
 
 CREATOR_ONLY_DELETE = "creator-only-delete"
 MERGE_NEEDS_APPROVAL = "merge-needs-approval"

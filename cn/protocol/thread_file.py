@@ -10,10 +10,10 @@ import re
 from datetime import datetime
 from typing import NamedTuple
 
-from cn.core.names import Branch, Name, Oid
-from cn.core.stamp import format_stamp
-from cn.core.text import one_line, quote
 from cn.protocol.triage import Triage, TriageRefused, closing, find_headings, format_triage, parse_triage
+from cn.values.names import Branch, Name, Oid
+from cn.values.text import one_line, quote
+from cn.values.timestamps import format_stamp
 
 _HEAD = re.compile(r"\*\*Head:\*\*[ \t]*([0-9a-f]+)[ \t]*")
 _LAST_RULE = re.compile(r"\n---\s*\Z")

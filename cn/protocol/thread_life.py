@@ -13,9 +13,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from cn.core.stamp import format_stamp, parse_stamp
 from cn.protocol.ledger import IN, OUT, Event
 from cn.protocol.message_kinds import FINAL
+from cn.values.timestamps import format_stamp, parse_stamp
 
 RECEIVED, MOVED, DEFERRED, RETURNED = "received", "moved", "deferred", "returned"
 ASSIGNED, REFUSED, DECIDED, EXECUTED = "assigned", "refused", "decided", "executed"

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import assert_never
 
-from cn.core.errors import CnError
-from cn.core.names import Name, NameRefused, Topic, parse_name, parse_topic
-from cn.core.stamp import StampRefused, format_stamp, parse_stamp
-from cn.core.text import one_line, split_lines, visible
+from cn.values.errors import CnError
+from cn.values.names import Name, NameRefused, Topic, parse_name, parse_topic
+from cn.values.text import one_line, split_lines, visible
+from cn.values.timestamps import StampRefused, format_stamp, parse_stamp
 
 VOCABULARY = (
     "delete:<reason>, defer:<reason>, delegate:<actor>, do:merge, do:reply:<branch> "

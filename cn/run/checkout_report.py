@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
-from cn.core.report import Report
-from cn.core.text import visible
 from cn.git.repository import Hub
 from cn.run.memory import Local
 from cn.transaction.checkout import IN_ITS_PLACE
 from cn.transaction.checkout_retries import Unplaced, read_unplaced
+from cn.values.report import Report
+from cn.values.text import visible
 
 _STANDING = "unplaced "
 

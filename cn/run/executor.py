@@ -13,9 +13,6 @@ from datetime import datetime
 from functools import cached_property
 from typing import NamedTuple, assert_never
 
-from cn.core.errors import Refused
-from cn.core.names import HubPath, Name, Oid, fold, is_machine_local, join_branch, parse_oid, topic_of
-from cn.core.stamp import format_day
 from cn.git.fast_import import EntryChange, FileChange, identity
 from cn.git.objects import read_known, write_objects
 from cn.git.repository import Hub
@@ -50,6 +47,9 @@ from cn.transaction import mailbox_main as published
 from cn.transaction.commit import Draft, LocalAppend, LocalFile, RefUpdate
 from cn.transaction.housekeeping import KEPT
 from cn.transaction.pins import Key, encode, keep, pin_ref
+from cn.values.errors import Refused
+from cn.values.names import HubPath, Name, Oid, fold, is_machine_local, join_branch, parse_oid, topic_of
+from cn.values.timestamps import format_day
 
 MACHINE_LOG = "logs/cn.log"
 _THREADS = (f"{INBOX}/", f"{DONE}/")

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from cn.core.report import Report
 from cn.git.repository import Hub
 from cn.run.memory import Local
 from cn.run.snapshot import Snapshot
 from cn.transaction.checkout import LAYOUT
 from cn.transaction.commit import displaced_words
+from cn.values.report import Report
 
 _STANDING = "displaced "
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from cn.core.names import Name, Oid, digest, is_name
-from cn.core.report import Report
 from cn.git.objects import list_tree, read_objects
 from cn.protocol import ledger
 from cn.protocol.ledger import Item, LedgerRefused, Open
 from cn.run.memory import Local
 from cn.run.snapshot import Snapshot
+from cn.values.names import Name, Oid, digest, is_name
+from cn.values.report import Report
 
 
 def check_ledgers(snapshot: Snapshot, local: Local, report: Report) -> None:

@@ -12,11 +12,11 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from cn.core.errors import Blocked
-from cn.core.names import Oid
-from cn.core.stamp import StampRefused, format_second, parse_stamp
 from cn.git.repository import Hub
 from cn.system.files import overwrite, write_file
+from cn.values.errors import Blocked
+from cn.values.names import Oid
+from cn.values.timestamps import StampRefused, format_second, parse_stamp
 
 _FIRST = timedelta(minutes=5)
 _LONGEST = timedelta(hours=1)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cn.core.errors import Blocked, CnError
-from cn.core.names import digest
-from cn.core.report import Report
 from cn.git.remote import OwnRefs
 from cn.git.repository import Hub
 from cn.run.memory import Local
 from cn.transaction.journal import RefUpdate
+from cn.values.errors import Blocked, CnError
+from cn.values.names import digest
+from cn.values.report import Report
 
 
 class OwnRefsPush:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from cn.core.names import Oid, ThreadKey
+from cn.values.names import Oid, ThreadKey
 
 
 class RefusedArrival(NamedTuple):

@@ -8,9 +8,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from cn.core.errors import Blocked, CnError, ConfigError, LockHeld
-from cn.core.names import HubPath, Oid, digest
-from cn.core.report import Mark, Progress, Report
 from cn.git.entries import read_index
 from cn.git.objects import reading
 from cn.git.process import GitError
@@ -36,6 +33,9 @@ from cn.transaction.housekeeping import rotate_log, sweep_failed
 from cn.transaction.lock import hub_lock
 from cn.transaction.pins import clone_id
 from cn.transaction.publish import wait_for_place
+from cn.values.errors import Blocked, CnError, ConfigError, LockHeld
+from cn.values.names import HubPath, Oid, digest
+from cn.values.report import Mark, Progress, Report
 
 _MANY = 1_000
 """Files of one commit from which on a run lets go of what it read before it publishes (issue 4)."""

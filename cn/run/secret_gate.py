@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 
-from cn.core.errors import Refusal
-from cn.core.names import HubPath
 from cn.protocol.effects import Plan
 from cn.protocol.outbox_entry import Letter
 from cn.protocol.queue_item import LOGS
@@ -28,6 +26,8 @@ from cn.secrets.findings import (
     unnamed,
 )
 from cn.secrets.scanner import beginnings, find_secrets, mask_secrets
+from cn.values.errors import Refusal
+from cn.values.names import HubPath
 
 _HIDDEN = "(not shown: it looks like a secret)"
 _NOTHING = Text("", ())

@@ -7,10 +7,6 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
-from cn.core.errors import CnError, ConfigError, Refused
-from cn.core.names import Branch, Name, Oid, Url, is_local, join_branch, topic_of
-from cn.core.names import Topic as TopicName
-from cn.core.typed import command
 from cn.git.objects import read_objects
 from cn.git.process import Git
 from cn.git.repository import Hub
@@ -21,6 +17,10 @@ from cn.protocol.peers_file import MAILBOX, PICKUP, Peer
 from cn.run.settings_cache import parsed
 from cn.run.snapshot import Snapshot
 from cn.transaction.checkout_retries import is_left
+from cn.values.errors import CnError, ConfigError, Refused
+from cn.values.names import Branch, Name, Oid, Url, is_local, join_branch, topic_of
+from cn.values.names import Topic as TopicName
+from cn.values.shell_words import command
 
 MAILBOX_KEY = "(mailbox)"
 """What the mailbox is called among the peers."""

@@ -14,13 +14,13 @@ from contextlib import suppress
 from typing import Any
 
 from cn import __version__
-from cn.core.errors import CnError
 from cn.git.repository import Hub
 from cn.protocol import hub_config
 from cn.protocol import peers_file as hub_peers
 from cn.protocol.hub_config import HubConfig, Limits, Reviewer
 from cn.protocol.peers_file import Peer
 from cn.system.files import read_regular, write_file
+from cn.values.errors import CnError
 
 _NOTE = "settings"
 _LARGEST = 4 << 20

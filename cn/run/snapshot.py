@@ -6,8 +6,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from cn.core.errors import Refused
-from cn.core.names import HubPath, Name, Oid, is_name
 from cn.git.objects import Found, TreeEntry, ensure_absent, parse_tree, read_raw
 from cn.git.process import Git
 from cn.protocol import ledger
@@ -15,6 +13,8 @@ from cn.protocol.hub_config import PATH as CONFIG
 from cn.protocol.layout import INBOX, OUTBOX, SAY
 from cn.protocol.ledger import Event, Item, LedgerRefused, Open
 from cn.protocol.peers_file import PATH as PEERS
+from cn.values.errors import Refused
+from cn.values.names import HubPath, Name, Oid, is_name
 
 if TYPE_CHECKING:  # imported where something waits
     from cn.protocol.chat_reply import Say

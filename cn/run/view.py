@@ -12,8 +12,6 @@ from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
-from cn.core.errors import ConfigError, Refused
-from cn.core.names import Name, Oid, is_name
 from cn.git.lost_branch import missing_main
 from cn.git.repository import Hub
 from cn.protocol.hub_config import PATH as CONFIG
@@ -27,6 +25,8 @@ from cn.run.settings_cache import parsed
 from cn.run.snapshot import Snapshot
 from cn.system.clock import now
 from cn.transaction.origin import ORIGIN_REF
+from cn.values.errors import ConfigError, Refused
+from cn.values.names import Name, Oid, is_name
 
 
 class View(NamedTuple):

@@ -13,10 +13,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from cn.core.errors import CnError
-from cn.core.names import HubPath, digest
-from cn.core.report import Report
-from cn.core.stamp import StampRefused, format_second, parse_stamp
 from cn.git.repository import Hub
 from cn.protocol.chat_reply import Fate, Say, Spoken, chat_id
 from cn.protocol.log import Row
@@ -26,6 +22,10 @@ from cn.system.clock import now
 from cn.system.files import write_file
 from cn.telegram.api import is_heard
 from cn.transaction.base import Base
+from cn.values.errors import CnError
+from cn.values.names import HubPath, digest
+from cn.values.report import Report
+from cn.values.timestamps import StampRefused, format_second, parse_stamp
 
 Speak = Callable[[int, str], Spoken]
 """Hand a text to a chat."""

@@ -14,9 +14,6 @@ from functools import partial
 from cn.agent.archive import Rejected, archived_names, read_archived, read_rejected
 from cn.agent.plan.prompt_parts import Packed
 from cn.agent.plan.replay import Change, Typed, compare, read_typed
-from cn.core.errors import Refused
-from cn.core.stamp import StampRefused, parse_stamp
-from cn.core.text import one_line
 from cn.llm import client
 from cn.llm.config import AgentConfig
 from cn.llm.request import Answer, Failure, Request, Stop
@@ -27,6 +24,9 @@ from cn.run.view import View
 from cn.runtime.gather_prompt import pack_text
 from cn.system.clock import now
 from cn.system.random import nonce
+from cn.values.errors import Refused
+from cn.values.text import one_line
+from cn.values.timestamps import StampRefused, parse_stamp
 
 LAST = 10
 """How many are taken where nobody says which."""

@@ -10,10 +10,6 @@ from pathlib import Path
 
 from cn.agent.plan.output import parse_output
 from cn.agent.plan.prompt_parts import Packed
-from cn.core.errors import Refused
-from cn.core.names import HubPath, InputId
-from cn.core.report import Report
-from cn.core.text import quote
 from cn.git.repository import Hub
 from cn.llm import client
 from cn.llm.check_model import ModelCheck
@@ -30,6 +26,10 @@ from cn.run.view import View, open_view
 from cn.runtime.gather_prompt import pack_text
 from cn.system.clock import now
 from cn.system.random import nonce
+from cn.values.errors import Refused
+from cn.values.names import HubPath, InputId
+from cn.values.report import Report
+from cn.values.text import quote
 
 SENDER = "stdio"
 """What budgets and the usage call who asks."""

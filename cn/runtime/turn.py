@@ -20,10 +20,6 @@ from cn.agent.interface import is_answered, put_output
 from cn.agent.plan.output import parse_output
 from cn.agent.plan.turns import plan_lapsed, plan_rejected, plan_released, source_of, time_limit
 from cn.agent.queue import current_turn, failing, peek_turn, tell_chat
-from cn.core.errors import LockHeld, Refusal
-from cn.core.names import digest
-from cn.core.report import Report
-from cn.core.text import one_line
 from cn.git.repository import Hub
 from cn.llm.check_model import ModelCheck
 from cn.llm.config import AgentConfig
@@ -46,6 +42,10 @@ from cn.system.clock import now
 from cn.system.random import nonce
 from cn.transaction.base import Base
 from cn.transaction.pins import clone_id
+from cn.values.errors import LockHeld, Refusal
+from cn.values.names import digest
+from cn.values.report import Report
+from cn.values.text import one_line
 
 Ask = Callable[[Request], Answer | Failure]
 """Ask the model once."""

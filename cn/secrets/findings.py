@@ -10,8 +10,6 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from cn.core.errors import Refusal
-from cn.core.names import HubPath, topic_of
 from cn.protocol.effects import Log, Plan, Post, Put
 from cn.protocol.layout import DONE, INBOX, OUTBOX, SENT
 from cn.protocol.ledger import FOLDER as LEDGER
@@ -21,6 +19,8 @@ from cn.protocol.message_kinds import NOTICE
 from cn.protocol.outbox_entry import Letter
 from cn.protocol.queue_item import INPUT, LOGS, QUEUE, TURN
 from cn.protocol.rules import NO_SECRETS
+from cn.values.errors import Refusal
+from cn.values.names import HubPath, topic_of
 
 _MAYBE = re.compile(
     r"PRIVATE KEY|Private-Lines:|PuTTY-User-Key-File|\b(?:xox[a-z]|glpat|sk|npm|pypi|hf)\\?[-_]|(?:AKIA|ASIA|ABIA|ACCA|A3T[A-Z0-9])[0-9A-Z]{16}|\d:[\w-]{35}|://[^/\s:@]{1,200}:[^/\s@]{1,200}@"

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from cn.core.errors import CnError, Refused
 from cn.system.systemd import VARIABLES
+from cn.values.errors import CnError, Refused
 
 
 def hold(path: Path) -> int | None:

@@ -18,8 +18,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from cn.core.errors import Refused
-from cn.core.text import one_line
+from cn.values.errors import Refused
+from cn.values.text import one_line
 
 _SECONDS = 30.0
 _PLAIN = re.compile(r"[A-Za-z0-9_@+=:,./-]+")

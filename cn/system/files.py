@@ -11,7 +11,7 @@ from contextlib import suppress
 from io import FileIO
 from pathlib import Path
 
-from cn.core.errors import Blocked
+from cn.values.errors import Blocked
 
 _TEMPORARY = ".cn-tmp-"
 StrPath = str | os.PathLike[str]

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from enum import IntEnum
 
-from cn.core.stamp import format_second
-from cn.core.text import one_line, redact
 from cn.system.clock import now
+from cn.values.text import one_line, redact
+from cn.values.timestamps import format_second
 
 VARIABLES = ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID")
 """They are the daemon's own, and kept from its children."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cn.core.errors import Refused
+from cn.values.errors import Refused
 
 
 def template_dir() -> Path:

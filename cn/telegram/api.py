@@ -12,9 +12,9 @@ from datetime import UTC, datetime, timedelta
 from enum import Enum
 from typing import assert_never
 
-from cn.core.split import LIMIT as LIMIT
-from cn.core.split import split_text as split_text
-from cn.core.split import utf16_length as utf16_length
+from cn.values.split_text import LIMIT as LIMIT
+from cn.values.split_text import split_text as split_text
+from cn.values.split_text import utf16_length as utf16_length
 
 # What comes in.
 

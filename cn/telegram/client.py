@@ -15,8 +15,6 @@ import sys
 import warnings
 from typing import TYPE_CHECKING, Any, Self
 
-from cn.core.errors import ConfigError
-from cn.core.text import one_line, redact
 from cn.telegram.api import (
     Conflict,
     Failure,
@@ -28,6 +26,8 @@ from cn.telegram.api import (
     Unauthorized,
     Unknown,
 )
+from cn.values.errors import ConfigError
+from cn.values.text import one_line, redact
 
 if TYPE_CHECKING:
     from telegram import Bot

@@ -8,11 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from cn.core.errors import CnError, Refused, UsageError
-from cn.core.names import HubPath, ThreadName
-from cn.core.report import Mark, Report
-from cn.core.text import decode, is_text, one_line
-from cn.core.typed import command
 from cn.git.objects import read_object
 from cn.git.repository import Hub
 from cn.protocol.layout import inbox_path
@@ -28,6 +23,11 @@ from cn.threads.refused_edits import note_edits
 from cn.transaction.base import Base
 from cn.transaction.checkout_retries import is_left, read_unplaced
 from cn.transaction.stale_edits import Diverged, forget_diverged, merge_edit, read_diverged
+from cn.values.errors import CnError, Refused, UsageError
+from cn.values.names import HubPath, ThreadName
+from cn.values.report import Mark, Report
+from cn.values.shell_words import command
+from cn.values.text import decode, is_text, one_line
 
 _SHOWN = 8
 

@@ -9,13 +9,13 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from cn.core.errors import Refused
-from cn.core.names import NameRefused, parse_oid
-from cn.core.text import one_line
 from cn.git.entries import UNMERGED, Entry
 from cn.git.repository import Hub
 from cn.system.files import blocked_parent, read_plain
 from cn.threads.plan.edits import Edit, Kind
+from cn.values.errors import Refused
+from cn.values.names import NameRefused, parse_oid
+from cn.values.text import one_line
 
 _ABSENT = "000000"
 

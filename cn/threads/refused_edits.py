@@ -7,10 +7,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cn.core.names import digest
-from cn.core.text import one_line
 from cn.run.memory import Local
 from cn.system.files import read_plain
+from cn.values.names import digest
+from cn.values.text import one_line
 
 if TYPE_CHECKING:  # who only looks has none of them
     from cn.run.settings import Settings

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from cn.core.names import HubPath
-from cn.core.stamp import format_day
 from cn.protocol.cadence import REFLECTIONS, Cadence
 from cn.protocol.layout import DONE, SENT
 from cn.protocol.own_thread import CONCERNS
 from cn.protocol.queue_item import LOGS
 from cn.run.executor import Book
+from cn.values.names import HubPath
+from cn.values.timestamps import format_day
 
 DAILY = HubPath(f"{REFLECTIONS}/{Cadence.DAILY.value}")
 DONE_CONCERNS = HubPath(f"{CONCERNS}/done")

@@ -5,9 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from cn.core.errors import Refused
-from cn.core.names import HubPath, NameRefused, ThreadName, parse_thread_name
-from cn.core.text import is_text, one_line
 from cn.git.repository import Hub
 from cn.protocol.cadence import PERIODIC, REFLECTIONS
 from cn.protocol.layout import inbox_path
@@ -19,6 +16,9 @@ from cn.system.files import blocked_parent, read_regular
 from cn.threads.plan.edits import MOST
 from cn.transaction.checkout_retries import is_left
 from cn.transaction.stale_edits import read_diverged
+from cn.values.errors import Refused
+from cn.values.names import HubPath, NameRefused, ThreadName, parse_thread_name
+from cn.values.text import is_text, one_line
 
 LARGEST = 8 << 20
 _FOLDERS = (ADHOC, *(f"{REFLECTIONS}/{cadence.value}" for cadence in PERIODIC), CONCERNS)

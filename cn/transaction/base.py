@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from cn.core.errors import Blocked
-from cn.core.names import HubPath, Oid
-from cn.core.text import visible
-from cn.core.typed import command
 from cn.git.entries import read_tree
 from cn.git.fast_import import EntryChange, FileChange, build_commit
 from cn.git.lost_branch import missing_main
@@ -18,6 +14,10 @@ from cn.transaction.integrate import integrate, later, lost_ledger, restore_ledg
 from cn.transaction.journal import read_journal, restore_path
 from cn.transaction.origin import ORIGIN_REF, fetch_main, origin_main
 from cn.transaction.protected_files import TRUSTED_REF, accept, built_by_cn, untrusted
+from cn.values.errors import Blocked
+from cn.values.names import HubPath, Oid
+from cn.values.shell_words import command
+from cn.values.text import visible
 
 _OPEN = {
     "rebase-merge": "a rebase",

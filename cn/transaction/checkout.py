@@ -14,8 +14,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cn.core.names import Oid
-from cn.core.text import visible
 from cn.git.entries import (
     OTHER,
     SUBMODULE,
@@ -36,6 +34,8 @@ from cn.transaction.checkout_retries import Unplaced, read_noted, read_unplaced,
 from cn.transaction.journal import Journal
 from cn.transaction.kept_copies import Asides, keep_aside, kept_sentence, raw_id
 from cn.transaction.stale_edits import forget_diverged, note_diverged, read_diverged
+from cn.values.names import Oid
+from cn.values.text import visible
 
 LAYOUT = frozenset(
     (

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from cn.core.names import Oid
 from cn.git.repository import Hub
 from cn.system.files import write_file
+from cn.values.names import Oid
 
 if TYPE_CHECKING:  # imported where something is noted
     from cn.git.entries import Entry

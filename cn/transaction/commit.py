@@ -9,11 +9,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
-from cn.core.errors import Blocked, CnError, Refused
-from cn.core.names import HubPath, Oid
-from cn.core.paths import folders_above
-from cn.core.text import one_line, visible
-from cn.core.typed import command
 from cn.git.entries import (
     LINK,
     OTHER,
@@ -51,6 +46,11 @@ from cn.transaction.origin import ORIGIN_REF, Rejected, origin_main, push_main
 from cn.transaction.protected_files import TRUSTED_REF
 from cn.transaction.publish import MainMoved, publish, wait_for_place
 from cn.transaction.recover import recover
+from cn.values.errors import Blocked, CnError, Refused
+from cn.values.names import HubPath, Oid
+from cn.values.paths import folders_above
+from cn.values.shell_words import command
+from cn.values.text import one_line, visible
 
 __all__ = [
     "Committed",

@@ -11,11 +11,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from cn.core.errors import Blocked
-from cn.core.names import HubPath, Oid, is_protected
-from cn.core.stamp import from_epoch
-from cn.core.text import visible
-from cn.core.typed import command
 from cn.git.entries import Change, Entry, read_changes, read_tree
 from cn.git.fast_import import EntryChange, FileChange, build_commit
 from cn.git.lost_branch import begun_anew
@@ -25,6 +20,11 @@ from cn.git.process import GitError
 from cn.git.repository import Hub
 from cn.system.files import write_file
 from cn.transaction.kept_copies import kept_sentence
+from cn.values.errors import Blocked
+from cn.values.names import HubPath, Oid, is_protected
+from cn.values.shell_words import command
+from cn.values.text import visible
+from cn.values.timestamps import from_epoch
 
 _ORIGINS = (
     "state/ledger/",

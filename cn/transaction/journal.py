@@ -15,11 +15,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cn.core.errors import Blocked
-from cn.core.names import Oid
 from cn.git.entries import Change, Entry
 from cn.git.repository import Hub
 from cn.system.files import PRIVATE, sync_folder, write_file
+from cn.values.errors import Blocked
+from cn.values.names import Oid
 
 _FORMAT = 1
 _TOGETHER = 100

@@ -16,12 +16,12 @@ from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
-from cn.core.names import Oid
-from cn.core.text import visible
 from cn.git.entries import blob_id
 from cn.git.repository import Hub
 from cn.system.files import StrPath, free_name, move, read_plain, write_file
 from cn.transaction.checkout_retries import read_noted
+from cn.values.names import Oid
+from cn.values.text import visible
 
 
 def sweep_asides(hub: Hub, current: str = "") -> list[str]:

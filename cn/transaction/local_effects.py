@@ -9,9 +9,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from cn.core.errors import Blocked
-from cn.core.names import Oid
-from cn.core.text import visible
 from cn.git.background import LocalBackground
 from cn.git.objects import UPDATE_REFS, ref_commands, update_refs
 from cn.git.process import GitError
@@ -19,6 +16,9 @@ from cn.git.repository import Hub
 from cn.system.files import PRIVATE, make_parents, read_plain, write_file
 from cn.transaction.journal import Journal, LocalAppend, LocalFile, RefUpdate
 from cn.transaction.pins import PREFIX
+from cn.values.errors import Blocked
+from cn.values.names import Oid
+from cn.values.text import visible
 
 _POLL = 0.05
 _STALE_LOOKS = 30

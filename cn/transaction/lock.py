@@ -16,10 +16,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from cn.core.errors import Blocked, LockHeld
-from cn.core.text import one_line
 from cn.git.repository import Hub
 from cn.transaction.lock_owner import note_owner
+from cn.values.errors import Blocked, LockHeld
+from cn.values.text import one_line
 
 _POLL = 0.05
 TOLD = "lock.told"

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from cn.core.names import HubPath, Oid, is_owned
 from cn.git.fast_import import build_commit
 from cn.git.objects import list_tree
 from cn.git.repository import Hub
+from cn.values.names import HubPath, Oid, is_owned
 
 PATH = HubPath("state/published")
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from cn.core.errors import Blocked
-from cn.core.names import Oid, parse_oid
-from cn.core.text import redact
 from cn.git.process import Done, transport_options
 from cn.git.repository import Hub
 from cn.git.url_rewrites import real_url
+from cn.values.errors import Blocked
+from cn.values.names import Oid, parse_oid
+from cn.values.text import redact
 
 ORIGIN_REF = "refs/cn/origin/main"
 _SECONDS = 60.0

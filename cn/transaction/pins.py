@@ -12,11 +12,11 @@ import re
 import secrets
 from collections.abc import Iterable, Mapping
 
-from cn.core.names import Name, Oid
 from cn.git.objects import empty_tree, list_refs, read_info, resolve
 from cn.git.process import Git
 from cn.git.repository import Hub
 from cn.protocol.ledger import IN, OUT
+from cn.values.names import Name, Oid
 
 PREFIX = "refs/cn/pins/"
 _PLAIN = set("abcdefghijklmnopqrstuvwxyz0123456789-_")

@@ -11,13 +11,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from cn.core.names import Oid, is_oid, is_owned, is_protected
 from cn.git.entries import Change, read_changes
 from cn.git.objects import resolve, update_refs
 from cn.git.process import Git
 from cn.git.repository import Hub
 from cn.git.signatures import read_signatures
 from cn.transaction.journal import read_pushes
+from cn.values.names import Oid, is_oid, is_owned, is_protected
 
 TRUSTED_REF = "refs/cn/trusted"
 _MADE_HERE = re.compile(

@@ -15,9 +15,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from cn.core.errors import Blocked, CnError, Refused
-from cn.core.names import Oid
-from cn.core.text import visible
 from cn.git.entries import Below, Change, Entry, index_holds, main_decides, parents, read_index
 from cn.git.objects import read_object
 from cn.git.process import GitError
@@ -35,6 +32,9 @@ from cn.transaction.journal import (
 )
 from cn.transaction.kept_copies import aside_name, kept_sentence
 from cn.transaction.local_effects import Refs, append_once, joined_appends, remove_stale, write_local
+from cn.values.errors import Blocked, CnError, Refused
+from cn.values.names import Oid
+from cn.values.text import visible
 
 LOCK_WAIT = 10.0
 _REF_WAIT = 2.0

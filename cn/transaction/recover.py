@@ -7,8 +7,6 @@ import shutil
 from collections.abc import Mapping
 from contextlib import suppress
 
-from cn.core.errors import Refused
-from cn.core.text import visible
 from cn.git.entries import Entry, never_blocks, read_tree
 from cn.git.push_scratch import FOLDER as OUTGOING
 from cn.git.repository import Hub
@@ -19,6 +17,8 @@ from cn.transaction.checkout_retries import unplaced_path
 from cn.transaction.journal import Journal, drop, journal_path, read_journal, restore_path, write_journal
 from cn.transaction.kept_copies import sweep_asides
 from cn.transaction.publish import file_hash, index_path, lock_path, resume, unlock_main
+from cn.values.errors import Refused
+from cn.values.text import visible
 
 
 def recover(hub: Hub) -> tuple[str, ...]:

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from cn.core.names import Oid
 from cn.git.objects import read_object
 from cn.git.repository import Hub
 from cn.system.files import write_file
+from cn.values.names import Oid
 
 
 class Diverged(NamedTuple):

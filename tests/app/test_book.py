@@ -10,11 +10,6 @@ import pytest
 from hubs import git, read, tip
 from loop.world import Node, World
 
-from cn.core.errors import Refused
-from cn.core.machine import InvalidTransition
-from cn.core.names import HubPath, Name, Oid
-from cn.core.report import Report
-from cn.core.stamp import format_second
 from cn.git.repository import open_hub
 from cn.inbox.due import plan_times
 from cn.outbox.deliver import deliver
@@ -30,6 +25,11 @@ from cn.run.executor import Book, Stored
 from cn.run.run import Run, open_run
 from cn.transaction.base import Base
 from cn.transaction.pins import encode
+from cn.values.errors import Refused
+from cn.values.names import HubPath, Name, Oid
+from cn.values.report import Report
+from cn.values.state_machine import InvalidTransition
+from cn.values.timestamps import format_second
 
 PI = Name("pi")
 A, B = Oid("a" * 40), Oid("b" * 40)

@@ -16,8 +16,8 @@ import pytest
 from hubs import ROOT, cn, git
 
 from cn.actions.cron import schedule
-from cn.core.errors import Refused, UsageError
 from cn.system.crontab import Job, format_job, owner, quote, replaced
+from cn.values.errors import Refused, UsageError
 
 OTHERS = (
     b"# my jobs\n"

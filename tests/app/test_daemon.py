@@ -27,8 +27,8 @@ from telegram_server import (
     telegram_server,
 )
 
-from cn.core.errors import EXIT_CONFIG, EXIT_LOCKED, EXIT_MORE
 from cn.runtime.daemon.daemon import Times
+from cn.values.errors import EXIT_CONFIG, EXIT_LOCKED, EXIT_MORE
 
 STRANGER = 666
 

@@ -14,11 +14,11 @@ from loop.runtime import environment
 from loop.world import Node
 from model_server import KEY, MODEL, model_server
 
-from cn.core.stamp import format_second
 from cn.git.repository import open_hub
 from cn.protocol.chat_reply import Say, format_say
 from cn.runtime.daemon.state import write_dead, write_health
 from cn.system.child import hold
+from cn.values.timestamps import format_second
 
 
 def now() -> datetime:

@@ -6,8 +6,8 @@ import stat
 from pathlib import Path
 
 from cn.actions.init import init
-from cn.core.names import parse_name
-from cn.core.report import Report
+from cn.values.names import parse_name
+from cn.values.report import Report
 
 
 def test_an_empty_folder_keeps_its_mode(tmp_path: Path) -> None:

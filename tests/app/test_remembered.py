@@ -31,7 +31,7 @@ _RUN = (
     "import sys\n"
     "from pathlib import Path\n"
     "from cn.run.run import open_run\n"
-    "from cn.core.report import Report\n"
+    "from cn.values.report import Report\n"
     "from cn.git.repository import open_hub\n"
     "with open_run(open_hub(Path(sys.argv[1])), Report()) as run:\n"
     "    config = run.settings.config\n"

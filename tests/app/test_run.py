@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from hubs import read
 
-from cn.core.errors import Blocked
-from cn.core.names import HubPath
-from cn.core.report import Report
 from cn.git.repository import open_hub
 from cn.run.executor import Book
 from cn.run.memory import Local
 from cn.run.run import open_run
 from cn.transaction.base import Base
+from cn.values.errors import Blocked
+from cn.values.names import HubPath
+from cn.values.report import Report
 
 PATH = HubPath("threads/adhoc/20260205-rack.md")
 

@@ -18,7 +18,7 @@ from model_server import KEY, MODEL, fill, model_server
 from servers import alive
 from telegram_server import TOKEN, USER, TelegramServer
 
-from cn.core.errors import EXIT_MORE
+from cn.values.errors import EXIT_MORE
 
 
 def waiting(folder: Path, then: str = "true") -> list[str]:

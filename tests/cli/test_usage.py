@@ -125,7 +125,7 @@ def test_the_log_stays_out_of_the_tree(hub: Path) -> None:
 
 
 def test_a_link_in_the_place_of_the_log_is_not_followed(hub: Path, tmp_path: Path) -> None:
-    from cn.core.errors import Refused
+    from cn.values.errors import Refused
 
     (hub / MACHINE_LOG).parent.mkdir(exist_ok=True)
     (hub / MACHINE_LOG).unlink(missing_ok=True)

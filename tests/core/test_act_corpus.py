@@ -10,8 +10,6 @@ import pytest
 
 from cn.agent.plan.ops import Order, check_output, plan_order
 from cn.agent.plan.output import parse_output
-from cn.core.names import HubPath, InputId, Oid, ThreadName, Url, parse_branch, parse_name
-from cn.core.stamp import parse_stamp
 from cn.inbox.plan.decisions import Facts
 from cn.protocol.cadence import Cadence
 from cn.protocol.effects import Plan, Post, Record
@@ -23,6 +21,8 @@ from cn.protocol.ops import Commit
 from cn.protocol.peers_file import Peer
 from cn.protocol.queue_item import Input
 from cn.protocol.thread_file import Header, format_thread
+from cn.values.names import HubPath, InputId, Oid, ThreadName, Url, parse_branch, parse_name
+from cn.values.timestamps import parse_stamp
 
 CORPUS = Path(__file__).resolve().parents[1] / "corpus" / "outputs"
 NAMES = sorted(path.stem for path in CORPUS.glob("*.json"))

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cn.agent.plan.reflections import CONCERN_EVERY, belongs_to, below, due_reflections, has_matter, is_due
-from cn.core.names import HubPath
 from cn.protocol.cadence import PERIODIC, Cadence, first_day, is_period, last_period, period, reflection_path
 from cn.protocol.log import Row
 from cn.protocol.own_thread import Own, new_own
+from cn.values.names import HubPath
 
 D, W, M, Q, Y = PERIODIC
 NOW = datetime(2026, 2, 5, 15, tzinfo=UTC)  # a Thursday, in week 6

@@ -9,10 +9,10 @@ from hubs import ROOT
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cn.core.errors import EXIT_CONFIG, ConfigError
-from cn.core.expand import is_loopback, parse_origin
 from cn.llm.budgets import Budget
 from cn.llm.config import ANTHROPIC_ORIGIN, ContextConfig, Daemon, Telegram, parse_agent_config
+from cn.values.env_values import is_loopback, parse_origin
+from cn.values.errors import EXIT_CONFIG, ConfigError
 
 SEED = """\
 telegram:

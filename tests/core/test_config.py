@@ -11,10 +11,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cn.core.errors import EXIT_CONFIG, ConfigError
-from cn.core.keys import load_yaml
-from cn.core.names import HubPath, parse_name
 from cn.protocol.hub_config import HubConfig, Limits, Reviewer, parse_config
+from cn.values.errors import EXIT_CONFIG, ConfigError
+from cn.values.names import HubPath, parse_name
+from cn.values.yaml import load_yaml
 
 NAMES = (
     st.text("abz019_-", max_size=39)

@@ -7,11 +7,11 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cn.core.names import Oid, parse_branch, parse_name
-from cn.core.stamp import parse_stamp
 from cn.git.branch_content import Commit, FileText, Proposal, Touched, format_message_content, format_proposal
 from cn.protocol.message import About, Message
 from cn.protocol.message_kinds import MESSAGE
+from cn.values.names import Oid, parse_branch, parse_name
+from cn.values.timestamps import parse_stamp
 
 PI, SIGMA = parse_name("pi"), parse_name("sigma")
 A, B = Oid("a" * 40), Oid("b" * 40)

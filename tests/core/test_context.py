@@ -18,11 +18,11 @@ from cn.agent.plan.output import parse_output
 from cn.agent.plan.prompt import PAGE_BYTES, SOUL, USER_PAGE, Material, Page, pack, reflection_names
 from cn.agent.plan.prompt_parts import HUB, STABLE, TAIL, Packed, cut, estimate_tokens, texts_of
 from cn.agent.plan.skills import Skill
-from cn.core.names import HubPath, InputId, Name, parse_url
 from cn.llm.config import AgentConfig, ContextConfig, parse_agent_config
 from cn.protocol.cadence import Cadence
 from cn.protocol.peers_file import Peer
 from cn.protocol.queue_item import Input, format_input, parse_input
+from cn.values.names import HubPath, InputId, Name, parse_url
 
 NOON = datetime(2026, 2, 19, 12, 0, tzinfo=UTC)
 ID, EARLIER = InputId("20260219-141209-abc123"), "20260219-130000-00ff00"

@@ -27,8 +27,8 @@ from cn.agent.plan.conversation import (
     parse_conversation,
     rotate,
 )
-from cn.core.names import HubPath
 from cn.protocol.hub_config import is_local
+from cn.values.names import HubPath
 
 NOON = datetime(2026, 2, 19, 12, 0, tzinfo=UTC)
 CHAT = "telegram:498316684"

@@ -7,9 +7,6 @@ from datetime import timedelta
 
 import pytest
 
-from cn.core.errors import Refusal
-from cn.core.names import HubPath, Oid, Url, parse_branch, parse_hub_path, parse_name, parse_topic
-from cn.core.stamp import format_stamp, parse_stamp
 from cn.inbox.plan.decisions import Facts, open_concern, plan_decision, plan_refused
 from cn.outbox.plan.due import is_due, is_old
 from cn.protocol import rules
@@ -36,6 +33,9 @@ from cn.protocol.triage import (
     format_decision,
     parse_triage,
 )
+from cn.values.errors import Refusal
+from cn.values.names import HubPath, Oid, Url, parse_branch, parse_hub_path, parse_name, parse_topic
+from cn.values.timestamps import format_stamp, parse_stamp
 
 PI, SIGMA, OMEGA, ALICE = (parse_name(n) for n in ("pi", "sigma", "omega", "alice"))
 HEAD, RESULT, TWIN = (Oid(part * 5) for part in ("3f2a9c1e", "1a2b3c4d", "9e8d7c6b"))

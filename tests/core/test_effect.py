@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from cn.core.names import HubPath, Oid, parse_branch, parse_name
-from cn.core.stamp import parse_stamp
 from cn.protocol.effects import (
     Advance,
     Archive,
@@ -25,6 +23,8 @@ from cn.protocol.log import Row
 from cn.protocol.message import Message
 from cn.protocol.message_kinds import MESSAGE
 from cn.protocol.outbox_entry import Remove
+from cn.values.names import HubPath, Oid, parse_branch, parse_name
+from cn.values.timestamps import parse_stamp
 
 PI, SIGMA = parse_name("pi"), parse_name("sigma")
 HEAD = Oid("3f2a9c1e" * 5)

@@ -14,9 +14,6 @@ from pathlib import Path
 import pytest
 from hubs import ROOT
 
-from cn.core.errors import Refusal
-from cn.core.names import HubPath, Oid, ThreadName, Url, parse_branch, parse_name, parse_topic, topic_of
-from cn.core.stamp import parse_stamp
 from cn.git.branch_content import Commit, FileText, Proposal, Touched, format_proposal
 from cn.inbox.plan.arrivals import plan_gone, plan_moved, plan_new, plan_repeated
 from cn.inbox.plan.decisions import Facts, plan_decision, plan_refused
@@ -34,6 +31,9 @@ from cn.protocol.peers_file import Peer, add_peer
 from cn.protocol.rules import MergeFacts
 from cn.protocol.thread_file import set_triage
 from cn.protocol.triage import Merge, Reply, Triage
+from cn.values.errors import Refusal
+from cn.values.names import HubPath, Oid, ThreadName, Url, parse_branch, parse_name, parse_topic, topic_of
+from cn.values.timestamps import parse_stamp
 
 GOLDEN = ROOT / "tests" / "golden"
 VARIABLE = "GOLDEN"

@@ -8,9 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cn.core.errors import Refusal
-from cn.core.names import HubPath, Oid, ThreadName, parse_branch, parse_name
-from cn.core.stamp import parse_stamp
 from cn.inbox.plan.arrivals import (
     plan_gone,
     plan_moved,
@@ -30,6 +27,9 @@ from cn.protocol.message_kinds import FINAL, MESSAGE, NOT_FINAL, NOTICE
 from cn.protocol.outbox_entry import Remove
 from cn.protocol.thread_file import read_decision, seen_head, set_triage
 from cn.protocol.triage import Merge, Triage
+from cn.values.errors import Refusal
+from cn.values.names import HubPath, Oid, ThreadName, parse_branch, parse_name
+from cn.values.timestamps import parse_stamp
 
 PI, SIGMA = parse_name("pi"), parse_name("sigma")
 A, B, C, D = (Oid(digit * 40) for digit in "abcd")

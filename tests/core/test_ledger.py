@@ -6,8 +6,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cn.core.names import Oid, parse_name
-from cn.core.stamp import parse_stamp
 from cn.protocol.ledger import (
     IN,
     OUT,
@@ -29,6 +27,8 @@ from cn.protocol.ledger import (
     parse_events,
     parse_open,
 )
+from cn.values.names import Oid, parse_name
+from cn.values.timestamps import parse_stamp
 
 PI = parse_name("pi")
 A, B, C = (Oid(digit * 40) for digit in "abc")

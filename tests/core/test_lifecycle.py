@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cn.core.names import Oid
 from cn.protocol.ledger import IN, OUT, Event
 from cn.protocol.thread_life import Link, Written, executed_text, read_chain, read_lives
+from cn.values.names import Oid
 
 T0 = datetime(2026, 2, 5, 14, 0, tzinfo=UTC)
 A, B, C, MERGE, NOTICE = (Oid(c * 40) for c in "abcde")

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cn.core.stamp import parse_stamp
-from cn.core.text import one_line, redact
 from cn.protocol.log import NOTHING, Row, append_rows, format_event, format_row, log_path, parse_rows
+from cn.values.text import one_line, redact
+from cn.values.timestamps import parse_stamp
 
 AT = parse_stamp("2026-02-05T14:00:07Z")
 ANY = st.one_of(

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cn.core.errors import CnError
-from cn.core.machine import InvalidTransition, Machine, fill_tables, format_table
-from cn.core.names import Oid
-from cn.core.stamp import parse_stamp
 from cn.protocol.ledger import IN, OUT, Event, Open, apply, check, fold_all
 from cn.protocol.states.agent import ACTOR, Actor, ActorEvent, actor_state
 from cn.protocol.states.receiver import RECEIVER, Receiver, ReceiverEvent, Step, read_step
 from cn.protocol.states.sender import SENDER, Sender
 from cn.protocol.states.tables import MACHINES
 from cn.protocol.states.thread import IN_QUEUE, THREAD, Thread
+from cn.values.errors import CnError
+from cn.values.names import Oid
+from cn.values.state_machine import InvalidTransition, Machine, fill_tables, format_table
+from cn.values.timestamps import parse_stamp
 
 # Written by hand, from the promises of the design: rows are events, columns the state before,
 # cells the state after, a dash what cannot be.

@@ -13,9 +13,6 @@ from hubs import git, try_git
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from cn.core.names import NameRefused, Oid, join_branch, parse_branch, parse_name, parse_topic
-from cn.core.stamp import parse_stamp
-from cn.core.text import one_line
 from cn.protocol.message import (
     About,
     Message,
@@ -30,6 +27,9 @@ from cn.protocol.message import (
     tree_bytes,
 )
 from cn.protocol.message_kinds import CONCERN, FINAL, MESSAGE, NOT_FINAL, NOTICE
+from cn.values.names import NameRefused, Oid, join_branch, parse_branch, parse_name, parse_topic
+from cn.values.text import one_line
+from cn.values.timestamps import parse_stamp
 
 PI, SIGMA = parse_name("pi"), parse_name("sigma")
 HEAD, MERGE = Oid("3f2a9c1e" * 5), Oid("1a2b3c4d" * 5)

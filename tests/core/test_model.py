@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from model_server import problem_of
 
-from cn.core.text import hide
 from cn.llm.api_errors import MAX_WAIT, parse_retry_after, pause_before, read_error
 from cn.llm.model_info import Checked, read_count, read_model
 from cn.llm.request import (
@@ -29,6 +28,7 @@ from cn.llm.request import (
     read_answer,
     request_json,
 )
+from cn.values.text import hide
 
 KEY = "sk-ant-0123456789abcdef"
 NOW = datetime(2026, 2, 5, 14, 0, tzinfo=UTC)

@@ -11,7 +11,7 @@ from hubs import try_git
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cn.core.names import (
+from cn.values.names import (
     NameRefused,
     Oid,
     digest,

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cn.core.text import visible
 from cn.protocol.ops import (
     USAGE,
     Ack,
@@ -27,6 +26,7 @@ from cn.protocol.ops import (
     op_key,
     parse_op,
 )
+from cn.values.text import visible
 
 GOOD: list[tuple[str, str, Op]] = [
     ("ack", "x", Ack("x")),

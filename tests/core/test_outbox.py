@@ -8,9 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cn.core.names import NameRefused, Oid, parse_branch, parse_hub_path, parse_name
-from cn.core.stamp import parse_stamp
-from cn.core.text import one_line
 from cn.protocol.message import Message, Sealed, object_id, seal
 from cn.protocol.message_kinds import MESSAGE
 from cn.protocol.outbox_entry import (
@@ -24,6 +21,9 @@ from cn.protocol.outbox_entry import (
     parse_entry,
     sent_path,
 )
+from cn.values.names import NameRefused, Oid, parse_branch, parse_hub_path, parse_name
+from cn.values.text import one_line
+from cn.values.timestamps import parse_stamp
 
 PI, SIGMA = parse_name("pi"), parse_name("sigma")
 TIP = Oid("3f2a9c1e" * 5)

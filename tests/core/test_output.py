@@ -11,8 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cn.agent.plan.output import LIMIT, Output, format_output, parse_output
-from cn.core.text import visible
 from cn.protocol.ops import Ack, Defer, Done, Op, Reply, Send, Surface, format_op, parse_op
+from cn.values.text import visible
 
 I = "20260205-140007-3fa2c1"  # noqa: E741
 

@@ -8,9 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cn.core.names import HubPath
-from cn.core.report import Mark
-from cn.core.text import visible
 from cn.protocol.own_thread import (
     Own,
     adhoc_path,
@@ -24,6 +21,9 @@ from cn.protocol.own_thread import (
     parse_own,
 )
 from cn.threads.plan.edits import MOST, Edit, Kind, Left, judge
+from cn.values.names import HubPath
+from cn.values.report import Mark
+from cn.values.text import visible
 
 NOW = datetime(2026, 2, 5, 14, 0, tzinfo=UTC)
 PATH = HubPath("threads/adhoc/20260205-x.md")

@@ -7,8 +7,6 @@ from datetime import UTC, datetime
 
 import pytest
 
-from cn.core.errors import Refusal
-from cn.core.names import HubPath, Name, parse_url
 from cn.protocol.chat_reply import said as said_in_chat
 from cn.protocol.effects import Drop, Log, Plan, Post, Put
 from cn.protocol.hub_config import HubConfig, Reviewer
@@ -16,6 +14,8 @@ from cn.protocol.ops import Ack, Commit, Defer, Delegate, Delete, Done, Fail, No
 from cn.protocol.own_thread import Own, new_own, parse_own
 from cn.protocol.peers_file import Peer
 from cn.threads.plan.decisions import Ending, OwnFacts, plan_own_end
+from cn.values.errors import Refusal
+from cn.values.names import HubPath, Name, parse_url
 
 NOW = datetime(2026, 2, 5, 15, tzinfo=UTC)
 US = Name("sigma")

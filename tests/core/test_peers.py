@@ -9,9 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cn.core.errors import ConfigError
-from cn.core.names import NameRefused, Url, parse_name, parse_url
-from cn.core.text import one_line
 from cn.protocol.hub_config import HubConfig, Reviewer
 from cn.protocol.peers_file import (
     Peer,
@@ -22,6 +19,9 @@ from cn.protocol.peers_file import (
     parse_peers,
     remove_peer,
 )
+from cn.values.errors import ConfigError
+from cn.values.names import NameRefused, Url, parse_name, parse_url
+from cn.values.text import one_line
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGp0YmFy"
 PI = Peer(parse_name("pi"), parse_url("https://git.example.org/pi/hub.git"))

@@ -9,8 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cn.core.names import HubPath, InputId
-from cn.core.text import one_line
 from cn.protocol.cadence import Cadence
 from cn.protocol.queue_item import (
     Input,
@@ -30,6 +28,8 @@ from cn.protocol.queue_item import (
     parse_turn,
     queue_path,
 )
+from cn.values.names import HubPath, InputId
+from cn.values.text import one_line
 
 AT = datetime(2026, 2, 5, 15, 4, 5, tzinfo=UTC)
 ID = InputId("20260205-150405-a1b2c3")

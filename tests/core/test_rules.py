@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cn.core.errors import Refusal
-from cn.core.names import Oid, parse_name
-from cn.core.stamp import parse_stamp
 from cn.protocol import rules
 from cn.protocol.hub_config import HubConfig, Reviewer
 from cn.protocol.rules import MergeFacts, Person, TreeChange
 from cn.protocol.triage import Merge, Triage
+from cn.values.errors import Refusal
+from cn.values.names import Oid, parse_name
+from cn.values.timestamps import parse_stamp
 
 PI, SIGMA, ALICE = parse_name("pi"), parse_name("sigma"), parse_name("alice")
 HEAD, OTHER = Oid("3f2a9c1e" * 5), Oid("77777777" * 5)

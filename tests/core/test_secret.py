@@ -11,10 +11,10 @@ from hubs import ROOT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cn.core.names import HubPath
 from cn.protocol.hub_config import parse_config
 from cn.secrets.findings import Text, may_hold, quoted_here, refuse, texts_of_change
 from cn.secrets.scanner import find_secrets, mask_secrets
+from cn.values.names import HubPath
 
 SECRETS = {
     "AWS Access Key": "AKIAIOSFODNN7EXAMPLE",

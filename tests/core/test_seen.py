@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cn.core.names import Oid
-from cn.core.stamp import parse_stamp
 from cn.inbox.plan.seen import classify, is_news_that_it_vanished, read_sighting
 from cn.protocol.ledger import IN, Event, Item, fold_all
 from cn.protocol.states.receiver import Receiver, Step
+from cn.values.names import Oid
+from cn.values.timestamps import parse_stamp
 
 A, B, C = (Oid(digit * 40) for digit in "abc")
 AT = parse_stamp("2026-02-05T14:00Z")

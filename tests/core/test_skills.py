@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cn.agent.plan.skills import Skill, find_contract, is_skill, match_skills, parse_skill, tokens
-from cn.core.names import HubPath
+from cn.values.names import HubPath
 
 
 def skill(folder: str, description: str, name: str = "") -> Skill:

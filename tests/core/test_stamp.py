@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cn.core.stamp import (
+from cn.values.timestamps import (
     StampRefused,
     format_age,
     format_day,

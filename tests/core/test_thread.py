@@ -10,9 +10,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from cn.core.names import NameRefused, Oid, parse_branch, parse_name, parse_topic, topic_of
-from cn.core.stamp import parse_stamp
-from cn.core.text import quote
 from cn.git.branch_content import Commit, FileText, Proposal, Touched, format_message_content, format_proposal
 from cn.protocol.message import About, Message
 from cn.protocol.message_kinds import MESSAGE
@@ -29,6 +26,9 @@ from cn.protocol.thread_file import (
     set_triage,
 )
 from cn.protocol.triage import Merge, Reply, Triage, TriageRefused, find_headings
+from cn.values.names import NameRefused, Oid, parse_branch, parse_name, parse_topic, topic_of
+from cn.values.text import quote
+from cn.values.timestamps import parse_stamp
 
 PI, SIGMA = parse_name("pi"), parse_name("sigma")
 HEAD, OTHER = Oid("3f2a9c1e" * 5), Oid("77777777" * 5)

@@ -8,8 +8,6 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from cn.core.names import NameRefused, parse_name, parse_topic
-from cn.core.stamp import parse_stamp
 from cn.protocol.triage import (
     Custom,
     Decision,
@@ -27,6 +25,8 @@ from cn.protocol.triage import (
     parse_decision,
     parse_triage,
 )
+from cn.values.names import NameRefused, parse_name, parse_topic
+from cn.values.timestamps import parse_stamp
 
 SIGMA, PI = parse_name("sigma"), parse_name("pi")
 AT = parse_stamp("2026-02-05T15:00Z")

@@ -23,8 +23,6 @@ from cn.agent.plan.turns import (
     source_of,
     time_limit,
 )
-from cn.core.errors import Refusal
-from cn.core.names import HubPath, InputId, Name, Oid
 from cn.protocol.cadence import Cadence
 from cn.protocol.effects import Archive, Drop, Effect, Log, Plan, Post, Put, Record, Wake
 from cn.protocol.hub_config import HubConfig
@@ -42,6 +40,8 @@ from cn.protocol.queue_item import (
     parse_turn,
     queue_path,
 )
+from cn.values.errors import Refusal
+from cn.values.names import HubPath, InputId, Name, Oid
 
 AT = datetime(2026, 2, 5, 15, tzinfo=UTC)
 LATER = AT + timedelta(minutes=16)

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cn.cli.main import cli
-from cn.core.text import visible
-from cn.core.typed import NAME, command, escape
+from cn.values.shell_words import NAME, command, escape
+from cn.values.text import visible
 
 SHELLS = [shell for shell in ("bash", "dash", "zsh", "busybox") if shutil.which(shell)]
 names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=20).filter(

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cn.core.stamp import parse_stamp
 from cn.llm.budgets import Budget, Budgets, budget_since, check_budgets
 from cn.llm.prices import LOOKED_UP, PRICES, Tiers, cost, price_of
 from cn.llm.request import Answer, Failure, Kind, Stop, Usage
 from cn.llm.usage_events import Call, begin_call, end_call, format_call, parse_call, sum_calls, sum_usage
 from cn.protocol.log import Row, format_event
+from cn.values.timestamps import parse_stamp
 
 NOW = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
 MODEL = "claude-sonnet-5-5"

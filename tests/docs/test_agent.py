@@ -33,9 +33,6 @@ from cn.agent.plan.turns import (
     time_limit,
 )
 from cn.cli.main import cli
-from cn.core.errors import Refusal
-from cn.core.names import HubPath, InputId, ThreadName, is_machine_local
-from cn.core.report import Report
 from cn.protocol.cadence import Cadence
 from cn.protocol.effects import Log, Plan, Post, Put
 from cn.protocol.layout import inbox_path
@@ -55,6 +52,9 @@ from cn.protocol.queue_item import (
     queue_path,
 )
 from cn.threads.plan.decisions import OwnFacts
+from cn.values.errors import Refusal
+from cn.values.names import HubPath, InputId, ThreadName, is_machine_local
+from cn.values.report import Report
 
 PAGE = PROTOCOL / "agent.md"
 SKILL = ROOT / "hub-template/skills/agent-ops/SKILL.md"

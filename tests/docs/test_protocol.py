@@ -20,24 +20,6 @@ from hypothesis import strategies as st
 
 from cn.agent.plan import conversation, dialogue, prompt
 from cn.agent.plan.skills import Skill
-from cn.core.errors import CnError, Refusal
-from cn.core.names import (
-    Branch,
-    HubPath,
-    Name,
-    NameRefused,
-    Oid,
-    ThreadName,
-    fold,
-    is_protected,
-    parse_branch,
-    parse_name,
-    parse_url,
-    thread_name,
-)
-from cn.core.report import Mark
-from cn.core.stamp import parse_stamp
-from cn.core.text import quote
 from cn.git.signatures import Signature
 from cn.inbox.plan.decisions import Facts, plan_decision
 from cn.inbox.plan.seen import Step, classify
@@ -70,6 +52,24 @@ from cn.secrets.findings import Text
 from cn.secrets.scanner import find_secrets
 from cn.threads.plan.edits import Edit, Kind, Left, judge
 from cn.transaction.pins import pin_ref
+from cn.values.errors import CnError, Refusal
+from cn.values.names import (
+    Branch,
+    HubPath,
+    Name,
+    NameRefused,
+    Oid,
+    ThreadName,
+    fold,
+    is_protected,
+    parse_branch,
+    parse_name,
+    parse_url,
+    thread_name,
+)
+from cn.values.report import Mark
+from cn.values.text import quote
+from cn.values.timestamps import parse_stamp
 
 HEAD = Oid("3f2a9c1be04d7f6582a1c0d94be7f0386d5512aa")
 OTHER = Oid("89abcdef0123456789abcdef0123456789abcdef")

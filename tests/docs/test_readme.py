@@ -14,7 +14,7 @@ from docs.terminal import Terminal, commands
 from hubs import ROOT, bare, git
 
 from cn.cli.main import cli
-from cn.core import errors
+from cn.values import errors
 
 PAGES = [
     ROOT / "README.md",

@@ -9,8 +9,8 @@ from docs.blocks import Block, blocks_of
 from docs.terminal import Terminal, commands
 from hubs import ROOT
 
-from cn.core import errors
 from cn.llm.config import parse_agent_config
+from cn.values import errors
 
 BLOCKS = {block.name: block for block in blocks_of(ROOT / "docs/runtime.md")}
 ENV = {"ANTHROPIC_KEY": "sk-ant-test-1", "TELEGRAM_TOKEN": "123456:TEST-abcdefghijklmnopqrstuvwxyz0123456"}

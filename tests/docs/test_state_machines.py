@@ -8,8 +8,8 @@ import sys
 from docs.blocks import PROTOCOL
 from hubs import ROOT
 
-from cn.core.machine import fill_tables, format_table
 from cn.protocol.states.tables import MACHINES
+from cn.values.state_machine import fill_tables, format_table
 
 PAGE = PROTOCOL / "state-machines.md"
 

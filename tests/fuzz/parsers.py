@@ -15,19 +15,6 @@ from cn.agent.plan.conversation import Conversation, Entry, format_conversation,
 from cn.agent.plan.output import parse_output
 from cn.agent.plan.replay import Change, compare, read_typed
 from cn.agent.plan.skills import parse_skill
-from cn.core.errors import CnError
-from cn.core.header import parse_header
-from cn.core.names import (
-    HubPath,
-    is_oid,
-    is_protected,
-    parse_branch,
-    parse_hub_path,
-    parse_thread_name,
-    parse_url,
-)
-from cn.core.stamp import format_second, parse_stamp, parse_until
-from cn.core.text import cell, decode, quote, uncell, visible
 from cn.git.diff_many import by_head
 from cn.git.entries import UNMERGED
 from cn.git.history import parse_log
@@ -66,6 +53,19 @@ from cn.telegram.api import read_update
 from cn.threads.read_edits import parse_status
 from cn.transaction.pins import parse_pin
 from cn.transaction.protected_files import parse_reflog
+from cn.values.errors import CnError
+from cn.values.names import (
+    HubPath,
+    is_oid,
+    is_protected,
+    parse_branch,
+    parse_hub_path,
+    parse_thread_name,
+    parse_url,
+)
+from cn.values.record_header import parse_header
+from cn.values.text import cell, decode, quote, uncell, visible
+from cn.values.timestamps import format_second, parse_stamp, parse_until
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 NOW = datetime(2026, 2, 5, 15, tzinfo=UTC)

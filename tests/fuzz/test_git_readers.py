@@ -19,8 +19,6 @@ from hubs import work
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
-from cn.core.errors import CnError
-from cn.core.names import Oid
 from cn.git.branch_content import Proposal, format_proposal
 from cn.git.entries import read_changes, read_tree
 from cn.git.history import read_past
@@ -41,6 +39,8 @@ from cn.inbox.merge.candidates import read_offers
 from cn.inbox.merge.many import merge_alone
 from cn.protocol.hub_config import Limits
 from cn.protocol.message import object_id
+from cn.values.errors import CnError
+from cn.values.names import Oid
 
 EXAMPLES = max(6, int(os.environ.get("TEST_FUZZ", "0")) // 50)
 PHASES = [Phase.explicit, Phase.generate, *([Phase.shrink] if "TEST_FUZZ" in os.environ else [])]

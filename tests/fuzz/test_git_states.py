@@ -11,12 +11,12 @@ from hubs import commit, git_bytes, work
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from cn.core.names import Oid
 from cn.git.entries import Entry
 from cn.git.repository import Hub, open_hub
 from cn.protocol.message import object_id
 from cn.threads.plan.edits import Kind
 from cn.threads.read_edits import read_edits
+from cn.values.names import Oid
 
 EXAMPLES = max(8, int(os.environ.get("TEST_FUZZ", "0")) // 20)
 PHASES = [Phase.explicit, Phase.generate, *([Phase.shrink] if "TEST_FUZZ" in os.environ else [])]

@@ -27,12 +27,12 @@ from model_server import KEY, MODEL, ModelServer
 from telegram_server import TOKEN, USER, TelegramServer
 
 from cn.agent.chat_message import enqueue
-from cn.core.report import Report
 from cn.git.repository import open_hub
 from cn.llm.usage_events import Call, parse_call
 from cn.llm.usage_log import read_calls
 from cn.runtime.cycle import cycle
 from cn.telegram.api import Incoming, Queued, TextMessage
+from cn.values.report import Report
 
 CHAT = f"telegram:{USER}"
 OTHER = 777

@@ -18,9 +18,9 @@ from loop.permission import closed, obey_permissions
 from loop.scenes import SCENES, Stage, all_decisions, decided
 from loop.world import Node, World
 
-from cn.core.stamp import parse_stamp
 from cn.git.repository import open_hub
 from cn.run.memory import Local
+from cn.values.timestamps import parse_stamp
 
 KIB = 1024
 CLOCK = Path(__file__).with_name("clock")

@@ -10,9 +10,9 @@ import pytest
 from hubs import branches, clone, commit, git, identify, make_ssh_key, paths, push, sign_with
 from loop.world import Node, World, is_in_main
 
-from cn.core.names import Branch, Name, Oid
-from cn.core.stamp import parse_stamp
 from cn.protocol.outbox_entry import Remove, format_entry, outbox_path
+from cn.values.names import Branch, Name, Oid
+from cn.values.timestamps import parse_stamp
 
 
 def plant(sigma: Node, world: World, files: dict[str, str | None]) -> str:

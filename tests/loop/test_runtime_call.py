@@ -18,10 +18,10 @@ from loop.world import content
 from model_server import Reply
 from telegram_server import TOKEN
 
-from cn.core.errors import ConfigError
-from cn.core.stamp import format_second
 from cn.llm import client
 from cn.llm.usage_log import read_calls
+from cn.values.errors import ConfigError
+from cn.values.timestamps import format_second
 
 RESULT = "result of the model"
 

@@ -12,7 +12,7 @@ from loop.desk import archived, current
 from loop.studio import CHAT, Studio, answer, id_of, write
 from loop.world import Node, World, picture
 
-from cn.core.errors import EXIT_LOCKED
+from cn.values.errors import EXIT_LOCKED
 
 
 def test_a_peers_message_is_answered_through_the_model_by_a_cycle_for_cron(

@@ -15,11 +15,11 @@ from loop.studio import Studio, write
 from loop.test_origin_pusher import plant
 from loop.world import Node, World, content
 
-from cn.core.names import Branch, Name
-from cn.core.stamp import parse_stamp
 from cn.protocol.message import Message, seal
 from cn.protocol.message_kinds import MESSAGE
 from cn.protocol.outbox_entry import Letter, format_entry, outbox_path
+from cn.values.names import Branch, Name
+from cn.values.timestamps import parse_stamp
 
 TOKEN = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
 KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1rZXktdjEAAAAA\n-----END OPENSSH PRIVATE KEY-----"

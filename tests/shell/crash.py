@@ -18,7 +18,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from cn.core.names import HubPath
 from cn.git.entries import blob_id
 from cn.git.fast_import import FileChange, build_commit
 from cn.git.objects import read_object, resolve
@@ -26,6 +25,7 @@ from cn.git.repository import Hub, open_hub
 from cn.transaction.base import Base
 from cn.transaction.commit import Committed, Draft, LocalAppend, RefUpdate, commit, recover
 from cn.transaction.lock import hub_lock
+from cn.values.names import HubPath
 
 THREAD = HubPath("threads/inbox/20260101-pi-x.md")
 DONE = HubPath("threads/inbox/done/20260101-pi-x.md")

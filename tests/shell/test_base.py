@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from hubs import bare, clone, commit, force_push, git, paths, push, read, tip, try_git, work, write_commit
 
-from cn.core.errors import Refused
-from cn.core.names import Oid
 from cn.git.entries import Change, Entry
 from cn.git.repository import Hub, open_hub
 from cn.transaction.base import Base, observe_base
 from cn.transaction.journal import Journal, restore_path, write_journal
 from cn.transaction.protected_files import accept
+from cn.values.errors import Refused
+from cn.values.names import Oid
 
 INBOX = "threads/inbox/20260101-pi-x.md"
 OTHER = "threads/inbox/20260101-pi-y.md"

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from hubs import commit, git, make_ssh_key, read, sign_with, tip, try_git, work, write_commit
 
-from cn.core.names import HubPath, Oid
 from cn.git.fast_import import CommitStream, EntryChange, FileChange, build_commit, identity
 from cn.git.repository import Hub, open_hub
+from cn.values.names import HubPath, Oid
 
 AT = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from hubs import ROOT
 
-from cn.core.errors import Refused
 from cn.system.files import (
     blocked_parent,
     free_name,
@@ -22,6 +21,7 @@ from cn.system.files import (
     sweep_temporary,
     write_file,
 )
+from cn.values.errors import Refused
 
 
 def test_it_makes_parents_and_replaces(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ import pytest
 from hubs import bare, commit, git, refs, tip, work
 from servers import gone
 
-from cn.core.errors import CnError
 from cn.git.process import Done, Git, GitError, Job, transport_options
+from cn.values.errors import CnError
 
 if TYPE_CHECKING:
     from pytest_git import GitRepo

@@ -42,10 +42,10 @@ from hubs import (
 )
 from servers import alive, git_daemon, gone, http_backend, ssh_server, stalled_server
 
-from cn.core.errors import CnError
-from cn.core.names import parse_url
 from cn.git.process import Git, GitError, Job, transport_options
 from cn.git.remote import list_remotes
+from cn.values.errors import CnError
+from cn.values.names import parse_url
 
 LONG = 30.0
 """Seconds within which anything here ends, however slow the machine."""

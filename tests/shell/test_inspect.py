@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from hubs import commit, git, raw_tree, tip, work
 
-from cn.core.names import Oid
 from cn.git.branch_content import Proposal
 from cn.git.process import Git, GitError
 from cn.git.read_branch import read_attachments, read_commits, read_messages, read_proposal
 from cn.protocol.hub_config import Limits
+from cn.values.names import Oid
 
 LIMITS = Limits()
 

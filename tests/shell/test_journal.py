@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 from hubs import commit, work
 
-from cn.core.errors import Refused
-from cn.core.names import Oid
 from cn.git.entries import Change, Entry
 from cn.git.repository import Hub, open_hub
 from cn.transaction.journal import (
@@ -23,6 +21,8 @@ from cn.transaction.journal import (
     with_sizes,
     write_journal,
 )
+from cn.values.errors import Refused
+from cn.values.names import Oid
 
 A, B = Oid("a" * 40), Oid("b" * 64)
 FULL = Journal(

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from hubs import ROOT, commit, work
 
-from cn.core.errors import EXIT_LOCKED, LockHeld
 from cn.git.repository import Hub, open_hub
 from cn.transaction.lock import hub_lock
+from cn.values.errors import EXIT_LOCKED, LockHeld
 
 _HOLD = """
 import sys, time

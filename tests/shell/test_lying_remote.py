@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lying_server import LyingServer
 
-from cn.core.names import is_branch, is_oid
 from cn.git.process import Git
 from cn.git.remote import fetch_many, fetch_tips, head_of, list_remotes
+from cn.values.names import is_branch, is_oid
 
 OID = b"1" * 40
 SPEC = b"+refs/heads/a:refs/cn/trusted"

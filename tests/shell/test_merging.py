@@ -17,10 +17,10 @@ from hubs import clone, git, parents_of, tip, try_git, work
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from cn.core.names import Oid
 from cn.git.repository import Hub, open_hub
 from cn.inbox.merge.candidates import Offer
 from cn.inbox.merge.merges import Merges
+from cn.values.names import Oid
 
 AT = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
 PATHS = [

@@ -10,11 +10,11 @@ from hubs import git, git_bytes, tip, work, write_commit
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from cn.core.names import Oid
 from cn.git.process import Git
 from cn.git.read_branch import merge_bases, read_proposal
 from cn.git.read_branches import read_simple_proposals
 from cn.protocol.hub_config import Limits
+from cn.values.names import Oid
 
 Commits = list[tuple[str, list[tuple[str, bytes | None, str]]]]
 """Per commit its message and the changed (path, content, mode)."""

@@ -10,8 +10,6 @@ from pathlib import Path
 import pytest
 from hubs import commit, git, tip, work, write_commit
 
-from cn.core.errors import Refused
-from cn.core.names import Oid
 from cn.git.entries import read_changes
 from cn.git.repository import Hub, open_hub
 from cn.system import files
@@ -21,6 +19,8 @@ from cn.transaction.journal import Journal, LocalAppend, RefUpdate, read_journal
 from cn.transaction.kept_copies import sweep_asides
 from cn.transaction.local_effects import Refs, append_once
 from cn.transaction.publish import MainMoved, lock_path
+from cn.values.errors import Refused
+from cn.values.names import Oid
 
 INBOX = "threads/inbox/20260101-pi-x.md"
 

@@ -11,11 +11,11 @@ import pytest
 from hubs import bare, branches, commit, git, identify, work
 from servers import git_daemon
 
-from cn.core.names import Oid
 from cn.git import remote
 from cn.git.objects import read_info
 from cn.git.process import Git
 from cn.git.remote import OwnRefs, Push, Result, fetch_tips, list_remotes, push_many
+from cn.values.names import Oid
 
 
 def test_a_stale_ref_fails_alone_whatever_its_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from hubs import commit, git, make_ssh_key, sign_with, tip, work
 
-from cn.core.names import Oid
 from cn.git.config import read_config
 from cn.git.process import Git
 from cn.git.read_branch import is_signed, read_commits
 from cn.git.signatures import Signature, own_key, read_signatures
+from cn.values.names import Oid
 
 
 def public(text: str) -> str:

@@ -29,7 +29,6 @@ from telegram_server import (
     telegram_server,
 )
 
-from cn.core.errors import ConfigError
 from cn.telegram import client as telegram
 from cn.telegram.api import (
     Conflict,
@@ -45,6 +44,7 @@ from cn.telegram.api import (
     is_unsent,
 )
 from cn.telegram.client import Connection, Telegram
+from cn.values.errors import ConfigError
 
 SECRET = TOKEN.partition(":")[2]
 

@@ -14,8 +14,6 @@ from pathlib import Path
 import pytest
 from hubs import ROOT, bare, clone, commit, git, paths, push, read, tip, try_git, write_commit
 
-from cn.core.errors import Refused
-from cn.core.names import HubPath, Oid
 from cn.git.entries import read_changes
 from cn.git.fast_import import FileChange, build_commit
 from cn.git.objects import read_object
@@ -35,6 +33,8 @@ from cn.transaction.journal import (
 )
 from cn.transaction.lock import hub_lock
 from cn.transaction.origin import Rejected
+from cn.values.errors import Refused
+from cn.values.names import HubPath, Oid
 
 AT = datetime(2026, 2, 5, 14, tzinfo=UTC)
 INBOX = "threads/inbox/20260101-pi-x.md"

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from hubs import bare, clone, commit, git, make_ssh_key, push, sign_with, tip, work, write_commit
 
-from cn.core.names import Oid
 from cn.git.repository import open_hub
 from cn.transaction.protected_files import TrustChange, accept, trusted_commit, untrusted
+from cn.values.names import Oid
 
 PEERS = "state/peers.md"
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from hubs import commit, git, tip, work
 
-from cn.core.names import Oid
 from cn.git.entries import Entry, blob_id
 from cn.git.repository import Hub, open_hub
 from cn.transaction.checkout import place_again
@@ -19,6 +18,7 @@ from cn.transaction.checkout_retries import (
     unplaced_path,
     write_unplaced,
 )
+from cn.values.names import Oid
 
 D, E = "docs/d.md", "docs/e.md"
 

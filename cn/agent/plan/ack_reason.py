@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from cn.core.text import one_line
+from cn.values.text import one_line
 
 SHORTEST = 10
 """Characters a reason has at least."""

@@ -12,10 +12,6 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from cn.agent.plan.dialogue import message_content, said_in
-from cn.core.errors import Refusal
-from cn.core.names import HubPath, InputId, Name, NameRefused, parse_name
-from cn.core.stamp import format_second
-from cn.core.text import one_line, slug
 from cn.protocol import rules
 from cn.protocol.cadence import Cadence
 from cn.protocol.chat_reply import Say, format_say
@@ -41,6 +37,10 @@ from cn.protocol.ops import (
 from cn.protocol.own_thread import ASSIGNED, DEFERRED, adhoc_path, format_own, new_own
 from cn.protocol.peers_file import Peer
 from cn.protocol.queue_item import Input, format_queued, queue_path
+from cn.values.errors import Refusal
+from cn.values.names import HubPath, InputId, Name, NameRefused, parse_name
+from cn.values.text import one_line, slug
+from cn.values.timestamps import format_second
 
 SEEN = HubPath("state/telegram.json")
 _MOST_SEEN = 200

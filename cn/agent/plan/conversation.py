@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import pairwise
 
-from cn.core.names import HubPath
-from cn.core.stamp import StampRefused, format_day, format_second, parse_stamp
-from cn.core.text import decode, one_line
+from cn.values.names import HubPath
+from cn.values.text import decode, one_line
+from cn.values.timestamps import StampRefused, format_day, format_second, parse_stamp
 
 PATH = HubPath("state/conversation.json")
 FOLDER = HubPath("state/conversation")

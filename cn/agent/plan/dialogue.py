@@ -11,11 +11,11 @@ from itertools import groupby
 from cn.agent.plan.conversation import ASSISTANT, USER, Entry
 from cn.agent.plan.output import format_output
 from cn.agent.plan.prompt_parts import cut, told
-from cn.core.stamp import format_second
-from cn.core.text import one_line, quote, unquote, visible
 from cn.llm.request import Said
 from cn.protocol.ops import Reply
 from cn.protocol.queue_item import is_input_id
+from cn.values.text import one_line, quote, unquote, visible
+from cn.values.timestamps import format_second
 
 SAID_BYTES = 8 * 1024
 """Bytes of one text of the conversation."""

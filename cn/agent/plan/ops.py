@@ -13,22 +13,6 @@ from typing import Any, assert_never
 
 from cn.agent.plan.chat import ChatFacts, plan_chat_end
 from cn.agent.plan.output import Output
-from cn.core.errors import Refusal
-from cn.core.names import (
-    HubPath,
-    Name,
-    NameRefused,
-    Oid,
-    Topic,
-    is_machine_local,
-    is_protected,
-    parse_hub_path,
-    parse_name,
-    parse_oid,
-    parse_topic,
-)
-from cn.core.stamp import format_stamp
-from cn.core.text import one_line, slug
 from cn.inbox.plan.decisions import Cause, Facts, open_concern, plan_decision, plan_end
 from cn.protocol import rules
 from cn.protocol.effects import Effect, Log, Plan, Post
@@ -60,6 +44,22 @@ from cn.protocol.triage import Delegate as DelegateDecision
 from cn.protocol.triage import Delete as DeleteDecision
 from cn.protocol.triage import Reply as ReplyDecision
 from cn.threads.plan.decisions import OwnFacts, plan_own_end
+from cn.values.errors import Refusal
+from cn.values.names import (
+    HubPath,
+    Name,
+    NameRefused,
+    Oid,
+    Topic,
+    is_machine_local,
+    is_protected,
+    parse_hub_path,
+    parse_name,
+    parse_oid,
+    parse_topic,
+)
+from cn.values.text import one_line, slug
+from cn.values.timestamps import format_stamp
 
 AnyFacts = Facts | OwnFacts | ChatFacts
 Ending = Ack | Done | Noop | Fail | Reply | Delegate | Defer | Delete

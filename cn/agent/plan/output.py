@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cn.agent.plan.output_block import Pair, find_block, format_value, unfenced
-from cn.core.text import one_line
 from cn.protocol.ops import USAGE, Op, OpRefused, format_whole, parse_op
+from cn.values.text import one_line
 
 LIMIT = 1024 * 1024
 """Bytes of an output that are read; the text of a model is a small part of it."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from cn.core.text import one_line
 from cn.protocol.ops import op_key
+from cn.values.text import one_line
 
 _MOST = 5000
 """Pairs in a block, at most: no answer needs so many, and a flood is told in one line."""

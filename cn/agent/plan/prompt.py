@@ -22,13 +22,13 @@ from cn.agent.plan.conversation import USER, Conversation
 from cn.agent.plan.dialogue import format_messages
 from cn.agent.plan.prompt_parts import CONVERSATION, HUB, ITEM, STABLE, TAIL, Packed, Part, cut, told
 from cn.agent.plan.skills import CONTRACT, FILE, FOLDERS, Skill, match_skills
-from cn.core.names import HubPath, Name
-from cn.core.text import one_line, quote, visible
 from cn.llm.config import AgentConfig
 from cn.llm.request import Block, Request, Said
 from cn.protocol.cadence import Cadence, is_period, period
 from cn.protocol.peers_file import Peer
 from cn.protocol.queue_item import INPUT, parse_input
+from cn.values.names import HubPath, Name
+from cn.values.text import one_line, quote, visible
 
 SOUL, USER_PAGE = HubPath("spec/SOUL.md"), HubPath("spec/USER.md")
 PAGE_BYTES = 32 * 1024

@@ -14,8 +14,8 @@ from enum import Enum
 
 from cn.agent.plan.ops import Beside, check_output, find_ending, strangers
 from cn.agent.plan.output import Output, parse_output
-from cn.core.errors import Refusal
 from cn.protocol.ops import Commit, Defer, Delegate, Op, Send, format_whole
+from cn.values.errors import Refusal
 
 ITEM = "ID"
 """Stands for every name of the item, so that attempts with different ids compare."""

@@ -11,10 +11,10 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from cn.core.errors import ConfigError
-from cn.core.keys import load_yaml
-from cn.core.names import HubPath
-from cn.core.text import one_line
+from cn.values.errors import ConfigError
+from cn.values.names import HubPath
+from cn.values.text import one_line
+from cn.values.yaml import load_yaml
 
 FILE = "SKILL.md"
 FOLDERS = (HubPath("skills"), HubPath("src/agent/skills"))

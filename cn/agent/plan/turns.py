@@ -9,9 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from cn.core.errors import Refusal
-from cn.core.names import Branch, HubPath, InputId, Name, Oid, ThreadName, parse_oid
-from cn.core.stamp import format_age, format_stamp
 from cn.outbox.plan.receipts import notice
 from cn.protocol import rules
 from cn.protocol.cadence import Cadence
@@ -37,6 +34,9 @@ from cn.protocol.queue_item import (
     parse_input,
     queue_path,
 )
+from cn.values.errors import Refusal
+from cn.values.names import Branch, HubPath, InputId, Name, Oid, ThreadName, parse_oid
+from cn.values.timestamps import format_age, format_stamp
 
 
 def time_limit(config: HubConfig) -> timedelta:

@@ -30,7 +30,7 @@ def input_command(env: Env) -> None:
     if text is None:
         click.echo("nothing waits for an answer")
         return
-    from cn.core.text import visible
+    from cn.values.text import visible
 
     click.echo(visible(text), nl=False)
     if is_answered(hub) and not env.quiet:

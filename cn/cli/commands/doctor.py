@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cn.cli.env import DRY_RUN, Env, options
-from cn.core.errors import EXIT_DONE, EXIT_REFUSED, CnError
+from cn.values.errors import EXIT_DONE, EXIT_REFUSED, CnError
 
 if TYPE_CHECKING:
-    from cn.core.report import Report
     from cn.doctor import Finding
+    from cn.values.report import Report
 
 
 @click.command("doctor")
@@ -29,8 +29,8 @@ def doctor_command(env: Env, folder: str | None, fix: bool, full: bool) -> None:
     """
     from pathlib import Path
 
-    from cn.core.report import Report
     from cn.doctor import examine, exit_code, open_damaged
+    from cn.values.report import Report
 
     hub = open_damaged(Path(chosen) if (chosen := env.hub_path or folder) else None)
     report = Report()
@@ -63,7 +63,7 @@ def doctor_command(env: Env, folder: str | None, fix: bool, full: bool) -> None:
 
 def _json(finding: Finding) -> dict[str, Any]:
     """The JSON shape of a finding (docs/protocol)."""
-    from cn.core.text import redact
+    from cn.values.text import redact
 
     return {
         "check": finding.check,
@@ -79,8 +79,8 @@ def _json(finding: Finding) -> dict[str, Any]:
 def _show(env: Env, findings: list[Finding], report: Report, *, fixing: bool) -> None:
     from cn.cli.render.report import show_report
     from cn.cli.render.text import paint
-    from cn.core.text import redact, visible
     from cn.doctor import Level
+    from cn.values.text import redact, visible
 
     show_report(report, json=False, quiet=env.quiet, verbose=env.verbose)
     colours = {Level.OK: "green", Level.INFO: "cyan", Level.PROBLEM: "red"}

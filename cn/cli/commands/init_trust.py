@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cn.cli.env import DRY_RUN, Env, options
-from cn.core.errors import EXIT_DONE, EXIT_REFUSED
+from cn.values.errors import EXIT_DONE, EXIT_REFUSED
 
 if TYPE_CHECKING:
     from cn.actions.trust import Pending
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 def init_command(env: Env, name: str, path: Path | None, signing_key: Path | None) -> None:
     """Make a new hub called NAME."""
     from cn.actions.init import init
-    from cn.core.errors import UsageError
-    from cn.core.names import NameRefused, parse_name
-    from cn.core.report import Report
+    from cn.values.errors import UsageError
+    from cn.values.names import NameRefused, parse_name
+    from cn.values.report import Report
 
     try:
         parsed = parse_name(name)

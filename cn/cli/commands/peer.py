@@ -32,9 +32,9 @@ def add_command(
 ) -> None:
     """Add the peer NAME, whose hub is at URL."""
     from cn.actions.peers import absolute_url, add
-    from cn.core.errors import UsageError
-    from cn.core.names import NameRefused, parse_name
     from cn.protocol.peers_file import Peer
+    from cn.values.errors import UsageError
+    from cn.values.names import NameRefused, parse_name
 
     try:
         parsed = Peer(
@@ -52,8 +52,8 @@ def add_command(
 
 def _key(given: str) -> str:
     """The key itself, or the one in the file of that name; a text that can be no name is not looked for."""
-    from cn.core.names import NameRefused
     from cn.protocol.peers_file import parse_key
+    from cn.values.names import NameRefused
 
     with suppress(NameRefused):
         return parse_key(given)
@@ -80,7 +80,7 @@ def list_command(env: Env) -> None:
 def remove_command(env: Env, name: str) -> None:
     """Take a peer out; its threads and records stay."""
     from cn.actions.peers import remove
-    from cn.core.names import parse_name
+    from cn.values.names import parse_name
 
     env.show(remove(env.hub(), parse_name(name, "peer"), dry_run=env.dry_run))
 
@@ -90,8 +90,8 @@ def remove_command(env: Env, name: str) -> None:
 @options(DRY_RUN)
 def sync_command(env: Env, names: tuple[str, ...]) -> None:
     """Sync with peers now (all, or those named), whatever the back-off says."""
-    from cn.core.names import parse_name
     from cn.loop.sync import finish, sync
+    from cn.values.names import parse_name
 
     hub = env.hub()
     only = [parse_name(n, "peer") for n in names] or None

@@ -27,10 +27,10 @@ def context_command(env: Env, id: str | None, text: bool) -> None:
     else the next. An archived id works too, packed with what main holds now.
     """
     from cn.cli.render.report import show_json
-    from cn.core.text import visible
     from cn.llm.config_file import read_agent_config
     from cn.run.view import open_view
     from cn.runtime.gather_prompt import counter, measure, pack_item
+    from cn.values.text import visible
 
     view = open_view(env.hub())
     config = read_agent_config(view.snapshot)

@@ -32,12 +32,12 @@ def replay_command(env: Env, ids: tuple[str, ...], model: str, since: str) -> No
     or came late are left out unless they are named. Calls cost, and budgets count them.
     """
     from cn.app.history import parse_since
-    from cn.core.errors import EXIT_REFUSED, UsageError
-    from cn.core.report import Report
     from cn.llm.check_model import ModelCheck
     from cn.llm.config_file import read_agent_config
     from cn.run.view import open_view
     from cn.runtime.replay import find_pairs, pack_pair, replay
+    from cn.values.errors import EXIT_REFUSED, UsageError
+    from cn.values.report import Report
 
     if ids and since:
         raise UsageError("IDS and --since exclude each other", "give one of them")

@@ -24,7 +24,7 @@ def agent_command(
 
     Environment: ANTHROPIC_KEY (or ANTHROPIC_API_KEY), TELEGRAM_TOKEN.
     """
-    from cn.core.errors import CnError, UsageError
+    from cn.values.errors import CnError, UsageError
 
     if daemon + process_ + stdio > 1:
         raise UsageError("--daemon, --process and --stdio exclude each other", "give one of them")
@@ -51,8 +51,8 @@ def agent_command(
             click.echo(text, nl=False)
         env.show(report)
         return
-    from cn.core.errors import EXIT_MORE
-    from cn.core.report import Report
+    from cn.values.errors import EXIT_MORE
+    from cn.values.report import Report
 
     report = Report()
     try:
@@ -70,8 +70,8 @@ def agent_command(
 
 def _stdio(env: Env, path: Path | None) -> None:
     """Questions from standard input, a line each on a terminal, else all of it as one."""
-    from cn.core.report import Report
     from cn.runtime.talk import open_talk
+    from cn.values.report import Report
 
     report = Report()
     talk = open_talk(env.hub(), path, report, dry_run=env.dry_run)
@@ -97,8 +97,8 @@ def _stdio(env: Env, path: Path | None) -> None:
 
 
 def _show(answer: object, *, markdown: bool) -> None:
-    from cn.core.text import visible
     from cn.runtime.talk import Spoken
+    from cn.values.text import visible
 
     assert isinstance(answer, Spoken)
     if markdown and sys.stdout.isatty():

@@ -12,7 +12,7 @@ from cn.cli.env import DRY_RUN, Env, options
 from cn.cli.render.report import line, show_json
 
 if TYPE_CHECKING:
-    from cn.core.report import Report
+    from cn.values.report import Report
 
 _BODY = click.option("--body", default="", help="The text below the head.")
 _BODY_FILE = click.option(
@@ -74,7 +74,7 @@ def _reflect(env: Env, name: str) -> None:
 
 def _beside(env: Env, report: Report) -> None:
     """Notes on standard error: standard output is the text."""
-    from cn.core.report import Mark
+    from cn.values.report import Mark
 
     for note in report.notes:
         wrong = note.mark in (Mark.REFUSED, Mark.FAILED)

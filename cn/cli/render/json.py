@@ -11,13 +11,13 @@ from cn.app.history import Happened
 from cn.app.listing import ThreadView
 from cn.app.overview import Entry, PeerView, Status, Unreachable, Waiting
 from cn.app.waiting import QueueView
-from cn.core.stamp import format_second
-from cn.core.text import redact
 from cn.protocol.log import NOTHING
 from cn.protocol.own_thread import Own
 from cn.protocol.queue_item import Input, parse_input
 from cn.protocol.thread_life import Link
 from cn.threads.read import OwnDocument
+from cn.values.text import redact
+from cn.values.timestamps import format_second
 
 
 def time_json(at: datetime | None) -> str | None:

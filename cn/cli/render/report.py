@@ -12,8 +12,8 @@ from typing import Any, assert_never
 import click
 
 from cn.cli.render.terminal import colour
-from cn.core.report import Mark, Note, Report
-from cn.core.text import redact, visible
+from cn.values.report import Mark, Note, Report
+from cn.values.text import redact, visible
 
 
 def show_report(report: Report, *, json: bool, quiet: bool, verbose: bool) -> None:

@@ -9,8 +9,8 @@ from datetime import datetime
 import click
 
 from cn.cli.render.terminal import has_colours, is_terminal
-from cn.core.stamp import format_age
-from cn.core.text import one_line, redact
+from cn.values.text import one_line, redact
+from cn.values.timestamps import format_age
 
 _UNBOUNDED = 10_000
 _REMEDY = 4000

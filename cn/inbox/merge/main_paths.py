@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import cached_property
 
-from cn.core.names import Oid, is_owned
-from cn.core.paths import folders_above
 from cn.git.objects import list_tree
 from cn.git.process import Git
 from cn.protocol.rules import TreeChange
+from cn.values.names import Oid, is_owned
+from cn.values.paths import folders_above
 
 _FEW = 200
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cn.core.errors import CnError
-from cn.core.names import Oid
 from cn.git.diff_many import diff_trees
 from cn.git.entries import Change
 from cn.git.merge_tree import ask_merges, read_tree_diffs
 from cn.git.objects import read_info
 from cn.git.process import Git
+from cn.values.errors import CnError
+from cn.values.names import Oid
 
 _SECONDS = 60.0
 

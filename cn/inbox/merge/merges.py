@@ -17,8 +17,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from types import TracebackType
 
-from cn.core.names import NameRefused, Oid, is_owned, parse_hub_path
-from cn.core.paths import folders_above
 from cn.git.entries import Change
 from cn.git.fast_import import CommitStream, EntryChange, FileChange, build_commit, signs
 from cn.git.merge_tree import merge_trees
@@ -30,6 +28,8 @@ from cn.inbox.merge.many import merge_alone
 from cn.inbox.merge.name_clashes import Spellings
 from cn.protocol.rules import MergeFacts, TreeChange
 from cn.transaction.commit import local_changes
+from cn.values.names import NameRefused, Oid, is_owned, parse_hub_path
+from cn.values.paths import folders_above
 
 _FILES = ("100644", "100755")
 _ABSENT = "000000"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cn.core.names import fold
-from cn.core.paths import folders_above
 from cn.inbox.merge.main_paths import Landscape
 from cn.protocol.rules import TreeChange
+from cn.values.names import fold
+from cn.values.paths import folders_above
 
 
 class Spellings:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from cn.core.errors import Refusal
-from cn.core.names import Branch, HubPath, Name, Oid, ThreadName
 from cn.outbox.plan.receipts import clean_up, notice
 from cn.peers.plan.arrival import Arrival
 from cn.protocol.effects import Drop, Effect, Log, Plan, Put, Record, Wake
@@ -15,6 +13,8 @@ from cn.protocol.ledger import IN, Event, Item
 from cn.protocol.log import Row
 from cn.protocol.message import About
 from cn.protocol.thread_file import format_thread, refresh
+from cn.values.errors import Refusal
+from cn.values.names import Branch, HubPath, Name, Oid, ThreadName
 
 
 def plan_new(arrival: Arrival, name: ThreadName, earlier: str = "") -> Plan:

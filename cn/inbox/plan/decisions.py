@@ -11,10 +11,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple, assert_never
 
-from cn.core.errors import Refusal
-from cn.core.names import Branch, HubPath, Name, Oid, ThreadName, digest
-from cn.core.stamp import format_second, format_stamp
-from cn.core.text import one_line, slug
 from cn.outbox.plan.receipts import notice
 from cn.protocol import rules
 from cn.protocol.effects import Advance, Drop, Effect, Log, Plan, Post, Put, Record
@@ -30,6 +26,10 @@ from cn.protocol.rules import MergeFacts
 from cn.protocol.thread_file import append_section, mark_triage, peer_block
 from cn.protocol.triage import Custom, Defer, Delegate, Delete, Merge, Reply, Triage, format_decision
 from cn.secrets.findings import Text, quoted_here, unnamed
+from cn.values.errors import Refusal
+from cn.values.names import Branch, HubPath, Name, Oid, ThreadName, digest
+from cn.values.text import one_line, slug
+from cn.values.timestamps import format_second, format_stamp
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from cn.core.names import Oid
 from cn.protocol.ledger import Event, Item
 from cn.protocol.states.receiver import RECEIVER, Receiver, ReceiverEvent, read_step
 from cn.protocol.states.receiver import Step as Step
+from cn.values.names import Oid
 
 LOOKED = frozenset({"received", "refreshed", "repeated", "noticed"})
 """Kinds of events that say: this head was there, and let in."""

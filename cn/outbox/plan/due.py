@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from cn.core.stamp import format_second
 from cn.protocol.ledger import Item
+from cn.values.timestamps import format_second
 
 
 def is_due(item: Item, now: datetime) -> bool:

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from cn.core.errors import Refusal
-from cn.core.names import Branch, Name, Oid, topic_of
-from cn.core.stamp import format_second
-from cn.core.text import one_line
 from cn.peers.plan.arrival import Arrival
 from cn.protocol.effects import CleanUp, Effect, Log, Plan, Post, Record
 from cn.protocol.ledger import OUT, Event, Item
@@ -15,6 +11,10 @@ from cn.protocol.log import Row
 from cn.protocol.message import About, Message, notice_topic
 from cn.protocol.message_kinds import NOTICE
 from cn.protocol.outbox_entry import Remove
+from cn.values.errors import Refusal
+from cn.values.names import Branch, Name, Oid, topic_of
+from cn.values.text import one_line
+from cn.values.timestamps import format_second
 
 
 def clean_up(peer: Name, item: Item, at: datetime, reason: str, source: str) -> CleanUp:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import NamedTuple
 
-from cn.core.names import Branch, Name, Oid, topic_of
 from cn.protocol.effects import Log, Record
 from cn.protocol.ledger import IN, Event
 from cn.protocol.log import Row
 from cn.protocol.message import Message
 from cn.protocol.thread_file import Header
+from cn.values.names import Branch, Name, Oid, topic_of
 
 
 class Arrival(NamedTuple):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import Enum, StrEnum
 
-from cn.core.machine import InvalidTransition, Machine
+from cn.values.state_machine import InvalidTransition, Machine
 
 
 class Receiver(StrEnum):

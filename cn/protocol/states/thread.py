@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from cn.core.machine import Machine
+from cn.values.state_machine import Machine
 
 
 class Thread(StrEnum):

@@ -13,7 +13,6 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from cn.core.errors import LockHeld
 from cn.git.repository import Hub
 from cn.run.settings import configured
 from cn.runtime.daemon.monitor import Monitor, Times
@@ -24,6 +23,7 @@ from cn.runtime.stop import STOPPING
 from cn.system.child import hold
 from cn.system.systemd import Level, Lines, notify
 from cn.telegram.api import Incoming, Queued
+from cn.values.errors import LockHeld
 
 _FINISH = 10.0
 """Seconds that a message being dealt with gets when the daemon stops."""

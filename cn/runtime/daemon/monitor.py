@@ -9,13 +9,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from cn.core.errors import CnError
-from cn.core.stamp import format_second
 from cn.git.repository import Hub
 from cn.runtime.daemon.state import write_health
 from cn.system.clock import now
 from cn.system.systemd import Level, Lines, notify, watchdog_seconds
 from cn.telegram.api import Failure, Pauses
+from cn.values.errors import CnError
+from cn.values.timestamps import format_second
 
 _SLACK = 90.0
 """Seconds a step may take longer than planned before the watchdog is not told any more that all is well."""

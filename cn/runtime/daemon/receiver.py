@@ -12,8 +12,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol, assert_never
 
-from cn.core.errors import CnError, ConfigError
-from cn.core.stamp import format_second
 from cn.git.repository import Hub
 from cn.runtime.daemon.monitor import Monitor, clock
 from cn.runtime.daemon.state import read_dead, write_dead, write_offset
@@ -41,6 +39,8 @@ from cn.telegram.api import (
     split_text,
 )
 from cn.telegram.client import ORIGIN, Connection
+from cn.values.errors import CnError, ConfigError
+from cn.values.timestamps import format_second
 
 _TRIES = 3
 _LONGEST_ANSWER_PAUSE = 60.0

@@ -7,13 +7,13 @@ import signal
 from collections.abc import Sequence
 from contextlib import suppress
 
-from cn.core.errors import EXIT_LOCKED, EXIT_MORE, CnError
-from cn.core.stamp import format_second
 from cn.runtime.chat_delivery import next_say
 from cn.runtime.daemon.monitor import Monitor, clock
 from cn.system.child import Child
 from cn.system.clock import now
 from cn.system.systemd import Level
+from cn.values.errors import EXIT_LOCKED, EXIT_MORE, CnError
+from cn.values.timestamps import format_second
 
 
 class Runner:

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from cn.agent.chat_message import enqueue
 from cn.app.overview import read_status
-from cn.core.errors import ConfigError
-from cn.core.text import one_line
 from cn.git.repository import Hub
 from cn.llm.config_file import read_agent_config
 from cn.llm.usage_log import over_budget
@@ -18,6 +16,8 @@ from cn.run.run import Run
 from cn.run.view import open_view, require_queue
 from cn.runtime.daemon.daemon import DaemonSettings, run_daemon
 from cn.telegram.api import Command
+from cn.values.errors import ConfigError
+from cn.values.text import one_line
 
 
 def serve(hub: Hub, path: Path | None) -> int:

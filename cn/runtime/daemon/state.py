@@ -14,12 +14,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from cn.core.errors import Refused
-from cn.core.names import HubPath
-from cn.core.stamp import format_second
 from cn.git.repository import Hub
 from cn.system.files import read_regular, write_file
 from cn.telegram.api import Ignored, Incoming, read_update
+from cn.values.errors import Refused
+from cn.values.names import HubPath
+from cn.values.timestamps import format_second
 
 OFFSET = HubPath("state/telegram.offset")
 _MOST_BYTES = 1 << 20

@@ -10,10 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from cn.core.errors import Refusal
-from cn.core.names import Name, NameRefused, digest, parse_name
-from cn.core.stamp import format_second
-from cn.core.text import one_line, quote, slug
 from cn.protocol import rules
 from cn.protocol.chat_reply import Say, format_say
 from cn.protocol.effects import Drop, Effect, Log, Plan, Post, Put
@@ -24,6 +20,10 @@ from cn.protocol.message_kinds import MESSAGE
 from cn.protocol.ops import Ack, Commit, Defer, Delegate, Delete, Done, Fail, Noop, Reply, Surface, payload
 from cn.protocol.own_thread import ASSIGNED, DEFERRED, Own, done_concern_path, format_own
 from cn.protocol.peers_file import Peer
+from cn.values.errors import Refusal
+from cn.values.names import Name, NameRefused, digest, parse_name
+from cn.values.text import one_line, quote, slug
+from cn.values.timestamps import format_second
 
 Ending = Ack | Done | Noop | Fail | Reply | Delegate | Defer | Delete
 

@@ -11,12 +11,12 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
 
-from cn.core.names import HubPath, is_machine_local, is_protected
-from cn.core.report import Mark
-from cn.core.typed import command
 from cn.protocol.cadence import REFLECTIONS
 from cn.protocol.layout import INBOX
 from cn.protocol.own_thread import ADHOC, CONCERNS, is_own, is_plain_name
+from cn.values.names import HubPath, is_machine_local, is_protected
+from cn.values.report import Mark
+from cn.values.shell_words import command
 
 FOLDERS = ("threads", "logs", "state")
 MOST = 1 << 20

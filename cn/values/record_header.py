@@ -9,8 +9,8 @@ import json
 import re
 from collections.abc import Mapping
 
-from cn.core.errors import CnError
-from cn.core.text import one_line
+from cn.values.errors import CnError
+from cn.values.text import one_line
 
 _PLAIN = re.compile(r'"([ !#-\[\]-~]*)"')
 """A JSON string without escapes: nearly all are, and a run reads ten of them from each entry."""

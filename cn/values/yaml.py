@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-from cn.core.errors import ConfigError
-from cn.core.names import Name, NameRefused, parse_name
+from cn.values.errors import ConfigError
+from cn.values.names import Name, NameRefused, parse_name
 
 
 def load_yaml(text: str, path: str) -> Any:

@@ -7,8 +7,8 @@ import unicodedata
 from collections.abc import Container
 from typing import NewType
 
-from cn.core.errors import CnError
-from cn.core.text import visible
+from cn.values.errors import CnError
+from cn.values.text import visible
 
 Name = NewType("Name", str)
 """A hub, peer or actor: ``[a-z0-9][a-z0-9_-]*``, at most 40 characters."""

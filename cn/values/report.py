@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
 
-from cn.core.errors import EXIT_DONE, EXIT_REFUSED
+from cn.values.errors import EXIT_DONE, EXIT_REFUSED
 
 
 class Mark(Enum):

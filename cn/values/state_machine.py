@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, TypeVar
 
-from cn.core.errors import CnError
+from cn.values.errors import CnError
 
 S = TypeVar("S", bound=Enum)
 E = TypeVar("E", bound=Enum)

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
-from cn.core.errors import ConfigError
-from cn.core.keys import At, key_lines, load_yaml
-from cn.core.text import one_line
+from cn.values.errors import ConfigError
+from cn.values.text import one_line
+from cn.values.yaml import At, key_lines, load_yaml
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^{}]*))?\}")
 _NOTHING = object()

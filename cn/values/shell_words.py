@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from cn.core.text import redact, visible
+from cn.values.text import redact, visible
 
 NAME = "NAME"
 """Stands for a word that cannot be typed."""

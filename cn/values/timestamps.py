@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 
-from cn.core.errors import CnError
+from cn.values.errors import CnError
 
 _SPAN = re.compile(r"([0-9]{1,5})\s*([mhd])")
 _LAST = 253_402_300_799

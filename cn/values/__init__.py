@@ -1,0 +1,1 @@
+"""Words that know nothing of a hub. Pure."""
