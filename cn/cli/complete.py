@@ -56,10 +56,10 @@ def complete_concern(ctx: click.Context, param: click.Parameter, incomplete: str
 
 
 def _own(ctx: click.Context) -> list[tuple[str, str]]:
-    from cn.app.own_view import list_own
     from cn.cli.env import Env
     from cn.cli.render.text import clean
     from cn.run.view import open_view
+    from cn.views.own_threads import list_own
 
     try:
         found = list_own(open_view((ctx.find_object(Env) or Env()).hub()))

@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator
 
 from cn.agent.plan.turns import source_of
-from cn.app.waiting import QueueView, look_at_queue
 from cn.doctor.examined import Patient
 from cn.doctor.finding import Finding, info, problem
 from cn.protocol.queue_item import INPUT, OUTPUT
@@ -14,6 +13,7 @@ from cn.protocol.states.agent import Actor
 from cn.run.snapshot import Snapshot
 from cn.values.names import HubPath
 from cn.values.shell_words import command
+from cn.views.queue import QueueView, look_at_queue
 
 
 def check_queue(patient: Patient) -> Iterator[Finding]:

@@ -8,7 +8,6 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from cn.agent.interface import is_answered
-from cn.app.asked import find_item
 from cn.git.repository import Hub
 from cn.llm import client
 from cn.llm.check_model import ModelCheck
@@ -25,6 +24,7 @@ from cn.runtime.turn import Means, More, in_flight, release, run_turn
 from cn.telegram import client
 from cn.telegram.api import RateLimited, Rejected, Sent, describe, is_unsent, split_text
 from cn.values.report import Report
+from cn.views.find_item import find_item
 
 _MOST_TURNS = 20
 """Turns of one cron run at most: the next run goes on."""

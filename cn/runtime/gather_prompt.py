@@ -12,7 +12,6 @@ from cn.agent.plan.conversation import Conversation, parse_conversation
 from cn.agent.plan.prompt import SOUL, USER_PAGE, Material, Page, pack, reflection_names
 from cn.agent.plan.prompt_parts import Packed
 from cn.agent.plan.skills import CONTRACT, FILE, FOLDERS, Skill, find_contract, is_skill, parse_skill
-from cn.app.asked import find_item
 from cn.git.objects import ensure_absent, list_tree, read_info
 from cn.llm.config import AgentConfig
 from cn.llm.request import Request
@@ -25,6 +24,7 @@ from cn.system.template import template_dir
 from cn.values.errors import CnError, Refused
 from cn.values.names import HubPath
 from cn.values.text import decode
+from cn.views.find_item import find_item
 
 MOST_SKILLS = 300
 FILE_BYTES = 256 * 1024

@@ -195,11 +195,11 @@ def retry_command(env: Env, id: str) -> None:
 
 
 def _show_queue(env: Env) -> None:
-    from cn.app.waiting import read_queue
     from cn.cli.render.json import queue_json
     from cn.cli.render.queue import queue_lines
     from cn.cli.render.report import show_json
     from cn.run.view import is_fed, open_view
+    from cn.views.queue import read_queue
 
     opened = open_view(env.hub())
     view = read_queue(opened)

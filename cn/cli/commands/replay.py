@@ -31,13 +31,13 @@ def replay_command(env: Env, ids: tuple[str, ...], model: str, since: str) -> No
     IDS are names in logs/input/; without them and --since the last 10. Outputs that were rejected
     or came late are left out unless they are named. Calls cost, and budgets count them.
     """
-    from cn.app.history import parse_since
     from cn.llm.check_model import ModelCheck
     from cn.llm.config_file import read_agent_config
     from cn.run.view import open_view
     from cn.runtime.replay import find_pairs, pack_pair, replay
     from cn.values.errors import EXIT_REFUSED, UsageError
     from cn.values.report import Report
+    from cn.views.log import parse_since
 
     if ids and since:
         raise UsageError("IDS and --since exclude each other", "give one of them")

@@ -98,11 +98,11 @@ def mca_list_command(env: Env) -> None:
 
 
 def _list_concerns(env: Env) -> None:
-    from cn.app.own_view import list_own
     from cn.cli.render.json import own_json
     from cn.cli.render.status import thread_lines
     from cn.protocol.own_thread import CONCERNS
     from cn.run.view import open_view
+    from cn.views.own_threads import list_own
 
     view = open_view(env.hub())
     found = list_own(view, folder=f"{CONCERNS}/")
@@ -145,10 +145,10 @@ def thread() -> None:
 @options()
 def list_command(env: Env, everything: bool) -> None:
     """List open threads, oldest first."""
-    from cn.app.own_view import list_threads
     from cn.cli.render.json import any_json
     from cn.cli.render.status import thread_lines
     from cn.run.view import open_view
+    from cn.views.own_threads import list_threads
 
     view = open_view(env.hub())
     found = list_threads(view, everything=everything)
@@ -175,11 +175,11 @@ def read_command(env: Env, name: str) -> None:
 
 
 def _show(env: Env, name: str) -> None:
-    from cn.app.own_view import show_any
     from cn.cli.render.json import document_json, own_document_json
     from cn.cli.render.thread_page import show_page, show_text
     from cn.run.view import open_view
     from cn.threads.read import OwnDocument
+    from cn.views.own_threads import show_any
 
     view = open_view(env.hub())
     found = show_any(view, name)

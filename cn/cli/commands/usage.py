@@ -26,9 +26,9 @@ def usage_command(env: Env, since: str, by: str) -> None:
 
     Costs are estimates from the price list that cn carries; a model it does not know has none.
     """
-    from cn.app.history import parse_since
     from cn.llm.usage_log import read_usage
     from cn.system.clock import now
+    from cn.views.log import parse_since
 
     hub = env.hub()
     start = parse_since(since, now()) if since else None

@@ -12,8 +12,8 @@ from cn.cli.env import Env, options
 from cn.cli.render.text import align, clean, columns, grid, next_step, paint, width, wrap
 
 if TYPE_CHECKING:  # each command imports only what it calls
-    from cn.app.history import Happened
-    from cn.app.listing import ThreadView
+    from cn.views.log import Happened
+    from cn.views.threads import ThreadView
 
 DEFAULT_COUNT = 50
 _STATE_COLOURS = {"refused": "yellow", "decided": "cyan", "done": "green"}
@@ -27,8 +27,8 @@ def status_command(env: Env, folder: str | None) -> None:
 
     Looks only: no lock, no network. Origin and peers are shown as the last run saw them.
     """
-    from cn.app.overview import read_status
     from cn.run.view import open_view
+    from cn.views.status import read_status
 
     status = read_status(open_view(env.hub(folder)))
     if env.json:
@@ -55,10 +55,10 @@ def status_command(env: Env, folder: str | None) -> None:
 @options()
 def log_command(env: Env, since: str, peer: str, thread: str, count: int | None) -> None:
     """What happened: every action, every decision, oldest first."""
-    from cn.app.history import Query, parse_since, read_log
     from cn.cli.render.json import happened_json
     from cn.cli.render.report import show_json
     from cn.run.view import open_view
+    from cn.views.log import Query, parse_since, read_log
 
     view = open_view(env.hub())
     start = parse_since(since, view.now) if since else None
@@ -73,8 +73,8 @@ def log_command(env: Env, since: str, peer: str, thread: str, count: int | None)
 
 def show_inbox(env: Env, *, everything: bool) -> None:
     """The threads that wait, oldest first; with ``everything`` those that are done too."""
-    from cn.app.listing import list_inbox
     from cn.run.view import open_view
+    from cn.views.threads import list_inbox
 
     view = open_view(env.hub())
     inbox = list_inbox(view, everything=everything, chains=env.json)
@@ -94,11 +94,11 @@ def show_inbox(env: Env, *, everything: bool) -> None:
 
 def show_thread(env: Env, thread: str) -> None:
     """A thread's document, and its chain."""
-    from cn.app.document import show_document
     from cn.cli.render.json import document_json
     from cn.cli.render.report import show_json
     from cn.cli.render.thread_page import show_page
     from cn.run.view import open_view
+    from cn.views.thread_page import show_document
 
     view = open_view(env.hub())
     document = show_document(view, thread)
@@ -110,11 +110,11 @@ def show_thread(env: Env, thread: str) -> None:
 
 def show_peers(env: Env) -> None:
     """The peers, with route, pinned key, and whether they failed to answer."""
-    from cn.app.overview import list_peers
     from cn.cli.render.json import peer_json
     from cn.cli.render.report import show_json
     from cn.cli.render.text import since
     from cn.run.view import open_view
+    from cn.views.status import list_peers
 
     view = open_view(env.hub())
     peers = list_peers(view)
@@ -138,11 +138,11 @@ def show_peers(env: Env) -> None:
 
 def show_outbox(env: Env) -> None:
     """What waits to be delivered, with attempts and reason."""
-    from cn.app.overview import list_outbox
     from cn.cli.render.json import entry_json
     from cn.cli.render.report import show_json
     from cn.cli.render.status import outbox_lines
     from cn.run.view import open_view
+    from cn.views.status import list_outbox
 
     view = open_view(env.hub())
     entries = list_outbox(view)

@@ -13,11 +13,11 @@ from cn.cli.env import Env, options
 from cn.cli.render.text import clean, paint, wrap
 
 if TYPE_CHECKING:
-    from cn.app.attempts import Attempt, Ended, Message
-    from cn.app.history import Happened
-    from cn.app.why import Item, Why
     from cn.git.history import Past
     from cn.llm.usage_events import Call
+    from cn.views.attempts import Attempt, Ended, Message
+    from cn.views.log import Happened
+    from cn.views.why import Item, Why
 
 _FEW = 12
 _SHORT = 300
@@ -33,10 +33,10 @@ def why_command(env: Env, name: str, full: bool) -> None:
     NAME is the id of an item (as in 'cn log --json' and logs/input/), a thread, PEER/TOPIC, or a
     chat such as telegram:498316684. What this clone does not know is said.
     """
-    from cn.app.why import explain
     from cn.cli.render.report import show_json
     from cn.cli.render.thread_page import show_text
     from cn.run.view import open_view
+    from cn.views.why import explain
 
     why = explain(open_view(env.hub()), name)
     if env.json:
@@ -166,8 +166,8 @@ def _message(message: Message) -> Iterator[str]:
 
 
 def _thread(why: Why) -> Iterator[str]:
-    from cn.app.listing import ThreadView
     from cn.cli.render.status import state_text
+    from cn.views.threads import ThreadView
 
     thread = why.thread
     if thread is None:
@@ -198,8 +198,8 @@ def _thread(why: Why) -> Iterator[str]:
 
 def why_json(why: Why) -> dict[str, Any]:
     """The shape of docs/protocol/json.md."""
-    from cn.app.listing import ThreadView
     from cn.cli.render.json import happened_json, own_thread_json, thread_json, time_json
+    from cn.views.threads import ThreadView
 
     thread, item = why.thread, why.item
     return {

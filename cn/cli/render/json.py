@@ -6,11 +6,6 @@ from datetime import datetime
 from typing import Any
 
 from cn.agent.plan.turns import source_of
-from cn.app.document import Document
-from cn.app.history import Happened
-from cn.app.listing import ThreadView
-from cn.app.overview import Entry, PeerView, Status, Unreachable, Waiting
-from cn.app.waiting import QueueView
 from cn.protocol.log import NOTHING
 from cn.protocol.own_thread import Own
 from cn.protocol.queue_item import Input, parse_input
@@ -18,6 +13,11 @@ from cn.protocol.thread_life import Link
 from cn.threads.read import OwnDocument
 from cn.values.text import redact
 from cn.values.timestamps import format_second
+from cn.views.log import Happened
+from cn.views.queue import QueueView
+from cn.views.status import Entry, PeerView, Status, Unreachable, Waiting
+from cn.views.thread_page import Document
+from cn.views.threads import ThreadView
 
 
 def time_json(at: datetime | None) -> str | None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cn.agent.plan.turns import source_of
-from cn.app.waiting import QueueView
 from cn.cli.render.text import age, clean, next_step, paint, wrap
 from cn.protocol.queue_item import Input
 from cn.protocol.states.agent import Actor
 from cn.values.shell_words import command
+from cn.views.queue import QueueView
 
 
 def queue_lines(view: QueueView, most: int = 50, *, fed: bool = True) -> list[str]:

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
-from cn.app.listing import ThreadView
-from cn.app.overview import Entry, Main, Status, Unreachable, Waiting
 from cn.cli.render.text import age, clean, grid, next_step, paint, since, width, wrap
 from cn.values.shell_words import command
 from cn.values.timestamps import format_age, format_stamp
+from cn.views.status import Entry, Main, Status, Unreachable, Waiting
+from cn.views.threads import ThreadView
 
 if TYPE_CHECKING:  # not every screen shows them
     from cn.threads.read import OwnDocument

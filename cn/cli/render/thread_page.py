@@ -7,13 +7,13 @@ from datetime import datetime
 
 import click
 
-from cn.app.document import Document
 from cn.cli.render.status import state_text
 from cn.cli.render.terminal import has_colours, is_terminal
 from cn.cli.render.text import age, align, clean, next_step, paint, wrap
 from cn.protocol.thread_life import Link
 from cn.values.text import redact, visible
 from cn.values.timestamps import format_stamp
+from cn.views.thread_page import Document
 
 
 def show_page(document: Document, now: datetime) -> None:

@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 from cn.agent.chat_message import enqueue
-from cn.app.overview import read_status
 from cn.git.repository import Hub
 from cn.llm.config_file import read_agent_config
 from cn.llm.usage_log import over_budget
@@ -18,6 +17,7 @@ from cn.runtime.daemon.daemon import DaemonSettings, run_daemon
 from cn.telegram.api import Command
 from cn.values.errors import ConfigError
 from cn.values.text import one_line
+from cn.views.status import read_status
 
 
 def serve(hub: Hub, path: Path | None) -> int:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from cn.app.document import show_document
 from cn.llm.usage_events import EVENT as MODEL
 from cn.protocol.log import FOLDER, NOTHING, Row, format_row, parse_rows
 from cn.protocol.thread_life import CONTINUED
@@ -16,6 +15,7 @@ from cn.run.machine_log import machine_lines
 from cn.run.view import View
 from cn.values.errors import UsageError
 from cn.values.timestamps import StampRefused, format_day, parse_stamp, parse_until
+from cn.views.thread_page import show_document
 
 _DAYS = 32
 _KEYS = set(Row.__annotations__) - {"at"}

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from cn.app.document import Document, show_document
-from cn.app.listing import ThreadView, list_inbox
 from cn.protocol.layout import INBOX
 from cn.protocol.own_thread import DONE_CONCERNS
 from cn.run.view import View
@@ -13,6 +11,8 @@ from cn.threads.read import _NEVER, OwnDocument, read_document
 from cn.threads.store import done_concerns, own_paths, pick_own
 from cn.values.errors import Refused
 from cn.values.names import HubPath
+from cn.views.thread_page import Document, show_document
+from cn.views.threads import ThreadView, list_inbox
 
 Thread = OwnDocument | ThreadView
 

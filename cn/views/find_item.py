@@ -8,7 +8,6 @@ from datetime import datetime
 
 from cn.agent.plan.turns import source_of
 from cn.agent.queue import peek_turn
-from cn.app.waiting import read_queue
 from cn.protocol.hub_config import is_local
 from cn.protocol.queue_item import LOGS, Input, format_input
 from cn.run.snapshot import Snapshot
@@ -17,6 +16,7 @@ from cn.system.files import read_regular
 from cn.values.errors import Refused
 from cn.values.text import one_line
 from cn.values.timestamps import StampRefused, parse_stamp
+from cn.views.queue import read_queue
 
 _MOST_BYTES = 8 * 1024 * 1024
 

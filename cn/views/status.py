@@ -8,7 +8,6 @@ from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cn.app.listing import InboxView, list_inbox
 from cn.outbox.plan.due import is_old
 from cn.protocol.ledger import Item
 from cn.protocol.message_kinds import FINAL, NOTICE
@@ -21,11 +20,12 @@ from cn.values.errors import Refused
 from cn.values.names import Name, Oid
 from cn.values.text import one_line
 from cn.values.timestamps import StampRefused, from_epoch, parse_stamp
+from cn.views.threads import InboxView, list_inbox
 
 if TYPE_CHECKING:  # imported where a hub has a queue, or something waits in the outbox
-    from cn.app.waiting import QueueView
     from cn.git.repository import Hub
     from cn.protocol import outbox_entry as outbox
+    from cn.views.queue import QueueView
 
 
 class Main(NamedTuple):
@@ -157,7 +157,7 @@ def read_status(view: View) -> Status:
 def _queue(view: View) -> QueueView | None:
     if view.settings.config.interface != "queue":
         return None
-    from cn.app.waiting import read_queue
+    from cn.views.queue import read_queue
 
     return read_queue(view)
 

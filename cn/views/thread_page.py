@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from cn.app.done import done_view, forwarded
-from cn.app.listing import ThreadView, pending_view, read_written
 from cn.inbox.working_copies import read_working
 from cn.protocol.layout import DONE, inbox_path
 from cn.protocol.ledger import IN, Event
@@ -16,6 +14,8 @@ from cn.values.errors import Refused
 from cn.values.names import Name
 from cn.values.shell_words import command
 from cn.values.text import one_line
+from cn.views.done_threads import done_view, forwarded
+from cn.views.threads import ThreadView, pending_view, read_written
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from datetime import datetime, timedelta
 from cn.agent.archive import Rejected, archived_names, read_archived
 from cn.agent.plan.output import Output, parse_output
 from cn.agent.plan.turns import source_of
-from cn.app.history import Happened
 from cn.git.history import Past, added_by, changes_of, commits_of
 from cn.git.objects import read_object, read_objects
 from cn.protocol.chat_reply import Say, SayRefused, parse_say
@@ -27,6 +26,7 @@ from cn.run.executor import entry_source
 from cn.run.view import View
 from cn.values.names import is_owned
 from cn.values.timestamps import format_day
+from cn.views.log import Happened
 
 _DAY = timedelta(days=1)
 

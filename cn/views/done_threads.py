@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from cn.app.listing import DONE, ThreadView
 from cn.protocol.ledger import OUT, Event
 from cn.protocol.thread_life import INFORMED, Life, executed_text, read_chain, read_lives
 from cn.values.names import Name, ThreadName
+from cn.views.threads import DONE, ThreadView
 
 
 def all_done(histories: Mapping[Name, Sequence[Event]]) -> list[ThreadView]:

@@ -13,12 +13,6 @@ from datetime import datetime
 from cn.agent.archive import archived_names, read_archived
 from cn.agent.interface import read_shown
 from cn.agent.plan.turns import source_of
-from cn.app.attempts import Attempt, Ended, read_attempts, read_ended
-from cn.app.document import Document
-from cn.app.history import Happened, Query, read_log
-from cn.app.listing import ThreadView
-from cn.app.own_view import show_any
-from cn.app.waiting import read_queue
 from cn.git.history import Past, added_by, read_past
 from cn.llm.usage_events import Call
 from cn.llm.usage_log import read_calls
@@ -33,6 +27,12 @@ from cn.values.errors import Refused
 from cn.values.names import Name
 from cn.values.text import one_line
 from cn.values.timestamps import StampRefused, parse_stamp
+from cn.views.attempts import Attempt, Ended, read_attempts, read_ended
+from cn.views.log import Happened, Query, read_log
+from cn.views.own_threads import show_any
+from cn.views.queue import read_queue
+from cn.views.thread_page import Document
+from cn.views.threads import ThreadView
 
 _CHUNK = 500
 

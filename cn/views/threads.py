@@ -76,7 +76,7 @@ def list_inbox(view: View, *, everything: bool = False, chains: bool = False) ->
     threads: list[ThreadView] = []
     lives: Mapping[str, Life] = {}
     if everything or chains:
-        from cn.app.done import all_done, by_thread
+        from cn.views.done_threads import all_done, by_thread
 
         histories = _histories(view, pending, everything=everything)
         lives = by_thread(histories)
