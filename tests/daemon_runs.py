@@ -15,7 +15,8 @@ from hubs import ROOT, cn_env
 from telegram_server import TOKEN, USER
 
 from cn.git.repository import open_hub
-from cn.runtime.daemon.state import read_dead, read_health
+from cn.runtime.daemon.state import read_dead
+from cn.runtime.health import read_health
 
 SECRET = TOKEN.partition(":")[2]
 SECONDS = 20.0

@@ -1,7 +1,7 @@
 """Where a case lives: a hub, its origin, its peers; all made with plain git.
 
 Object ids, dates and contents are the same in every run. cn's own files (threads, ledger,
-outbox) are written with the formatters of ``cn.core``, so that they stay what cn writes.
+outbox) are written with the formatters of ``cn.protocol``, so that they stay what cn writes.
 """
 
 from __future__ import annotations

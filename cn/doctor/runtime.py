@@ -14,7 +14,8 @@ from cn.llm.config import AgentConfig
 from cn.llm.config_file import read_agent_config
 from cn.llm.request import Failure
 from cn.run.snapshot import Snapshot
-from cn.runtime.daemon.state import health_path, read_dead, read_health
+from cn.runtime.daemon.state import read_dead
+from cn.runtime.health import health_path, read_health
 from cn.transaction.pins import clone_id
 from cn.values.errors import ConfigError
 from cn.values.shell_words import command

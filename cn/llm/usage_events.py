@@ -35,8 +35,8 @@ class Call:
     ``cost`` is in US dollars, None where nobody knows; ``unknown``: an attempt that broke off may
     have been charged beside it.
 
-    ``trigger`` names the attempt (:attr:`cn.protocol.queue_item.Turn.trigger`), empty for the first; ``main`` is the
-    commit whose files were sent, ``parts`` the UTF-8 bytes of each part of the request, in order.
+    ``trigger`` names the attempt (:attr:`cn.protocol.queue_item.Turn.trigger`), empty for the first; ``main``
+    is the commit whose files were sent, ``parts`` the UTF-8 bytes of each part of the request, in order.
     ``replay``: asked again by ``cn replay``; nothing came of it. ``id`` is the call's own.
     """
 

@@ -19,9 +19,9 @@ from cn.protocol.chat_reply import Fate, Spoken
 from cn.run.view import open_view, require_queue
 from cn.runtime.chat_delivery import Speak
 from cn.runtime.gather_prompt import pack_item
-from cn.runtime.stop import is_stopping
+from cn.runtime.health import is_stopping
 from cn.runtime.turn import Means, More, in_flight, release, run_turn
-from cn.telegram import client
+from cn.telegram import client as telegram
 from cn.telegram.api import RateLimited, Rejected, Sent, describe, is_unsent, split_text
 from cn.values.report import Report
 from cn.views.find_item import find_item
@@ -75,12 +75,12 @@ def _speaker(config: AgentConfig, stack: ExitStack) -> Speak | None:
     """The bot, opened when there is something to say."""
     if not config.telegram.enabled:
         return None
-    bot: list[client.Telegram] = []
+    bot: list[telegram.Telegram] = []
 
     def speak(chat: int, text: str) -> Spoken:
         if not bot:
             wanted = config.require_telegram()
-            bot.append(stack.enter_context(client.Telegram(wanted.token, wanted.base_url)))
+            bot.append(stack.enter_context(telegram.Telegram(wanted.token, wanted.base_url)))
         answer = bot[0].send_message(chat, text)
         if isinstance(answer, Sent):
             return Spoken(Fate.SENT)

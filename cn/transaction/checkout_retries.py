@@ -37,7 +37,7 @@ class Unplaced(NamedTuple):
 
 
 class Noted(NamedTuple):
-    """All of it, by path; ``token`` names the asides that trying again makes (:mod:`cn.transaction.kept_copies`)."""
+    """All of it, by path; ``token`` names the asides that trying again makes."""
 
     token: str
     files: Mapping[str, Unplaced]

@@ -2,7 +2,7 @@
 
 DESIGN 12 asks for four of them (thread, actor, sender, receiver) with "total functions,
 invalid transitions are errors"; seed 004, "FSM Integration", says the same of its own. They
-are in :mod:`cn.core.machines`. Here is what they share: the check of a table when it is
+are in :mod:`cn.protocol.states`. Here is what they share: the check of a table when it is
 imported, a step, and the table as it stands in ``docs/protocol/state-machines.md``.
 """
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from cn.protocol.ledger import OUT, Event
 from cn.protocol.thread_life import INFORMED, Life, executed_text, read_chain, read_lives
 from cn.values.names import Name, ThreadName
-from cn.views.threads import DONE, ThreadView
+from cn.views.thread_view import DONE, ThreadView
 
 
 def all_done(histories: Mapping[Name, Sequence[Event]]) -> list[ThreadView]:

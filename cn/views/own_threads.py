@@ -12,7 +12,8 @@ from cn.threads.store import done_concerns, own_paths, pick_own
 from cn.values.errors import Refused
 from cn.values.names import HubPath
 from cn.views.thread_page import Document, show_document
-from cn.views.threads import ThreadView, list_inbox
+from cn.views.thread_view import ThreadView
+from cn.views.threads import list_inbox
 
 Thread = OwnDocument | ThreadView
 

@@ -15,7 +15,8 @@ from cn.values.names import Name
 from cn.values.shell_words import command
 from cn.values.text import one_line
 from cn.views.done_threads import done_view, forwarded
-from cn.views.threads import ThreadView, pending_view, read_written
+from cn.views.thread_view import ThreadView
+from cn.views.threads import pending_view, read_written
 
 
 @dataclass(frozen=True)

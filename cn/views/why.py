@@ -32,7 +32,7 @@ from cn.views.log import Happened, Query, read_log
 from cn.views.own_threads import show_any
 from cn.views.queue import read_queue
 from cn.views.thread_page import Document
-from cn.views.threads import ThreadView
+from cn.views.thread_view import ThreadView
 
 _CHUNK = 500
 

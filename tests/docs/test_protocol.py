@@ -24,6 +24,7 @@ from cn.git.signatures import Signature
 from cn.inbox.plan.decisions import Facts, plan_decision
 from cn.inbox.plan.seen import Step, classify
 from cn.llm import budgets, request, usage_events
+from cn.llm import config as llm_config
 from cn.outbox.plan.receipts import notice
 from cn.protocol import hub_config, ledger, log, peers_file, rules
 from cn.protocol.cadence import PERIODIC, period
@@ -703,7 +704,7 @@ def _proven_sender(block: Block) -> None:
 @checks("agent-yaml")
 def _agent_yaml(block: Block) -> None:
     env = {"ANTHROPIC_KEY": "k", "TELEGRAM_TOKEN": "t"}
-    found = hub_config.parse_agent_config(block.text, env)
+    found = llm_config.parse_agent_config(block.text, env)
     assert (found.llm.max_tokens, found.telegram.allowed_users) == (4096, (498316684,))
     assert found.budgets.total == budgets.Budget(tokens_per_day=5000000)
     assert found.budgets.of("omega") == budgets.Budget(turns_per_hour=30)
@@ -713,9 +714,9 @@ def _agent_yaml(block: Block) -> None:
 
 @checks("agent-keys")
 def _agent_keys(block: Block) -> None:
-    keys = [f"{section}.{key}" for section, keys in hub_config._KEYS.items() for key in keys]
+    keys = [f"{section}.{key}" for section, keys in llm_config._KEYS.items() for key in keys]
     assert [plain(row[0]) for row in block.rows] == keys
-    found = hub_config.parse_agent_config("", {})
+    found = llm_config.parse_agent_config("", {})
     defaults = {"logging.level": found.log_level, "budgets.per_peer": "none"}
     for section in ("telegram", "llm", "context", "daemon"):
         part = getattr(found, section)
@@ -738,7 +739,7 @@ def _request_layout(block: Block) -> None:
             conversation.Conversation((conversation.new_entry(at, "pi", "user", "x"),)),
             "---\nid: x\nfrom: pi\n---\n\nnews\n",
         ),
-        hub_config.AgentConfig(),
+        llm_config.AgentConfig(),
     ).parts  # fmt: skip
     assert [(row[0], row[1]) for row in block.rows] == [(p.name.split(" ")[0], p.place) for p in parts]
     limits = {"32 KiB": prompt.PAGE_BYTES, "24 KiB": prompt.SKILL_BYTES, "8 KiB": dialogue.SAID_BYTES}

@@ -16,7 +16,7 @@ from hubs import git
 from loop.studio import CHAT, Daemon, Studio, answer, id_of
 
 from cn.git.repository import open_hub
-from cn.runtime.daemon.state import read_health
+from cn.runtime.health import read_health
 
 MESSAGES = int(os.environ.get("TEST_MESSAGES", "60"))
 SEED = os.environ.get("TEST_SEED", "chaos")

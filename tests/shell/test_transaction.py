@@ -18,7 +18,8 @@ from cn.git.entries import read_changes
 from cn.git.fast_import import FileChange, build_commit
 from cn.git.objects import read_object
 from cn.git.repository import Hub, open_hub
-from cn.transaction import commit, origin
+from cn.transaction import commit as transaction
+from cn.transaction import origin
 from cn.transaction import publish as publishing
 from cn.transaction.base import Base, observe_base
 from cn.transaction.commit import Draft, local_changes, recover
@@ -66,10 +67,10 @@ class Place:
         push(self.other, self.origin, "main")
         return oid
 
-    def run(self, plan: Plan, base: Base | None = None) -> commit.Committed:
+    def run(self, plan: Plan, base: Base | None = None) -> transaction.Committed:
         with hub_lock(open_hub(self.root), 5) as hub:
             recover(hub)
-            return commit.commit(hub, plan, base=base)
+            return transaction.commit(hub, plan, base=base)
 
     def recover(self) -> tuple[str, ...]:
         with hub_lock(open_hub(self.root), 5) as hub:
@@ -163,7 +164,7 @@ class TestCommit:
         with hub_lock(alone.hub, 0) as hub:
             monkeypatch.setattr(subprocess.Popen, "__init__", note)
             recover(hub)
-            commit.commit(hub, lambda _: None)
+            transaction.commit(hub, lambda _: None)
         assert len(ran) == 1
 
     def test_refs_and_appends_without_a_commit(self, place: Place) -> None:
@@ -249,7 +250,7 @@ class TestCommit:
         with hub_lock(open_hub(linked), 0) as hub:
             assert hub.work_git_dir != hub.git_dir
             recover(hub)
-            commit.commit(hub, lambda b: draft(b, {LOG: "| a |\n", "doc.md": "2\n"}))
+            transaction.commit(hub, lambda b: draft(b, {LOG: "| a |\n", "doc.md": "2\n"}))
             recover(hub)
         assert git(linked, "status", "--porcelain") == "A  staged"
         assert (linked / "doc.md").read_text() == "2\n"
@@ -564,7 +565,7 @@ class TestInterrupted:
             "import os, signal, sys\n"
             f"sys.path[:0] = [{str(Path(__file__).parent)!r}]\n"
             "import crash\n"
-            "from cn.shell import publish\n"
+            "from cn.transaction import publish\n"
             "real = publish.move_main\n"
             "def move(*a):\n    os.kill(os.getpid(), signal.SIGTERM)\n    real(*a)\n"
             "publish.move_main = move\n"
@@ -752,7 +753,7 @@ def test_two_clones_at_once_share_one_hub(two: Place, tmp_path: Path) -> None:
 
         with hub_lock(open_hub(root), 5) as hub:
             recover(hub)
-            commit.commit(hub, plan)
+            transaction.commit(hub, plan)
 
     for i in range(3):
         for root in places:

@@ -99,7 +99,7 @@ def process_command(env: Env, folder: str | None) -> None:
     """Execute decided threads: enforce the rules, act, log, deliver."""
     from cn.loop.process import process
 
-    with progress(env, "processing") as step:
+    with progress(env.terminal, "processing") as step:
         report = process(env.hub(folder), dry_run=env.dry_run, progress=step)
     env.show(report)
 
@@ -116,6 +116,6 @@ def _sync(env: Env, folder: str | None) -> None:
     from cn.loop.sync import finish, sync
 
     hub = env.hub(folder)
-    with progress(env, "asking peers") as step:
+    with progress(env.terminal, "asking peers") as step:
         report = sync(hub, dry_run=env.dry_run, progress=step)
     env.show(report, then=partial(finish, hub))

@@ -95,6 +95,6 @@ def sync_command(env: Env, names: tuple[str, ...]) -> None:
 
     hub = env.hub()
     only = [parse_name(n, "peer") for n in names] or None
-    with progress(env, "asking peers") as step:
+    with progress(env.terminal, "asking peers") as step:
         report = sync(hub, only=only, force=True, dry_run=env.dry_run, progress=step)
     env.show(report, then=partial(finish, hub))

@@ -52,7 +52,7 @@ def replay_command(env: Env, ids: tuple[str, ...], model: str, since: str) -> No
     if pairs and check.due():
         check.check(report)
     found = []
-    with progress(env, f"asking {config.llm.model}") as step:
+    with progress(env.terminal, f"asking {config.llm.model}") as step:
         for one in replay(view, config, pairs):
             found.append(one)
             if step is not None:

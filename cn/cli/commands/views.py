@@ -13,7 +13,7 @@ from cn.cli.render.text import align, clean, columns, grid, next_step, paint, wi
 
 if TYPE_CHECKING:  # each command imports only what it calls
     from cn.views.log import Happened
-    from cn.views.threads import ThreadView
+    from cn.views.thread_view import ThreadView
 
 DEFAULT_COUNT = 50
 _STATE_COLOURS = {"refused": "yellow", "decided": "cyan", "done": "green"}

@@ -167,7 +167,7 @@ def _message(message: Message) -> Iterator[str]:
 
 def _thread(why: Why) -> Iterator[str]:
     from cn.cli.render.status import state_text
-    from cn.views.threads import ThreadView
+    from cn.views.thread_view import ThreadView
 
     thread = why.thread
     if thread is None:
@@ -199,7 +199,7 @@ def _thread(why: Why) -> Iterator[str]:
 def why_json(why: Why) -> dict[str, Any]:
     """The shape of docs/protocol/json.md."""
     from cn.cli.render.json import happened_json, own_thread_json, thread_json, time_json
-    from cn.views.threads import ThreadView
+    from cn.views.thread_view import ThreadView
 
     thread, item = why.thread, why.item
     return {

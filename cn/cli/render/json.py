@@ -17,7 +17,7 @@ from cn.views.log import Happened
 from cn.views.queue import QueueView
 from cn.views.status import Entry, PeerView, Status, Unreachable, Waiting
 from cn.views.thread_page import Document
-from cn.views.threads import ThreadView
+from cn.views.thread_view import ThreadView
 
 
 def time_json(at: datetime | None) -> str | None:

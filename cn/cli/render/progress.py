@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from cn.cli.env import Env
-
 
 @contextmanager
-def progress(env: Env, title: str) -> Iterator[Callable[[str], None] | None]:
+def progress(terminal: bool, title: str) -> Iterator[Callable[[str], None] | None]:
     """Yields a callback that names what has answered, or None without a terminal."""
-    if not env.terminal:
+    if not terminal:
         yield None
         return
     from rich.console import Console

@@ -12,7 +12,7 @@ from cn.cli.render.text import age, clean, grid, next_step, paint, since, width,
 from cn.values.shell_words import command
 from cn.values.timestamps import format_age, format_stamp
 from cn.views.status import Entry, Main, Status, Unreachable, Waiting
-from cn.views.threads import ThreadView
+from cn.views.thread_view import ThreadView
 
 if TYPE_CHECKING:  # not every screen shows them
     from cn.threads.read import OwnDocument

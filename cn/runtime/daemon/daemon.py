@@ -19,7 +19,7 @@ from cn.runtime.daemon.monitor import Monitor, Times
 from cn.runtime.daemon.receiver import DaemonSettings, Enqueue, Receiver, View
 from cn.runtime.daemon.runner import Runner
 from cn.runtime.daemon.state import read_offset
-from cn.runtime.stop import STOPPING
+from cn.runtime.health import STOPPING
 from cn.system.child import hold
 from cn.system.systemd import Level, Lines, notify
 from cn.telegram.api import Incoming, Queued

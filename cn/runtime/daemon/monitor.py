@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from cn.git.repository import Hub
-from cn.runtime.daemon.state import write_health
+from cn.runtime.health import write_health
 from cn.system.clock import now
 from cn.system.systemd import Level, Lines, notify, watchdog_seconds
 from cn.telegram.api import Failure, Pauses

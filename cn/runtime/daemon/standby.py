@@ -12,7 +12,7 @@ import sys
 
 from cn.llm import client
 from cn.system.child import GO
-from cn.telegram import client
+from cn.telegram import client as telegram
 
 
 def stand_by() -> bool:
@@ -22,7 +22,7 @@ def stand_by() -> bool:
     from cn.runtime import cycle  # noqa: F401
 
     client.load_all()
-    client.load()
+    telegram.load()
     gc.freeze()  # what is loaded stays: no collection needs to look at it
     word = sys.stdin.buffer.readline()
     nothing = os.open(os.devnull, os.O_RDONLY)

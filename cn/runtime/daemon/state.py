@@ -1,4 +1,4 @@
-"""What the daemon keeps on this machine: its place in Telegram's queue, dead letters, its health.
+"""What the daemon keeps on this machine: its place in Telegram's queue, and dead letters.
 
 Losing the offset costs a look at messages that were queued already; ``update_id`` tells
 them. A dead letter is the only copy of a message, so it is there before Telegram forgets it.
@@ -7,7 +7,6 @@ them. A dead letter is the only copy of a message, so it is there before Telegra
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
@@ -17,7 +16,6 @@ from typing import Any
 from cn.git.repository import Hub
 from cn.system.files import read_regular, write_file
 from cn.telegram.api import Ignored, Incoming, read_update
-from cn.values.errors import Refused
 from cn.values.names import HubPath
 from cn.values.timestamps import format_second
 
@@ -64,34 +62,3 @@ def read_dead(hub: Hub) -> list[tuple[Path, Incoming, str]]:
                 case Ignored():
                     pass
     return sorted(found, key=lambda letter: (letter[1].at, letter[1].update_id))
-
-
-def health_path(hub: Hub) -> Path:
-    """``.git/cn/daemon.json``."""
-    return hub.state / "daemon.json"
-
-
-def write_health(hub: Hub, health: Mapping[str, Any]) -> None:
-    """Say how the daemon is. Not flushed: after a crash of the machine it is wrong anyway."""
-    path = health_path(hub)
-    beside = path.with_name(f".cn-tmp-{os.getpid()}-health")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        beside.write_text(json.dumps(health, ensure_ascii=True, indent=1), "ascii")
-        os.replace(beside, path)
-    except OSError as why:
-        raise Refused(f"cannot write {path}: {why.strerror}", "is the disk full or read-only?") from why
-
-
-def read_health(hub: Hub) -> dict[str, Any] | None:
-    """What the daemon last said of itself; None where none ever ran.
-
-    Keys: pid, state (``running``, ``stopping``, ``stopped``), since, last_poll, last_error
-    (``at``, ``text``) or null, offset, child (``pid``, ``since``) or null, queued, dead.
-    ``is_running`` tells whether the process is still there.
-    """
-    try:
-        data = json.loads(read_regular(health_path(hub), _MOST_BYTES) or b"")
-    except ValueError:
-        return None
-    return data if isinstance(data, dict) else None

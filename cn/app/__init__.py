@@ -1,1 +1,0 @@
-"""Use cases: lock, recover, observe, decide, execute, report."""

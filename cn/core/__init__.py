@@ -1,1 +1,0 @@
-"""Pure values, parsers, formatters, rules and planners: no I/O, no clock, no randomness."""

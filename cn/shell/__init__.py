@@ -1,1 +1,0 @@
-"""The only input and output: git, files, lock, transaction, clock."""
