@@ -38,26 +38,26 @@ FIGURES ?= build/figures
 HARNESS = TEST_FIGURES=$(FIGURES) $(BIN)/pytest -n 2 -s -m full
 
 crash: $(STAMP)
-	$(HARNESS) tests/loop/test_crash.py
-	$(HARNESS) tests/loop/test_machine_faults.py -k signal
+	$(HARNESS) tests/reliability/test_crash.py
+	$(HARNESS) tests/reliability/test_machine_faults.py -k signal
 
 crash-agent: $(STAMP)
-	$(HARNESS) tests/loop/test_agent_crash.py tests/loop/test_runtime_crash.py tests/loop/test_runtime_chaos.py
+	$(HARNESS) tests/reliability/test_agent_crash.py tests/reliability/test_runtime_crash.py tests/reliability/test_runtime_chaos.py
 
 attacks: $(STAMP)
 	TEST_FIGURES=$(FIGURES) $(BIN)/pytest -n 2 -s tests/attacks
 
 at-once: $(STAMP)
-	$(HARNESS) tests/loop/test_at_once.py
+	$(HARNESS) tests/reliability/test_at_once.py
 
 remotes: $(STAMP)
-	$(HARNESS) tests/loop/test_faulty_remotes.py
+	$(HARNESS) tests/reliability/test_faulty_remotes.py
 
 faults: $(STAMP)
-	$(HARNESS) tests/loop/test_machine_faults.py -k room
+	$(HARNESS) tests/reliability/test_machine_faults.py -k room
 
 year: $(STAMP)
-	$(HARNESS) tests/loop/test_long_run.py
+	$(HARNESS) tests/reliability/test_long_run.py
 
 reliability: $(STAMP)
 	$(BIN)/python docs/reliability.py $(FIGURES)

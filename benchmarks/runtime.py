@@ -28,10 +28,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+sys.path.insert(0, str(ROOT))
 
-from model_server import KEY, MODEL, ModelServer, Reply, fill, model_server  # noqa: E402
-from telegram_server import TOKEN, USER, TelegramServer, telegram_server  # noqa: E402
+from tests.support.model_server import KEY, MODEL, ModelServer, Reply, fill, model_server  # noqa: E402
+from tests.support.telegram_server import TOKEN, USER, TelegramServer, telegram_server  # noqa: E402
 
 PATIENCE = 60.0
 """Seconds that one answer may take before it counts as lost."""

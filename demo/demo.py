@@ -22,10 +22,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
-sys.path.append(str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.append(str(Path(__file__).resolve().parents[1]))
 
-from model_server import KEY, MODEL, ModelServer, fill, model_server
-from telegram_server import TOKEN, USER, TelegramServer, telegram_server
+from tests.support.model_server import KEY, MODEL, ModelServer, fill, model_server
+from tests.support.telegram_server import TOKEN, USER, TelegramServer, telegram_server
 
 WIDTH = 80
 _SECONDS = 60.0

@@ -1,6 +1,6 @@
 """Write the figures of ``docs/reliability.md`` from what the harnesses wrote (``make reliability``).
 
-Each harness leaves files of JSON in a folder (``tests/figures.py``). Their numbers are added up,
+Each harness leaves files of JSON in a folder (``tests/support/figures.py``). Their numbers are added up,
 one row per harness; slices of one case are one case. A harness that wrote nothing keeps the row it has.
 """
 

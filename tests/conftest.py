@@ -18,8 +18,14 @@ from pathlib import Path
 import hypothesis
 import hypothesis.configuration
 import pytest
-from hubs import ROOT, cn
-from servers import KINDS, Remote, serve
+
+from tests.support.daemon_runs import Daemon
+from tests.support.hubs import ROOT, cn
+from tests.support.model_server import model_server
+from tests.support.servers import KINDS, Remote, serve
+from tests.support.studio import Studio
+from tests.support.telegram_server import TelegramServer, telegram_server
+from tests.support.world import Node, World
 
 _SCRATCH = tempfile.TemporaryDirectory(prefix="cn-tests-")
 _DROPPED_PREFIXES = ("GIT_", "SSH_", "GPG_", "XDG_", "LC_", "CN_", "ANTHROPIC_", "TELEGRAM_")
@@ -127,6 +133,56 @@ def remote(
         for name, value in served.env.items():
             monkeypatch.setenv(name, value)
         yield served
+
+
+@pytest.fixture
+def world(tmp_path: Path, template: Path) -> World:
+    """An empty world."""
+    return World(tmp_path, template)
+
+
+@pytest.fixture
+def sigma(world: World) -> Node:
+    """The hub that receives."""
+    return world.hub("sigma")
+
+
+@pytest.fixture
+def pi(world: World, sigma: Node) -> Node:
+    """The hub that proposes, on the mailbox route."""
+    node = world.hub("pi")
+    world.link(sigma, node)
+    return node
+
+
+@pytest.fixture
+def studio(sigma: Node) -> Iterator[Studio]:
+    """The hub that receives, with a model and a Telegram on loopback."""
+    with model_server() as model, telegram_server() as telegram:
+        yield Studio(sigma, model, telegram)
+
+
+@pytest.fixture
+def server() -> Iterator[TelegramServer]:
+    """A Telegram that says what the test wants."""
+    with telegram_server() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def hub_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A hub as ``cn init`` makes it, to be copied."""
+    root = tmp_path_factory.mktemp("template") / "cn-sigma"
+    cn("init", "sigma", "--path", root, check=0)
+    return root
+
+
+@pytest.fixture
+def daemon(tmp_path: Path, hub_template: Path, server: TelegramServer) -> Iterator[Daemon]:
+    """The daemon, ended with the test; what it said must be in order."""
+    made = Daemon(tmp_path, hub_template, server.url)
+    yield made
+    made.check_and_end()
 
 
 def _settle(folder: Path) -> dict[str, str]:

@@ -11,7 +11,8 @@ from pathlib import Path
 import hypothesis
 import pytest
 from crontab import CronTab
-from hubs import ROOT, cn, cn_env, commit, git, tip, work
+
+from tests.support.hubs import ROOT, cn, cn_env, commit, git, tip, work
 
 
 def test_the_home_is_new_and_holds_a_git_config(home: Path) -> None:

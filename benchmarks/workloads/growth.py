@@ -19,7 +19,7 @@ _A_DAY = 30
 _PEERS = 5
 _DECISIONS = ("delete:not now", "do:reply:answer-{n}")
 _QUICK_DAYS, _FULL_DAYS = 10, 120
-_CLOCK = ROOT / "tests/loop/clock"
+_CLOCK = ROOT / "tests/support/clock"
 
 
 class Growth(Workload):
@@ -30,7 +30,7 @@ class Growth(Workload):
     Compared: the bytes of the hub's ``.git`` (without index), and those of a repository that
     holds every message of either side and nothing else, packed as tightly as git does.
     A day is a sync, a process, and a sync after the creators deleted their branches, at hours of
-    their own: cn's clock is ahead of the machine's (``tests/loop/clock``), because what it tidies
+    their own: cn's clock is ahead of the machine's (``tests/support/clock``), because what it tidies
     hourly, daily and quarterly belongs to what is measured. At the end comes a sync that finds nothing:
     what the last run replaced is kept until the next one, and is no growth.
     """

@@ -14,8 +14,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from attacks.attack import Attack
-from hubs import (
+from tests.attacks.attack import Attack
+from tests.support.desk import answer, current, work_queue
+from tests.support.hubs import (
     Content,
     blob,
     branches,
@@ -30,9 +31,8 @@ from hubs import (
     tip,
     write_commit,
 )
-from loop.desk import answer, current, work_queue
-from loop.world import MAIN_FILE, Node, World
-from servers import stalled_server
+from tests.support.servers import stalled_server
+from tests.support.world import MAIN_FILE, Node, World
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f\x85\u2028\u2029\u202a-\u202e\u2066-\u2069\u200b]")
 _HONEST = "honest"

@@ -7,10 +7,11 @@ import time
 from collections import Counter
 
 import pytest
-from attacks.attack import SCENES, Attack, read_corpus
-from attacks.stage import Stage
-from figures import observed
-from loop.world import World
+
+from tests.attacks.attack import SCENES, Attack, read_corpus
+from tests.attacks.stage import Stage
+from tests.support.figures import observed
+from tests.support.world import World
 
 ATTACKS = read_corpus()
 ALONE = [a for a in ATTACKS if a.scene == "alone"]

@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from hubs import cn, cn_env
+
+from tests.support.hubs import cn, cn_env
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,9 @@ import time
 from pathlib import Path
 
 import pytest
-from hubs import ROOT, cn, commit
-from loop.world import Node, World
+
+from tests.support.hubs import ROOT, cn, commit
+from tests.support.world import Node, World
 
 SHELLS = ("bash", "zsh", "fish")
 LONG = 5.0

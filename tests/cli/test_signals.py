@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from hubs import ROOT, cn_env
+
+from tests.support.hubs import ROOT, cn_env
 
 _AT_ONCE = "os.kill(os.getpid(), {number})\n"
 _IN_A_CALLBACK = """

@@ -6,7 +6,8 @@ import subprocess
 import sys
 
 import pytest
-from hubs import cn_env
+
+from tests.support.hubs import cn_env
 
 _PROBE = (
     "import sys, atexit\n"

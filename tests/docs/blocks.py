@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from hubs import ROOT
+from tests.support.hubs import ROOT
 
 PROTOCOL = ROOT / "docs/protocol"
 _MARK = re.compile(r"<!-- test: ([a-z-]+)(?: (.*?))? -->")

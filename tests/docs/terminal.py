@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from hubs import ROOT
+from tests.support.hubs import ROOT
 
 _SECONDS = 120.0
 

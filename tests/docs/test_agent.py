@@ -14,11 +14,6 @@ from pathlib import Path
 
 import click
 import pytest
-from docs.blocks import PROTOCOL, Block, blocks_of, plain
-from docs.grammar import Grammar
-from docs.terminal import Terminal, commands
-from docs.test_protocol import HEAD, MERGE, PI, RECEIVED, SIGMA, _facts
-from hubs import ROOT
 
 from cn.actions.init import init
 from cn.agent.plan.ops import Order, check_output, plan_order
@@ -55,6 +50,11 @@ from cn.threads.plan.decisions import OwnFacts
 from cn.values.errors import Refusal
 from cn.values.names import HubPath, InputId, ThreadName, is_machine_local
 from cn.values.report import Report
+from tests.docs.blocks import PROTOCOL, Block, blocks_of, plain
+from tests.docs.grammar import Grammar
+from tests.docs.terminal import Terminal, commands
+from tests.docs.test_protocol import HEAD, MERGE, PI, RECEIVED, SIGMA, _facts
+from tests.support.hubs import ROOT
 
 PAGE = PROTOCOL / "agent.md"
 SKILL = ROOT / "hub-template/skills/agent-ops/SKILL.md"

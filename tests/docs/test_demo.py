@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from hubs import ROOT
+from tests.support.hubs import ROOT
 
 
 def test_the_demo_is_as_told(tmp_path: Path) -> None:

@@ -11,10 +11,6 @@ from pathlib import Path
 
 import pytest
 from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
-from docs.blocks import PROTOCOL, Block, blocks, plain
-from docs.grammar import Grammar
-from docs.terminal import Terminal, commands
-from hubs import ROOT, git, work
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -71,6 +67,10 @@ from cn.values.names import (
 from cn.values.report import Mark
 from cn.values.text import quote
 from cn.values.timestamps import parse_stamp
+from tests.docs.blocks import PROTOCOL, Block, blocks, plain
+from tests.docs.grammar import Grammar
+from tests.docs.terminal import Terminal, commands
+from tests.support.hubs import ROOT, git, work
 
 HEAD = Oid("3f2a9c1be04d7f6582a1c0d94be7f0386d5512aa")
 OTHER = Oid("89abcdef0123456789abcdef0123456789abcdef")
@@ -763,19 +763,19 @@ def _conversation(block: Block) -> None:
 
 @checks("context-shape")
 def _context_shape(block: Block) -> None:
-    """That it is what is printed, tests/loop/test_context.py shows."""
+    """That it is what is printed, tests/agent/test_context_command.py shows."""
     assert json.loads(block.text)["request"]["messages"]
 
 
 @checks("replay-shape")
 def _replay_shape(block: Block) -> None:
-    """That it is what is printed, tests/loop/test_replay.py shows."""
+    """That it is what is printed, tests/runtime/test_replay.py shows."""
     assert json.loads(block.text)[0]["changed"] == "decision"
 
 
 @checks("why-shape")
 def _why_shape(block: Block) -> None:
-    """That it is what is printed, tests/loop/test_why.py shows."""
+    """That it is what is printed, tests/views/test_why.py shows."""
     assert json.loads(block.text)["attempts"][0]["outcome"] == "executed"
 
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import click
 import pytest
-from docs.blocks import Block, blocks_of
-from docs.terminal import Terminal, commands
-from hubs import ROOT, bare, git
 
 from cn.cli.main import cli
 from cn.values import errors
+from tests.docs.blocks import Block, blocks_of
+from tests.docs.terminal import Terminal, commands
+from tests.support.hubs import ROOT, bare, git
 
 PAGES = [
     ROOT / "README.md",

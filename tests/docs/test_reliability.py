@@ -8,8 +8,9 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from figures import observed
-from hubs import ROOT
+
+from tests.support.figures import observed
+from tests.support.hubs import ROOT
 
 PAGE = ROOT / "docs/reliability.md"
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from docs.blocks import Block, blocks_of
-from docs.terminal import Terminal, commands
-from hubs import ROOT
 
 from cn.llm.config import parse_agent_config
 from cn.values import errors
+from tests.docs.blocks import Block, blocks_of
+from tests.docs.terminal import Terminal, commands
+from tests.support.hubs import ROOT
 
 BLOCKS = {block.name: block for block in blocks_of(ROOT / "docs/runtime.md")}
 ENV = {"ANTHROPIC_KEY": "sk-ant-test-1", "TELEGRAM_TOKEN": "123456:TEST-abcdefghijklmnopqrstuvwxyz0123456"}

@@ -5,11 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from docs.blocks import PROTOCOL
-from hubs import ROOT
-
 from cn.protocol.states.tables import MACHINES
 from cn.values.state_machine import fill_tables, format_table
+from tests.docs.blocks import PROTOCOL
+from tests.support.hubs import ROOT
 
 PAGE = PROTOCOL / "state-machines.md"
 

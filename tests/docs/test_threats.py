@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from attacks.attack import read_corpus
-from hubs import ROOT
+from tests.attacks.attack import read_corpus
+from tests.support.hubs import ROOT
 
 _NAMED = re.compile(r"`([a-z][a-z0-9_-]*[a-z0-9])`")
 

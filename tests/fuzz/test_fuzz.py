@@ -12,10 +12,11 @@ import time
 from pathlib import Path
 
 import pytest
-from figures import observed
-from fuzz.parsers import PARSERS, REFUSALS, Parser
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+from tests.fuzz.parsers import PARSERS, REFUSALS, Parser
+from tests.support.figures import observed
 
 FOUND = Path(__file__).parents[1] / "corpus" / "fuzz"
 EXAMPLES = int(os.environ.get("TEST_FUZZ", "60"))

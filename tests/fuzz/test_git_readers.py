@@ -13,9 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from figures import observed
-from hubs import git as run_git
-from hubs import work
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
@@ -41,6 +38,9 @@ from cn.protocol.hub_config import Limits
 from cn.protocol.message import object_id
 from cn.values.errors import CnError
 from cn.values.names import Oid
+from tests.support.figures import observed
+from tests.support.hubs import git as run_git
+from tests.support.hubs import work
 
 EXAMPLES = max(6, int(os.environ.get("TEST_FUZZ", "0")) // 50)
 PHASES = [Phase.explicit, Phase.generate, *([Phase.shrink] if "TEST_FUZZ" in os.environ else [])]

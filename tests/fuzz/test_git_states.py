@@ -6,8 +6,6 @@ import os
 import tempfile
 from pathlib import Path
 
-from figures import observed
-from hubs import commit, git_bytes, work
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +15,8 @@ from cn.protocol.message import object_id
 from cn.threads.plan.edits import Kind
 from cn.threads.read_edits import read_edits
 from cn.values.names import Oid
+from tests.support.figures import observed
+from tests.support.hubs import commit, git_bytes, work
 
 EXAMPLES = max(8, int(os.environ.get("TEST_FUZZ", "0")) // 20)
 PHASES = [Phase.explicit, Phase.generate, *([Phase.shrink] if "TEST_FUZZ" in os.environ else [])]

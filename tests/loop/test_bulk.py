@@ -7,8 +7,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from hubs import branches, git
-from loop.world import Node, World, is_in_main
+
+from tests.support.hubs import branches, git
+from tests.support.world import Node, World, is_in_main
 
 FEW, MANY = 3, 9
 

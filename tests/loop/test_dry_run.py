@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hubs import cn, git
-from loop.world import Node, World, picture
+
+from tests.support.hubs import cn, git
+from tests.support.world import Node, World, picture
 
 
 def unchanged(node: Node, *words: str, check: int = 0) -> str:

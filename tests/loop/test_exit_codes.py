@@ -11,8 +11,9 @@ import time
 from pathlib import Path
 
 import pytest
-from hubs import cn, cn_env, git
-from loop.world import Node, World
+
+from tests.support.hubs import cn, cn_env, git
+from tests.support.world import Node, World
 
 ACTING = [
     ("inbox", "sync"),

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
-from hubs import git, push, try_git, write_commit
-from loop.world import Node, World, content
+
+from tests.support.hubs import git, push, try_git, write_commit
+from tests.support.world import Node, World, content
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,11 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from hubs import bare, branches, clone, commit, git, identify, push, tip, try_git
-from loop.world import Node, World, is_in_main
-from proxy import NONE, Fault, proxy
-from servers import git_daemon, http_backend, stalled_server
+
+from tests.support.hubs import bare, branches, clone, commit, git, identify, push, tip, try_git
+from tests.support.proxy import NONE, Fault, proxy
+from tests.support.servers import git_daemon, http_backend, stalled_server
+from tests.support.world import Node, World, is_in_main
 
 LOCALES: dict[str, dict[str, str]] = {
     "plain": {},

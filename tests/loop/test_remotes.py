@@ -6,9 +6,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from hubs import branches
-from loop.world import World, is_in_main
-from servers import Remote, serve
+
+from tests.support.hubs import branches
+from tests.support.servers import Remote, serve
+from tests.support.world import World, is_in_main
 
 
 @pytest.mark.parametrize("deliver", ["mailbox", pytest.param("pickup", marks=pytest.mark.full)])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from hubs import bare, branches, fetch, git, paths, refs
-from loop.world import Node, World, is_in_main
+from tests.support.hubs import bare, branches, fetch, git, paths, refs
+from tests.support.world import Node, World, is_in_main
 
 
 def whole_life(world: World, sigma: Node, pi: Node) -> None:

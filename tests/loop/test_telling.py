@@ -9,10 +9,11 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
-from hubs import branches, git
-from loop.meanwhile import meanwhile
-from loop.permission import closed, obedient
-from loop.world import Node, World
+
+from tests.support.hubs import branches, git
+from tests.support.meanwhile import meanwhile
+from tests.support.permission import closed, obedient
+from tests.support.world import Node, World
 
 
 @contextmanager

@@ -9,9 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from hubs import branches, clone, cn_env, git, identify
-from loop.meanwhile import meanwhile
-from loop.world import Node, World, is_in_main
+
+from tests.support.hubs import branches, clone, cn_env, git, identify
+from tests.support.meanwhile import meanwhile
+from tests.support.world import Node, World, is_in_main
 
 
 @pytest.fixture
@@ -246,7 +247,7 @@ def test_two_runs_at_once_in_one_clone_take_turns(world: World, sigma: Node, pi:
 def test_a_users_commit_here_and_a_run_there_come_together(
     world: World, sigma: Node, pi: Node, second: Node
 ) -> None:
-    from hubs import commit
+    from tests.support.hubs import commit
 
     mine = commit(second.root, {"docs/mine.md": "mine\n"}, "not pushed yet")
     world.propose(pi, sigma)

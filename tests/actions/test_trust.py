@@ -1,0 +1,258 @@
+"""``cn trust``: a protected file changed on origin stops the runs until a person accepts exactly that."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.hubs import clone, cn_env, commit, git, push, refs
+from tests.support.world import Node, World, picture
+
+EVIL = "name: sigma\nreviewers: [mallory]\n"
+
+
+@pytest.fixture
+def sigma(tmp_path: Path, template: Path) -> Node:
+    node = World(tmp_path, template).hub("sigma")
+    node.sync()
+    return node
+
+
+@pytest.fixture
+def other(sigma: Node, tmp_path: Path) -> Path:
+    """A clone of somebody who may push to origin."""
+    return clone(sigma.url, tmp_path / "other", "mallory")
+
+
+def change(other: Path, sigma: Node, text: str = EVIL, path: str = ".cn/hub.yaml") -> str:
+    git(other, "pull", "-q", "--ff-only")
+    oid = commit(other, {path: text}, "harmless \x1b[2J change")
+    push(other, sigma.url, "main")
+    return oid
+
+
+def test_nothing_to_accept(sigma: Node) -> None:
+    done = sigma.cn("trust")
+    assert "nothing to accept" in done.stdout
+    assert json.loads(sigma.cn("trust", "--json").stdout) == {"commit": None, "accepted": False, "files": []}
+
+
+def test_a_run_is_stopped_shown_accepted_and_goes_on(sigma: Node, other: Path) -> None:
+    oid = change(other, sigma)
+    assert "cn trust" in sigma.sync(check=1).stderr
+    shown = sigma.cn("trust", check=1)
+    assert "cn trust --yes" in shown.stderr
+    assert "+reviewers: [mallory]" in shown.stdout
+    assert oid[:12] in shown.stdout
+    assert "mallory" in shown.stdout
+    assert "\x1b" not in shown.stdout
+    assert "<U+001B>" in shown.stdout
+    sigma.sync(check=1)
+    assert "✓ accepted" in sigma.cn("trust", "--yes").stdout
+    sigma.sync()
+    assert sigma.main == oid
+    assert "nothing to accept" in sigma.cn("trust").stdout
+
+
+def test_yes_alone_shows_what_it_accepts(sigma: Node, other: Path) -> None:
+    change(other, sigma)
+    done = sigma.cn("trust", "--yes")
+    assert "+reviewers: [mallory]" in done.stdout
+    assert not (sigma.root / ".git/cn/trust-shown").exists()
+    sigma.sync()
+
+
+def test_what_moved_since_it_was_shown_is_not_accepted(sigma: Node, other: Path) -> None:
+    change(other, sigma)
+    sigma.cn("trust", check=1)
+    change(other, sigma, "name: sigma\nreviewers: [evil]\n")
+    moved = sigma.cn("trust", "--yes", check=1)
+    assert "changed since it was shown" in moved.stderr
+    assert "+reviewers: [evil]" in moved.stdout
+    sigma.sync(check=1)
+    sigma.cn("trust", "--yes")
+    sigma.sync()
+
+
+def test_an_unprotected_change_meanwhile_does_not_matter(sigma: Node, other: Path) -> None:
+    change(other, sigma)
+    sigma.cn("trust", check=1)
+    oid = change(other, sigma, "more\n", "docs/more.md")
+    sigma.cn("trust", "--yes")
+    sigma.sync()
+    assert sigma.main == oid
+
+
+def test_a_later_change_needs_its_own_acceptance(sigma: Node, other: Path) -> None:
+    change(other, sigma)
+    sigma.cn("trust", "--yes")
+    change(other, sigma, "name: sigma\n")
+    sigma.sync(check=1)
+
+
+def test_json_is_one_object_and_never_asks(sigma: Node, other: Path) -> None:
+    oid = change(other, sigma)
+    data = json.loads(sigma.cn("trust", "--json", check=1).stdout)
+    assert data["accepted"] is False
+    assert [f["path"] for f in data["files"]] == [".cn/hub.yaml"]
+    assert data["files"][0]["commits"][0]["commit"] == oid
+    assert "+reviewers: [mallory]" in data["files"][0]["diff"]
+    data = json.loads(sigma.cn("trust", "--json", "--yes").stdout)
+    assert (data["accepted"], data["commit"]) == (True, oid)
+
+
+def test_a_dry_run_changes_nothing(sigma: Node, other: Path) -> None:
+    change(other, sigma)
+    before = picture(sigma.root)
+    done = sigma.cn("trust", "--yes", "--dry-run")
+    assert "+reviewers: [mallory]" in done.stdout
+    assert "✓" not in done.stdout
+    assert picture(sigma.root) == before
+
+
+def test_with_local_commits_too(sigma: Node, other: Path) -> None:
+    change(other, sigma)
+    commit(sigma.root, {"docs/mine.md": "mine\n"})
+    sigma.cn("trust", "--yes")
+    sigma.sync()
+    assert (sigma.root / "docs/mine.md").exists()
+    assert "mallory" in (sigma.root / ".cn/hub.yaml").read_text()
+
+
+def test_a_broken_configuration_can_be_mended_from_origin(sigma: Node, other: Path) -> None:
+    sigma.write({".cn/hub.yaml": "name: [\n"}, "oops")
+    sigma.sync(check=3)
+    change(other, sigma, "name: sigma\n")
+    git(sigma.root, "pull", "-q", "--ff-only", sigma.url, "main")
+    sigma.sync(check=1)
+    sigma.cn("trust", "--yes")
+    sigma.sync()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (b"\0\1", "binary"),
+        ("a\u202eb\n", "<U+202E>"),
+        ("last line", "no line end"),
+        (None, "removed"),
+    ],
+)
+def test_whatever_is_in_it_is_shown(sigma: Node, other: Path, text: bytes | str | None, says: str) -> None:
+    commit(other, {"spec/USER.md": text}, "x")
+    push(other, sigma.url, "main")
+    shown = sigma.cn("trust", check=1).stdout
+    assert says in shown
+    assert "\u202e" not in shown
+
+
+def test_a_file_that_becomes_a_link_is_named(sigma: Node, other: Path) -> None:
+    (other / "spec/USER.md").unlink()
+    (other / "spec/USER.md").symlink_to("/etc/passwd")
+    git(other, "add", "-A")
+    git(other, "commit", "-qm", "link")
+    push(other, sigma.url, "main")
+    assert "symbolic link" in sigma.cn("trust", check=1).stdout
+
+
+def test_an_unreachable_origin_is_an_error(sigma: Node) -> None:
+    git(sigma.root, "remote", "set-url", "origin", str(sigma.root / "nowhere"))
+    assert "unreachable" in sigma.cn("trust", check=1).stderr
+
+
+def test_it_asks_on_a_terminal(sigma: Node, other: Path) -> None:
+    change(other, sigma)
+    code, said = on_terminal(sigma, "n\n")
+    assert code == 1
+    assert "Accept these changes?" in said
+    sigma.sync(check=1)
+    code, said = on_terminal(sigma, "y\n")
+    assert code == 0, said
+    sigma.sync()
+
+
+def test_nothing_is_left_in_origin(sigma: Node, other: Path) -> None:
+    change(other, sigma)
+    before = refs(sigma.url)
+    sigma.cn("trust", "--yes")
+    assert refs(sigma.url) == before
+
+
+def on_terminal(sigma: Node, answer: str) -> tuple[int, str]:
+    """``cn trust`` with a terminal as standard input."""
+    parent, child = pty.openpty()
+    with os.fdopen(parent, "wb", buffering=0) as keys:
+        keys.write(answer.encode())
+        done = subprocess.run(
+            [sys.executable, "-m", "cn", "--hub", str(sigma.root), "trust"],
+            stdin=child,
+            capture_output=True,
+            encoding="utf-8",
+            env=cn_env(),
+            timeout=60,
+            check=False,
+        )
+        os.close(child)
+    return done.returncode, done.stdout + done.stderr
+
+
+BROKEN = {
+    ".cn/agent.yaml": "llm:\n  nonsense: 1\n",
+    ".cn/hub.yaml": "name: sigma\nnonsense: 1\n",
+    "state/peers.md": "```yaml\npeers: 3\n```\n",
+}
+
+
+@pytest.mark.parametrize("path", BROKEN)
+def test_a_configuration_that_cannot_be_read_is_not_accepted_and_is_mended_as_told(
+    sigma: Node, other: Path, path: str
+) -> None:
+    good = (sigma.root / path).read_text()
+    change(other, sigma, BROKEN[path], path)
+    shown = sigma.cn("trust", check=3)
+    for done in (shown, sigma.cn("trust", "--yes", check=3)):
+        assert "accepted" not in done.stdout
+        assert f"in origin's main, {path}" in done.stderr
+    assert path in shown.stdout  # the change is shown all the same
+    assert "cn trust" in sigma.sync(check=1).stderr
+    assert f"in origin's main, {path}" in sigma.cn("doctor", check=3).stdout
+    (command,) = re.findall("'(git pull .*?)'", done.stderr)
+    git(sigma.root, *shlex.split(command)[1:])
+    commit(sigma.root, {path: good}, "mend it")
+    sigma.sync()
+    assert sigma.cn("doctor", check=None).returncode != 3
+
+
+def test_one_that_was_accepted_is_told_as_origins(sigma: Node, other: Path) -> None:
+    oid = change(other, sigma, BROKEN[".cn/hub.yaml"])
+    git(sigma.root, "fetch", "--quiet", "origin")
+    git(sigma.root, "update-ref", "refs/cn/trusted", oid)  # by an earlier cn
+    done = sigma.sync(check=3)
+    assert "in origin's main, .cn/hub.yaml:2: unknown key" in done.stderr
+    assert "git pull --no-rebase origin main" in done.stderr
+    found = sigma.cn("doctor", check=3)
+    assert "in origin's main, .cn/hub.yaml:2" in found.stdout
+
+
+def test_what_only_an_environment_lacks_is_accepted(sigma: Node, other: Path) -> None:
+    change(other, sigma, "context:\n  max_skills: ${ELSEWHERE}\n", ".cn/agent.yaml")
+    sigma.cn("trust", "--yes")
+    sigma.sync()
+
+
+def test_a_runtime_that_is_broken_already_keeps_nobody_from_accepting_other_files(
+    sigma: Node, other: Path
+) -> None:
+    commit(sigma.root, {".cn/agent.yaml": BROKEN[".cn/agent.yaml"]}, "oops")
+    sigma.sync()
+    change(other, sigma, "name: sigma\nnotice_days: 3\n")
+    sigma.cn("trust", "--yes")
+    sigma.sync()

@@ -1,0 +1,246 @@
+"""Answers that come late, turns that run out, and other ways that decide a thread meanwhile."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.desk import (
+    answer,
+    archived,
+    asked,
+    clean,
+    current,
+    events,
+    let_pass,
+    queue,
+    shown,
+    work_queue,
+)
+from tests.support.hubs import branches, clone, git, identify
+from tests.support.world import Node, World
+
+
+@pytest.fixture
+def agent(world: World, sigma: Node, pi: Node) -> Node:
+    """sigma with two threads of pi's in its queue, the first in flight."""
+    work_queue(sigma)
+    for topic in ("one", "two"):
+        world.propose(pi, sigma, topic)
+    sigma.sync()
+    return sigma
+
+
+@pytest.mark.parametrize("way", ["triage", "command"])
+def test_a_thread_decided_by_a_person_leaves_the_agent(agent: Node, pi: Node, way: str) -> None:
+    first, second = current(agent), queue(agent)["waiting"][0]["id"]
+    if way == "triage":
+        agent.decide("pi/one", "delete:by hand")
+    else:
+        agent.cn("done", "pi/one")
+    assert current(agent) == second
+    wrote = answer(agent, f"---\nid: {first}\nreply: {first}|too late\n---\n")
+    done = agent.cn("inbox", "process", check=1)
+    assert f"logs/output/{first}-late.md" in done.stderr
+    assert archived(agent, "output") == {f"{first}-late": wrote}
+    assert current(agent) == second
+    assert not (agent.root / "state/output.md").exists()
+    messages = [b for b in branches(pi.home) if b.startswith("sigma/")]
+    assert messages == ["sigma/notice-one"]
+    assert len(agent.threads()) == 1
+    clean(agent)
+    agent.idle()
+    agent.cn("done", "pi/two")
+    assert shown(agent) == ""
+    wrote = answer(agent, f"---\nid: {second}\ndelete: {second}\n---\n")
+    assert "nothing is in flight" in agent.cn("inbox", "process", check=1).stderr
+    assert archived(agent, "output")[f"{second}-late"] == wrote
+    agent.idle()
+
+
+def test_a_waiting_thread_decided_by_triage_never_becomes_an_input(agent: Node, pi: Node) -> None:
+    agent.decide("pi/two", "delete:by hand")
+    assert queue(agent)["waiting"] == []
+    answer(agent, "---\nid: ID\ndone: ID\n---\n")
+    agent.process()
+    assert shown(agent) == ""
+    assert agent.listing("state/queue") == []
+    agent.idle()
+
+
+def test_output_and_triage_for_the_same_thread_have_one_effect_the_outputs(agent: Node, pi: Node) -> None:
+    agent.triage("pi/one", "delete:by triage")
+    answer(agent, "---\nid: ID\nreply: ID|by output\n---\n")
+    agent.process()
+    rows = agent.rows("pi/one")[1:]
+    assert rows == [
+        ("pi/one", "do:reply:re-one", "queued"),
+        ("pi/one", "do:reply:re-one", "✓ delivered"),
+    ]
+    assert [b for b in branches(pi.home) if b.startswith("sigma/")] == ["sigma/re-one"]
+    assert agent.thread(agent.done()[0]).count("## Executed") == 1
+    agent.idle()
+
+
+def test_a_rejected_output_does_not_hinder_the_triage_of_its_thread(agent: Node, pi: Node) -> None:
+    first = current(agent)
+    agent.triage("pi/one", "delete:by triage")
+    answer(agent, "---\nid: ID\nsend: nobody|hi\n---\n")
+    agent.cn("inbox", "process", check=1)
+    rows = [row[1:] for row in agent.rows("pi/one")]
+    assert ("delete:by triage", "✓ discarded") in rows
+    assert list(archived(agent, "output")) == [first]
+    assert asked(agent).endswith("-pi-two")
+    assert queue(agent)["dead"] == []
+    agent.idle()
+
+
+def test_an_answer_to_a_branch_that_moved_is_void_and_the_new_head_is_asked_anew(
+    world: World, agent: Node, pi: Node
+) -> None:
+    first = current(agent)
+    wrote = answer(agent, "---\nid: ID\ndelete: ID|no\n---\n")
+    head = world.propose(pi, agent, "one", {"docs/better.md": "better\n"}, force=True)
+    done = agent.cn("inbox", "process", check=1)
+    assert "its branch moved" in done.stderr
+    assert archived(agent, "output") == {f"{first}-late": wrote}
+    assert len(agent.threads()) == 2
+    view = queue(agent)
+    items = [view["in_flight"], *view["waiting"]]
+    (one,) = [item for item in items if item["source"] == "pi/one"]
+    assert (one["head"], one["id"] != first) == (head, True)
+    assert len(items) == 2
+    agent.idle()
+    while current(agent):
+        answer(agent, "---\nid: ID\nack: ID\n---\n")
+        agent.process()
+    assert agent.threads() == []
+    assert [r[1:] for r in agent.rows("pi/one")].count(("ack", "✓ acked")) == 1
+    agent.idle()
+
+
+def test_a_turn_out_of_time_waits_again_behind_the_others_until_its_attempts_are_used_up(
+    agent: Node, pi: Node
+) -> None:
+    agent.configure("max_attempts: 2\n")
+    first, given = current(agent), shown(agent)
+    let_pass(agent)
+    done = agent.cn("inbox", "sync", check=1)
+    assert "the agent gave no answer in time" in done.stderr
+    assert asked(agent).endswith("-pi-two"), "others pass"
+    assert archived(agent, "input") == {first: given.encode()}
+    assert archived(agent, "output") == {}
+    (waiting,) = queue(agent)["waiting"]
+    assert (waiting["id"], waiting["attempts"]) == (first, 1)
+    told = [r[1:] for r in agent.rows("pi/one") if r[1].startswith("notice:")]
+    assert told == [("notice:timed-out", "queued"), ("notice:timed-out", "✓ delivered")]
+    agent.idle()
+    pi.sync()
+    assert "pi/one" in branches(agent.home), "timed out is not final"
+    answer(agent, "---\nid: ID\ndone: ID\n---\n")
+    agent.process()
+    assert current(agent) == first
+    assert "attempt: 2\nrejected: no answer in" in shown(agent)
+    let_pass(agent)
+    agent.cn("inbox", "process", check=1)
+    assert shown(agent) == ""
+    assert [d["id"] for d in queue(agent)["dead"]] == [first]
+    assert f"{first}-2" in archived(agent, "input")
+    told = [r[1:] for r in agent.rows("pi/one") if r[1].startswith("notice:")]
+    assert len(told) == 2, "the creator is told once a head"
+    assert events(agent, "pi", topic="one").count("timed-out") == 2
+    agent.idle()
+
+
+def test_an_output_that_is_there_counts_before_the_clock(agent: Node, pi: Node) -> None:
+    answer(agent, "---\nid: ID\ndone: ID\n---\n")
+    let_pass(agent)
+    agent.sync()
+    assert events(agent, "pi", topic="one").count("timed-out") == 0
+    agent.process()
+    assert [r[1:] for r in agent.rows("pi/one")][1] == ("done", "✓ done")
+
+
+@pytest.fixture
+def second(world: World, sigma: Node, pi: Node) -> Node:
+    """Another clone of sigma's hub."""
+    root = clone(sigma.home, world.folder / "cn-sigma-2")
+    identify(root, "sigma", "sigma@cn.invalid")
+    return Node("sigma", root, sigma.home, sigma.url)
+
+
+def test_of_two_clones_one_has_the_turn_and_what_the_other_timed_out_is_late(
+    agent: Node, pi: Node, second: Node
+) -> None:
+    first = current(agent)
+    second.sync()
+    assert second.cn("input").stdout == "nothing waits for an answer\n"
+    assert queue(second)["in_flight"]["here"] is False
+    assert "nothing waits" in second.cn("out", "do", "reply", "--message", "hi", check=1).stderr
+    second.idle()
+    # what somebody writes there by hand answers nothing
+    stray = answer(second, f"---\nid: {first}\nreply: {first}|from the wrong clone\n---\n")
+    assert "another clone" in second.cn("inbox", "process", check=1).stderr
+    assert archived(second, "output") == {f"{first}-late": stray}
+    let_pass(second)
+    second.cn("inbox", "sync", check=1)
+    assert asked(second).endswith("-pi-two")
+    # the first clone has not heard of it and answers
+    agent.cn("out", "do", "reply", "--message", "after all")
+    wrote = (agent.root / "state/output.md").read_bytes()
+    done = agent.cn("inbox", "process", check=1)
+    assert f"{first}-late-2.md" in done.stderr
+    assert archived(agent, "output") == {f"{first}-late": stray, f"{first}-late-2": wrote}
+    assert shown(agent) == ""
+    assert not (agent.root / "state/output.md").exists()
+    second.cn("out", "delete", "--reason", "no")
+    second.process()
+    assert current(second) == first, "the one that was timed out is asked again, there"
+    assert "attempt: 2" in shown(second)
+    second.cn("out", "do", "reply", "--message", "here you are")
+    second.process()
+    agent.sync()
+    assert agent.main == second.main
+    assert agent.threads() == second.threads() == []
+    sent = sorted(b for b in branches(pi.home) if b.startswith("sigma/"))
+    assert sent == ["sigma/notice-one", "sigma/notice-two", "sigma/re-one"]
+    clean(agent)
+    clean(second)
+    agent.idle()
+    second.idle()
+
+
+def test_two_clones_at_once_take_one_turn(world: World, sigma: Node, pi: Node, second: Node) -> None:
+    from tests.loop.test_two_clones import finish, start
+
+    work_queue(sigma)
+    git(second.root, "pull", "--quiet")
+    for topic in ("one", "two", "three"):
+        world.propose(pi, sigma, topic)
+    finish(start(sigma, "sync"), start(second, "sync"))
+    finish(start(sigma, "sync"), start(second, "sync"))
+    assert sorted(bool(shown(node)) for node in (sigma, second)) == [False, True]
+    assert sigma.main == second.main
+    assert events(sigma, "pi").count("claimed") == 1
+    assert events(sigma, "pi").count("enqueued") == 3
+    holder = sigma if shown(sigma) else second
+    other = second if holder is sigma else sigma
+    while current(holder):
+        answer(holder, "---\nid: ID\ndone: ID\n---\n")
+        finish(start(holder, "inbox", "process"), start(other, "sync"))
+        while not current(holder) and current(other):
+            holder, other = other, holder
+    for node in (sigma, second):
+        node.sync()
+    assert sigma.threads() == []
+    assert [d for _, d, _ in sigma.rows()].count("done") == 3
+    assert len([b for b in branches(pi.home) if b.startswith("sigma/")]) == 3
+
+
+def test_a_late_answer_written_twice_is_kept_twice(agent: Node, pi: Node) -> None:
+    first = current(agent)
+    agent.cn("done", "pi/one")
+    one = answer(agent, f"---\nid: {first}\nreply: {first}|one\n---\n")
+    agent.cn("inbox", "process", check=1)
+    two = answer(agent, f"---\nid: {first}\nreply: {first}|two\n---\n")
+    agent.cn("inbox", "process", check=1)
+    assert archived(agent, "output") == {f"{first}-late": one, f"{first}-late-2": two}

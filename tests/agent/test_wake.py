@@ -1,0 +1,56 @@
+"""Waking the agent: once for what is new, with the names, and again after a failure."""
+
+from __future__ import annotations
+
+from tests.support.hubs import git
+from tests.support.world import Node, World
+
+NOTE = 'cat >> "{0}"; printf "%s\\n" "hub=$CN_HUB threads=$CN_THREADS" >> "{0}"'
+
+
+def test_the_agent_is_woken_once_with_the_names(world: World, sigma: Node, pi: Node) -> None:
+    note = world.folder / "note"
+    git(sigma.root, "config", "cn.wake", NOTE.format(note))
+    world.propose(pi, sigma, "one")
+    world.propose(pi, sigma, "two")
+    done = sigma.sync()
+    names = sigma.threads()
+    assert "woke the agent" in done.stdout
+    text = f"you have inbox\n{names[0]}\n{names[1]}\nhub={sigma.root} threads={' '.join(names)}\n"
+    assert note.read_text() == text
+    sigma.idle()
+    assert note.read_text() == text
+
+
+def test_a_failing_wake_is_told_and_tried_again(world: World, sigma: Node, pi: Node) -> None:
+    note = world.folder / "note"
+    git(sigma.root, "config", "cn.wake", "echo no agent here >&2; exit 3")
+    world.propose(pi, sigma)
+    done = sigma.cn("sync", check=1)
+    assert "wake" in done.stderr
+    assert "exit code 3: no agent here" in done.stderr
+    name = sigma.only_thread()
+    sigma.cn("sync", check=1)
+    git(sigma.root, "config", "cn.wake", NOTE.format(note))
+    sigma.sync()
+    assert name in note.read_text()
+    sigma.idle()
+
+
+def test_a_wake_command_is_never_taken_from_the_tree(world: World, sigma: Node, pi: Node) -> None:
+    note = world.folder / "note"
+    sigma.write({".gitconfig": f"[cn]\n\twake = touch {note}\n", "cn.wake": f"touch {note}\n"})
+    world.propose(pi, sigma)
+    sigma.sync()
+    assert not note.exists()
+
+
+def test_the_wake_command_may_call_cn(world: World, sigma: Node, pi: Node) -> None:
+    """The lock is free by then."""
+    import sys
+
+    git(sigma.root, "config", "cn.wake", f"{sys.executable} -m cn inbox triage pi/proposal delete:at-once")
+    world.propose(pi, sigma)
+    sigma.sync()
+    sigma.process()
+    assert sigma.threads() == []

@@ -1,0 +1,74 @@
+"""A server that lists what no git would: whatever git prints of it, only ids and names come out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cn.git.process import Git
+from cn.git.remote import fetch_many, fetch_tips, head_of, list_remotes
+from cn.values.names import is_branch, is_oid
+from tests.support.hubs import git, work
+from tests.support.lying_server import LyingServer
+
+OID = b"1" * 40
+SPEC = b"+refs/heads/a:refs/cn/trusted"
+_WORDS = rb"refs/heads/ pi/x : + ^ HEAD symref-target: ref: peeled: - .. @{ unborn refs/heads/main"
+PIECES = st.sampled_from([*_WORDS.split(), OID, SPEC, b"\n", b"\t", b" ", b"\xff", b"\x1b[2J"])
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[LyingServer]:
+    found = LyingServer()
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="module")
+def repo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return work(tmp_path_factory.mktemp("lies") / "repo", "sigma")
+
+
+def test_a_line_feed_in_a_name_makes_no_branch_with_an_id_of_its_choice(
+    server: LyingServer, repo: Path
+) -> None:
+    server.rows = [OID + b" refs/heads/pi/y\n" + SPEC + b"\trefs/heads/pi/x", OID + b" refs/heads/pi/z"]
+    assert b"\n" + SPEC + b"\t" in Git(repo).run("ls-remote", "--", server.url, network=True).out
+    assert list_remotes(Git(repo), {"pi": server.url}, 20) == {"pi": {"pi/y": "1" * 40, "pi/z": "1" * 40}}
+
+
+@pytest.mark.parametrize("name", [b"a:refs/cn/trusted", b"..", b"-\x1b[2J", b"a/*"])
+def test_what_head_names_is_a_branch(server: LyingServer, repo: Path, name: bytes) -> None:
+    server.rows = [OID + b" HEAD symref-target:refs/heads/trunk"]
+    assert head_of(Git(repo), server.url, 20) == ("trunk", "1" * 40)
+    server.rows = [OID + b" HEAD symref-target:refs/heads/" + name]
+    assert head_of(Git(repo), server.url, 20) is None
+
+
+@pytest.mark.parametrize("spec", ["a:refs/cn/trusted", "a\n+b:refs/heads/main", "*"])
+def test_no_fetch_can_write_a_ref(server: LyingServer, repo: Path, spec: str) -> None:
+    with pytest.raises(AssertionError):
+        fetch_many(Git(repo), {"pi": (server.url, [spec])}, 20)
+    tips = [(f"pi/{n}", spec) for n in range(501)]
+    with pytest.raises(AssertionError):
+        fetch_tips(Git(repo), {"pi": (server.url, tips)}, 20)  # type: ignore[dict-item]
+    assert git(repo, "for-each-ref", "refs/cn/") == ""
+
+
+def test_of_any_listing_only_ids_and_names_come_out(server: LyingServer, repo: Path) -> None:
+    rows = st.lists(st.lists(PIECES, min_size=1, max_size=8).map(b"".join), max_size=4)
+
+    @settings(max_examples=12, suppress_health_check=list(HealthCheck))
+    @given(rows)
+    def run(rows: list[bytes]) -> None:
+        server.rows = [OID + b" " + row for row in rows]
+        found = list_remotes(Git(repo), {"pi": server.url}, 20)["pi"]
+        assert isinstance(found, str) or all(is_oid(oid) and "\n" not in name for name, oid in found.items())
+        head = head_of(Git(repo), server.url, 20)
+        assert head is None or (is_branch(head[0]) and is_oid(head[1]))
+
+    run()

@@ -1,0 +1,368 @@
+"""The runner: what it hands to git, what it hands back, and how it fails."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cn.git.process import Done, Git, GitError, Job, transport_options
+from cn.values.errors import CnError
+from tests.support.hubs import bare, commit, git, refs, tip, work
+from tests.support.servers import gone
+
+if TYPE_CHECKING:
+    from pytest_git import GitRepo
+
+LONG = 30.0
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    made = work(tmp_path / "repo", "sigma")
+    commit(made, {"README.md": "hello\n", "ünï/a\nb": "odd\n"}, "first")
+    return made
+
+
+def shell(repo: Path, body: str, **given: object) -> Git:
+    """A git whose command ``git sh`` runs ``body``."""
+    return Git(repo, settings={"alias.sh": f"!{body}"}, **given)  # type: ignore[arg-type]
+
+
+# Running
+
+
+def test_run_answers_with_output_and_code(repo: Path) -> None:
+    done = Git(repo).run("rev-parse", "HEAD")
+    assert done.ok
+    assert done.code == 0
+    assert done.text == tip(repo)
+    assert done.err == ""
+
+
+def test_run_raises_what_git_said(repo: Path) -> None:
+    with pytest.raises(GitError) as caught:
+        Git(repo).run("rev-parse", "--verify", "nothing")
+    assert caught.value.text == "git rev-parse failed: fatal: Needed a single revision"
+    assert caught.value.done.code == 128
+    assert caught.value.exit_code == 1
+
+
+def test_run_unchecked_returns_the_failure(repo: Path) -> None:
+    done = Git(repo).run("rev-parse", "--verify", "nothing", check=False)
+    assert not done.ok
+    assert done.reason == "fatal: Needed a single revision"
+
+
+@pytest.mark.parametrize("network", [False, True])
+def test_much_input_and_output_at_once(repo: Path, network: bool) -> None:
+    data = os.urandom(5_000_000)
+    done = shell(repo, "cat").run("sh", stdin=data, network=network)
+    assert hashlib.sha256(done.out).digest() == hashlib.sha256(data).digest()
+
+
+@pytest.mark.parametrize("network", [False, True])
+def test_input_that_nobody_reads(repo: Path, network: bool) -> None:
+    assert Git(repo).run("rev-parse", "HEAD", stdin=b"x" * 1_000_000, network=network).text == tip(repo)
+
+
+@pytest.mark.parametrize("network", [False, True])
+def test_much_on_standard_error_keeps_the_end(repo: Path, network: bool) -> None:
+    body = "yes noise | head -n 200000 >&2; echo 'fatal: at last' >&2; exit 3"
+    done = shell(repo, body).run("sh", check=False, network=network)
+    assert done.code == 3
+    assert done.reason == "fatal: at last"
+    assert len(done.err) <= 4000
+
+
+@pytest.mark.parametrize("network", [False, True])
+def test_a_time_limit(repo: Path, network: bool) -> None:
+    start = time.monotonic()
+    done = shell(repo, "echo begun; sleep 300").run("sh", check=False, seconds=1, network=network)
+    assert time.monotonic() - start < LONG
+    assert done.timed_out
+    assert not done.ok
+    assert done.reason == "no answer within the time limit"
+    with pytest.raises(GitError, match="no answer within the time limit"):
+        shell(repo, "sleep 300").run("sh", seconds=0.2, network=network)
+
+
+def test_an_interrupted_local_command_still_finishes(repo: Path) -> None:
+    """SIGTERM must not leave half of a change behind: what git began, it ends."""
+
+    class Stop(Exception):
+        pass
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise Stop
+
+    end = repo / "ended"
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    try:
+        with pytest.raises(Stop):
+            shell(repo, f"yes much | head -n 1000000; sleep 0.5; touch '{end}'").run("sh")
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert end.exists()
+
+
+def test_git_is_not_installed(repo: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for network in (False, True):
+        with pytest.raises(CnError) as caught:
+            Git(repo).run("version", network=network)
+        assert "git is not installed" in caught.value.text
+        assert caught.value.hint
+
+
+def test_the_folder_is_gone(tmp_path: Path) -> None:
+    for network in (False, True):
+        with pytest.raises(CnError, match="gone"):
+            Git(tmp_path / "gone").run("version", network=network)
+
+
+def test_a_bare_repository(tmp_path: Path, repo: Path) -> None:
+    host = bare(tmp_path / "host.git")
+    git(repo, "push", "-q", str(host), "main")
+    assert Git(host, bare=True).run("rev-parse", "main").text == tip(repo)
+    assert not Git(host).run("rev-parse", "main", check=False).ok
+
+
+def test_a_linked_work_tree(tmp_path: Path, repo: Path) -> None:
+    git(repo, "worktree", "add", "-q", str(tmp_path / "linked"), "-b", "other")
+    linked = Git(tmp_path / "linked")
+    assert linked.run("symbolic-ref", "HEAD").text == "refs/heads/other"
+    assert Path(linked.run("rev-parse", "--show-toplevel").text).samefile(tmp_path / "linked")
+
+
+def test_the_repository_named_is_the_one_used(tmp_path: Path, repo: Path) -> None:
+    """A folder inside a repository is no repository, even if git would look upwards."""
+    inside = repo / "sub"
+    inside.mkdir()
+    assert git(inside, "rev-parse", "HEAD") == tip(repo)
+    assert not Git(inside).run("rev-parse", "HEAD", check=False).ok
+
+
+def test_paths_are_taken_literally(repo: Path) -> None:
+    (repo / "*").write_text("star\n")
+    (repo / ":(top)x").write_text("magic\n")
+    Git(repo).run("add", "--", "*", ":(top)x")
+    staged = Git(repo).run("diff", "--cached", "--name-only", "-z").fields
+    assert staged == ["*", ":(top)x"]
+
+
+def test_a_variant_with_more_environment(repo: Path, tmp_path: Path) -> None:
+    private = Git(repo).with_env(GIT_INDEX_FILE=tmp_path / "index")
+    private.run("read-tree", "--empty")
+    assert private.run("ls-files").lines == []
+    assert Git(repo).run("ls-files", "-z").fields == ["README.md", "ünï/a\nb"]
+
+
+def test_a_variant_with_more_settings(repo: Path) -> None:
+    loud = Git(repo).with_settings({"user.name": "Pi"}).with_settings({"user.email": "pi@example.org"})
+    assert loud.run("var", "GIT_AUTHOR_IDENT").text.startswith("Pi <pi@example.org>")
+    assert Git(repo).run("var", "GIT_AUTHOR_IDENT").text.startswith("sigma ")
+
+
+def test_a_lock_is_inherited_by_local_children_only(repo: Path, tmp_path: Path) -> None:
+    with (tmp_path / "lock").open("w") as lock:
+        git_with_lock = shell(repo, f"echo held > /dev/fd/{lock.fileno()}", lock_fd=lock.fileno())
+        assert git_with_lock.run("sh", check=False).ok
+        assert (tmp_path / "lock").read_text() == "held\n"
+        assert not git_with_lock.run("sh", check=False, network=True).ok
+
+
+def test_an_author_in_the_environment_does_not_sign_for_us(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for who in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{who}_NAME", "Eve")
+        monkeypatch.setenv(f"GIT_{who}_EMAIL", "eve@example.org")
+        monkeypatch.setenv(f"GIT_{who}_DATE", "2001-01-01T00:00Z")
+    oid = Git(repo).run("commit-tree", "-m", "x", "HEAD^{tree}").text
+    shown = git(repo, "show", "-s", "--format=%an %ae %cn %ce %ad %cd", "--date=short", oid)
+    assert shown.startswith("sigma sigma@example.org sigma sigma@example.org 20")
+    assert "2001" not in shown
+
+
+def test_a_repository_made_with_gitpython(git_repo: GitRepo) -> None:
+    """The same repository through the library that we use where it is good (pytest-git)."""
+    root = Path(git_repo.workspace)
+    (root / "a.md").write_text("text\n")
+    git_repo.api.index.add(["a.md"])
+    made = git_repo.api.index.commit("by GitPython")
+    assert Git(root).run("log", "-1", "--format=%H %s").text == f"{made.hexsha} by GitPython"
+    Git(root).run("update-ref", "refs/heads/pi/topic", made.hexsha)
+    assert [h.name for h in git_repo.api.heads] == ["pi/topic", "trunk"]
+
+
+# Answers
+
+
+def done(out: bytes = b"", err: str = "", code: int = 1, timed_out: bool = False) -> Done:
+    return Done(("fetch", "--", "url"), code, out, err, timed_out)
+
+
+@pytest.mark.parametrize(
+    ("out", "text", "lines", "fields"),
+    [
+        (b"", "", [], []),
+        (b"a\n", "a", ["a"], ["a\n"]),
+        (b"a\nb\n", "a\nb", ["a", "b"], ["a\nb\n"]),
+        (b"a\rb\x0bc\xe2\x80\xa8d\n", "a\rb\x0bc\u2028d", ["a\rb\x0bc\u2028d"], ["a\rb\x0bc\u2028d\n"]),
+        (b"a\0b\n\0", "a\0b\n\0", ["a\0b", "\0"], ["a", "b\n"]),
+        (b"a\xff\0", "a<0xFF>\0", ["a<0xFF>\0"], ["a\udcff"]),
+    ],
+)
+def test_output_as_text_lines_and_fields(out: bytes, text: str, lines: list[str], fields: list[str]) -> None:
+    answer = done(out, code=0)
+    assert (answer.text, answer.lines, answer.fields) == (text, lines, fields)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (done(), "exit code 1"),
+        (done(err="\n \n"), "exit code 1"),
+        (done(err="something\n"), "something"),
+        (done(err="warning: careful\nfatal: this\nfatal: that\n"), "fatal: this"),
+        (done(err="To url\nerror: failed to push\n"), "error: failed to push"),
+        (done(err="hint: x\nremote: no\n"), "remote: no"),
+        (done(err="fatal: x\n", timed_out=True), "no answer within the time limit"),
+        (done(code=-15), "ended by SIGTERM"),
+        (done(code=-999), "exit code -999"),
+        (done(code=-int(signal.SIGXFSZ)), "it sent more than the size limit"),
+        (
+            done(err="Host key wrong.\r\nfatal: Could not read from remote repository.\n\nPlease\n"),
+            "Host key wrong.",
+        ),
+        (
+            done(err="fatal: Could not read from remote repository.\n"),
+            "fatal: Could not read from remote repository.",
+        ),
+        (
+            done(err="fatal: unable to access 'https://u:p@ss@host/x/': no\n"),
+            "fatal: unable to access 'https://***@host/x/': no",
+        ),
+        (done(err="remote: a\x1b[2J\x9b\u202eb\n"), "remote: a<U+001B>[2J<U+009B><U+202E>b"),
+    ],
+)
+def test_the_reason_of_a_failure(answer: Done, reason: str) -> None:
+    assert answer.reason == reason
+
+
+def test_a_reason_has_an_end() -> None:
+    assert len(done(err="remote: " + "x" * 4000).reason) <= 300
+
+
+def test_an_error_names_the_verb_and_not_the_url() -> None:
+    assert GitError(done(err="fatal: no\n")).text == "git fetch failed: fatal: no"
+
+
+# Many at once
+
+
+def test_answers_come_in_the_order_of_the_jobs(repo: Path) -> None:
+    waits = [0.6, 0.0, 0.3, 0.0]
+    jobs = [Job(f"peer{i}", ("sh", str(i), str(s))) for i, s in enumerate(waits)]
+    order: list[tuple[str, str]] = []
+    runner = shell(repo, "f() { sleep $2; echo $1; }; f")
+    answers = runner.run_many(jobs, width=4, on_done=lambda job, answer: order.append((job.key, answer.text)))
+    assert [a.text for a in answers] == ["0", "1", "2", "3"]
+    assert all(a.args[0] == "sh" for a in answers)
+    assert sorted(order) == [(f"peer{i}", str(i)) for i in range(4)]
+    assert order[-1] == ("peer0", "0")
+
+
+def test_no_jobs(repo: Path) -> None:
+    assert Git(repo).run_many([]) == []
+
+
+def test_one_failure_is_one_failure(repo: Path) -> None:
+    jobs = [Job(c, ("sh", c)) for c in "0123"]
+    answers = shell(repo, "f() { exit $1; }; f").run_many(jobs)
+    assert [a.code for a in answers] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_no_more_run_at_once_than_allowed(repo: Path, tmp_path: Path, width: int) -> None:
+    slots = tmp_path / "slots"
+    slots.mkdir()
+    body = f"cd '{slots}'; touch run.$$; ls | wc -l; sleep 0.1; rm run.$$"
+    answers = shell(repo, body).run_many([Job(str(i), ("sh",)) for i in range(8)], width=width)
+    seen = [int(a.text) for a in answers]
+    assert all(a.ok for a in answers)
+    assert max(seen) <= width
+    assert max(seen) >= min(2, width)
+
+
+def test_each_job_has_its_own_input_and_time(repo: Path) -> None:
+    jobs = [
+        Job("a", ("sh",), stdin=b"cat; echo A"),
+        Job("b", ("sh",), stdin=b"sleep 300", seconds=0.5),
+        Job("c", ("sh",), stdin=b"sleep 1; echo C"),
+    ]
+    answers = shell(repo, "sh").run_many(jobs)
+    assert [a.timed_out for a in answers] == [False, True, False]
+    assert [answers[0].text, answers[2].text] == ["A", "C"]
+
+
+def test_many_short_jobs_do_not_wait_for_each_other(repo: Path) -> None:
+    start = time.monotonic()
+    answers = Git(repo).run_many([Job(str(i), ("rev-parse", "HEAD")) for i in range(60)])
+    assert all(a.ok for a in answers)
+    assert time.monotonic() - start < LONG
+
+
+def test_an_error_while_jobs_run_ends_them_all(repo: Path, tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    jobs = [Job("slow", ("sh", "300")), Job("quick", ("sh", "0"))]
+
+    def fail(job: Job, answer: Done) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        shell(repo, f"f() {{ echo $$ >> '{pids}'; sleep $1; }}; f").run_many(jobs, on_done=fail)
+    assert gone([int(pid) for pid in pids.read_text().split()])
+
+
+def test_no_descriptor_is_left_open(repo: Path) -> None:
+    folder = "/proc/self/fd" if sys.platform == "linux" else "/dev/fd"
+    jobs = [Job("late", ("sh", "300"), seconds=0.3), Job("fine", ("sh", "0"))]
+    runner = shell(repo, "sleep")
+    runner.run_many(jobs)
+    before = len(os.listdir(folder))
+    for _ in range(3):
+        runner.run_many(jobs)
+        runner.run("sh", "300", seconds=0.1, check=False)
+    assert len(os.listdir(folder)) <= before
+
+
+# Options
+
+
+@pytest.mark.parametrize(
+    ("url", "local"),
+    [("/srv/x.git", True), ("../x", True), ("file:///x", True), ("host:x", False), ("https://h/x", False)],
+)
+def test_a_local_receiver_is_hardened_on_its_command_line(url: str, local: bool) -> None:
+    assert bool(transport_options(url)) is local
+
+
+def test_a_push_into_a_checked_out_branch_is_refused(tmp_path: Path, repo: Path) -> None:
+    other = work(tmp_path / "other", "pi")
+    oid = commit(other, {"a": "1"})
+    git(other, "config", "receive.denyCurrentBranch", "ignore")
+    args = ("push", "--force", *transport_options(str(other)), "--", str(other), "main:refs/heads/main")
+    answer = Git(repo).run(*args, check=False, network=True)
+    assert "checked out" in answer.err
+    assert refs(other) == {"refs/heads/main": oid}

@@ -1,0 +1,152 @@
+"""Branches read together say the same as each read on its own."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, event, given, settings
+from hypothesis import strategies as st
+
+from cn.git.process import Git
+from cn.git.read_branch import merge_bases, read_proposal
+from cn.git.read_branches import read_simple_proposals
+from cn.protocol.hub_config import Limits
+from cn.values.names import Oid
+from tests.support.hubs import git, git_bytes, tip, work, write_commit
+
+Commits = list[tuple[str, list[tuple[str, bytes | None, str]]]]
+"""Per commit its message and the changed (path, content, mode)."""
+LIMITS = Limits(file_bytes=400, thread_bytes=1500, files_per_thread=4)
+PATHS = ["a.md", "a/b.md", 'ü "q".md', "x\ny.md", "bin/run", "deep/er/file"]
+CONTENTS = st.one_of(
+    st.sampled_from(
+        [
+            b"",
+            b"one\n",
+            b"one\ntwo\nthree\n",
+            b"no end",
+            b"\0binary",
+            b"\xff\xfe",
+            b"\ndiff --git a b\n",
+            b"long\n" * 90,
+        ]
+    ),
+    st.binary(max_size=40),
+    st.just(b"0" * 40 + b"\n" + b"f" * 40 + b"\n"),
+)
+CHANGE = st.tuples(
+    st.sampled_from(PATHS),
+    st.one_of(st.none(), CONTENTS),
+    st.sampled_from(["100644", "100644", "100755", "120000"]),
+)
+COMMIT = st.tuples(
+    st.sampled_from(["say\n", "two\n\nlines\n", "", "ü\n", "x" * 50]), st.lists(CHANGE, max_size=3)
+)
+
+
+@st.composite
+def branches(draw: st.DrawFn) -> list[tuple[str, Commits]]:
+    """Branches: where each starts, and its commits."""
+    starts = st.sampled_from(["main", "main", "main", "old", "none", "last", "merge"])
+    return [(draw(starts), draw(st.lists(COMMIT, max_size=3))) for _ in range(draw(st.integers(1, 4)))]
+
+
+def build(root: Path, start: str, commits: Commits, last: str) -> str:
+    at = {"main": "main", "old": "main~1", "none": "", "last": last, "merge": last}[start]
+    parents = [tip(root, at)] if at else []
+    if start == "merge":
+        parents.append(tip(root, "main"))
+    for message, changes in commits or [("empty\n", [])]:
+        files, modes = {path: content for path, content, _ in changes}, {p: m for p, _, m in changes}
+        files = {p: c for p, c in files.items() if not any(o.startswith(p + "/") for o in files)}
+        parents = [write_commit(root, files, message, parents, modes=modes)]
+    return parents[0]
+
+
+def compare(root: Path, heads: list[str]) -> set[str]:
+    """What was read together equals what is read alone; the heads that were."""
+    here, main = Git(root), Oid(tip(root, "main"))
+    together = dict(read_simple_proposals(here, main, [Oid(h) for h in heads], LIMITS))
+    for head, proposal in together.items():
+        (base,) = merge_bases(here, main, head)
+        assert proposal == read_proposal(here, head, base, LIMITS)
+    return set(together)
+
+
+def repository(folder: Path) -> Path:
+    root = work(folder / "hub", "sigma")
+    first = write_commit(root, {"a.md": b"one\ntwo\nthree\n", "bin/run": b"#!\n", "gone": b"x\n"})
+    git(root, "update-ref", "refs/heads/main", write_commit(root, {"more": b"more\n"}, parents=[first]))
+    return root
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(branches())
+def test_read_together_is_read_alone(drawn: list[tuple[str, Commits]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        root = repository(Path(folder))
+        heads, last = [], "main"
+        for start, commits in drawn:
+            heads.append(build(root, start, commits, last))
+            last = heads[-1]
+        event(f"{len(compare(root, heads)) > 0}")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return repository(tmp_path)
+
+
+def test_what_is_simple(root: Path) -> None:
+    main = tip(root, "main")
+    one = write_commit(root, {"n.md": b"new\n", "a.md": b"one\n2\nthree\n", "gone": None}, "one\n", [main])
+    two = write_commit(root, {"bin/run": b"#!\n"}, "two\n", [one], modes={"bin/run": "100755"})
+    assert compare(root, [one, two, one]) == {one, two}
+
+
+def test_what_is_left_to_the_careful_reader(root: Path) -> None:
+    main = tip(root, "main")
+    side = write_commit(root, {"s.md": b"s\n"}, parents=[main])
+    left = {
+        "stranger": write_commit(root, {"n.md": b"new\n"}),
+        "in main": main,
+        "merge": write_commit(root, {}, parents=[side, tip(root, "main~1")]),
+        "link": write_commit(root, {"l": b"a.md"}, parents=[main], modes={"l": "120000"}),
+        "large": write_commit(root, {"l": b"x" * 500}, parents=[main]),
+        "long name": write_commit(root, {"n" * 1001: b"x"}, parents=[main]),
+    }
+    plain = write_commit(root, {"p.md": b"p\n"}, parents=[main])
+    assert compare(root, [*left.values(), plain]) == {plain}
+
+
+def test_a_branch_of_many_commits_is_left_alone(root: Path) -> None:
+    stream = "".join(
+        f"commit refs/heads/many\nmark :{n}\ncommitter P <p@x.example> 1770000000 +0000\ndata 1\nm\n"
+        f"{'from refs/heads/main^0' if n == 1 else f'from :{n - 1}'}\nM 644 inline f\ndata 3\n{n:03}\n"
+        for n in range(1, 102)
+    )
+    git(root, "fast-import", "--quiet", stdin=stream)
+    assert compare(root, [tip(root, "many"), tip(root, "many~1")]) == {tip(root, "many~1")}
+
+
+def test_what_the_commits_within_a_branch_change_costs_nothing(root: Path) -> None:
+    """Two trees that are the same for diff, and other objects at each of 40 levels: 2^40 comparisons."""
+    main = tip(root, "main")
+    one, two = (nested(root, mode, 40) for mode in ("100644", "100664"))
+    inner = git(root, "commit-tree", one, "-p", main, "-m", "one")
+    inner = git(root, "commit-tree", two, "-p", inner, "-m", "two")
+    files = git(root, "rev-parse", f"{write_commit(root, {'n.md': b'new'}, parents=[main])}^{{tree}}")
+    head = git(root, "commit-tree", files, "-p", inner, "-m", "three")
+    assert compare(root, [head]) == {head}
+
+
+def nested(root: Path, mode: str, depth: int) -> str:
+    """A tree with two folders that are the same tree, of which each has two again."""
+    tree = f"{mode} f\0".encode() + bytes.fromhex(git(root, "hash-object", "-w", "--stdin", stdin="x"))
+    for _ in range(depth):
+        made = git_bytes(root, "hash-object", "-t", "tree", "-w", "--stdin", "--literally", stdin=tree)
+        oid = bytes.fromhex(made.decode().strip())
+        tree = b"40000 a\0" + oid + b"40000 b\0" + oid
+    return git_bytes(root, "hash-object", "-t", "tree", "-w", "--stdin", stdin=tree).decode().strip()

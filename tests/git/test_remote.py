@@ -1,0 +1,193 @@
+"""Pushing many refs: in batches, each with its own lease, each with its own outcome."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from cn.git import remote
+from cn.git.objects import read_info
+from cn.git.process import Git
+from cn.git.remote import OwnRefs, Push, Result, fetch_tips, list_remotes, push_many
+from cn.values.names import Oid
+from tests.support.hubs import bare, branches, commit, git, identify, work
+from tests.support.servers import git_daemon
+
+
+def test_a_stale_ref_fails_alone_whatever_its_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote, "BATCH", 4)
+    host, repo = bare(tmp_path / "host.git"), work(tmp_path / "repo", "pi")
+    old, new = (Oid(commit(repo, {"f": text}, text)) for text in ("old", "new"))
+    git(repo, "push", "--quiet", str(host), f"{new}:refs/heads/pi/b3")
+    pushes = [Push(f"pi/b{i}", old, None) for i in range(10)]
+    told = push_many(Git(repo), {"pi": (str(host), pushes)}, 30.0)["pi"]
+    assert {b: r.result for b, r in told.items() if r.result is not Result.DONE} == {"pi/b3": Result.REJECTED}
+    assert branches(host) == {f"pi/b{i}": new if i == 3 else old for i in range(10)}
+
+
+def test_a_new_branch_moves_none_that_is_there_not_even_forwards(tmp_path: Path) -> None:
+    host, repo = bare(tmp_path / "host.git"), work(tmp_path / "repo", "pi")
+    old, new = (Oid(commit(repo, {"f": text}, text)) for text in ("old", "new"))
+    git(repo, "push", "--quiet", str(host), f"{old}:refs/heads/pi/a", f"{old}:refs/heads/pi/c")
+    pushes = [Push("pi/a", new, None), Push("pi/b", new, None), Push("pi/c", new, old)]
+    told = push_many(Git(repo), {"pi": (str(host), pushes)}, 30.0)["pi"]
+    assert [told[f"pi/{b}"].result for b in "abc"] == [Result.REJECTED, Result.DONE, Result.DONE]
+    assert branches(host) == {"pi/a": old, "pi/b": new, "pi/c": new}
+
+
+def test_a_push_uses_the_settings_of_the_hub(tmp_path: Path) -> None:
+    host, repo = bare(tmp_path / "host.git"), work(tmp_path / "repo", "pi")
+    head = Oid(commit(repo, {"f": "x"}, "x"))
+    git(repo, "config", f"url.{host}.insteadOf", "https://git.example.org/pi.git")
+    url = "https://git.example.org/pi.git"
+    told = push_many(Git(repo), {"pi": (url, [Push("pi/a", head, None)])}, 30.0)["pi"]
+    assert told["pi/a"].result is Result.DONE
+    assert branches(host) == {"pi/a": head}
+
+
+@pytest.mark.parametrize("version", ["0", "2"])
+def test_many_branches_are_fetched_by_their_tips(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    monkeypatch.setattr(remote, "_BY_NAME", 2)
+    host, there = bare(tmp_path / "host.git"), work(tmp_path / "there", "pi")
+    tips = [Oid(commit(there, {"f": f"{n}"}, f"{n}")) for n in range(4)]
+    git(there, "push", "--quiet", str(host), *(f"{tip}:refs/heads/pi/b{n}" for n, tip in enumerate(tips)))
+    here = Git(work(tmp_path / "repo", "sigma"), settings={"protocol.version": version})
+    pairs = [(f"pi/b{n}", tip) for n, tip in enumerate(tips)]
+    assert fetch_tips(here, {"pi": (str(host), pairs)}, 30.0) == {}
+    assert all(read_info(here, tips))
+    other = Git(work(tmp_path / "other", "sigma"), settings={"protocol.version": version})
+    moved = [*pairs[:3], ("pi/b3", Oid("1" * 40))]
+    assert fetch_tips(other, {"pi": (str(host), moved)}, 30.0) == {}
+    assert all(read_info(other, tips))
+
+
+def test_deletions_need_the_tip_that_is_there(tmp_path: Path) -> None:
+    host, repo = bare(tmp_path / "host.git"), work(tmp_path / "repo", "pi")
+    old, new = (Oid(commit(repo, {"f": text}, text)) for text in ("old", "new"))
+    git(repo, "push", "--quiet", str(host), f"{old}:refs/heads/pi/a", f"{new}:refs/heads/pi/b")
+    told = push_many(Git(repo), {"pi": (str(host), [Push("pi/a", None, old), Push("pi/b", None, old)])}, 30.0)
+    assert {b: r.result for b, r in told["pi"].items()} == {"pi/a": Result.DONE, "pi/b": Result.REJECTED}
+    assert list(branches(host)) == ["pi/b"]
+
+
+def test_where_ids_are_long_too_what_only_deletes_or_moves_is_pushed(tmp_path: Path) -> None:
+    for name, bare_ in (("repo", ()), ("host", ("--bare",))):
+        git(tmp_path, "init", "-q", "-b", "main", "--object-format=sha256", *bare_, name)
+    repo, host = tmp_path / "repo", str(tmp_path / "host")
+    identify(repo, "pi")
+    old, new = (Oid(commit(repo, {"f": text}, text)) for text in ("old", "new"))
+    git(repo, "push", "--quiet", host, f"{old}:refs/heads/pi/a", f"{old}:refs/heads/pi/b", f"{old}:refs/cn/c")
+    for push, left in ((Push("pi/a", None, old), {"pi/b": old}), (Push("pi/b", new, old), {"pi/b": new})):
+        told = push_many(Git(repo), {"pi": (host, [push])}, 30.0)["pi"]
+        assert told[push.branch].result is Result.DONE, told
+        assert branches(Path(host)) == left
+    assert OwnRefs(Git(repo), host, {"refs/cn/c": None}, 30.0).end() == ""
+    assert "refs/cn/c" not in git(host, "for-each-ref")
+
+
+def test_a_remote_that_is_not_there_is_unknown_and_says_why(tmp_path: Path) -> None:
+    repo = work(tmp_path / "repo", "pi")
+    head = Oid(commit(repo, {"f": "x"}, "x"))
+    gone = str(tmp_path / "gone.git")
+    told = push_many(Git(repo), {"pi": (gone, [Push("pi/a", head, None)])}, 30.0)["pi"]
+    assert told["pi/a"].result is Result.UNKNOWN
+    assert "gone.git" in told["pi/a"].reason
+    assert isinstance(list_remotes(Git(repo), {"pi": gone}, 30.0)["pi"], str)
+
+
+def test_own_refs_are_one_transaction_of_the_remote(tmp_path: Path) -> None:
+    host, repo, head = own_refs_host(tmp_path)
+    seen = host / "transactions"
+    hook = host / "hooks" / "reference-transaction"
+    hook.write_text(f'#!/bin/sh\ntest "$1" != committed || echo >> "{seen}"\n')
+    hook.chmod(0o755)
+    with git_daemon(tmp_path, tmp_path) as served:  # a local push would take cn's settings: no hooks
+        url = served.url("host")
+        assert OwnRefs(Git(repo), url, {f"refs/cn/pins/{n}": None for n in range(20)}, 30.0).end() == ""
+        assert OwnRefs(Git(repo), url, {f"refs/cn/new/{n}": head for n in range(20)}, 30.0).end() == ""
+    assert own_refs(host) == {f"refs/cn/new/{n}" for n in range(20)}
+    assert len(seen.read_text()) < 10
+
+
+def test_own_refs_go_alone_where_a_remote_knows_no_transaction_of_many(tmp_path: Path) -> None:
+    host, repo, head = own_refs_host(tmp_path)
+    git(host, "config", "receive.advertiseAtomic", "false")
+    assert OwnRefs(Git(repo), str(host), {"refs/cn/pins/1": None, "refs/cn/new": head}, 30.0).end() == ""
+    assert own_refs(host) == {"refs/cn/new", *(f"refs/cn/pins/{n}" for n in range(20) if n != 1)}
+
+
+def test_an_own_ref_that_is_being_set_holds_up_no_other(tmp_path: Path) -> None:
+    host, repo, _ = own_refs_host(tmp_path)
+    (host / "refs" / "cn" / "pins" / "7.lock").touch()
+    assert "7" in OwnRefs(Git(repo), str(host), {f"refs/cn/pins/{n}": None for n in range(20)}, 30.0).end()
+    assert own_refs(host) == {"refs/cn/pins/7"}
+
+
+def own_refs_host(folder: Path) -> tuple[Path, Path, Oid]:
+    """A remote with twenty refs of cn's own, a repository, and a commit there."""
+    host, repo = bare(folder / "host.git"), work(folder / "repo", "pi")
+    head = Oid(commit(repo, {"f": "x"}, "x"))
+    git(repo, "push", "--quiet", str(host), *(f"{head}:refs/cn/pins/{n}" for n in range(20)))
+    return host, repo, head
+
+
+def own_refs(host: Path) -> set[str]:
+    """The names of cn's own refs at a remote."""
+    return set(git(host, "for-each-ref", "--format=%(refname)", "refs/cn/").split())
+
+
+def test_a_push_of_own_refs_that_is_left_leaves_no_locks_behind(tmp_path: Path) -> None:
+    host, repo, head = own_refs_host(tmp_path)
+    refs: dict[str, Oid | None] = {f"refs/cn/many/{n}": head for n in range(4000)}
+    begun = OwnRefs(Git(repo), str(host), refs, 30.0)
+    waited = time.monotonic() + 20
+    while not list((host / "refs" / "cn").glob("many/*.lock")):  # in the middle of its transaction
+        assert time.monotonic() < waited
+    begun.leave()
+    while list((host / "refs" / "cn").glob("many/*.lock")):
+        assert time.monotonic() < waited
+        time.sleep(0.05)
+    assert OwnRefs(Git(repo), str(host), refs, 30.0).end() == ""
+    assert set(refs) <= own_refs(host)
+
+
+def test_what_a_push_of_own_refs_could_not_say_in_time_it_says_later(tmp_path: Path) -> None:
+    host, repo, head = own_refs_host(tmp_path)
+    (host / "refs" / "cn" / "many").mkdir()
+    (host / "refs" / "cn" / "many" / "7.lock").touch()
+    refs: dict[str, Oid | None] = {f"refs/cn/many/{n}": head for n in range(2000)}
+    begun = OwnRefs(Git(repo), str(host), refs, 2.0)
+    time.sleep(2.5)  # each of them is refused in a line of its own: more than a pipe holds
+    assert "failed" in begun.end()
+    assert len(own_refs(host) & set(refs)) == 1999
+
+
+def test_a_fetch_that_somebody_killed_is_tried_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host, repo = work(tmp_path / "host", "pi"), work(tmp_path / "repo", "sigma")
+    heads = [Oid(commit(host, {"f": text}, text)) for text in ("one", "two")]
+    for number, head in enumerate(heads):
+        git(host, "branch", f"b{number}", head)
+    real = shutil.which("git")
+    fake, deaths = tmp_path / "bin" / "git", tmp_path / "deaths"
+    fake.parent.mkdir()
+    fake.write_text(
+        f'#!/bin/sh\ncase " $* " in *" fetch "*) if [ "$(cat {deaths})" -gt 0 ]; then\n'
+        f'echo $(($(cat {deaths}) - 1)) >{deaths}; kill -9 $$; fi;; esac\nexec {real} "$@"\n'
+    )
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{fake.parent}:{os.environ['PATH']}")
+    deaths.write_text("1")
+    assert fetch_tips(Git(repo), {"pi": (str(host), [("b0", heads[0])])}, 30.0) == {}
+    assert read_info(Git(repo), [heads[0]]) != [None]
+    deaths.write_text("2")
+    told = fetch_tips(Git(repo), {"pi": (str(host), [("b1", heads[1])])}, 30.0)
+    assert told == {"pi": "ended by SIGKILL"}
+    assert deaths.read_text().strip() == "0"

@@ -1,0 +1,89 @@
+"""Signatures: what counts is an SSH key of the given list, by git's own check."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from cn.git.config import read_config
+from cn.git.process import Git
+from cn.git.read_branch import is_signed, read_commits
+from cn.git.signatures import Signature, own_key, read_signatures
+from cn.values.names import Oid
+from tests.support.hubs import commit, git, make_ssh_key, sign_with, tip, work
+
+
+def public(text: str) -> str:
+    return " ".join(text.split()[:2])
+
+
+def check(repo: Path, keys: dict[str, str]) -> Signature:
+    (found,) = read_signatures(Git(repo), [tip(repo)], keys)
+    assert looks_signed(repo) or not found.present
+    return found
+
+
+def looks_signed(repo: Path) -> bool:
+    """Is git to be asked for the signature of the tip?"""
+    (data,) = read_commits(Git(repo), [Oid(tip(repo))]).values()
+    return is_signed(data)
+
+
+@pytest.fixture
+def repo(tmp_path: Path) -> Path:
+    return work(tmp_path / "repo", "pi")
+
+
+def test_only_the_listed_key_is_good(repo: Path, tmp_path: Path) -> None:
+    private, text = make_ssh_key(tmp_path / "pi")
+    _, other = make_ssh_key(tmp_path / "rho")
+    sign_with(repo, private)
+    commit(repo, {"f": "x"}, "signed")
+    good = check(repo, {"pi": public(text)})
+    assert (good.good, good.signer, good.word[:16]) == (True, "pi", "verified SHA256:")
+    for keys in ({}, {"rho": public(other)}):
+        wrong = check(repo, keys)
+        assert (wrong.good, wrong.present, wrong.word) == (False, True, "unverified")
+    assert own_key(read_config(Git(repo))) == public(text)
+
+
+def test_an_unsigned_commit_is_not_good(repo: Path) -> None:
+    commit(repo, {"f": "x"}, "plain")
+    found = check(repo, {})
+    assert (found.good, found.present, found.word) == (False, False, "unverified")
+    assert not looks_signed(repo)
+
+
+def test_a_signature_moved_to_another_commit_is_bad(repo: Path, tmp_path: Path) -> None:
+    private, text = make_ssh_key(tmp_path / "pi")
+    sign_with(repo, private)
+    commit(repo, {"f": "x"}, "signed")
+    forged = git(repo, "cat-file", "commit", "HEAD").replace("\n\nsigned", "\n\nforged") + "\n"
+    oid = Oid(git(repo, "hash-object", "-t", "commit", "-w", "--stdin", stdin=forged))
+    (found,) = read_signatures(Git(repo), [oid], {"pi": public(text)})
+    assert (found.good, found.word) == (False, "bad")
+
+
+@pytest.mark.skipif(shutil.which("gpg") is None, reason="gpg is not installed")
+def test_an_openpgp_signature_never_counts(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """git takes the verifier from the signature: a key that the user's gpg trusts is no pinned key."""
+    home = Path(tempfile.mkdtemp(prefix="cn-"))  # gpg's agent has a socket in it: 107 bytes at most (unix(7))
+    request.addfinalizer(lambda: shutil.rmtree(home, ignore_errors=True))
+    monkeypatch.setenv("GNUPGHOME", str(home))
+    env = dict(os.environ)
+    who = "rho <rho@example.org>"
+    make = ["gpg", "--batch", "--passphrase", "", "--quick-generate-key", who, "ed25519", "sign"]
+    subprocess.run(make, env=env, check=True, capture_output=True, timeout=60)
+    settings = ("-c", "gpg.format=openpgp", "-c", "user.signingkey=rho@example.org")
+    git(repo, *settings, "commit", "--allow-empty", "--quiet", "-S", "-m", "x")
+    assert git(repo, "log", "-1", "--format=%G?") in ("G", "U"), "the user's gpg takes it"
+    _, text = make_ssh_key(tmp_path / "pi")
+    assert not check(repo, {"pi": public(text)}).good
+    subprocess.run(["gpgconf", "--kill", "all"], env=env, check=False, capture_output=True, timeout=60)

@@ -1,0 +1,292 @@
+"""What becomes of a branch that moves, vanishes, comes back; and of notices that lie."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.hubs import branches, clone, git, identify, push, tip, write_commit
+from tests.support.world import Node, World, is_in_main, merge_commit
+
+
+def message(
+    sender: str,
+    to: str,
+    *,
+    kind: str = "message",
+    subject: str = "hello",
+    body: str = "hello",
+    about: dict[str, str] | None = None,
+) -> str:
+    """``message.md`` as another implementation would write it."""
+    lines = ["---", "cn: message/1", f"kind: {kind}", f"from: {sender}", f"to: {to}", f'subject: "{subject}"']
+    lines += ['created: "2026-02-05T14:00:00Z"']
+    if about:
+        lines += ["about:", *(f'  {key}: "{value}"' for key, value in about.items())]
+    return "\n".join([*lines, "hops: 0", "---", body, ""])
+
+
+def send_raw(folder: Path, url: str, branch: str, text: str, *, force: bool = False) -> str:
+    """Push a message branch with plain git; its id."""
+    if not folder.is_dir():
+        clone(url, folder)
+        identify(folder, "forger")
+    head = write_commit(folder, {"message.md": text}, "message", [])
+    push(folder, url, f"{'+' if force else ''}{head}:refs/heads/{branch}")
+    return head
+
+
+def test_a_branch_that_moves_before_processing(world: World, sigma: Node, pi: Node) -> None:
+    old = world.propose(pi, sigma)
+    sigma.sync()
+    name = sigma.only_thread()
+    sigma.triage("pi/proposal", "do:merge")
+    new = world.propose(pi, sigma, files={"docs/proposal.md": "second\n"}, force=True)
+    done = sigma.process()
+    assert "moved" in done.stdout
+    assert not is_in_main(sigma, old)
+    assert not is_in_main(sigma, new)
+    text = sigma.thread(name)
+    assert f"**Head:** {new}" in text
+    assert "> second" in text
+    assert "## Void triage" in text
+    assert "> decision: do:merge" in text
+    assert old in text
+    assert sigma.threads() == [name]
+    sigma.idle()
+    sigma.decide("pi/proposal", "do:merge")
+    assert is_in_main(sigma, new)
+    assert [r[1] for r in sigma.rows("pi/proposal")][:3] == ["received", "moved", "do:merge"]
+
+
+def test_a_branch_that_moves_after_processing_makes_a_new_thread(world: World, sigma: Node, pi: Node) -> None:
+    world.propose(pi, sigma)
+    sigma.sync()
+    first = sigma.only_thread()
+    sigma.decide("pi/proposal", "delete:no")
+    new = world.propose(pi, sigma, files={"docs/proposal.md": "better\n"}, force=True)
+    sigma.sync()
+    second = sigma.only_thread()
+    assert second != first
+    assert second.endswith(f"-{new[:8]}.md")
+    text = sigma.thread(second)
+    assert f"**Earlier:** {first}" in text
+    assert "> better" in text
+    pi.sync()
+    assert world.has_branch(pi, sigma), "the notice was about the earlier head"
+    sigma.decide("pi/proposal", "do:merge")
+    assert is_in_main(sigma, new)
+    world.settle(pi, sigma)
+    assert not world.has_branch(pi, sigma)
+    sigma.idle()
+
+
+def test_the_same_head_again_is_logged_once_and_makes_no_thread(world: World, sigma: Node, pi: Node) -> None:
+    head = world.propose(pi, sigma)
+    sigma.sync()
+    sigma.decide("pi/proposal", "delete:no")
+    world.settle(pi, sigma)
+    assert not world.has_branch(pi, sigma)
+    world.offer(pi, sigma, "proposal", head)
+    sigma.sync()
+    assert sigma.threads() == []
+    assert [r for r in sigma.rows() if r[1] == "received again"] == [
+        ("pi/proposal", "received again", "nothing to do")
+    ]
+    sigma.idle()
+
+
+def test_a_rewound_branch_is_a_move(world: World, sigma: Node, pi: Node) -> None:
+    first = world.propose(pi, sigma)
+    world.propose(pi, sigma, files={"docs/more.md": "more\n"}, start=first)
+    sigma.sync()
+    sigma.triage("pi/proposal", "do:merge")
+    world.offer(pi, sigma, "proposal", first, force=True)
+    sigma.sync()
+    assert f"**Head:** {first}" in sigma.thread(sigma.only_thread())
+    sigma.idle()
+    sigma.decide("pi/proposal", "do:merge")
+    assert is_in_main(sigma, first)
+    assert not (sigma.root / "docs/more.md").exists()
+
+
+def test_a_withdrawn_branch_stays_to_be_read_and_cannot_be_merged(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    head = world.propose(pi, sigma)
+    sigma.sync()
+    name = sigma.only_thread()
+    world.withdraw(pi, sigma)
+    sigma.sync()
+    assert sigma.rows()[-1] == ("pi/proposal", "gone", "branch deleted by its creator")
+    assert sigma.threads() == [name]
+    sigma.idle()
+    sigma.triage("pi/proposal", "do:merge")
+    done = sigma.process(check=1)
+    assert "withdrawn" in done.stderr
+    assert not is_in_main(sigma, head)
+    sigma.decide("pi/proposal", "delete:withdrawn")
+    assert sigma.threads() == []
+    world.settle(pi, sigma)
+    sigma.idle()
+
+
+def test_a_branch_withdrawn_between_triage_and_process_is_not_merged(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    head = world.propose(pi, sigma)
+    sigma.sync()
+    sigma.triage("pi/proposal", "do:merge")
+    world.withdraw(pi, sigma)
+    sigma.process(check=1)
+    assert not is_in_main(sigma, head)
+
+
+def test_a_withdrawn_branch_that_comes_back_can_be_merged(world: World, sigma: Node, pi: Node) -> None:
+    head = world.propose(pi, sigma)
+    sigma.sync()
+    name = sigma.only_thread()
+    world.withdraw(pi, sigma)
+    sigma.sync()
+    world.offer(pi, sigma, "proposal", head)
+    sigma.sync()
+    assert sigma.threads() == [name]
+    sigma.decide("pi/proposal", "do:merge")
+    assert is_in_main(sigma, head)
+    world.settle(pi, sigma)
+    assert not world.has_branch(pi, sigma)
+
+
+def test_a_rewritten_message_is_reported_as_rewritten(world: World, sigma: Node, pi: Node) -> None:
+    folder = world.folder / "forger"
+    send_raw(folder, sigma.url, "pi/hello", message("pi", "sigma", body="first"))
+    sigma.sync()
+    name = sigma.only_thread()
+    assert "> first" in sigma.thread(name)
+    send_raw(folder, sigma.url, "pi/hello", message("pi", "sigma", body="second"), force=True)
+    sigma.sync()
+    assert "> second" in sigma.thread(name)
+    assert [r[1] for r in sigma.rows("pi/hello")] == ["received", "rewritten"]
+
+
+def test_a_message_in_another_name_is_refused(world: World, sigma: Node, pi: Node) -> None:
+    """pi replays what omega once wrote."""
+    folder = world.folder / "forger"
+    send_raw(folder, sigma.url, "pi/hello", message("omega", "sigma"))
+    send_raw(folder, sigma.url, "pi/other", message("pi", "omega"))
+    done = sigma.cn("sync", check=1)
+    assert done.stderr.count("known-peer") == 2
+    assert sigma.threads() == []
+    again = sigma.cn("sync", check=1)
+    assert (again.stdout, again.stderr) == ("", "")
+    assert [r[1] for r in sigma.rows()] == ["refused", "refused"]
+
+
+@pytest.mark.parametrize(
+    "lie", ["no merge", "merge of another", "no such commit", "not in main", "wrong head", "another's branch"]
+)
+def test_a_false_claim_of_a_merge_leaves_the_branch(world: World, sigma: Node, pi: Node, lie: str) -> None:
+    """sigma's notice says merged; pi looks into sigma's main."""
+    head = world.propose(pi, sigma)
+    other = world.propose(pi, sigma, "other")
+    sigma.sync()
+    sigma.decide("pi/other", "do:merge")
+    pi.sync()
+    person = world.person(pi, sigma)
+    git(person, "fetch", "--quiet", "origin")
+    forged = git(person, "commit-tree", "-p", "origin/main", "-p", head, "-m", "x", f"{head}^{{tree}}")
+    git(person, "push", "--quiet", pi.url, f"{forged}:refs/heads/elsewhere")
+    about = {"branch": "pi/proposal", "head": head, "status": "merged"}
+    if lie == "merge of another":
+        about["merge"] = merge_commit(sigma, other)
+    elif lie == "no such commit":
+        about["merge"] = "1" * 40
+    elif lie == "not in main":
+        about["merge"] = forged
+    elif lie == "wrong head":
+        about |= {"head": other, "merge": merge_commit(sigma, other)}
+    elif lie == "another's branch":
+        about |= {"branch": "sigma/proposal", "merge": merge_commit(sigma, other)}
+    text = message("sigma", "pi", kind="notice", about=about)
+    send_raw(world.folder / "forger", pi.url, "sigma/notice-lie", text)
+    before = branches(sigma.home)
+    pi.cn("sync", check=None)
+    pi.cn("sync", check=None)
+    assert branches(sigma.home)["pi/proposal"] == head == before["pi/proposal"]
+    assert pi.outbox() == []
+    assert pi.threads() == []
+    told = [r for r in pi.rows("sigma/proposal") if r[1] == "notice:merged"]
+    assert len(told) == 1, pi.rows()
+    assert not told[0][2].startswith("merged"), told
+
+
+def test_a_third_peer_cannot_speak_for_another(world: World, sigma: Node, pi: Node) -> None:
+    omega = world.hub("omega")
+    world.link(pi, omega)
+    head = world.propose(pi, sigma)
+    pi.sync()
+    about = {"branch": "pi/proposal", "head": head, "status": "discarded"}
+    text = message("omega", "pi", kind="notice", about=about)
+    send_raw(world.folder / "forger", pi.url, "omega/notice-proposal", text)
+    pi.cn("sync", check=None)
+    pi.cn("sync", check=None)
+    assert world.has_branch(pi, sigma)
+    assert pi.outbox() == []
+
+
+def test_a_notice_in_a_shared_mailbox_without_key_deletes_nothing(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    """omega can write sigma/* into pi's mailbox too; only a key would tell them apart."""
+    world.link(pi, world.hub("omega"))
+    head = world.propose(pi, sigma)
+    about = {"branch": "pi/proposal", "head": head, "status": "discarded"}
+    text = message("sigma", "pi", kind="notice", about=about)
+    send_raw(world.folder / "forger", pi.url, "sigma/notice-proposal", text)
+    done = pi.cn("sync", check=1)
+    assert "signature-policy" in done.stderr
+    assert world.has_branch(pi, sigma)
+    again = pi.cn("sync", check=1)
+    assert (again.stdout, again.stderr) == ("", "")
+
+
+def test_a_branch_somebody_pushed_to_meanwhile_is_not_deleted(world: World, sigma: Node, pi: Node) -> None:
+    world.propose(pi, sigma)
+    sigma.sync()
+    sigma.decide("pi/proposal", "delete:no")
+    newer = world.propose(pi, sigma, files={"docs/x.md": "x\n"}, force=True)
+    pi.sync()
+    pi.cn("sync", check=None)
+    assert branches(sigma.home)["pi/proposal"] == newer
+
+
+def test_a_pushed_by_hand_branch_is_adopted(world: World, sigma: Node, pi: Node) -> None:
+    world.propose(pi, sigma)
+    done = pi.sync()
+    assert "adopted pi/proposal" in done.stdout
+    assert pi.rows() == [("sigma/proposal", "ours", "adopted: pushed by hand")]
+    pi.idle()
+
+
+def test_notices_cause_no_notices(world: World, sigma: Node, pi: Node) -> None:
+    world.propose(pi, sigma)
+    sigma.sync()
+    sigma.decide("pi/proposal", "delete:no")
+    for _ in range(3):
+        pi.sync()
+        sigma.sync()
+    assert pi.notices() == []
+    assert len(sigma.notices()) == 1
+    assert set(branches(pi.home)) == set(branches(sigma.home)) == {"main"}
+
+
+def test_the_reviewed_commit_outlives_the_branch(world: World, sigma: Node, pi: Node) -> None:
+    head = world.propose(pi, sigma)
+    sigma.sync()
+    sigma.decide("pi/proposal", "delete:no")
+    world.settle(pi, sigma)
+    for repo in (sigma.root, sigma.home):
+        git(repo, "reflog", "expire", "--expire=now", "--all")
+        git(repo, "gc", "--quiet", "--prune=now")
+        assert tip(repo, head) == head

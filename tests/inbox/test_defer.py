@@ -1,0 +1,51 @@
+"""Deferred threads come back when their time has come."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+
+from tests.support.world import Node, World, is_in_main
+
+
+def test_a_deferred_thread_returns_when_its_time_has_come(world: World, sigma: Node, pi: Node) -> None:
+    note = world.folder / "note"
+    head = world.propose(pi, sigma)
+    sigma.sync()
+    name = sigma.only_thread()
+    until = (datetime.now(UTC) + timedelta(seconds=8)).isoformat(timespec="seconds")
+    sigma.decide("pi/proposal", "defer:soon", "--until", until)
+    assert sigma.rows()[-1] == ("pi/proposal", "defer:soon", "✓ deferred")
+    from tests.support.hubs import git
+
+    git(sigma.root, "config", "cn.wake", f"cat > '{note}'")
+    while datetime.now(UTC) <= datetime.fromisoformat(until) + timedelta(seconds=1):
+        time.sleep(0.1)
+    sigma.sync()
+    assert sigma.rows()[-1] == ("pi/proposal", "returned", "deferred until now")
+    assert note.read_text() == f"you have inbox\n{name}\n"
+    sigma.idle()
+    sigma.decide("pi/proposal", "do:merge")
+    assert is_in_main(sigma, head)
+
+
+def test_a_time_that_is_over_is_refused(world: World, sigma: Node, pi: Node) -> None:
+    world.propose(pi, sigma)
+    sigma.sync()
+    sigma.triage("pi/proposal", "defer:later", "--until", "2020-01-01")
+    assert "is over" in sigma.process(check=1).stderr
+    sigma.decide("pi/proposal", "defer:later", "--until", "3d")
+    text = sigma.thread(sigma.only_thread())
+    assert "until: 3d" in text
+    sigma.idle()
+
+
+def test_a_deferred_thread_whose_branch_moves_is_fresh(world: World, sigma: Node, pi: Node) -> None:
+    world.propose(pi, sigma)
+    sigma.sync()
+    sigma.decide("pi/proposal", "defer:later", "--until", "3d")
+    head = world.propose(pi, sigma, files={"docs/new.md": "new\n"}, force=True)
+    sigma.sync()
+    assert f"**Head:** {head}" in sigma.thread(sigma.only_thread())
+    sigma.decide("pi/proposal", "do:merge")
+    assert is_in_main(sigma, head)

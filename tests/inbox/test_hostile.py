@@ -1,0 +1,177 @@
+"""Odd and hostile names and contents: a clear word, nothing lost, and the rest of the run goes on."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import unicodedata
+from pathlib import Path
+
+import pytest
+
+from tests.support.hubs import Content, branches, git, push, tip, write_commit
+from tests.support.world import Node, World, is_in_main
+
+ODD = {
+    "slash": "feature/deep/topic",
+    "upper": "UPPER-Case",
+    "unicode": "grüße-日本",
+    "decomposed": unicodedata.normalize("NFD", "grüße-日本"),
+    "dash": "-rf",
+    "option": "--upload-pack=touch",
+    "quotes": "it's-$(touch)-`id`;|&\"",
+    "bidi": "abc\u202etxt",
+    "zero width": "a\u200bb",
+    "long": "x" * 190,
+    "percent": "100%25",
+    "pipe": "a|b",
+    "dots": "v1.2.3",
+    "lower": "upper-case",
+    "md": "readme.md",
+    "emoji": "🎉",
+}
+
+
+def test_odd_topics_live_their_whole_life(world: World, sigma: Node, pi: Node) -> None:
+    person = world.person(pi, sigma)
+    start = tip(person)
+    heads = {}
+    for number, (kind, topic) in enumerate(ODD.items()):
+        head = write_commit(person, {f"docs/n{number}.md": f"{kind}\n"}, kind, [start])
+        heads[topic] = head
+    push(person, sigma.url, *(f"{h}:refs/heads/pi/{t}" for t, h in heads.items()))
+    sigma.sync()
+    names = sigma.threads()
+    assert len(names) == len(ODD)
+    assert len({unicodedata.normalize("NFC", n).casefold() for n in names}) == len(names)
+    for name in names:
+        assert re.fullmatch(r"\d{8}-pi-[A-Za-z0-9._-]+\.md", name), name
+        assert len(name.encode()) <= 120
+        text = sigma.thread(name)
+        assert "\u202e" not in text
+        assert "\u200b" not in text
+        head = text.partition("**Head:** ")[2][:40]
+        assert f"> {next(k for k, t in ODD.items() if heads[t] == head)}" in text
+    for name in names:
+        sigma.write_triage(name, "do:merge")
+    sigma.process()
+    assert all(is_in_main(sigma, h) for h in heads.values())
+    world.settle(pi, sigma)
+    assert set(branches(sigma.home)) == {"main"}
+    assert set(branches(pi.home)) == {"main"}
+    sigma.idle()
+    pi.idle()
+
+
+def test_a_name_that_is_no_utf8_is_refused_and_delays_nobody(world: World, sigma: Node, pi: Node) -> None:
+    world.propose(pi, sigma)
+    refs = sigma.home / "packed-refs"
+    git(sigma.home, "pack-refs", "--all")
+    head = branches(sigma.home)["pi/proposal"]
+    lines = refs.read_bytes().splitlines(keepends=True)
+    body = sorted([*lines[1:], f"{head} refs/heads/pi/bad-".encode() + b"\xff\xfe\n"], key=lambda s: s[41:])
+    refs.write_bytes(lines[0] + b"".join(body))
+    done = sigma.cn("sync", check=1)
+    assert "valid-name" in done.stderr
+    assert len(sigma.threads()) == 1
+    again = sigma.cn("sync", check=1)
+    assert (again.stdout, again.stderr) == ("", "")
+    sigma.triage("pi/proposal", "do:merge")
+    sigma.cn("inbox", "process", check=None)
+    assert is_in_main(sigma, head)
+
+
+def test_content_that_is_binary_huge_empty_or_no_text(world: World, sigma: Node, pi: Node) -> None:
+    files: dict[str, Content] = {
+        "docs/binary.bin": bytes(range(256)) * 10,
+        "docs/huge.txt": "0123456789abcdef\n" * 20_000,
+        "docs/empty.md": "",
+        "docs/latin1.txt": "grüße\n".encode("latin-1"),
+        "docs/no-newline.md": "end",
+        "docs/crlf.md": "a\r\nb\r\n",
+        "docs/zz-last.md": "the last\n",
+    }
+    head = world.propose(pi, sigma, files=files)
+    sigma.sync()
+    text = sigma.thread(sigma.only_thread())
+    for path in files:
+        assert path in text
+    assert "over the limit" in text
+    assert "binary" in text
+    assert "> the last" in text
+    assert len(text) < 100_000
+    sigma.decide("pi/proposal", "do:merge")
+    assert is_in_main(sigma, head)
+    for path, content in files.items():
+        data = content.encode() if isinstance(content, str) else content
+        assert (sigma.root / path).read_bytes() == data
+
+
+@pytest.mark.parametrize("url", ["ext::sh -c touch% x", "--upload-pack=touch x", "-oProxyCommand=x:y"])
+def test_a_url_that_runs_something_is_refused_at_add_and_at_fetch(
+    world: World, sigma: Node, pi: Node, url: str
+) -> None:
+    done = sigma.cn("peer", "add", "omega", "--", url, check=2)
+    assert "URL" in done.stderr
+    peers = (sigma.root / "state/peers.md").read_text()
+    sigma.write({"state/peers.md": peers.replace(f'"{pi.url}"', f'"{url}"')})
+    done = sigma.cn("sync", check=3)
+    assert "state/peers.md:" in done.stderr
+    assert not list(Path(sigma.root).rglob("x"))
+
+
+def test_a_peers_hooks_and_config_do_not_run(world: World, sigma: Node, pi: Node) -> None:
+    note = world.folder / "ran"
+    for repo in (pi.home, sigma.home):
+        hooks = repo / "hooks"
+        hooks.mkdir(exist_ok=True)
+        for name in ("pre-receive", "update", "post-receive", "post-update", "reference-transaction"):
+            (hooks / name).write_text(f"#!/bin/sh\necho {name} >> {note}\n")
+            (hooks / name).chmod(0o755)
+    world.propose(pi, sigma)
+    note.unlink(missing_ok=True)  # the person's own, unhardened push
+    sigma.sync()
+    sigma.decide("pi/proposal", "do:merge")
+    world.settle(pi, sigma)
+    assert not world.has_branch(pi, sigma)
+    assert not note.exists(), note.read_text()
+
+
+def test_an_editor_that_saves_crlf_and_a_mark_is_understood(world: World, sigma: Node, pi: Node) -> None:
+    head = world.propose(pi, sigma)
+    sigma.sync()
+    path = sigma.root / "threads/inbox" / sigma.only_thread()
+    text = (
+        path.read_text()
+        + "\n---\n\n## Triage\n\nDecision : do:merge\nTimestamp: 2026-02-05 15:00\nactor:sigma"
+    )
+    path.write_bytes(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())
+    sigma.process()
+    assert is_in_main(sigma, head)
+    assert git(sigma.root, "status", "--porcelain") == ""
+
+
+def test_a_pending_thread_that_is_deleted_or_replaced_comes_back(world: World, sigma: Node, pi: Node) -> None:
+    world.propose(pi, sigma)
+    sigma.sync()
+    path = sigma.root / "threads/inbox" / sigma.only_thread()
+    text = path.read_text()
+    path.unlink()
+    sigma.sync()
+    assert path.read_text() == text
+    sigma.write({str(path.relative_to(sigma.root)): None}, "the user removed it")
+    sigma.sync()
+    assert path.read_text() == text
+    sigma.idle()
+    path.unlink()
+    path.symlink_to("/etc/passwd")
+    sigma.cn("inbox", "process", check=None)
+    assert "root:" not in git(sigma.root, "log", "-p", "--all", "--", "threads")
+
+
+def test_cn_as_a_module_is_the_command(sigma: Node) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "cn", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("cn, version ")

@@ -1,0 +1,178 @@
+"""Merges beside each other, and beside the work of the hub's own user."""
+
+from __future__ import annotations
+
+import json
+
+from tests.support.hubs import commit, git
+from tests.support.world import MAIN_FILE, Node, World, content, is_in_main
+
+
+def test_two_disjoint_merges_in_one_run(world: World, sigma: Node, pi: Node) -> None:
+    one = world.propose(pi, sigma, "one")
+    two = world.propose(pi, sigma, "two")
+    sigma.sync()
+    for topic in ("one", "two"):
+        sigma.triage(f"pi/{topic}", "do:merge")
+    sigma.process()
+    assert is_in_main(sigma, one)
+    assert is_in_main(sigma, two)
+    assert sigma.threads() == []
+    world.settle(pi, sigma)
+    assert not world.has_branch(pi, sigma, "one")
+    assert not world.has_branch(pi, sigma, "two")
+    merged = [r for r in pi.rows() if r[1] == "notice:merged"]
+    assert len(merged) == 2
+
+
+def test_two_overlapping_merges_in_one_run(world: World, sigma: Node, pi: Node) -> None:
+    files = {"docs/other.md": "other\nmore\n"}
+    world.propose(pi, sigma, "one", {"docs/same.md": "one\n"})
+    second = world.propose(pi, sigma, "two", {"docs/same.md": "two\n", **files})
+    sigma.sync()
+    for topic in ("one", "two"):
+        sigma.triage(f"pi/{topic}", "do:merge")
+    done = sigma.process(check=1)
+    assert "refused: pi/two: do:merge is refused: rebase-before-merge: " in done.stderr
+    assert content(sigma, "docs/same.md") == b"one\n"
+    assert not is_in_main(sigma, second)
+    assert len(sigma.threads()) == 1
+    again = world.propose(pi, sigma, "two", {"docs/same.md": "two\n", **files}, force=True)
+    sigma.sync()
+    sigma.decide("pi/two", "do:merge")
+    assert is_in_main(sigma, again)
+    assert content(sigma, "docs/same.md") == b"two\n"
+
+
+def test_a_merge_that_the_guard_refuses_is_none_for_the_others(world: World, sigma: Node, pi: Node) -> None:
+    one = world.propose(pi, sigma, "one")
+    head = world.propose(pi, sigma, "two", start=one)
+    sigma.sync()
+    sigma.triage("pi/one", "do:merge", "--body", "as said")
+    (path,) = (sigma.root / "threads/inbox").glob("*-pi-one.md")
+    path.write_text(path.read_text() + "\nghp_abcdefghijklmnopqrstuvwxyz0123456789\n")
+    sigma.triage("pi/two", "do:merge")
+    done = sigma.process(check=1)
+    assert done.stderr.count("refused: pi/") == 1, done.stderr
+    assert "refused: pi/one: do:merge is refused: no-secrets" in done.stderr
+    assert is_in_main(sigma, head)
+
+
+def test_a_file_where_the_other_has_a_folder_overlaps(world: World, sigma: Node, pi: Node) -> None:
+    world.propose(pi, sigma, "one", {"lib": "a file\n"})
+    world.propose(pi, sigma, "two", {"lib/x.md": "in a folder\n"})
+    sigma.sync()
+    for topic in ("one", "two"):
+        sigma.triage(f"pi/{topic}", "do:merge")
+    done = sigma.process(check=1)
+    assert done.stderr.count("\nrefused: pi/") + done.stderr.startswith("refused: pi/") == 1
+    assert content(sigma, "lib") == b"a file\n"
+
+
+def test_a_merge_leaves_the_users_own_work_alone(world: World, sigma: Node, pi: Node) -> None:
+    head = world.propose(pi, sigma)
+    sigma.sync()
+    (sigma.root / MAIN_FILE).write_text("staged\n")
+    git(sigma.root, "add", MAIN_FILE)
+    (sigma.root / MAIN_FILE).write_text("staged, then edited\n")
+    (sigma.root / "docs/other.md").write_text("edited\n")
+    (sigma.root / "notes").mkdir()
+    (sigma.root / "notes/mine.md").write_text("untracked\n")
+    (sigma.root / "threads/adhoc/draft.md").write_text("draft\n")
+    git(sigma.root, "branch", "mine")
+    status = git(sigma.root, "status", "--porcelain")
+    staged = git(sigma.root, "diff", "--cached")
+    unstaged = git(sigma.root, "diff")
+    sigma.decide("pi/proposal", "do:merge")
+    assert is_in_main(sigma, head)
+    assert git(sigma.root, "status", "--porcelain") == status
+    assert git(sigma.root, "diff", "--cached") == staged
+    assert git(sigma.root, "diff") == unstaged
+    assert (sigma.root / "docs/proposal.md").read_text() == "proposal\n"
+    assert content(sigma, MAIN_FILE) == b"start\n"
+    assert git(sigma.root, "stash", "list") == ""
+    commit(sigma.root, {}, "the user's commit")
+    sigma.sync()
+    sigma.main  # noqa: B018  pushed, and the same on both sides
+
+
+def test_hooks_of_the_user_do_not_run(world: World, sigma: Node, pi: Node) -> None:
+    hooks = sigma.root / ".git/hooks"
+    hooks.mkdir(exist_ok=True)
+    for name in (
+        "pre-commit",
+        "commit-msg",
+        "post-commit",
+        "pre-push",
+        "post-merge",
+        "reference-transaction",
+    ):
+        (hooks / name).write_text(f"#!/bin/sh\necho {name} >> '{world.folder}/ran'\nexit 1\n")
+        (hooks / name).chmod(0o755)
+    head = world.propose(pi, sigma)
+    sigma.sync()
+    sigma.decide("pi/proposal", "do:merge")
+    assert is_in_main(sigma, head)
+    assert not (world.folder / "ran").exists()
+
+
+def test_a_merge_takes_deletions_modes_and_odd_names(world: World, sigma: Node, pi: Node) -> None:
+    person = world.person(pi, sigma)
+    world.propose(pi, sigma, files={"docs/other.md": None, 'docs/ünï \' "q".md': "x\n", "bin/run": "#!\n"})
+    git(person, "update-index", "--chmod=+x", "bin/run")
+    head = commit(person, {}, "mode")
+    world.offer(pi, sigma, "proposal", head)
+    sigma.sync()
+    sigma.decide("pi/proposal", "do:merge")
+    assert is_in_main(sigma, head)
+    assert not (sigma.root / "docs/other.md").exists()
+    assert (sigma.root / 'docs/ünï \' "q".md').read_text() == "x\n"
+    assert (sigma.root / "bin/run").stat().st_mode & 0o111
+    assert git(sigma.root, "status", "--porcelain") == ""
+
+
+def test_a_branch_that_is_in_main_already_is_no_merge(world: World, sigma: Node, pi: Node) -> None:
+    head = world.propose(pi, sigma)
+    git(sigma.root, "pull", "--quiet", "--no-rebase", "--no-edit", sigma.url, "pi/proposal")
+    git(sigma.root, "push", "--quiet", "origin", "main")
+    sigma.sync()
+    assert is_in_main(sigma, head)
+    sigma.triage("pi/proposal", "do:merge")
+    done = sigma.process(check=1)
+    assert "main holds every commit of this branch already" in done.stderr
+
+
+def test_a_reason_that_still_holds_stays_when_main_moves(world: World, sigma: Node, pi: Node) -> None:
+    world.propose(pi, sigma, "both", {".cn/hub.yaml": "name: sigma\n", "docs/x.md": "x\n"})
+    sigma.sync()
+    sigma.triage("pi/both", "do:merge")
+    assert "refused: protected-paths: .cn/hub.yaml is protected\n" in f"{_why(sigma)}\n"
+    sigma.write({"docs/other.md": "main moved\n"})
+    assert "refused: protected-paths: .cn/hub.yaml is protected; also rebase-before-merge: " in _why(sigma)
+    assert "main changed since: docs/other.md" in _why(sigma)
+    assert "protected-paths" in sigma.cn("status").stdout
+    # Rebased with the file left in, and with main's file changed too, it is judged by what it would bring.
+    world.propose(pi, sigma, "both", {"docs/x.md": "x\n"}, force=True)
+    sigma.sync()
+    sigma.decide("pi/both", "do:merge")
+    assert content(sigma, "docs/x.md") == b"x\n"
+
+
+def _why(node: Node) -> str:
+    """What stands of the only pending thread, after one more run."""
+    node.process(check=1)
+    (thread,) = json.loads(node.cn("inbox", "--json").stdout)
+    return str(thread["executed"])
+
+
+def test_a_path_that_main_changed_too_is_not_held_against_the_branch(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    """A rebase takes it out: only then is it known."""
+    world.propose(pi, sigma, "same", {".gitignore": "x\n", "docs/x.md": "x\n"})
+    sigma.sync()
+    sigma.write({".gitignore": "x\n"})
+    sigma.triage("pi/same", "do:merge")
+    why = _why(sigma)
+    assert "rebase-before-merge" in why
+    assert "protected-paths" not in why

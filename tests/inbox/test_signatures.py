@@ -1,0 +1,235 @@
+"""Pinned keys: what is not signed with them does not come in, and everything else is as before."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.support.hubs import branches, cn, commit, fetch, git, make_ssh_key, sign_with
+from tests.support.world import Node, World, is_in_main
+
+
+@dataclass(frozen=True)
+class Keys:
+    """The private file and the public text of pi's key, and of another."""
+
+    private: Path
+    public: str
+    other: Path
+    other_public: str
+
+
+@pytest.fixture(scope="session")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Keys:
+    folder = tmp_path_factory.mktemp("keys")
+    private, public = make_ssh_key(folder / "pi")
+    other, other_public = make_ssh_key(folder / "other")
+    return Keys(private, public, other, other_public)
+
+
+@pytest.fixture
+def signed(world: World, keys: Keys) -> tuple[Node, Node]:
+    """sigma pins pi's key; pi signs."""
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    sign_with(pi.root, keys.private)
+    git(pi.root, "config", "cn.sign", "true")
+    world.link(sigma, pi, b_key=keys.public)
+    return sigma, pi
+
+
+def test_a_hub_that_signs_is_verified_at_its_peer(
+    world: World, tmp_path: Path, keys: Keys, sigma: Node
+) -> None:
+    """``cn init --signing-key``, ``cn peer add --key``: no git config by hand."""
+    root = tmp_path / "signing"
+    cn("init", "pi", "--path", root, "--signing-key", keys.private, check=0)
+    pub = keys.private.with_name(keys.private.name + ".pub")
+    sigma.cn("peer", "add", "pi", str(root), "--key", str(pub))
+    cn("peer", "add", "sigma", sigma.url, hub=root, check=0)
+    cn("send", "sigma", "hello", hub=root, check=0)
+    sigma.sync()
+    text = sigma.thread(sigma.only_thread())
+    assert "**Signature:** verified SHA256:" in text
+    raw = git(root, "cat-file", "commit", "main")
+    assert "\ngpgsig -----BEGIN SSH SIGNATURE-----" in raw
+
+
+@pytest.mark.parametrize("how", ["unsigned", "otherwise"])
+def test_what_the_key_did_not_sign_does_not_come_in(
+    world: World, signed: tuple[Node, Node], keys: Keys, how: str
+) -> None:
+    sigma, pi = signed
+    if how == "otherwise":
+        sign_with(world.person(pi, sigma), keys.other)
+    head = world.propose(pi, sigma)
+    done = sigma.cn("sync", check=1)
+    why = "not signed" if how == "unsigned" else "signed with another key"
+    assert f"pi/proposal is refused: signature-policy: the tip is {why}" in done.stderr
+    assert done.stderr.count("pi/proposal is refused") == 1
+    assert sigma.threads() == []
+    assert len(sigma.notices()) == 1, "its creator is told"
+    again = sigma.cn("sync", check=1)
+    assert (again.stdout, again.stderr) == ("", "")
+    assert [r[1] for r in sigma.rows("pi/proposal")] == [
+        "refused", "notice:refused", "notice:refused"
+    ]  # fmt: skip
+    pi.sync()
+    assert world.has_branch(pi, sigma)
+    assert pi.rows("sigma/proposal")[-1][1] == "notice:refused"
+    if how == "otherwise":
+        old = (sigma.root / "state/peers.md").read_text()
+        sigma.write({"state/peers.md": old.replace(keys.public, keys.other_public)}, "correct the key")
+        sigma.sync()
+        assert "**Signature:** verified" in sigma.thread(sigma.only_thread())
+        sigma.decide("pi/proposal", "do:merge")
+        assert is_in_main(sigma, head)
+    else:
+        person = world.person(pi, sigma)
+        sign_with(person, keys.private)
+        git(person, "commit", "--quiet", "--amend", "--no-edit", "-S")
+        world.offer(pi, sigma, "proposal", "HEAD", force=True)
+        sigma.sync()
+        sigma.decide("pi/proposal", "do:merge")
+        assert is_in_main(sigma, git(person, "rev-parse", "HEAD"))
+
+
+def test_a_notice_that_the_key_did_not_sign_deletes_nothing(world: World, keys: Keys, sigma: Node) -> None:
+    """pi pins sigma's key, sigma does not sign."""
+    pi = world.hub("pi")
+    world.link(sigma, pi, a_key=keys.public)
+    world.propose(pi, sigma)
+    sigma.sync()
+    sigma.decide("pi/proposal", "delete:no")
+    done = pi.cn("sync", check=1)
+    assert "signature-policy" in done.stderr
+    pi.cn("sync", check=1)
+    assert world.has_branch(pi, sigma)
+    sign_with(sigma.root, keys.private)
+
+
+def test_a_signed_notice_is_believed_in_a_shared_mailbox(world: World, keys: Keys, sigma: Node) -> None:
+    pi = world.hub("pi")
+    sign_with(sigma.root, keys.private)
+    world.link(sigma, pi, a_key=keys.public)
+    world.link(pi, world.hub("omega"))
+    world.propose(pi, sigma)
+    sigma.sync()
+    sigma.decide("pi/proposal", "delete:no")
+    pi.sync()
+    assert not world.has_branch(pi, sigma)
+
+
+def test_a_signed_branch_merges_from_a_shared_mailbox(
+    world: World, signed: tuple[Node, Node], keys: Keys
+) -> None:
+    sigma, pi = signed
+    world.link(sigma, world.hub("omega"))
+    sign_with(world.person(pi, sigma), keys.private)
+    head = world.propose(pi, sigma)
+    sigma.sync()
+    sigma.decide("pi/proposal", "do:merge")
+    assert is_in_main(sigma, head)
+
+
+def test_a_claimed_merge_is_believed_by_signature_when_main_cannot_be_read(
+    world: World, keys: Keys, sigma: Node
+) -> None:
+    """sigma's hub shows pi its branches, but no main."""
+    pi = world.hub("pi")
+    sign_with(sigma.root, keys.private)
+    world.link(sigma, pi, a_key=keys.public)
+    world.propose(pi, sigma)
+    sigma.sync()
+    sigma.decide("pi/proposal", "do:merge")
+    git(sigma.home, "config", "uploadpack.hideRefs", "refs/heads/main")
+    pi.sync()
+    assert "pi/proposal" not in branches(sigma.home)
+
+
+def test_a_claimed_merge_without_signature_waits_until_main_can_be_read(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    world.propose(pi, sigma)
+    sigma.sync()
+    sigma.decide("pi/proposal", "do:merge")
+    git(sigma.home, "config", "uploadpack.hideRefs", "refs/heads/main")
+    pi.cn("sync", check=None)
+    git(sigma.home, "config", "--unset", "uploadpack.hideRefs")
+    assert world.has_branch(pi, sigma)
+    assert "unproven" in pi.rows("sigma/proposal")[-1][2]
+    pi.sync()
+    assert not world.has_branch(pi, sigma)
+
+
+def test_a_key_on_the_tip_does_not_hide_the_authors_below(
+    world: World, signed: tuple[Node, Node], keys: Keys
+) -> None:
+    sigma, pi = signed
+    person = world.person(pi, sigma)
+    world.propose(pi, sigma, files={"docs/a.md": "a\n"}, author="sigma <sigma@cn.invalid>")
+    fetch(person, sigma.url)
+    sign_with(person, keys.private)
+    commit(person, {"docs/b.md": "b\n"})
+    world.offer(pi, sigma, "proposal", "HEAD", force=True)
+    sigma.sync()
+    sigma.triage("pi/proposal", "do:merge")
+    assert "no-self-merge" in sigma.process(check=1).stderr
+
+
+def test_one_peers_signed_commit_is_not_anothers(world: World, signed: tuple[Node, Node], keys: Keys) -> None:
+    """omega shows pi's signed commit as its own, in the same run."""
+    sigma, pi = signed
+    omega = world.hub("omega")
+    world.link(sigma, omega, b_key=keys.other_public)
+    sign_with(world.person(pi, sigma), keys.private)
+    head = world.propose(pi, sigma)
+    for name in ("omega/proposal", "omega/zz"):
+        git(world.person(pi, sigma), "push", "--quiet", sigma.url, f"{head}:refs/heads/{name}")
+    done = sigma.cn("sync", check=1)
+    assert done.stderr.count("signature-policy: the tip is signed with another key") == 2
+    assert sigma.only_thread().endswith("-pi-proposal.md")
+
+
+def test_a_pending_branch_that_moves_to_an_unsigned_tip_is_not_merged(
+    world: World, signed: tuple[Node, Node], keys: Keys
+) -> None:
+    sigma, pi = signed
+    person = world.person(pi, sigma)
+    sign_with(person, keys.private)
+    head = world.propose(pi, sigma)
+    sigma.sync()
+    sigma.triage("pi/proposal", "do:merge")
+    git(person, "config", "commit.gpgSign", "false")
+    bad = world.propose(pi, sigma, files={"docs/bad.md": "bad\n"}, force=True)
+    done = sigma.process(check=1)
+    assert "signature-policy" in done.stderr
+    assert "void: the branch moved" in done.stderr
+    again = sigma.process(check=1)
+    assert (again.stdout, again.stderr) == ("", "")
+    assert not is_in_main(sigma, head)
+    assert not is_in_main(sigma, bad)
+    rows = sigma.rows()
+    sigma.cn("sync", check=1)
+    assert sigma.rows() == rows, "a standing refusal is logged once"
+    world.offer(pi, sigma, "proposal", head, force=True)
+    sigma.process()
+    assert is_in_main(sigma, head)
+
+
+def test_a_flood_of_forgeries_does_not_keep_the_genuine_out(
+    world: World, signed: tuple[Node, Node], keys: Keys
+) -> None:
+    """The limit of a run counts what was refused before last; few of the flood are answered."""
+    sigma, pi = signed
+    sigma.configure("limits: {branches_per_peer: 12}\n")
+    for i in range(14):
+        world.propose(pi, sigma, f"a{i:02d}")
+    sign_with(world.person(pi, sigma), keys.private)
+    world.propose(pi, sigma, "z")
+    sigma.cn("sync", check=1)
+    assert sigma.threads() == []
+    assert len(sigma.notices()) == 10
+    sigma.cn("sync", check=1)
+    assert [name.partition("-")[2] for name in sigma.threads()] == ["pi-z.md"]

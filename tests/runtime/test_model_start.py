@@ -1,0 +1,56 @@
+"""The model is looked up before an item is claimed, and not at every turn (issue 6)."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.desk import queue
+from tests.support.model_server import model_server
+from tests.support.runtime import agent, events, open_item, says, work_runtime
+from tests.support.world import Node, World
+
+
+@pytest.fixture
+def hub(world: World) -> Node:
+    node = world.hub("sigma", origin=False)
+    work_runtime(node)
+    return node
+
+
+def test_a_model_that_is_not_there_costs_no_item_anything(hub: Node) -> None:
+    open_item(hub, "First")
+    with model_server(models=("other-1",)) as server:
+        done = agent(hub, server, check=3)
+        assert "there is no model claude-sonnet-5-5" in done.stderr
+        assert "llm.model" in done.stderr
+        assert server.calls == []
+        server.key = "another"
+        assert "ANTHROPIC_KEY" in agent(hub, server, check=3).stderr
+    found = queue(hub)
+    assert (found["in_flight"], len(found["waiting"]), found["waiting"][0]["attempts"]) == (None, 1, 0)
+    assert hub.cn("agent", check=3).stdout == ""  # no key at all
+    assert queue(hub)["in_flight"] is None
+
+
+def test_a_good_answer_holds_and_an_idle_run_asks_nobody(hub: Node) -> None:
+    with model_server() as server:
+        agent(hub, server)
+        assert server.requests == []
+        says(server, "ack: {id}")
+        for title in ("First", "Second"):
+            open_item(hub, title)
+            agent(hub, server)
+        assert [seen.path for seen in server.requests].count("/v1/models/claude-sonnet-5-5") == 1
+        assert len(server.calls) == 2
+    assert [event["stop"] for event in events(hub)] == ["asked", "end_turn"] * 2
+    assert all(event["parts"] and len(event["main"]) == 40 for event in events(hub))
+
+
+def test_where_nobody_can_tell_it_is_told_once_and_goes_on(hub: Node) -> None:
+    with model_server(has_models_api=False) as server:
+        says(server, "ack: {id}")
+        open_item(hub, "First")
+        assert "was not checked" in agent(hub, server).stdout
+        open_item(hub, "Second")
+        assert "was not checked" not in agent(hub, server).stdout
+        assert len(server.calls) == 2

@@ -1,0 +1,413 @@
+"""Real git servers on loopback: git daemon, smart HTTP, sshd.
+
+Each serves a folder of bare repositories, on a free port, from a process of its own that
+is stopped by its process group, and dies with the test process on Linux. Where a
+server's program is missing, the test is skipped with that reason.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import ctypes
+import getpass
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import quote, unquote
+
+import pytest
+
+from tests.support.hubs import bare, git, make_ssh_key
+
+KINDS = ("path", "file", "git", "http", "ssh")
+"""The kinds of remote that :func:`serve` knows."""
+
+_START_SECONDS = 20.0
+_REQUEST_SECONDS = 120.0
+_SSHD = "/usr/sbin/sshd"
+
+
+@dataclass(frozen=True)
+class Remote:
+    """A served folder of bare repositories.
+
+    ``root`` is the folder, ``base`` its URL, ``env`` what a client needs in its
+    environment (an identity for SSH).
+    """
+
+    kind: str
+    root: Path
+    base: str
+    env: Mapping[str, str] = field(default_factory=dict)
+
+    def url(self, name: str) -> str:
+        """The URL of the repository ``NAME.git``, which may not exist."""
+        return f"{self.base}/{name}.git"
+
+    def path(self, name: str) -> Path:
+        """Where that repository lies."""
+        return self.root / f"{name}.git"
+
+    def repo(self, name: str) -> str:
+        """Make the bare repository ``NAME.git``; its URL."""
+        bare(self.path(name))
+        return self.url(name)
+
+
+@contextmanager
+def serve(kind: str, root: Path, scratch: Path) -> Iterator[Remote]:
+    """Serve ``root`` as ``kind``; ``scratch`` takes keys, configuration and logs."""
+    root.mkdir(parents=True, exist_ok=True)
+    scratch.mkdir(parents=True, exist_ok=True)
+    match kind:
+        case "path":
+            yield Remote(kind, root, str(root))
+        case "file":
+            yield Remote(kind, root, f"file://{quote(str(root))}")
+        case "git":
+            with git_daemon(root, scratch) as served:
+                yield served
+        case "http":
+            with http_backend(root) as served:
+                yield served
+        case "ssh":
+            with ssh_server(root, scratch) as served:
+                yield served
+        case _:
+            raise ValueError(kind)
+
+
+@contextmanager
+def git_daemon(root: Path, scratch: Path, *options: str) -> Iterator[Remote]:
+    """``git daemon`` on ``root``, pushes allowed: ``git://127.0.0.1:PORT``."""
+    program = _git_program("git-daemon", "git daemon")
+    log = scratch / "git-daemon.log"
+
+    def command(port: int) -> list[str]:
+        return [
+            str(program),
+            "--reuseaddr",
+            "--listen=127.0.0.1",
+            f"--port={port}",
+            "--export-all",
+            "--enable=receive-pack",
+            "--informative-errors",
+            "--init-timeout=20",
+            "--timeout=60",
+            "--max-connections=64",
+            f"--base-path={root}",
+            *options,
+            str(root),
+        ]
+
+    with _listening(command, log) as port:
+        yield Remote("git", root, f"git://127.0.0.1:{port}")
+
+
+@contextmanager
+def ssh_server(root: Path, scratch: Path) -> Iterator[Remote]:
+    """OpenSSH's ``sshd`` as the current user: ``ssh://USER@127.0.0.1:PORT/…``.
+
+    The client's key and known hosts come through ``GIT_SSH_COMMAND``; nothing of the
+    user's own SSH configuration is read on either side.
+    """
+    if not Path(_SSHD).is_file():
+        pytest.skip(f"{_SSHD} is missing (Debian package openssh-server)")
+    if not shutil.which("ssh"):
+        pytest.skip("ssh is missing (Debian package openssh-client)")
+    if os.getuid() == 0:
+        Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # sshd(8), "privilege separation"
+    host_key, host_public = make_ssh_key(scratch / "host_key")
+    client_key, client_public = make_ssh_key(scratch / "client_key")
+    (scratch / "authorized_keys").write_text(client_public + "\n")
+    login = scratch / "login"
+    login.mkdir(exist_ok=True)
+    config, log = scratch / "sshd_config", scratch / "sshd.log"
+
+    def command(port: int) -> list[str]:
+        config.write_text(
+            f"Port {port}\n"
+            "ListenAddress 127.0.0.1\n"
+            f"HostKey {host_key}\n"
+            f"AuthorizedKeysFile {scratch / 'authorized_keys'}\n"
+            "PidFile none\n"
+            "UsePAM no\n"
+            "StrictModes no\n"
+            "PermitRootLogin prohibit-password\n"
+            "PasswordAuthentication no\n"
+            "KbdInteractiveAuthentication no\n"
+            "AcceptEnv GIT_PROTOCOL\n"
+            f"SetEnv HOME={login} GIT_CONFIG_NOSYSTEM=1 PATH={os.environ['PATH']}\n"
+            "PermitTTY no\n"
+            "AllowTcpForwarding no\n"
+            "UseDNS no\n"
+            "MaxStartups 100\n"
+        )
+        return [_SSHD, "-D", "-e", "-f", str(config)]
+
+    with _listening(command, log) as port:
+        known = scratch / "known_hosts"
+        known.write_text(f"[127.0.0.1]:{port} {' '.join(host_public.split()[:2])}\n")
+        ssh = (
+            f"ssh -F none -i {client_key} -o IdentitiesOnly=yes -o IdentityAgent=none -o BatchMode=yes"
+            f" -o UserKnownHostsFile={known} -o GlobalKnownHostsFile=/dev/null"
+            " -o StrictHostKeyChecking=yes -o ConnectTimeout=20"
+        )
+        user = getpass.getuser()
+        probe = subprocess.run(
+            [*ssh.split(), "-p", str(port), f"{user}@127.0.0.1", "exit 7"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_START_SECONDS * 2,
+            check=False,
+        )
+        if probe.returncode != 7:
+            said = log.read_text(errors="replace")
+            if "locked" in said:
+                pytest.skip(f"sshd refuses this account: {user} is locked")
+            raise RuntimeError(f"sshd does not let us in: {probe.stderr!r}\n{said}")
+        base = f"ssh://{user}@127.0.0.1:{port}{quote(str(root))}"
+        yield Remote("ssh", root, base, {"GIT_SSH_COMMAND": ssh})
+
+
+@contextmanager
+def http_backend(root: Path, user: str = "", password: str = "") -> Iterator[Remote]:
+    """Smart HTTP through ``git http-backend``: ``http://127.0.0.1:PORT``.
+
+    With ``user`` every request needs basic authentication. ``base`` holds no
+    credentials, so a test adds them, or not.
+    """
+    program = _git_program("git-http-backend", "git http-backend")
+    expected = "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode() if user else ""
+    with http_server(_bridge(program, root, user, expected)) as port:
+        yield Remote("http", root, f"http://127.0.0.1:{port}")
+
+
+@contextmanager
+def http_server(handler: type[BaseHTTPRequestHandler]) -> Iterator[int]:
+    """A threaded HTTP server on loopback; its port."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads = True
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+    thread.start()
+    try:
+        yield server.server_address[1]
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join(_START_SECONDS)
+
+
+@contextmanager
+def stalled_server() -> Iterator[tuple[int, Callable[[], int]]]:
+    """A peer that accepts connections and never says a word.
+
+    Yields its port and a function that tells how many connected so far.
+    """
+    held: list[socket.socket] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(0.05)
+        stop = threading.Event()
+
+        def accept() -> None:
+            while not stop.is_set():
+                with contextlib.suppress(TimeoutError):
+                    held.append(listener.accept()[0])
+
+        thread = threading.Thread(target=accept, daemon=True)
+        thread.start()
+        try:
+            yield listener.getsockname()[1], lambda: len(held)
+        finally:
+            stop.set()
+            thread.join(_START_SECONDS)
+            for connection in held:
+                connection.close()
+
+
+def free_port() -> int:
+    """A port that nobody listened on a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def dies_with_us() -> None:
+    """For ``preexec_fn``: ask Linux to kill the child when the test process dies, prctl(2)."""
+    if _PRCTL is not None:
+        _PRCTL(1, int(signal.SIGKILL))
+
+
+def alive(pid: int) -> bool:
+    """Does the process run? A zombie does not."""
+    if Path("/proc/self/stat").exists():
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            return False
+    else:
+        done = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, check=False)
+        state = done.stdout.decode().strip()
+    return state != "" and not state.startswith("Z")
+
+
+def gone(pids: Sequence[int]) -> bool:
+    """Have all of them ended, now or within a moment?"""
+    deadline = time.monotonic() + _START_SECONDS
+    while any(alive(pid) for pid in pids) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return not any(alive(pid) for pid in pids)
+
+
+_PRCTL = ctypes.CDLL(None).prctl if sys.platform == "linux" else None
+
+
+@contextmanager
+def _listening(command: Callable[[int], Sequence[str]], log: Path) -> Iterator[int]:
+    """Start a server, wait until it listens; stop its whole process group at the end.
+
+    Another process may take the free port first; then the server ends at once, and the
+    next port is tried.
+    """
+    for _ in range(5):
+        port = free_port()
+        with log.open("ab") as sink:
+            server = subprocess.Popen(
+                list(command(port)),
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=sink,
+                start_new_session=True,
+                preexec_fn=dies_with_us,
+            )
+        try:
+            if _answers(server, port):
+                yield port
+                return
+        finally:
+            _stop(server)
+    raise RuntimeError(f"the server did not start:\n{log.read_text(errors='replace')}")
+
+
+def _answers(server: subprocess.Popen[bytes], port: int) -> bool:
+    deadline = time.monotonic() + _START_SECONDS
+    while time.monotonic() < deadline:
+        if server.poll() is not None:
+            return False
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        except OSError:
+            time.sleep(0.01)
+        else:
+            return server.poll() is None
+    return False
+
+
+def _stop(server: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(server.pid, signal.SIGTERM)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        server.wait(2)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(server.pid, signal.SIGKILL)
+    server.wait(_START_SECONDS)
+
+
+def _git_program(file: str, name: str) -> Path:
+    program = Path(git(Path.cwd(), "--exec-path")) / file
+    if not program.is_file():
+        pytest.skip(f"{name} is missing (it comes with git on Debian)")
+    return program
+
+
+def _bridge(program: Path, root: Path, user: str, expected: str) -> type[BaseHTTPRequestHandler]:
+    """The handler that turns a request into a CGI call, git-http-backend(1), RFC 3875."""
+    home = os.environ["HOME"]
+
+    class Bridge(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        timeout = _REQUEST_SECONDS
+
+        def do_GET(self) -> None:
+            self._answer()
+
+        def do_POST(self) -> None:
+            self._answer()
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Say nothing."""
+
+        def _answer(self) -> None:
+            body = self._body()
+            if expected and self.headers.get("Authorization") != expected:
+                self._send(401, [("WWW-Authenticate", 'Basic realm="git"')], b"")
+                return
+            path, _, query = self.path.partition("?")
+            env = {
+                "PATH": os.environ["PATH"],
+                "HOME": home,
+                "GIT_CONFIG_NOSYSTEM": "1",
+                "GIT_CONFIG_COUNT": "1",
+                "GIT_CONFIG_KEY_0": "http.receivepack",
+                "GIT_CONFIG_VALUE_0": "true",
+                "GIT_PROJECT_ROOT": str(root),
+                "GIT_HTTP_EXPORT_ALL": "1",
+                "GATEWAY_INTERFACE": "CGI/1.1",
+                "SERVER_PROTOCOL": self.request_version,
+                "REQUEST_METHOD": self.command,
+                "PATH_INFO": unquote(path),
+                "QUERY_STRING": query,
+                "CONTENT_TYPE": self.headers.get("Content-Type", ""),
+                "CONTENT_LENGTH": str(len(body)),
+                "REMOTE_ADDR": self.client_address[0],
+                "REMOTE_USER": user,
+                "HTTP_CONTENT_ENCODING": self.headers.get("Content-Encoding", ""),
+                "HTTP_GIT_PROTOCOL": self.headers.get("Git-Protocol", ""),
+            }
+            done = subprocess.run(
+                [str(program)],
+                input=body,
+                env={name: value for name, value in env.items() if value},
+                capture_output=True,
+                timeout=_REQUEST_SECONDS,
+                check=False,
+            )
+            head, _, content = done.stdout.partition(b"\r\n\r\n")
+            fields = [line.partition(": ")[::2] for line in head.decode("latin-1").split("\r\n") if line]
+            status = next(
+                (int(v.split()[0]) for n, v in fields if n.lower() == "status"), 200 if fields else 500
+            )
+            self._send(status, [(n, v) for n, v in fields if n.lower() != "status"], content)
+
+        def _body(self) -> bytes:
+            if self.headers.get("Transfer-Encoding", "").lower() != "chunked":
+                return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            chunks = []
+            while size := int(self.rfile.readline().split(b";")[0], 16):
+                chunks.append(self.rfile.read(size))
+                self.rfile.readline()
+            while self.rfile.readline().strip():
+                pass  # trailers
+            return b"".join(chunks)
+
+        def _send(self, status: int, fields: Sequence[tuple[str, str]], content: bytes) -> None:
+            self.send_response(status)
+            for name, value in fields:
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+    return Bridge

@@ -1,0 +1,392 @@
+"""Where a run may work, and what it plans on when origin and local main differ."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cn.git.entries import Change, Entry
+from cn.git.repository import Hub, open_hub
+from cn.transaction.base import Base, observe_base
+from cn.transaction.journal import Journal, restore_path, write_journal
+from cn.transaction.protected_files import accept
+from cn.values.errors import Refused
+from cn.values.names import Oid
+from tests.support.hubs import (
+    bare,
+    clone,
+    commit,
+    force_push,
+    git,
+    paths,
+    push,
+    read,
+    tip,
+    try_git,
+    work,
+    write_commit,
+)
+
+INBOX = "threads/inbox/20260101-pi-x.md"
+OTHER = "threads/inbox/20260101-pi-y.md"
+DONE = "threads/inbox/done/20260101-pi-x.md"
+LEDGER = "state/ledger/pi/202601"
+LOG = "logs/inbox/20260101.md"
+FILES = {
+    ".cn/hub.yaml": "name: sigma\n",
+    "doc.md": "1\n2\n3\n4\n5\n",
+    INBOX: "# x\n",
+    OTHER: "# y\n",
+    LEDGER: "x\n",
+    LOG: "| a |\n",
+}
+
+
+class Place:
+    """A hub with an origin, and another clone that pushes to it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = work(folder / "hub", "sigma")
+        commit(self.root, FILES, "init")
+        self.origin = bare(folder / "origin.git")
+        push(self.root, self.origin, "main")
+        git(self.root, "remote", "add", "origin", str(self.origin))
+        self.other = clone(self.origin, folder / "other", "sigma-two")
+
+    @property
+    def hub(self) -> Hub:
+        return open_hub(self.root)
+
+    def theirs(self, files: dict[str, str | None], message: str = "theirs") -> Oid:
+        oid = Oid(commit(self.other, files, message))
+        push(self.other, self.origin, "main")
+        return oid
+
+    def ours(self, files: dict[str, str | None], message: str = "ours") -> Oid:
+        return Oid(commit(self.root, files, message))
+
+    def observe(self, **words: bool) -> Base:
+        return observe_base(self.hub, **words)
+
+    def text(self, oid: str, path: str) -> str:
+        return read(self.root, f"{oid}:{path}").decode()
+
+    def aside(self) -> dict[str, str]:
+        folder = self.root / ".git/cn/aside"
+        return {
+            str(p.relative_to(folder)).split("/", 1)[1]: p.read_text()
+            for p in folder.rglob("*")
+            if p.is_file()
+        }
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Path:
+    root = work(tmp_path / "alone", "sigma")
+    commit(root, FILES, "init")
+    return root
+
+
+class TestWhereARunMayWork:
+    def test_without_an_origin_local_main_is_the_base(self, alone: Path) -> None:
+        here = Oid(tip(alone))
+        assert observe_base(open_hub(alone)) == Base(here, here, None, ())
+
+    def test_not_on_another_branch(self, alone: Path) -> None:
+        git(alone, "switch", "-q", "-c", "topic")
+        with pytest.raises(Refused, match="HEAD is topic, and cn works on main only") as told:
+            observe_base(open_hub(alone))
+        assert "git switch main" in told.value.hint
+
+    def test_not_on_a_detached_head(self, alone: Path) -> None:
+        git(alone, "switch", "-q", "--detach")
+        with pytest.raises(Refused, match="HEAD is a detached commit"):
+            observe_base(open_hub(alone))
+
+    def test_not_before_the_first_commit(self, tmp_path: Path) -> None:
+        root = work(tmp_path / "hub")
+        (root / ".cn").mkdir()
+        (root / ".cn/hub.yaml").write_text("name: sigma\n")
+        with pytest.raises(Refused, match="main has no commit yet"):
+            observe_base(open_hub(root))
+
+    @pytest.mark.parametrize(
+        ("how", "what"),
+        [
+            ("merge", "a merge"),
+            ("rebase", "a rebase"),
+            ("cherry-pick", "a cherry-pick"),
+            ("revert", "a revert"),
+            ("am", "a rebase or am"),
+            ("bisect", "a bisect"),
+        ],
+    )
+    def test_not_while_something_is_open(self, alone: Path, how: str, what: str, tmp_path: Path) -> None:
+        first = tip(alone)
+        side = write_commit(alone, {"doc.md": "side\n"}, "side", [first])
+        commit(alone, {"doc.md": "mine\n"}, "mine")
+        commit(alone, {"doc.md": "more\n"}, "more")
+        match how:
+            case "merge" | "cherry-pick" | "rebase":
+                assert try_git(alone, how, side).returncode != 0
+            case "revert":
+                assert try_git(alone, how, "HEAD~1").returncode != 0
+            case "am":
+                patch = git(alone, "format-patch", "-1", "--stdout", side)
+                assert try_git(alone, "am", stdin=patch + "\n").returncode != 0
+            case _:
+                git(alone, "bisect", "start")
+        with pytest.raises(Refused, match=f"^{what} is open"):
+            observe_base(open_hub(alone))
+
+    def test_not_while_another_work_tree_is_on_main(self, alone: Path, tmp_path: Path) -> None:
+        git(alone, "worktree", "add", "-q", "-f", str(tmp_path / "second"), "main")
+        with pytest.raises(Refused, match="more than one work tree is on main"):
+            observe_base(open_hub(alone))
+
+    def test_a_linked_work_tree_alone_on_main_is_fine(self, alone: Path, tmp_path: Path) -> None:
+        git(alone, "switch", "-q", "-c", "topic")
+        git(alone, "worktree", "add", "-q", str(tmp_path / "second"), "main")
+        assert observe_base(open_hub(tmp_path / "second")).commit == tip(alone, "main")
+
+
+class TestOrigin:
+    def test_unreachable(self, place: Place) -> None:
+        git(place.root, "remote", "set-url", "origin", "/nonexistent/x.git")
+        with pytest.raises(Refused, match=r"^origin is unreachable: ") as told:
+            place.observe()
+        assert "nothing was committed" in told.value.hint
+
+    def test_has_no_main_yet(self, place: Place, tmp_path: Path) -> None:
+        git(place.root, "remote", "set-url", "origin", str(bare(tmp_path / "empty.git")))
+        base = place.observe()
+        assert base.origin is None
+        assert base.commit == base.local
+
+    def test_ahead_is_the_base(self, place: Place) -> None:
+        theirs = place.theirs({"new": "1\n"})
+        base = place.observe()
+        assert (base.commit, base.origin, base.local) == (theirs, theirs, tip(place.root))
+        assert tip(place.root, "refs/cn/origin/main") == theirs
+
+    def test_nothing_of_the_user_s_is_written(self, place: Place) -> None:
+        place.theirs({"new": "1\n"})
+        place.ours({"mine": "1\n"})
+        before = git(place.root, "for-each-ref", "refs/heads", "refs/remotes", "refs/tags")
+        place.observe()
+        assert git(place.root, "for-each-ref", "refs/heads", "refs/remotes", "refs/tags") == before
+        assert not (place.root / ".git/FETCH_HEAD").exists()
+
+    def test_behind_the_people_s_commits_are_the_base(self, place: Place) -> None:
+        ours = place.ours({"new": "1\n"})
+        base = place.observe()
+        assert (base.commit, base.local, base.origin) == (ours, ours, tip(place.other))
+
+    def test_a_dry_run_writes_no_ref_file_or_object(self, place: Place, tmp_path: Path) -> None:
+        place.theirs({"new": "1\n", INBOX: "# theirs\n"})
+        place.ours({"mine": "1\n", INBOX: "# mine\n"})
+        hub = place.hub
+        scratch = tmp_path / "objects"
+        scratch.mkdir()
+        git_ = hub.git.with_env(
+            GIT_OBJECT_DIRECTORY=scratch, GIT_ALTERNATE_OBJECT_DIRECTORIES=hub.git_dir / "objects"
+        )
+        before = sorted(str(p) for p in (place.root / ".git").rglob("*"))
+        base = observe_base(hub.with_git(git_), dry_run=True)
+        assert sorted(str(p) for p in (place.root / ".git").rglob("*")) == before
+        assert base.commit not in (base.local, base.origin)
+        assert len(base.reports) == 1
+        assert observe_base(hub).commit == base.commit
+
+    def test_rewound_is_refused_and_what_we_knew_is_kept(self, place: Place) -> None:
+        theirs = place.theirs({"new": "1\n"})
+        place.observe()
+        force_push(place.root, place.origin, "main")
+        for _ in range(2):
+            with pytest.raises(Refused, match="origin's main was rewound") as told:
+                place.observe()
+        assert tip(place.root, f"refs/cn/rescue/{theirs[:16]}") == theirs
+        assert tip(place.root, "refs/cn/origin/main") == theirs
+        assert "refs/cn/rescue/" in told.value.hint
+        # Both remedies of the hint work.
+        git(place.root, *told.value.hint.split("'")[1].split()[1:])
+        assert place.observe().commit == theirs
+        force_push(place.root, place.origin, "main")
+        for command in told.value.hint.split("'")[3:-2:2]:
+            git(place.root, *command.split()[1:])
+        git(place.root, "update-ref", "refs/cn/trusted", "main")
+        assert place.observe().commit == tip(place.root) == tip(place.origin, "main") != theirs
+
+    def test_what_was_never_taken_over_is_no_loss(self, place: Place) -> None:
+        before = place.observe()
+        good = tip(place.origin, "main")
+        place.theirs({".cn/hub.yaml": "name: mallory\n"})
+        with pytest.raises(Refused, match="has not accepted it"):
+            place.observe()
+        force_push(place.root, place.origin, f"{good}:refs/heads/main")
+        assert place.observe() == before
+        assert git(place.root, "for-each-ref", "refs/cn/rescue/") == ""
+
+    def test_that_lost_main_is_refused(self, place: Place) -> None:
+        place.observe()
+        git(place.origin, "update-ref", "-d", "refs/heads/main")
+        with pytest.raises(Refused, match="origin has no main any more"):
+            place.observe()
+
+    @pytest.mark.parametrize("known", [True, False])
+    @pytest.mark.parametrize("left", [None, "y\n"])
+    def test_that_lost_entries_of_the_ledger_is_refused(
+        self, place: Place, known: bool, left: str | None
+    ) -> None:
+        if known:
+            place.observe()
+        place.theirs({LEDGER: left})
+        with pytest.raises(Refused, match=f"lost entries of the ledger: {LEDGER}"):
+            place.observe()
+        assert git(place.root, "for-each-ref", "refs/cn/rescue/") != ""
+
+    def test_whose_ledger_grew_is_fine(self, place: Place) -> None:
+        place.observe()
+        theirs = place.theirs({LEDGER: "x\ny\n", "state/ledger/pi/202602": "z\n"})
+        assert place.observe().commit == theirs
+
+    def test_unrelated_history_is_refused(self, place: Place, tmp_path: Path) -> None:
+        strange = work(tmp_path / "strange", "x")
+        commit(strange, {"a": "1"})
+        force_push(strange, place.origin, "main")
+        with pytest.raises(Refused, match="share no history"):
+            place.observe()
+
+
+class TestIntegration:
+    def test_people_s_commits_are_merged_into_origin_s(self, place: Place) -> None:
+        theirs = place.theirs({"doc.md": "one\n2\n3\n4\n5\n"})
+        ours = place.ours({"doc.md": "1\n2\n3\n4\nfive\n", "new": "1\n"})
+        base = place.observe()
+        assert git(place.root, "log", "-1", "--format=%P", base.commit) == f"{theirs} {ours}"
+        assert place.text(base.commit, "doc.md") == "one\n2\n3\n4\nfive\n"
+        assert place.observe() == base
+        assert base.reports == ()
+
+    def test_a_conflict_is_refused_and_named(self, place: Place) -> None:
+        place.theirs({"doc.md": "theirs\n"})
+        place.ours({"doc.md": "ours\n"})
+        with pytest.raises(Refused, match=r"your local commits conflict with origin's main in doc\.md$"):
+            place.observe()
+
+    @pytest.mark.parametrize("path", [LEDGER, LOG, "threads/mail/outbox/a.md", "threads/mail/sent/a.md"])
+    def test_origin_s_side_of_cn_s_records_stands(self, place: Place, path: str) -> None:
+        place.theirs({path: "x\ntheirs\n"})
+        place.ours({path: "x\nours\n", "new": "1\n"})
+        base = place.observe()
+        assert place.text(base.commit, path) == "x\ntheirs\n"
+        assert place.aside() == {path: "x\nours\n"}
+        assert [path in r and "origin's stands" in r for r in base.reports] == [True]
+
+    def test_records_changed_or_removed_only_here_are_origin_s_too(self, place: Place) -> None:
+        place.theirs({"new": "1\n"})
+        place.ours({LOG: "forged\n", LEDGER: None})
+        base = place.observe()
+        assert place.text(base.commit, LOG) == "| a |\n"
+        assert place.text(base.commit, LEDGER) == "x\n"
+
+    def test_a_message_that_only_we_have_is_not_lost(self, place: Place) -> None:
+        place.theirs({"new": "1\n"})
+        place.ours({"threads/mail/outbox/b.md": "hello\n"})
+        assert place.text(place.observe().commit, "threads/mail/outbox/b.md") == "hello\n"
+
+    def test_the_ledger_is_restored_if_only_local_commits_cut_it(self, place: Place) -> None:
+        place.ours({LEDGER: "mine\n"})
+        base = place.observe()
+        assert place.text(base.commit, LEDGER) == "x\nmine\n"
+        assert "restored" in base.reports[0]
+
+    def test_a_thread_done_there_is_done(self, place: Place) -> None:
+        place.theirs({INBOX: None, DONE: "# x\ndone\n"})
+        place.ours({INBOX: "# x\nedit\n"})
+        base = place.observe()
+        assert INBOX not in paths(place.root, base.commit)
+        assert place.text(base.commit, DONE) == "# x\ndone\n"
+        assert place.aside() == {INBOX: "# x\nedit\n"}
+
+    def test_a_thread_done_here_is_done(self, place: Place) -> None:
+        place.theirs({INBOX: "# x\nrefreshed\n"})
+        place.ours({INBOX: None, DONE: "# x\ndone\n"})
+        base = place.observe()
+        assert INBOX not in paths(place.root, base.commit)
+        assert place.text(base.commit, DONE) == "# x\ndone\n"
+
+    def test_a_thread_done_on_both_sides_is_origin_s_also_when_it_was_archived(self, place: Place) -> None:
+        archived = "threads/inbox/done/2026/20260101-pi-x.md"
+        place.theirs({INBOX: None, archived: "theirs\n"})
+        place.ours({INBOX: None, DONE: "ours\n"})
+        base = place.observe()
+        found = [p for p in paths(place.root, base.commit) if "pi-x" in p]
+        assert found == [archived]
+        assert place.aside() == {DONE: "ours\n"}
+
+    def test_of_a_thread_changed_on_both_sides_origin_s_stands_and_ours_is_kept(self, place: Place) -> None:
+        place.theirs({INBOX: "# theirs\n"})
+        place.ours({INBOX: "# ours\n", OTHER: "# y, edited here only\n"})
+        base = place.observe()
+        assert place.text(base.commit, INBOX) == "# theirs\n"
+        assert place.text(base.commit, OTHER) == "# y, edited here only\n"
+        assert place.aside() == {INBOX: "# ours\n"}
+        place.observe()
+        assert place.aside() == {INBOX: "# ours\n"}
+
+    def test_new_threads_do_not_follow_a_folder_that_seems_renamed(self, place: Place) -> None:
+        new = "threads/inbox/20260102-pi-z.md"
+        place.theirs({new: "# z\n"})
+        place.ours({INBOX: None, OTHER: None, DONE: "# x\n", "threads/inbox/done/20260101-pi-y.md": "# y\n"})
+        base = place.observe()
+        assert place.text(base.commit, new) == "# z\n"
+        assert [p for p in paths(place.root, base.commit) if p.endswith("z.md")] == [new]
+
+
+class TestTrust:
+    def test_an_unaccepted_change_stops_the_run(self, place: Place) -> None:
+        place.observe()
+        evil = place.theirs({"state/peers.md": "evil\n"})
+        for _ in range(2):
+            with pytest.raises(Refused, match=rf"state/peers\.md \(commit {evil[:12]}\)") as told:
+                place.observe()
+        assert "cn trust" in told.value.hint
+        shown = place.observe(check_trust=False)
+        accept(place.hub, shown.commit)
+        assert place.observe().commit == evil
+
+    def test_it_stops_it_too_when_it_has_to_be_integrated(self, place: Place) -> None:
+        place.observe()
+        place.ours({"new": "1\n"})
+        place.theirs({"deep/.gitattributes": "* filter=evil\n"})
+        with pytest.raises(Refused, match=r"deep/\.gitattributes"):
+            place.observe()
+        accept(place.hub, place.observe(check_trust=False).commit)
+        place.observe()
+
+    def test_our_own_change_goes_through_also_when_integrated(self, place: Place) -> None:
+        place.observe()
+        place.theirs({"new": "1\n"})
+        place.ours({"state/peers.md": "mine\n"})
+        base = place.observe()
+        assert place.text(base.commit, "state/peers.md") == "mine\n"
+        assert tip(place.root, "refs/cn/trusted") == base.commit
+
+    def test_our_own_change_goes_through_when_several_commits_are_built(self, place: Place) -> None:
+        place.observe()
+        place.theirs({"new": "1\n", LOG: "| theirs |\n"})
+        old = Oid(place.ours({"state/peers.md": "mine\n"}))
+        hub = place.hub
+        blob = Oid(git(place.root, "rev-parse", f"main:{LOG}"))
+        back = Change("logs/inbox/lost.md", None, Entry("100644", blob))
+        write_journal(restore_path(hub), Journal("t", old, old, "m", changes=(back,), inputs={}))
+        base = place.observe()
+        assert place.text(base.commit, "state/peers.md") == "mine\n"
+        assert place.text(base.commit, "logs/inbox/lost.md") == "| a |\n"

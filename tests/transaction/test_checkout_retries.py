@@ -1,0 +1,98 @@
+"""The note of what could not be brought to the work tree."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cn.git.entries import Entry, blob_id
+from cn.git.repository import Hub, open_hub
+from cn.transaction.checkout import place_again
+from cn.transaction.checkout_retries import (
+    Unplaced,
+    is_left,
+    read_noted,
+    read_unplaced,
+    unplaced_path,
+    write_unplaced,
+)
+from cn.values.names import Oid
+from tests.support.hubs import commit, git, tip, work
+
+D, E = "docs/d.md", "docs/e.md"
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Hub:
+    root = work(tmp_path / "hub", "sigma")
+    commit(root, {".cn/hub.yaml": "name: sigma\n", D: "new\n", E: "new\n"}, "init")
+    return open_hub(root)
+
+
+def left(text: str) -> Unplaced:
+    return Unplaced(Entry("100644", blob_id(Oid("0" * 40), text.encode())), "Permission denied")
+
+
+def again(hub: Hub) -> str:
+    return " ".join(place_again(hub, Oid(tip(hub.root, "main"))))
+
+
+def test_what_is_written_is_read_and_nothing_is_written_twice(hub: Hub) -> None:
+    files = {D: left("old\n"), "docs/\udcff.md": Unplaced(None, "No space left on device")}
+    write_unplaced(hub, files)
+    before = read_noted(hub)
+    assert before.files == files
+    assert before.token
+    write_unplaced(hub, files)
+    assert read_noted(hub) == before
+    assert is_left(hub, D, b"old\n")
+    assert not is_left(hub, D, b"old, and edited\n")
+    assert not is_left(hub, D, None)
+    assert is_left(hub, "docs/\udcff.md", None)
+    write_unplaced(hub, {})
+    assert not unplaced_path(hub).exists()
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\xff\xfe", b"[]", b'{"files": {}}', b'{"token": "x", "files": {"a": 1}}']
+)
+def test_a_damaged_note_is_none(hub: Hub, data: bytes) -> None:
+    unplaced_path(hub).parent.mkdir()
+    unplaced_path(hub).write_bytes(data)
+    assert read_unplaced(hub) == {}
+    assert again(hub) == ""
+
+
+def test_an_old_file_is_replaced_and_a_missing_one_comes(hub: Hub) -> None:
+    (hub.root / D).write_text("old\n")
+    (hub.root / E).unlink()
+    write_unplaced(hub, {D: left("old\n"), E: Unplaced(None, "Permission denied")})
+    assert again(hub) == f"brought to the work tree after all: {D}, {E}"
+    assert git(hub.root, "status", "--porcelain") == ""
+    assert read_unplaced(hub) == {}
+
+
+def test_what_main_has_now_is_what_comes(hub: Hub) -> None:
+    commit(hub.root, {D: "newer\n"}, "by hand")
+    git(hub.root, "rm", "--quiet", E)
+    git(hub.root, "commit", "--quiet", "-m", "gone")
+    (hub.root / D).write_text("old\n")
+    (hub.root / E).write_text("old\n")
+    write_unplaced(hub, {D: left("old\n"), E: left("old\n")})
+    again(hub)
+    assert (hub.root / D).read_text() == "newer\n"
+    assert not (hub.root / E).exists()
+
+
+def test_a_persons_file_and_a_persons_removal_stay(hub: Hub) -> None:
+    (hub.root / D).write_text("mine\n")
+    (hub.root / E).unlink()
+    write_unplaced(hub, {D: left("old\n"), E: left("old\n")})
+    told = again(hub)
+    assert f"{D} was changed here meanwhile: your text stays" in told
+    assert f"{E} was removed here meanwhile and stays removed" in told
+    assert "brought to the work tree" not in told
+    assert (hub.root / D).read_text() == "mine\n"
+    assert not (hub.root / E).exists()
+    assert read_unplaced(hub) == {}

@@ -1,0 +1,120 @@
+"""Origin's main lost what this clone knew, or cannot be merged: what is told works as it stands."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support.hubs import branches, clone, commit, force_push, git, identify, push, read, tip
+from tests.support.world import Node, World
+
+LEDGER = "state/ledger/pi/202602"
+
+
+def told_commands(text: str, after: str = "") -> list[str]:
+    """The commands that the text tells, in their order."""
+    return re.findall(r"'((?:git|cn) [^']*)'", text[text.index(after) :])
+
+
+def obey(node: Node, *commands: str) -> None:
+    """Do literally what was told."""
+    for command in commands:
+        if command.startswith("cn "):
+            node.cn(*command.split()[1:])
+        else:
+            subprocess.run(command, shell=True, cwd=node.root, check=True, capture_output=True, timeout=60)
+
+
+@pytest.fixture
+def lost(world: World, sigma: Node, pi: Node) -> str:
+    """What sigma's origin has when its last commits are gone."""
+    left = branches(sigma.home)["main"]
+    world.propose(pi, sigma)
+    sigma.sync()
+    force_push(sigma.root, sigma.url, f"{left}:refs/heads/main")
+    return left
+
+
+def test_a_loss_that_is_meant_is_accepted(sigma: Node, lost: str) -> None:
+    told = sigma.cn("sync", check=1).stderr
+    assert "origin's main was rewound" in told
+    shown = sigma.cn("status").stdout
+    assert "in step with origin as of the last good run" in shown
+    obey(sigma, *told_commands(told, "if the loss is meant"))
+    done = sigma.sync()
+    assert git(sigma.root, "merge-base", lost, branches(sigma.home)["main"]) == lost
+    assert "pi/proposal" in done.stdout, "it is in no record any more: it comes again"
+    assert sigma.threads()
+    assert "no run can work" not in sigma.cn("status").stdout
+    assert "as of" not in sigma.cn("status").stdout
+
+
+def test_a_loss_that_is_meant_leaves_what_was_only_made_here(sigma: Node, lost: str) -> None:
+    gone = tip(sigma.root, "main")
+    commit(sigma.root, {"docs/mine.md": "mine\n"}, "mine")
+    obey(sigma, *told_commands(sigma.cn("sync", check=1).stderr, "if the loss is meant"))
+    sigma.sync()
+    assert read(sigma.home, "main:docs/mine.md") == b"mine\n"
+    assert gone not in git(sigma.home, "rev-list", "main").split()
+
+
+def test_what_was_lost_is_pushed_back(sigma: Node, lost: str) -> None:
+    before = tip(sigma.root, "main")
+    told = sigma.cn("sync", check=1).stderr
+    obey(sigma, told_commands(told)[0])
+    sigma.sync()
+    assert branches(sigma.home)["main"] == before
+
+
+def test_an_origin_without_main_gets_it_back(sigma: Node) -> None:
+    sigma.sync()
+    git(sigma.home, "update-ref", "-d", "refs/heads/main")
+    (command,) = told_commands(sigma.cn("sync", check=1).stderr)
+    obey(sigma, command)
+    sigma.sync()
+    assert branches(sigma.home)["main"] == tip(sigma.root, "main")
+
+
+@pytest.mark.parametrize("ahead", [False, True])
+def test_a_ledger_that_lost_lines_is_accepted(world: World, sigma: Node, pi: Node, ahead: bool) -> None:
+    world.propose(pi, sigma)
+    sigma.sync()
+    (month,) = (str(p.relative_to(sigma.root)) for p in sigma.root.glob("state/ledger/pi/2*"))
+    other = other_clone(world, sigma)
+    made = commit(other, {month: None}, "shorter")
+    push(other, sigma.url, "main")
+    if ahead:
+        commit(sigma.root, {"docs/mine.md": "mine\n"}, "mine")
+    told = sigma.cn("sync", check=1).stderr
+    assert "lost entries of the ledger" in told
+    obey(sigma, *told_commands(told, "if the loss is meant"))
+    told = sigma.cn("sync", check=None).stderr
+    assert "lost entries" not in told
+    assert made in git(sigma.home, "rev-list", "main").split()
+
+
+def test_a_conflict_is_resolved_as_told(world: World, sigma: Node, pi: Node) -> None:
+    sigma.write({"docs/d.md": "1\n"}, "base")
+    sigma.sync()
+    other = other_clone(world, sigma)
+    commit(other, {"docs/d.md": "theirs\n"}, "theirs")
+    push(other, sigma.url, "main")
+    commit(sigma.root, {"docs/d.md": "ours\n"}, "ours")
+    told = sigma.cn("sync", check=1).stderr
+    (command,) = told_commands(told, "conflict with origin's main in docs/d.md")
+    done = subprocess.run(command, shell=True, cwd=sigma.root, capture_output=True, text=True, timeout=60)
+    assert "CONFLICT" in done.stdout, (command, done.stderr)
+    (sigma.root / "docs/d.md").write_text("both\n")
+    git(sigma.root, "commit", "-qam", "both")
+    sigma.sync()
+    assert read(sigma.home, "main:docs/d.md") == b"both\n"
+
+
+def other_clone(world: World, sigma: Node) -> Path:
+    """Somebody else who may push to sigma's origin."""
+    path = clone(sigma.url, world.folder / "other")
+    identify(path, "other")
+    return path

@@ -1,0 +1,116 @@
+"""A link or a file where main must have a folder of cn's: nothing is read or written through it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.support.hubs import branches, git, tip
+from tests.support.world import Node, World, is_in_main
+
+
+def replaced(node: Node, folder: Path, place: str, what: str) -> str:
+    """Somebody pushes a main to the origin in which ``place`` is no folder; its commit."""
+    person = folder / "pusher"
+    git(folder, "clone", "--quiet", str(node.home), str(person))
+    git(person, "rm", "-r", "--quiet", "--ignore-unmatch", "--", place)
+    (person / place).parent.mkdir(parents=True, exist_ok=True)
+    if what == "link":
+        (person / place).symlink_to("/tmp")
+    else:
+        (person / place).write_text("no folder\n")
+    git(person, "add", "--", place)
+    git(person, "-c", "user.name=eve", "-c", "user.email=eve@x", "commit", "--quiet", "-m", "out of place")
+    git(person, "push", "--quiet", "origin", "main")
+    return tip(person)
+
+
+@pytest.mark.parametrize("what", ["link", "file"])
+@pytest.mark.parametrize("place", ["state/ledger", "state/ledger/pi"])
+def test_an_origin_without_the_ledger_is_refused_and_what_was_known_is_kept(
+    world: World, sigma: Node, pi: Node, tmp_path: Path, place: str, what: str
+) -> None:
+    head = world.propose(pi, sigma)
+    sigma.sync()
+    sigma.triage("pi/proposal", "do:merge")
+    known, told = tip(sigma.root, "main"), branches(pi.home)
+    bad = replaced(sigma, tmp_path, place, what)
+    for words in (("sync",), ("inbox", "process")):
+        done = sigma.cn(*words, check=1)
+        assert "lost entries of the ledger" in done.stderr
+        assert "refs/cn/rescue/" in done.stderr
+        assert "fatal" not in done.stderr
+    assert "lost entries of the ledger" in sigma.cn("doctor", "--full", check=1).stdout
+    assert (tip(sigma.root, "main"), tip(sigma.home, "main"), branches(pi.home)) == (known, bad, told)
+    git(sigma.root, "push", "--quiet", "--force", "origin", f"refs/cn/rescue/{known[:16]}:refs/heads/main")
+    sigma.process()
+    assert is_in_main(sigma, head)
+
+
+@pytest.mark.parametrize("what", ["link", "file"])
+@pytest.mark.parametrize("place", ["state/ledger", "state/ledger/pi"])
+def test_a_commit_made_here_that_replaces_the_ledger_is_taken_back(
+    world: World, sigma: Node, pi: Node, place: str, what: str
+) -> None:
+    head = world.propose(pi, sigma)
+    sigma.sync()
+    sigma.triage("pi/proposal", "do:merge")
+    git(sigma.root, "rm", "-r", "--quiet", "--", place)
+    (sigma.root / place).parent.mkdir(parents=True, exist_ok=True)
+    if what == "link":
+        (sigma.root / place).symlink_to("/tmp")
+    else:
+        (sigma.root / place).write_text("no folder\n")
+    git(sigma.root, "add", "--", place)
+    git(sigma.root, "commit", "--quiet", "-m", "out of place")
+    sigma.process()
+    assert is_in_main(sigma, head)
+    assert git(sigma.root, "cat-file", "-t", "main:state/ledger/pi").strip() == "tree"
+    assert "state/ledger" not in sigma.cn("doctor", check=None).stdout
+
+
+OWN = {
+    "threads/adhoc": ("adhoc", "an idea"),
+    "threads/reflections": ("daily",),
+    "threads/reflections/daily": ("daily",),
+    "state/mca": ("mca", "add", "look at the lock"),
+}
+
+
+@pytest.mark.parametrize("what", ["link", "file"])
+@pytest.mark.parametrize("place", OWN)
+@pytest.mark.parametrize("synced", [True, False])
+def test_what_stands_in_the_place_of_a_folder_is_told_alike_everywhere(
+    world: World, sigma: Node, pi: Node, tmp_path: Path, place: str, what: str, synced: bool
+) -> None:
+    words = f"cn needs the folder {place}, and in main it is {'a symlink' if what == 'link' else 'no folder'}"
+    replaced(sigma, tmp_path, place, what)
+    if synced:
+        done = sigma.cn("sync", "-q", check=1)
+        assert words in done.stderr
+        assert sigma.cn("sync", "-q", check=1).stderr == ""  # told once
+        assert not (sigma.root / place).is_symlink()  # nothing is brought that leads elsewhere
+    done = sigma.cn(*OWN[place], check=1)
+    assert words in done.stderr
+    assert "✓" not in done.stdout
+    status = json.loads(sigma.cn("status", "--json", check=None).stdout)
+    assert [one["text"] for one in status["standing"]] == [words]
+    assert status["stopped"] is None  # other runs work
+    if not synced:
+        sigma.sync(check=1)
+    assert words in sigma.cn("doctor", check=1).stdout
+    world.propose(pi, sigma)
+    sigma.sync(check=1)
+    assert len(sigma.threads()) == 1
+    (standing,) = json.loads(sigma.cn("status", "--json", check=None).stdout)["standing"]
+    (command,) = re.findall("'(git .*?)',", standing["remedy"])
+    git(sigma.root, *shlex.split(command)[1:])
+    git(sigma.root, "commit", "--quiet", "-m", "no folder of cn's")
+    sigma.sync()
+    sigma.cn(*OWN[place])
+    assert json.loads(sigma.cn("status", "--json").stdout)["standing"] == []
+    assert "cn needs the folder" not in sigma.cn("doctor", check=None).stdout

@@ -1,0 +1,230 @@
+"""Which changes of protected files count as made in this clone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cn.git.repository import open_hub
+from cn.transaction.protected_files import TrustChange, accept, trusted_commit, untrusted
+from cn.values.names import Oid
+from tests.support.hubs import (
+    bare,
+    clone,
+    commit,
+    git,
+    make_ssh_key,
+    push,
+    sign_with,
+    tip,
+    work,
+    write_commit,
+)
+
+PEERS = "state/peers.md"
+
+
+class Place:
+    """A hub, its origin, and another clone of that origin."""
+
+    def __init__(self, folder: Path) -> None:
+        self.origin = bare(folder / "origin.git")
+        root = work(folder / "hub", "sigma")
+        commit(root, {".cn/hub.yaml": "name: sigma\n", PEERS: "pi\n", "doc.md": "1\n"})
+        git(root, "remote", "add", "origin", str(self.origin))
+        push(root, self.origin, "main")
+        git(root, "fetch", "-q", "origin")
+        git(root, "branch", "-q", "-u", "origin/main")
+        self.root, self.hub = root, open_hub(root)
+        self.other = clone(self.origin, folder / "other", "mallory")
+        accept(self.hub, Oid(tip(root)))
+
+    def foreign(self, path: str = PEERS, content: str | None = "evil\n", message: str = "evil") -> Oid:
+        git(self.other, "pull", "-q", "--ff-only", str(self.origin), "main")
+        oid = Oid(commit(self.other, {path: content}, message))
+        push(self.other, self.origin, "main")
+        return oid
+
+    def here(self, *args: str) -> Oid:
+        git(self.root, *args)
+        return Oid(tip(self.root))
+
+    def check(self) -> list[str]:
+        return [c.path for c in untrusted(self.hub, Oid(tip(self.root)))]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def test_nothing_changed(place: Place) -> None:
+    assert place.check() == []
+
+
+def test_an_unprotected_change_from_elsewhere_is_no_matter(place: Place) -> None:
+    place.foreign("doc.md")
+    place.here("pull", "-q", "--ff-only")
+    assert place.check() == []
+
+
+def test_a_fresh_clone_trusts_what_it_is_on(place: Place) -> None:
+    git(place.root, "update-ref", "-d", "refs/cn/trusted")
+    assert trusted_commit(place.hub) is None
+    assert place.check() == []
+    evil = place.foreign()
+    git(place.root, "fetch", "-q")
+    assert [c.path for c in untrusted(place.hub, evil)] == [PEERS]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        PEERS,
+        ".cn/hub.yaml",
+        ".cn/new.yaml",
+        "spec/SOUL.md",
+        ".gitattributes",
+        "deep/er/.gitignore",
+        ".GITMODULES",
+        "State/Peers.md",
+    ],
+)
+def test_a_pulled_change_is_not_ours(place: Place, path: str) -> None:
+    evil = place.foreign(path)
+    place.here("pull", "-q", "--ff-only")
+    found = untrusted(place.hub, evil)
+    assert [(c.path, c.commits) for c in found] == [(path, (evil,))]
+
+
+def test_what_changed_is_told(place: Place) -> None:
+    evil = place.foreign(content=None)
+    old = Oid(git(place.root, "rev-parse", f"main:{PEERS}"))
+    git(place.root, "fetch", "-q")
+    assert untrusted(place.hub, evil) == [TrustChange(PEERS, old, None, (evil,))]
+
+
+@pytest.mark.parametrize("how", ["merge", "reset", "pull-rebase", "rebase", "update-ref", "switch"])
+def test_no_way_of_taking_a_foreign_commit_in_makes_it_ours(place: Place, how: str) -> None:
+    evil = place.foreign(message="commit: evil")
+    git(place.root, "fetch", "-q")
+    match how:
+        case "merge":
+            commit(place.root, {"mine": "1\n"})
+            place.here("merge", "-q", "--no-edit", "origin/main")
+        case "reset":
+            place.here("reset", "-q", "--hard", "origin/main")
+        case "pull-rebase":
+            commit(place.root, {"mine": "1\n"})
+            place.here("pull", "-q", "--rebase")
+        case "rebase":
+            place.here("rebase", "-q", "origin/main")
+        case "update-ref":
+            place.here("update-ref", "refs/heads/main", evil)
+        case _:
+            place.here("switch", "-q", "-C", "main", "origin/main")
+    assert place.check() == [PEERS]
+
+
+def test_commits_made_here_are_ours(place: Place) -> None:
+    commit(place.root, {PEERS: "mine\n"}, "mine")
+    assert place.check() == []
+    place.here("commit", "-q", "--amend", "-m", "better")
+    assert place.check() == []
+    commit(place.root, {".gitignore": "x\n"})
+    place.here("revert", "--no-edit", "HEAD~1")
+    assert place.check() == []
+
+
+def test_a_rebase_of_our_own_change_onto_origin_is_ours(place: Place) -> None:
+    commit(place.root, {PEERS: "mine\n"}, "mine")
+    place.foreign("doc.md")
+    place.here("pull", "-q", "--rebase")
+    assert place.check() == []
+
+
+def test_a_cherry_pick_and_a_resolved_merge_are_acts_of_ours(place: Place) -> None:
+    evil = place.foreign()
+    git(place.root, "fetch", "-q")
+    commit(place.root, {"mine": "1\n"})
+    place.here("cherry-pick", evil)
+    assert place.check() == []
+
+
+def test_a_fast_forwarding_cherry_pick_is_not(place: Place) -> None:
+    evil = place.foreign()
+    git(place.root, "fetch", "-q")
+    place.here("cherry-pick", "--ff", evil)
+    assert place.check() == [PEERS]
+
+
+def test_a_hidden_revert_in_a_merge_is_found(place: Place) -> None:
+    old = Oid(tip(place.root))
+    commit(place.root, {PEERS: "new key\n"}, "mine")
+    new = Oid(tip(place.root))
+    accept(place.hub, new)
+    side = write_commit(place.root, {"doc.md": "2\n"}, "side", [old])
+    # The merge silently takes the old peers.md, which no commit in the range changes.
+    evil = write_commit(place.root, {PEERS: "pi\n"}, "merge", [new, side])
+    assert [(c.path, c.commits) for c in untrusted(place.hub, Oid(evil))] == [(PEERS, (evil,))]
+
+
+def test_a_change_and_its_undoing_is_no_change(place: Place) -> None:
+    place.foreign()
+    place.foreign(content="pi\n")
+    place.here("pull", "-q", "--ff-only")
+    assert place.check() == []
+
+
+def test_ours_on_top_of_a_foreign_change_does_not_cover_it(place: Place) -> None:
+    evil = place.foreign()
+    place.here("pull", "-q", "--ff-only")
+    commit(place.root, {PEERS: "evil\nand mine\n"}, "mine")
+    found = untrusted(place.hub, Oid(tip(place.root)))
+    assert [(c.path, c.commits) for c in found] == [(PEERS, (evil,))]
+
+
+def test_accept_accepts(place: Place) -> None:
+    evil = place.foreign()
+    place.here("pull", "-q", "--ff-only")
+    accept(place.hub, evil)
+    assert place.check() == []
+    assert trusted_commit(place.hub) == evil
+
+
+def test_a_listed_key_signs_for_changes_from_elsewhere(place: Place, tmp_path: Path) -> None:
+    private, public = make_ssh_key(tmp_path / "key", "sigma at another machine")
+    _, other = make_ssh_key(tmp_path / "another")
+    sign_with(place.other, private)
+    place.foreign()
+    place.here("pull", "-q", "--ff-only")
+    assert place.check() == [PEERS]
+    git(place.root, "config", "--add", "cn.trustedKey", other)
+    assert place.check() == [PEERS]
+    git(place.root, "config", "--add", "cn.trustedKey", public)
+    assert place.check() == []
+
+
+def test_an_openpgp_signature_never_counts(place: Place, tmp_path: Path) -> None:
+    _, public = make_ssh_key(tmp_path / "key")
+    git(place.root, "config", "cn.trustedKey", public)
+    fake = tmp_path / "gpg"
+    fake.write_text('#!/bin/sh\necho "[GNUPG:] GOODSIG 0123456789ABCDEF trusted0" >&1\nexit 0\n')
+    fake.chmod(0o755)
+    git(place.root, "config", "gpg.program", str(fake))
+    plain = git(place.other, "cat-file", "commit", place.foreign())
+    head, _, body = plain.partition("\n\n")
+    armor = "gpgsig -----BEGIN PGP SIGNATURE-----\n \n iQ==\n -----END PGP SIGNATURE-----"
+    evil = git(
+        place.root, "hash-object", "-w", "-t", "commit", "--stdin", stdin=f"{head}\n{armor}\n\n{body}\n"
+    )
+    git(place.root, "fetch", "-q")
+    assert [c.path for c in untrusted(place.hub, Oid(evil))] == [PEERS]
+
+
+def test_leaving_the_accepted_history_asks(place: Place) -> None:
+    commit(place.root, {PEERS: "mine\n"}, "mine")
+    accept(place.hub, Oid(tip(place.root)))
+    place.here("reset", "-q", "--hard", "HEAD~1")
+    assert place.check() == [PEERS]

@@ -1,0 +1,345 @@
+"""Steps 4 to 10 one by one: index, work tree, refs, appended text."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cn.git.entries import read_changes
+from cn.git.repository import Hub, open_hub
+from cn.system import files
+from cn.transaction import checkout, local_effects, publish
+from cn.transaction.checkout_retries import read_unplaced
+from cn.transaction.journal import Journal, LocalAppend, RefUpdate, read_journal
+from cn.transaction.kept_copies import sweep_asides
+from cn.transaction.local_effects import Refs, append_once
+from cn.transaction.publish import MainMoved, lock_path
+from cn.values.errors import Refused
+from cn.values.names import Oid
+from tests.support.hubs import commit, git, tip, work, write_commit
+
+INBOX = "threads/inbox/20260101-pi-x.md"
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Hub:
+    root = work(tmp_path / "hub", "sigma")
+    first = {".cn/hub.yaml": "name: sigma\n", INBOX: "# x\n", "docs/d.md": "old\n", "docs/e.md": "old\n"}
+    commit(root, first, "init")
+    return open_hub(root)
+
+
+def go(
+    hub: Hub, wanted: dict[str, str | None], modes: dict[str, str] | None = None, **more: object
+) -> list[str]:
+    old = Oid(tip(hub.root, "main"))
+    new = Oid(write_commit(hub.root, wanted, "new", [old], modes=modes))
+    words = {"token": os.urandom(4).hex(), "old": old, "new": new, "message": "cn: test", **more}
+    journal = Journal(changes=tuple(read_changes(hub.git, old, new)), **words)  # type: ignore[arg-type]
+    return publish.publish(hub, journal)
+
+
+def status(hub: Hub) -> str:
+    return git(hub.root, "status", "--porcelain")
+
+
+def at_move(monkeypatch: pytest.MonkeyPatch, act: Callable[[Path], None]) -> None:
+    """Do something at the last instant before a working file is moved aside."""
+    real = files.move
+
+    def move(source: str, target: str) -> None:
+        act(Path(source))
+        real(source, target)
+
+    monkeypatch.setattr(checkout, "move", move)
+
+
+def test_main_index_and_files_follow(hub: Hub) -> None:
+    assert go(hub, {"docs/d.md": "new\n", "docs/e.md": None, "a/b/c": "1\n"}) == []
+    assert status(hub) == ""
+    assert (hub.root / "docs/d.md").read_text() == "new\n"
+    assert (hub.root / "a/b/c").read_text() == "1\n"
+    assert not (hub.root / "docs/e.md").exists()
+    assert git(hub.root, "reflog", "-1", "--format=%gs", "main") == "cn: test"
+    assert git(hub.root, "reflog", "-1", "--format=%gs", "HEAD") == "cn: test"
+    assert not lock_path(hub).exists()
+    assert read_journal(hub.state / "journal") is None
+    # The index knows the new files: git need not read them again.
+    assert git(hub.root, "diff-files") == ""
+
+
+def test_emptied_folders_go_but_the_layout_stays(hub: Hub) -> None:
+    go(hub, {"docs/d.md": None, "docs/e.md": None, INBOX: None})
+    assert not (hub.root / "docs").exists()
+    assert (hub.root / "threads/inbox").is_dir()
+
+
+def test_executable_bits_links_and_folders_for_files(hub: Hub) -> None:
+    go(
+        hub,
+        {"run": "#!/bin/sh\n", "link": "docs/d.md", "docs/e.md": None, "docs/e.md/x": "deep\n"},
+        {"run": "100755", "link": "120000"},
+    )
+    assert (hub.root / "run").stat().st_mode & stat.S_IXUSR
+    assert os.readlink(hub.root / "link") == "docs/d.md"
+    assert (hub.root / "docs/e.md/x").read_text() == "deep\n"
+    go(hub, {"docs/e.md/x": None, "docs/e.md": "file again\n", "run": "#!/bin/sh\n"}, {"run": "100644"})
+    assert status(hub) == ""
+    assert (hub.root / "docs/e.md").read_text() == "file again\n"
+    assert not (hub.root / "run").stat().st_mode & stat.S_IXUSR
+
+
+@pytest.mark.parametrize("name", ['q"uote', "new\nline", " space ", "ümlaut", "-dash", "back\\slash", "*"])
+def test_odd_names(hub: Hub, name: str) -> None:
+    assert go(hub, {name: "1\n", "docs/" + name: "2\n"}) == []
+    assert go(hub, {name: "3\n", "docs/" + name: None}) == []
+    assert (hub.root / name).read_text() == "3\n"
+    assert status(hub) == ""
+
+
+def test_line_ends_and_filters_are_git_s(hub: Hub) -> None:
+    git(hub.root, "config", "filter.shout.smudge", "tr a-z A-Z")
+    git(hub.root, "config", "filter.shout.clean", "tr A-Z a-z")
+    commit(
+        hub.root, {".gitattributes": "*.bat eol=crlf\n*.up filter=shout\n", "x.bat": "1\r\n", "y.up": "OLD\n"}
+    )
+    assert status(hub) == ""
+    assert go(hub, {"x.bat": "2\n", "y.up": "new\n", "z.bat": "3\n"}) == []
+    assert (hub.root / "x.bat").read_bytes() == b"2\r\n"
+    assert (hub.root / "y.up").read_bytes() == b"NEW\n"
+    assert (hub.root / "z.bat").read_bytes() == b"3\r\n"
+    assert status(hub) == ""
+
+
+def test_staged_and_unstaged_edits_elsewhere_stay(hub: Hub) -> None:
+    commit(hub.root, {"both": "1\n", "gone": "1\n"})
+    (hub.root / "both").write_text("2\n")
+    (hub.root / "added").write_text("a\n")
+    git(hub.root, "add", "both", "added")
+    git(hub.root, "rm", "-q", "--cached", "gone")
+    git(hub.root, "add", "-N", "--", "docs/e.md")
+    (hub.root / "both").write_text("3\n")
+    before = git(hub.root, "ls-files", "-s", "both", "added", "gone"), status(hub)
+    assert go(hub, {"docs/d.md": "new\n"}) == []
+    assert (git(hub.root, "ls-files", "-s", "both", "added", "gone"), status(hub)) == before
+    assert (hub.root / "both").read_text() == "3\n"
+
+
+def test_a_moved_main_publishes_nothing(hub: Hub) -> None:
+    old = Oid(tip(hub.root))
+    new = Oid(write_commit(hub.root, {"docs/d.md": "new\n"}, "new", [old]))
+    theirs = commit(hub.root, {"mine": "1\n"})
+    journal = Journal("t", old, new, "cn: x", tuple(read_changes(hub.git, old, new)))
+    with pytest.raises(MainMoved):
+        publish.publish(hub, journal)
+    assert tip(hub.root) == theirs
+    assert status(hub) == ""
+    assert not lock_path(hub).exists()
+    assert read_journal(hub.state / "journal") is None
+
+
+def test_a_held_index_is_waited_for_then_refused(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = tip(hub.root)
+    lock_path(hub).write_text("somebody's")
+    monkeypatch.setattr(publish, "LOCK_WAIT", 0.1)
+    with pytest.raises(Refused, match=r"index\.lock exists") as told:
+        publish.publish(hub, Journal("t", Oid(before), Oid(before[::-1]), "cn: x"))
+    assert "removed" in told.value.hint
+    assert lock_path(hub).read_text() == "somebody's"
+    assert tip(hub.root) == before
+    assert read_journal(hub.state / "journal") is None
+
+
+def test_split_index_and_version_4(hub: Hub) -> None:
+    git(hub.root, "update-index", "--index-version", "4")
+    git(hub.root, "update-index", "--split-index")
+    (hub.root / "staged").write_text("1\n")
+    git(hub.root, "add", "staged")
+    assert go(hub, {"docs/d.md": "new\n"}) == []
+    assert status(hub) == "A  staged"
+
+
+class TestWhatIsInTheWay:
+    def test_an_editor_that_saves_at_the_last_instant_keeps_its_text(
+        self, hub: Hub, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        at_move(monkeypatch, lambda path: files.write_file(path, b"saved just now\n"))
+        told = go(hub, {INBOX: "# new\n"})
+        assert (hub.root / INBOX).read_text() == "saved just now\n"
+        assert [INBOX in t and "your text stays" in t for t in told] == [True]
+
+    def test_an_editor_that_renames_its_own_over_it(self, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+        real = files.place
+
+        def place(source: str, target: str) -> None:
+            if target.endswith("/d.md"):
+                Path(target).write_text("mine\n")
+            real(source, target)
+
+        monkeypatch.setattr(checkout, "place", place)
+        told = go(hub, {"docs/d.md": "new\n"})
+        assert (hub.root / "docs/d.md").read_text() == "mine\n"
+        assert "docs/d.md cannot be written to the work tree: File exists" in told[0]
+
+    def test_an_editor_that_writes_to_the_old_file_later_is_found_at_the_next_run(self, hub: Hub) -> None:
+        with (hub.root / "docs/d.md").open("a") as editor:
+            go(hub, {"docs/d.md": "new\n"})
+            editor.write("late\n")
+        told = sweep_asides(hub)
+        assert len(told) == 1
+        assert "docs/d.md was written to while cn replaced it" in told[0]
+        kept = hub.root / told[0].partition("kept at ")[2]
+        assert kept.read_text() == "old\nlate\n"
+        assert sweep_asides(hub) == []
+        assert list((hub.state / "old").iterdir()) == []
+
+    def test_an_edit_of_what_main_took_away_stays_and_is_told(self, hub: Hub) -> None:
+        path = "threads/adhoc/20260101-x.md"
+        go(hub, {path: "# x\n"})
+        (hub.root / path).write_text("# edited\n")
+        (told,) = go(hub, {path: None})
+        assert (hub.root / path).read_text() == "# edited\n"
+        assert (
+            told
+            == f"{path} was changed here meanwhile: your text stays in the work tree, main has it no more"
+        )
+
+    def test_a_pending_thread_edited_meanwhile_stays(self, hub: Hub) -> None:
+        (hub.root / INBOX).write_text("# edited\n")
+        told = go(hub, {INBOX: None, "threads/inbox/done/20260101-pi-x.md": "done\n"})
+        assert (hub.root / INBOX).read_text() == "# edited\n"
+        assert told == []  # cn.inbox.superseded, which takes it away, says what becomes of it
+
+    def test_an_input_is_replaced(self, hub: Hub) -> None:
+        (hub.root / INBOX).write_text("# edited\n")
+        git(hub.root, "add", INBOX)
+        used = Oid(git(hub.root, "hash-object", INBOX))
+        assert go(hub, {INBOX: None}, inputs={INBOX: used}) == []
+        assert not (hub.root / INBOX).exists()
+        assert status(hub) == ""
+
+    @pytest.mark.parametrize("staged", [False, True])
+    def test_where_main_decides_the_other_copy_is_set_aside(self, hub: Hub, staged: bool) -> None:
+        log = "logs/inbox/20260101.md"
+        commit(hub.root, {log: "| a |\n"})
+        (hub.root / log).write_text("scribble\n")
+        if staged:
+            git(hub.root, "add", log)
+        told = go(hub, {log: "| a |\n| b |\n"})
+        assert (hub.root / log).read_text() == "| a |\n| b |\n"
+        assert status(hub) == ""
+        kept = [hub.root / t.partition("kept at ")[2] for t in told]
+        assert {k.read_text() for k in kept} == {"scribble\n"}
+        assert len(kept) == (2 if staged else 1)
+
+    def test_a_staged_edit_of_a_pending_thread_stays_staged(self, hub: Hub) -> None:
+        (hub.root / INBOX).write_text("# staged\n")
+        git(hub.root, "add", INBOX)
+        told = go(hub, {INBOX: "# new\n"})
+        assert git(hub.root, "show", f":{INBOX}") == "# staged"
+        assert (hub.root / INBOX).read_text() == "# staged\n"
+        assert any("stays staged" in t for t in told)
+
+    @pytest.mark.parametrize("what", ["link", "file", "dangling"])
+    def test_nothing_is_written_through_a_parent_that_is_no_folder(
+        self, hub: Hub, tmp_path: Path, what: str
+    ) -> None:
+        (tmp_path / "outside").mkdir()
+        match what:
+            case "link":
+                (hub.root / "logs").symlink_to(tmp_path / "outside")
+            case "dangling":
+                (hub.root / "logs").symlink_to(tmp_path / "nowhere")
+            case _:
+                (hub.root / "logs").write_text("a file\n")
+        assert go(hub, {"logs/inbox/20260101.md": "| a |\n"}) == []
+        assert read_unplaced(hub)["logs/inbox/20260101.md"].reason == "logs is something else here"
+        assert os.listdir(tmp_path / "outside") == []
+        assert not (tmp_path / "nowhere").exists()
+
+    def test_a_missing_thread_is_restored_a_removed_document_is_not(self, hub: Hub) -> None:
+        (hub.root / INBOX).unlink()
+        (hub.root / "docs/d.md").unlink()
+        told = go(hub, {INBOX: "# new\n", "docs/d.md": "new\n"})
+        assert (hub.root / INBOX).read_text() == "# new\n"
+        assert not (hub.root / "docs/d.md").exists()
+        assert "docs/d.md was removed here meanwhile" in told[0]
+
+
+class TestRefs:
+    def test_set_delete_and_swap_for_a_folder(self, hub: Hub) -> None:
+        here = Oid(tip(hub.root))
+        assert Refs(hub, [RefUpdate("refs/cn/a", here), RefUpdate("refs/cn/none", None)]).end() == []
+        git(hub.root, "pack-refs", "--all")
+        assert Refs(hub, [RefUpdate("refs/cn/a/b", here), RefUpdate("refs/cn/a", None)]).end() == []
+        assert git(hub.root, "for-each-ref", "--format=%(refname)", "refs/cn") == "refs/cn/a/b"
+
+    def test_one_that_fails_is_told_and_the_others_are_written(self, hub: Hub) -> None:
+        here = Oid(tip(hub.root))
+        told = Refs(hub, [RefUpdate("refs/cn/a", Oid("1" * 40)), RefUpdate("refs/cn/b", here)]).end()
+        assert len(told) == 1
+        assert "refs/cn/a cannot be written" in told[0]
+        assert tip(hub.root, "refs/cn/b") == here
+
+    def test_a_pin_that_fails_names_the_next_step(self, hub: Hub) -> None:
+        (told,) = Refs(hub, [RefUpdate("refs/cn/pins/pi/in/x", Oid("1" * 40))]).end()
+        assert told.endswith("; the next 'cn sync' tries it again")
+
+    @pytest.mark.parametrize("content", ["", "same"])
+    def test_a_lock_that_a_killed_git_left_is_removed(
+        self, hub: Hub, content: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(local_effects, "_STALE_LOOKS", 2)
+        here = Oid(tip(hub.root))
+        lock = hub.git_dir / "refs/cn/a.lock"
+        lock.parent.mkdir()
+        lock.write_text(content and f"{here}\n")
+        assert Refs(hub, [RefUpdate("refs/cn/a", here)]).end() == []
+        assert tip(hub.root, "refs/cn/a") == here
+
+
+class TestAppend:
+    @pytest.mark.parametrize("since", ["", "li", "line\n"])
+    def test_text_comes_exactly_once_whatever_a_killed_run_wrote(self, tmp_path: Path, since: str) -> None:
+        log = tmp_path / "logs/cn.log"
+        log.parent.mkdir()
+        log.write_text("line\n" + since)
+        append_once(LocalAppend(log, "line\n"), 5)
+        assert log.read_text() == "line\nline\n"
+
+    def test_others_may_have_written_meanwhile(self, tmp_path: Path) -> None:
+        log = tmp_path / "log"
+        log.write_text("a\nother\nline\nmore\n")
+        append_once(LocalAppend(log, "line\n"), 2)
+        assert log.read_text() == "a\nother\nline\nmore\n"
+
+    def test_a_rotated_file_starts_anew(self, tmp_path: Path) -> None:
+        append_once(LocalAppend(tmp_path / "log", "line\n"), 500)
+        assert (tmp_path / "log").read_text() == "line\n"
+
+    def test_no_symlink_is_followed(self, tmp_path: Path) -> None:
+        (tmp_path / "log").symlink_to("precious")
+        with pytest.raises(Refused, match="cannot append"):
+            append_once(LocalAppend(tmp_path / "log", "line\n"), 0)
+        assert not (tmp_path / "precious").exists()
+
+    def test_no_symlinked_folder_is_followed(self, hub: Hub, tmp_path: Path) -> None:
+        elsewhere = tmp_path / "elsewhere"
+        elsewhere.mkdir()
+        (hub.root / "logs").symlink_to(elsewhere)
+        here = Oid(tip(hub.root))
+        appends = (LocalAppend(hub.root / "logs/cn.log", "line\n"),)
+        with pytest.raises(Refused, match="is not a real folder"):
+            publish.publish(hub, Journal("t", here, here, "m", appends=appends))
+        assert list(elsewhere.iterdir()) == []
+
+    def test_several_to_one_file_in_order(self, hub: Hub) -> None:
+        log = hub.root / "logs/cn.log"
+        here = Oid(tip(hub.root))
+        appends = (LocalAppend(log, "1\n"), LocalAppend(log, "2\n"))
+        publish.publish(hub, Journal("t", here, here, "m", appends=appends))
+        assert log.read_text() == "1\n2\n"
