@@ -16,7 +16,7 @@ from cn.protocol.effects import Plan
 from cn.protocol.ledger import IN
 from cn.protocol.ops import Op, format_op
 from cn.protocol.thread_file import seen_head
-from cn.run.executor import Book
+from cn.run.executor import Executor
 from cn.run.run import Run, open_run
 from cn.run.secret_gate import check_plan, clean_refusal
 from cn.secrets.findings import Text, joined, text_of, unnamed
@@ -52,9 +52,9 @@ def decide_now(run: Run, thread: str, make: Make, *, actor: str = "", body: str 
 
     given = [*(Text("the decision", (word,), 0) for word in format_op(op)), text_of("the text", body)]
 
-    def plan(book: Book, base: Base, notes: Report) -> str | None:
-        facts = _facts(run, book, thread)
-        order = Order(who, frozenset({thread}), (op,), body, "", find_artifacts(book, (op,)))
+    def plan(executor: Executor, base: Base, notes: Report) -> str | None:
+        facts = _facts(run, executor, thread)
+        order = Order(who, frozenset({thread}), (op,), body, "", find_artifacts(executor, (op,)))
         outcome = plan_order(facts, order)
         # The name of a branch is no news to who made it.
         topic = facts.source.partition("/")[2] if isinstance(facts, Facts) else ""
@@ -67,8 +67,8 @@ def decide_now(run: Run, thread: str, make: Make, *, actor: str = "", body: str 
         if not isinstance(outcome, Plan):
             first = clean_refusal(outcome[0], run.settings, joined([*given, *sources_of(facts)]))
             raise Refused(f"{facts.source}: {first.rule}: {first.reason}", first.remedy)
-        book.perform(outcome)
-        feed(run, book, notes)
+        executor.perform(outcome)
+        feed(run, executor, notes)
         told = format_op(op)[0]
         notes.done(f"{facts.source}: {told} by {who}", source=facts.source)
         return f"cn: {facts.source} {one_line(told, 80)} by {who}"
@@ -83,13 +83,15 @@ def _actor(run: Run, actor: str) -> Name:
         raise UsageError(refused.text, refused.hint) from None
 
 
-def _facts(run: Run, book: Book, thread: str) -> Facts | OwnFacts:
-    path = find_own(book, thread)
+def _facts(run: Run, executor: Executor, thread: str) -> Facts | OwnFacts:
+    path = find_own(executor, thread)
     if path is not None:
-        return OwnFacts(run.settings.config, run.settings.peers, read_own(book, path), book.now, run.machine)
-    peer, item = find_pending(book.snapshot, thread)
-    now = book.item(peer, IN, item.topic) or item
-    facts = inbox_facts(run, book, peer, now)
+        return OwnFacts(
+            run.settings.config, run.settings.peers, read_own(executor, path), executor.now, run.machine
+        )
+    peer, item = find_pending(executor.snapshot, thread)
+    now = executor.item(peer, IN, item.topic) or item
+    facts = inbox_facts(run, executor, peer, now)
     shown = seen_head(facts.text)
     if shown != now.head:
         what = f"shows the head {shown[:8]}" if shown else "has lost its Head line"

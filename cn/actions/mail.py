@@ -15,7 +15,7 @@ from cn.protocol.ledger import IN, Event, parse_events
 from cn.protocol.message import Message
 from cn.protocol.message_kinds import MESSAGE
 from cn.protocol.ops import Reply
-from cn.run.executor import Book
+from cn.run.executor import Executor
 from cn.run.run import Run, open_run
 from cn.run.secret_gate import check_plan, mask_line
 from cn.run.snapshot import Snapshot
@@ -56,11 +56,11 @@ def _subject(message: str, body: str) -> str:
 
 
 def _queue(run: Run, post: Post, what: str, given: Sequence[Text]) -> None:
-    def plan(book: Book, base: Base, notes: Report) -> str | None:
+    def plan(executor: Executor, base: Base, notes: Report) -> str | None:
         sending = Plan(post.source or f"{post.message.to}/{post.topic}", (post,))
         if refusal := check_plan(sending, run.settings, given=given):
             raise Refused.by(refusal)
-        book.perform(sending)
+        executor.perform(sending)
         if not run.dry_run:
             notes.info(f"queued: {what}")
         return f"cn: {one_line(what, 60)}"

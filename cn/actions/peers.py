@@ -9,7 +9,7 @@ from cn.git.remote import list_remotes
 from cn.git.repository import Hub
 from cn.protocol.peers_file import MAILBOX, PATH, Peer, add_peer, check_names, parse_peers, remove_peer
 from cn.protocol.rules import NO_SECRETS
-from cn.run.executor import Book
+from cn.run.executor import Executor
 from cn.run.run import open_run
 from cn.run.secret_gate import check_texts
 from cn.run.settings import configured
@@ -52,17 +52,17 @@ def add(hub: Hub, peer: Peer, *, check: bool = False, dry_run: bool = False) -> 
         kind, peered = one_line(peer.kind, 60), peer.peered or format_stamp(run.now)[:10]
         dated = peer._replace(kind=kind, peered=peered)
 
-        def plan(book: Book, base: Base, notes: Report) -> str | None:
+        def plan(executor: Executor, base: Base, notes: Report) -> str | None:
             if peer.name in run.settings.peers:
                 raise Refused(
                     f"{peer.name} is a peer already", f"{command('cn peer remove {}', peer.name)} first"
                 )
             check_names(run.settings.config, (dated,))
-            text = add_peer(book.snapshot.text(PATH), dated)
+            text = add_peer(executor.snapshot.text(PATH), dated)
             parse_peers(text)
-            _refuse_secrets(peer, text, book)
-            book.files[PATH] = text.encode()
-            book.steps.append((str(peer.name), f"add to {PATH}"))
+            _refuse_secrets(peer, text, executor)
+            executor.files[PATH] = text.encode()
+            executor.steps.append((str(peer.name), f"add to {PATH}"))
             others = [p for p in run.settings.peers.values() if p.deliver == MAILBOX]
             if dated.deliver == MAILBOX and others and not run.settings.config.mailbox_trusted:
                 open_ones = [p.name for p in (*others, dated) if not p.key]
@@ -79,13 +79,13 @@ def add(hub: Hub, peer: Peer, *, check: bool = False, dry_run: bool = False) -> 
     return report
 
 
-def _refuse_secrets(peer: Peer, text: str, book: Book) -> None:
+def _refuse_secrets(peer: Peer, text: str, executor: Executor) -> None:
     """As any commit does, but before the kind is shortened, and with what to do instead."""
-    known = set(book.snapshot.text(PATH).split("\n"))
+    known = set(executor.snapshot.text(PATH).split("\n"))
     lines = tuple(line for line in text.split("\n") if line not in known)
     cut = [Text("--kind", (peer.kind,), 0)] if one_line(peer.kind, 60) != peer.kind else []
     texts = [Text(f"the entry for {PATH}", lines), *cut]
-    if refusal := check_texts(texts, book.settings):
+    if refusal := check_texts(texts, executor.settings):
         remedy = f"{_INSTEAD}; revoke it if it is real; {refusal.remedy.partition('; ')[2]}"
         raise Refused.by(refusal, remedy)
 
@@ -95,10 +95,10 @@ def remove(hub: Hub, name: Name, *, dry_run: bool = False) -> Report:
     report = Report()
     with open_run(hub, report, dry_run=dry_run) as run:
 
-        def plan(book: Book, base: Base, notes: Report) -> str | None:
+        def plan(executor: Executor, base: Base, notes: Report) -> str | None:
             run.settings.peer(name)
-            book.files[PATH] = remove_peer(book.snapshot.text(PATH), name).encode()
-            book.steps.append((str(name), f"remove from {PATH}"))
+            executor.files[PATH] = remove_peer(executor.snapshot.text(PATH), name).encode()
+            executor.steps.append((str(name), f"remove from {PATH}"))
             notes.done(f"removed the peer {name}; its threads and records stay")
             return f"cn: peer remove {name}"
 

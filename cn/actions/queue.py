@@ -9,7 +9,7 @@ from cn.agent.wake import wake
 from cn.git.repository import Hub
 from cn.protocol.own_thread import Own, parse_own
 from cn.protocol.queue_item import DEAD, QUEUE, Input, QueueRefused, new_input_id
-from cn.run.executor import Book
+from cn.run.executor import Executor
 from cn.run.run import open_run
 from cn.system.random import nonce
 from cn.transaction.base import Base
@@ -25,10 +25,10 @@ def next_item(hub: Hub, *, dry_run: bool = False) -> Report:
     with open_run(hub, report, dry_run=dry_run) as run:
         require_queue(run)
 
-        def plan(book: Book, base: Base, notes: Report) -> str | None:
-            before = current_turn(book, notes)
-            feed(run, book, notes)
-            after = current_turn(book, notes)
+        def plan(executor: Executor, base: Base, notes: Report) -> str | None:
+            before = current_turn(executor, notes)
+            feed(run, executor, notes)
+            after = current_turn(executor, notes)
             if after is None:
                 notes.info("nothing waits for the agent")
             elif before is not None and before.input.id == after.input.id:
@@ -46,14 +46,14 @@ def clear(hub: Hub, *, dry_run: bool = False) -> Report:
     report = Report()
     with open_run(hub, report, dry_run=dry_run) as run:
 
-        def plan(book: Book, base: Base, notes: Report) -> str | None:
+        def plan(executor: Executor, base: Base, notes: Report) -> str | None:
             cleared = 0
-            for name in names_in(book, QUEUE):
+            for name in names_in(executor, QUEUE):
                 path = HubPath(f"{QUEUE}/{name}")
                 try:
-                    book.perform(plan_cleared(read_queued(book, path), book.now))
+                    executor.perform(plan_cleared(read_queued(executor, path), executor.now))
                 except QueueRefused:
-                    book.files[path] = None  # a damaged file waits for nobody
+                    executor.files[path] = None  # a damaged file waits for nobody
                 cleared += 1
             if not cleared:
                 notes.info("nothing waits in the queue")
@@ -73,14 +73,16 @@ def retry(hub: Hub, wanted: str, *, dry_run: bool = False) -> Report:
     with open_run(hub, report, dry_run=dry_run) as run:
         require_queue(run)
 
-        def plan(book: Book, base: Base, notes: Report) -> str | None:
-            asked = _find_dead(book, wanted)
-            turn = current_turn(book, notes)
-            id = new_input_id(book.now, (source_of(asked), asked.head, nonce()), known_ids(book, turn))
-            book.perform(plan_retry(asked, id, book.now, _own_thread(book, asked)))
+        def plan(executor: Executor, base: Base, notes: Report) -> str | None:
+            asked = _find_dead(executor, wanted)
+            turn = current_turn(executor, notes)
+            id = new_input_id(
+                executor.now, (source_of(asked), asked.head, nonce()), known_ids(executor, turn)
+            )
+            executor.perform(plan_retry(asked, id, executor.now, _own_thread(executor, asked)))
             if not run.dry_run:
                 notes.done(f"{source_of(asked)} waits again as {id}", source=source_of(asked))
-            feed(run, book, notes)
+            feed(run, executor, notes)
             return f"cn: retry {source_of(asked)}"
 
         run.commit(plan)
@@ -89,16 +91,16 @@ def retry(hub: Hub, wanted: str, *, dry_run: bool = False) -> Report:
     return report
 
 
-def _own_thread(book: Book, asked: Input) -> Own | None:
-    data = None if asked.topic or not asked.path else book.read(asked.path)
+def _own_thread(executor: Executor, asked: Input) -> Own | None:
+    data = None if asked.topic or not asked.path else executor.read(asked.path)
     return None if data is None else parse_own(asked.path, data.decode("utf-8", "replace"))
 
 
-def _find_dead(book: Book, wanted: str) -> Input:
-    for name in names_in(book, DEAD):
+def _find_dead(executor: Executor, wanted: str) -> Input:
+    for name in names_in(executor, DEAD):
         path = HubPath(f"{DEAD}/{name}")
         try:
-            asked = read_queued(book, path)
+            asked = read_queued(executor, path)
         except QueueRefused:
             continue
         if wanted in asked.names or wanted == source_of(asked):

@@ -24,7 +24,7 @@ from cn.protocol.own_thread import (
     is_named,
     new_own,
 )
-from cn.run.executor import Book
+from cn.run.executor import Executor
 from cn.run.run import open_run
 from cn.run.secret_gate import check_plan, check_texts
 from cn.run.view import open_view
@@ -46,14 +46,14 @@ def open_adhoc(hub: Hub, title: str, body: str = "", *, dry_run: bool = False) -
     report = Report()
     with open_run(hub, report, dry_run=dry_run) as run:
 
-        def plan(book: Book, base: Base, notes: Report) -> str | None:
-            taken = frozenset(map(str, own_paths(book.snapshot, book.hub)))
-            path = adhoc_path(title, book.now, taken)
-            own = new_own(path, title, book.now, run.settings.us, body.replace("\r\n", "\n"))
+        def plan(executor: Executor, base: Base, notes: Report) -> str | None:
+            taken = frozenset(map(str, own_paths(executor.snapshot, executor.hub)))
+            path = adhoc_path(title, executor.now, taken)
+            own = new_own(path, title, executor.now, run.settings.us, body.replace("\r\n", "\n"))
             queued = run.settings.config.interface == "queue"
-            _open(book, own, title, "opened", "queued for the agent" if queued else "✓ written")
+            _open(executor, own, title, "opened", "queued for the agent" if queued else "✓ written")
             if queued:
-                enqueue_own(book, own)
+                enqueue_own(executor, own)
             if not run.dry_run:
                 notes.done(
                     f"opened {path}" + ("; it waits for the agent" if queued else ""), source=own.source
@@ -71,15 +71,15 @@ def _check(what: str, text: str, body: str = "") -> None:
         raise UsageError(f"the {what} is empty", "say in a few words what it is about")
 
 
-def _open(book: Book, own: Own, title: str, words: str, executed: str) -> None:
-    row = Row(book.now, own.source, words, executed, own.path, outcome="opened")
+def _open(executor: Executor, own: Own, title: str, words: str, executed: str) -> None:
+    row = Row(executor.now, own.source, words, executed, own.path, outcome="opened")
     plan = Plan(own.source, (Put(own.path, format_own(own)), Log(row)))
     given = [text_of("the title", title), text_of("the text", own.body)]
     # What was given first: the document's name is made of its title, and is not told with a secret in it.
-    refusal = check_texts(given, book.settings) or check_plan(plan, book.settings, given=given)
+    refusal = check_texts(given, executor.settings) or check_plan(plan, executor.settings, given=given)
     if refusal is not None:
         raise Refused.by(refusal)
-    book.perform(plan)
+    executor.perform(plan)
 
 
 @dataclass(frozen=True)
@@ -103,13 +103,13 @@ def reflect(hub: Hub, cadence: Cadence, *, dry_run: bool = False) -> Reflection:
 def _begin(hub: Hub, cadence: Cadence, path: HubPath, report: Report, *, dry_run: bool) -> None:
     with open_run(hub, report, dry_run=dry_run) as run:
 
-        def plan(book: Book, base: Base, notes: Report) -> str | None:
-            if book.read(path) is not None:
+        def plan(executor: Executor, base: Base, notes: Report) -> str | None:
+            if executor.read(path) is not None:
                 return None  # another clone was first
             name = path.rpartition("/")[2].removesuffix(".md")
             title = f"{TITLES[cadence]} {_shown(cadence, name)}"
-            own = new_own(path, title, book.now, run.settings.us)
-            _open(book, own, title, "opened", "✓ written")
+            own = new_own(path, title, executor.now, run.settings.us)
+            _open(executor, own, title, "opened", "✓ written")
             if not run.dry_run:
                 notes.done(f"opened {path}", source=own.source)
             return f"cn: open {own.source}"
@@ -129,10 +129,10 @@ def add_concern(hub: Hub, description: str, body: str = "", *, dry_run: bool = F
     with open_run(hub, report, dry_run=dry_run) as run:
         us = run.settings.us
 
-        def plan(book: Book, base: Base, notes: Report) -> str | None:
-            path = _free_concern(book, one_line(description, 300), us)
-            own = new_own(path, description, book.now, us, body.replace("\r\n", "\n"), Source=us)
-            _open(book, own, description, f"surface:{one_line(description, 120)}", "✓ opened")
+        def plan(executor: Executor, base: Base, notes: Report) -> str | None:
+            path = _free_concern(executor, one_line(description, 300), us)
+            own = new_own(path, description, executor.now, us, body.replace("\r\n", "\n"), Source=us)
+            _open(executor, own, description, f"surface:{one_line(description, 120)}", "✓ opened")
             if not run.dry_run:
                 notes.done(f"opened {path}", source=own.source)
             return f"cn: open {own.source}"
@@ -141,14 +141,14 @@ def add_concern(hub: Hub, description: str, body: str = "", *, dry_run: bool = F
     return report
 
 
-def _free_concern(book: Book, description: str, actor: str) -> HubPath:
+def _free_concern(executor: Executor, description: str, actor: str) -> HubPath:
     """One that is open already is refused; one that was done today may be opened again."""
     salt = actor
-    path = concern_path(description, book.now, salt)
-    while book.read(done_concern_path(path)) is not None:
+    path = concern_path(description, executor.now, salt)
+    while executor.read(done_concern_path(path)) is not None:
         salt += "+"
-        path = concern_path(description, book.now, salt)
-    if book.read(path) is not None:
+        path = concern_path(description, executor.now, salt)
+    if executor.read(path) is not None:
         raise Refused(f"{path} is open already", "write into that one, or end it with 'cn mca done'")
     return path
 

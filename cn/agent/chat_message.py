@@ -10,7 +10,7 @@ from cn.agent.plan.chat import SEEN, parse_seen, plan_incoming
 from cn.agent.queue import current_turn, known_ids
 from cn.git.repository import Hub
 from cn.protocol.queue_item import Input, new_input_id, next_nth
-from cn.run.executor import Book
+from cn.run.executor import Executor
 from cn.run.run import Run, open_run
 from cn.run.secret_gate import mask_text
 from cn.system.random import nonce
@@ -37,17 +37,17 @@ def enqueue(hub: Hub, incoming: Incoming, hold: Hold | None = None) -> Queued:
             run.local.hears(chat, incoming.user_id)
         run.patient = True  # whether the model was asked, the processor knows
 
-        def plan(book: Book, base: Base, notes: Report) -> str | None:
-            seen = parse_seen(book.snapshot.read(SEEN))
+        def plan(executor: Executor, base: Base, notes: Report) -> str | None:
+            seen = parse_seen(executor.snapshot.read(SEEN))
             if incoming.update_id in seen:
                 queued.append(Already())
                 return None
-            taken = known_ids(book, current_turn(book, notes))
-            nth = next_nth(book.now, taken)  # in the order in which they came
-            id = new_input_id(book.now, (chat, str(incoming.update_id), nonce()), taken, nth)
+            taken = known_ids(executor, current_turn(executor, notes))
+            nth = next_nth(executor.now, taken)  # in the order in which they came
+            id = new_input_id(executor.now, (chat, str(incoming.update_id), nonce()), taken, nth)
             text = _clean(incoming.text, run)
-            book.perform(plan_incoming(chat, incoming.update_id, text, id, seen, book.now))
-            feed(run, book, notes)
+            executor.perform(plan_incoming(chat, incoming.update_id, text, id, seen, executor.now))
+            feed(run, executor, notes)
             queued.append(Enqueued(id))
             return f"cn: {chat}"
 

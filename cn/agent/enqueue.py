@@ -5,14 +5,14 @@ from __future__ import annotations
 from cn.agent.plan.turns import plan_own_input
 from cn.protocol.own_thread import Own
 from cn.protocol.queue_item import QUEUE, new_input_id, parse_queue_name
-from cn.run.executor import Book
+from cn.run.executor import Executor
 from cn.system.random import nonce
 
 
-def enqueue_own(book: Book, own: Own) -> None:
+def enqueue_own(executor: Executor, own: Own) -> None:
     """Put a thread of our own into the queue."""
-    names = [e.path for e in book.snapshot.folder(QUEUE)]
-    names += [path.rpartition("/")[2] for path in book.files if path.startswith(f"{QUEUE}/")]
+    names = [e.path for e in executor.snapshot.folder(QUEUE)]
+    names += [path.rpartition("/")[2] for path in executor.files if path.startswith(f"{QUEUE}/")]
     taken = {place.id for name in names if (place := parse_queue_name(name))}
-    id = new_input_id(book.now, (own.path, nonce()), taken)
-    book.perform(plan_own_input(own, book.settings.us, id, book.now))
+    id = new_input_id(executor.now, (own.path, nonce()), taken)
+    executor.perform(plan_own_input(own, executor.settings.us, id, executor.now))

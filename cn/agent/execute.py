@@ -25,7 +25,7 @@ from cn.protocol.ops import Commit, Op, format_op
 from cn.protocol.own_thread import format_own, parse_own
 from cn.protocol.queue_item import OUTPUT, Turn, is_input_id, parse_input
 from cn.protocol.states.agent import ACTOR, ActorEvent
-from cn.run.executor import Book
+from cn.run.executor import Executor
 from cn.run.run import Run
 from cn.run.secret_gate import check_plan, clean_refusal, mask_line, without_secrets
 from cn.secrets.findings import Text, own_lines, text_of
@@ -37,31 +37,31 @@ from cn.values.report import Report
 from cn.values.text import one_line
 
 
-def plan_answer(run: Run, book: Book, notes: Report) -> str | None:
+def plan_answer(run: Run, executor: Executor, notes: Report) -> str | None:
     """Execute what waits in ``state/output.md``; returns the line for the commit message."""
     data = read_output(run)
     if data is None:
         _report_blocked(run, notes)
         return None
     if len(data) < MOST_READ:
-        book.seen[OUTPUT] = data  # removed only while it holds just this
+        executor.seen[OUTPUT] = data  # removed only while it holds just this
     output = parse_output(data)
-    turn = current_turn(book, notes)
-    late = _why_late(run, book, turn, output)
+    turn = current_turn(executor, notes)
+    late = _why_late(run, executor, turn, output)
     if turn is None or late:
         id = output.id if is_input_id(output.id) else f"unknown-{digest(data.decode('latin-1'))[:8]}"
-        nth = _nth_late(book, id)
-        book.perform(out_of_turn(data, id, book.now, late, nth))
+        nth = _nth_late(executor, id)
+        executor.perform(out_of_turn(data, id, executor.now, late, nth))
         notes.refused(f"{OUTPUT}: {late}; it is kept as {late_path(id, nth)}", "ask 'cn input' what is on")
         return None
     refused = tuple(check_output(output, turn.input.id))
     whole = text_of(OUTPUT, data.decode("utf-8", "replace").replace("\0", ""))
-    plan = refused if output.id != turn.input.id else _planned(run, book, turn, output, refused, whole)
+    plan = refused if output.id != turn.input.id else _planned(run, executor, turn, output, refused, whole)
     source = source_of(turn.input)
     if not isinstance(plan, Plan):
         plan = tuple(clean_refusal(one, run.settings, whole) for one in plan)
         ACTOR.step(actor_of(run, turn), ActorEvent.REJECTED)
-        book.perform(plan_rejected(turn, data, plan, failing(run, book, turn.input)))
+        executor.perform(plan_rejected(turn, data, plan, failing(run, executor, turn.input)))
         for refusal in plan:
             notes.refused(
                 f"{source}: output of {turn.input.id}: {refusal.rule}: {refusal.reason}",
@@ -69,11 +69,11 @@ def plan_answer(run: Run, book: Book, notes: Report) -> str | None:
                 source=source,
             )
         return None
-    _note_shown(run, book, turn)
+    _note_shown(run, executor, turn)
     ACTOR.step(actor_of(run, turn), ActorEvent.ARCHIVED)
-    book.perform(plan_answered(turn, data, plan))
+    executor.perform(plan_answered(turn, data, plan))
     if is_chat(turn.input.sender):
-        remember(book, turn, said(plan.effects))
+        remember(executor, turn, said(plan.effects))
     for key in (without_secrets(key, run.settings, whole) for key in output.unknown):
         notes.info(f"{source}: the output's key {key!r} is unknown; ignored", source=source)
     words = _words(output.ops)
@@ -81,10 +81,12 @@ def plan_answer(run: Run, book: Book, notes: Report) -> str | None:
     return f"{source} {one_line(words, 80)} by {run.settings.us}"
 
 
-def _nth_late(book: Book, id: str) -> int:
+def _nth_late(executor: Executor, id: str) -> int:
     """The first number under which nothing is kept yet, in main or on this machine."""
     nth = 1
-    while book.read(late_path(id, nth)) is not None or os.path.lexists(book.hub.root / late_path(id, nth)):
+    while executor.read(late_path(id, nth)) is not None or os.path.lexists(
+        executor.hub.root / late_path(id, nth)
+    ):
         nth += 1
     return nth
 
@@ -98,12 +100,12 @@ def _report_blocked(run: Run, notes: Report) -> None:
 
 
 def _planned(
-    run: Run, book: Book, turn: Turn, output: Output, refused: tuple[Refusal, ...], whole: Text
+    run: Run, executor: Executor, turn: Turn, output: Output, refused: tuple[Refusal, ...], whole: Text
 ) -> Plan | tuple[Refusal, ...]:
     """The plan; or all that is wrong, in what cannot be read and in what can."""
-    artifacts = find_artifacts(book, output.ops)
+    artifacts = find_artifacts(executor, output.ops)
     order = Order(run.settings.us, turn.input.names, output.ops, output.body, turn.input.id, artifacts)
-    facts = facts_of(run, book, turn)
+    facts = facts_of(run, executor, turn)
     plan = plan_order(facts, order)
     sources = [whole, *sources_of(facts)]
     quoted = [quoted_of(facts)] if isinstance(facts, Facts) else []
@@ -114,7 +116,7 @@ def _planned(
     return refused if isinstance(plan, Plan) else (*refused, *plan)
 
 
-def _why_late(run: Run, book: Book, turn: Turn | None, output: Output) -> str:
+def _why_late(run: Run, executor: Executor, turn: Turn | None, output: Output) -> str:
     """Why an output answers nothing in flight here; empty when it may answer the turn."""
     if turn is None:
         return "nothing is in flight that it could answer"
@@ -122,32 +124,32 @@ def _why_late(run: Run, book: Book, turn: Turn | None, output: Output) -> str:
         return "another clone of this hub has the agent's turn"
     if output.id != turn.input.id and run.local.was_given(output.id):
         return f"it answers {output.id}, which is not in flight any more"
-    if output.id == turn.input.id and not is_wanted(book, turn.input):
+    if output.id == turn.input.id and not is_wanted(executor, turn.input):
         return f"{source_of(turn.input)} was decided another way, or its branch moved"
     return ""
 
 
-def facts_of(run: Run, book: Book, turn: Turn) -> AnyFacts:
+def facts_of(run: Run, executor: Executor, turn: Turn) -> AnyFacts:
     """What the planners may know of the item in flight."""
     asked = turn.input
     if asked.topic:
-        item = book.item(Name(asked.sender), IN, asked.topic)
+        item = executor.item(Name(asked.sender), IN, asked.topic)
         assert item is not None, "it was not looked at whether the item is wanted"
-        return inbox_facts(run, book, Name(asked.sender), item)
+        return inbox_facts(run, executor, Name(asked.sender), item)
     if not asked.path:
         content = parse_input(turn.text).content
         asked = replace(asked, content=content)
-        return ChatFacts(run.settings.config, run.settings.peers, asked, book.now, turn.machine)
-    return own_facts(run, book, asked.path)
+        return ChatFacts(run.settings.config, run.settings.peers, asked, executor.now, turn.machine)
+    return own_facts(run, executor, asked.path)
 
 
-def inbox_facts(run: Run, book: Book, peer: Name, item: Item) -> Facts:
+def inbox_facts(run: Run, executor: Executor, peer: Name, item: Item) -> Facts:
     """The facts of a peer's thread, its working copy an input of the run."""
     name = ThreadName(item.get("thread"))
-    text = working_text(book, name)
+    text = working_text(executor, name)
     if text is None:
         raise Refused(f"{inbox_path(name)} is missing", "'cn inbox sync' puts it back")
-    committed = (book.snapshot.read(inbox_path(name)) or b"").decode("utf-8", "replace")
+    committed = (executor.snapshot.read(inbox_path(name)) or b"").decode("utf-8", "replace")
     settings = run.settings
     return Facts(
         settings.config,
@@ -155,20 +157,20 @@ def inbox_facts(run: Run, book: Book, peer: Name, item: Item) -> Facts:
         peer,
         item,
         text,
-        book.now,
+        executor.now,
         settings.shared_mailbox,
         committed=committed,
         about=mask_line(item.get("subject"), settings),
     )
 
 
-def own_facts(run: Run, book: Book, path: HubPath) -> OwnFacts:
+def own_facts(run: Run, executor: Executor, path: HubPath) -> OwnFacts:
     """The facts of a thread of our own, with what people wrote into it here as far as that can be read."""
     try:
-        own = read_own(book, path)
+        own = read_own(executor, path)
     except Refused:  # main's text counts; the working copy is kept beside it, and reported
-        own = parse_own(path, (book.read(path) or b"").decode("utf-8", "replace"))
-    return OwnFacts(run.settings.config, run.settings.peers, own, book.now, run.machine)
+        own = parse_own(path, (executor.read(path) or b"").decode("utf-8", "replace"))
+    return OwnFacts(run.settings.config, run.settings.peers, own, executor.now, run.machine)
 
 
 def sources_of(facts: AnyFacts) -> list[Text]:
@@ -182,22 +184,22 @@ def sources_of(facts: AnyFacts) -> list[Text]:
             return []
 
 
-def find_artifacts(book: Book, ops: Iterable[Op]) -> dict[str, Oid]:
+def find_artifacts(executor: Executor, ops: Iterable[Op]) -> dict[str, Oid]:
     """The object ids of what commit ops name, as far as they may name it and it is there."""
     wanted = [op.artifact for op in ops if isinstance(op, Commit)]
     named = [text for text in wanted if not isinstance(artifact_name(text), Refusal)]
-    asked = [text if is_object_id(text) else f"{book.snapshot.commit}:{text}" for text in named]
-    infos = read_info(book.hub.git, asked)
+    asked = [text if is_object_id(text) else f"{executor.snapshot.commit}:{text}" for text in named]
+    infos = read_info(executor.hub.git, asked)
     return {text: info.oid for text, info in zip(named, infos, strict=True) if info is not None}
 
 
-def _note_shown(run: Run, book: Book, turn: Turn) -> None:
+def _note_shown(run: Run, executor: Executor, turn: Turn) -> None:
     """When ``cn input`` printed it, as that noted; part of the thread's chain."""
     at = read_shown(run.hub, turn.trigger)
     asked = turn.input
     if at is not None and asked.topic:
         event = Event(at, IN, "shown", asked.topic, Oid(asked.head), {"input": asked.id})
-        book.perform(Plan(source_of(asked), (Record(Name(asked.sender), event),)))
+        executor.perform(Plan(source_of(asked), (Record(Name(asked.sender), event),)))
 
 
 def _words(ops: tuple[Op, ...]) -> str:

@@ -16,14 +16,14 @@ from cn.agent.plan.dialogue import said_in
 from cn.protocol.effects import Archive, Plan
 from cn.protocol.hub_config import is_local
 from cn.protocol.queue_item import Turn, parse_input
-from cn.run.executor import Book
+from cn.run.executor import Executor
 from cn.system.files import read_regular
 from cn.values.names import HubPath
 
 _MOST_BYTES = 8 << 20
 
 
-def remember(book: Book, turn: Turn, answer: str) -> None:
+def remember(executor: Executor, turn: Turn, answer: str) -> None:
     """What was asked and answered, in the commit that answers; earlier days go to files of their own."""
     asked, chat = turn.input, turn.input.sender
     fresh = []
@@ -31,18 +31,18 @@ def remember(book: Book, turn: Turn, answer: str) -> None:
         text = said_in(parse_input(turn.text).content)
         fresh.append(new_entry(asked.queued, chat, USER, text, asked.id))
     if answer:
-        fresh.append(new_entry(book.now, chat, ASSISTANT, answer, asked.id))
-    said = append(parse_conversation(_read(book, PATH)), *fresh)
-    stays, moved = rotate(said, book.now)
+        fresh.append(new_entry(executor.now, chat, ASSISTANT, answer, asked.id))
+    said = append(parse_conversation(_read(executor, PATH)), *fresh)
+    stays, moved = rotate(said, executor.now)
     effects = [Archive(PATH, format_conversation(stays))]
     for path, entries in moved.items():
-        day = append(parse_conversation(_read(book, path)), *entries)
+        day = append(parse_conversation(_read(executor, path)), *entries)
         effects.append(Archive(path, format_conversation(day)))
-    book.perform(Plan(chat, tuple(effects)))
+    executor.perform(Plan(chat, tuple(effects)))
 
 
-def _read(book: Book, path: HubPath) -> bytes:
+def _read(executor: Executor, path: HubPath) -> bytes:
     """From main, or, where the hub keeps it local, from this machine."""
-    if is_local(path, book.settings.config.local):
-        return read_regular(book.hub.root / path, _MOST_BYTES) or b""
-    return book.read(path) or b""
+    if is_local(path, executor.settings.config.local):
+        return read_regular(executor.hub.root / path, _MOST_BYTES) or b""
+    return executor.read(path) or b""

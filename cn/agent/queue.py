@@ -42,7 +42,7 @@ from cn.protocol.queue_item import (
     parse_turn,
 )
 from cn.protocol.states.agent import ACTOR, Actor, ActorEvent, actor_state
-from cn.run.executor import Book
+from cn.run.executor import Executor
 from cn.run.run import NOT_YET, Run
 from cn.run.snapshot import Snapshot
 from cn.system.files import read_plain, read_regular
@@ -58,29 +58,29 @@ MOST_READ = 8 << 20
 """Bytes of an output that are read and kept; beyond, it is cut."""
 
 
-def plan_queue(run: Run, book: Book, notes: Report) -> None:
+def plan_queue(run: Run, executor: Executor, notes: Report) -> None:
     """Bring the queue up to date, and give the agent its next item if it has none."""
-    turn = current_turn(book, notes)
+    turn = current_turn(executor, notes)
     state = actor_of(run, turn)
-    if turn is not None and not is_wanted(book, turn.input):
-        book.perform(plan_withdrawn(turn))
+    if turn is not None and not is_wanted(executor, turn.input):
+        executor.perform(plan_withdrawn(turn))
         notes.info(f"{source_of(turn.input)} needs no answer of the agent any more")
         turn, state = None, ACTOR.step(state, ActorEvent.WITHDRAWN)
     if turn is not None and state is Actor.TIMED_OUT and not run.patient:
-        book.perform(plan_lapsed(turn, failing(run, book, turn.input)))
+        executor.perform(plan_lapsed(turn, failing(run, executor, turn.input)))
         source = source_of(turn.input)
         remedy = "is it woken? see 'git config cn.wake' and 'cn queue'"
         notes.failed(f"{source}: the agent gave no answer in time", remedy, source=source)
         turn, state = None, ACTOR.step(state, ActorEvent.ARCHIVED)
     if run.settings.config.interface == "queue":
-        _drop_unwanted(book)
-        _enqueue_pending(book, turn)
-        plan_agenda(run, book, _priorities(book, turn))
+        _drop_unwanted(executor)
+        _enqueue_pending(executor, turn)
+        plan_agenda(run, executor, _priorities(executor, turn))
         if state is Actor.IDLE:
-            turn = _promote(run, book, notes)
+            turn = _promote(run, executor, notes)
             if turn is not None:
                 ACTOR.step(state, ActorEvent.PROMOTED)
-    _give(run, book, turn)
+    _give(run, executor, turn)
 
 
 def actor_of(run: Run, turn: Turn | None) -> Actor:
@@ -95,16 +95,16 @@ def actor_of(run: Run, turn: Turn | None) -> Actor:
     )
 
 
-def current_turn(book: Book, notes: Report) -> Turn | None:
+def current_turn(executor: Executor, notes: Report) -> Turn | None:
     """The item in flight, as this run leaves it so far."""
-    data = book.read(TURN)
+    data = executor.read(TURN)
     if data is None:
         return None
     try:
         return parse_turn(data)
     except QueueRefused as refused:
         notes.failed(f"{TURN}: {refused.text}", "it is dropped; what waits is given again")
-        book.files[TURN] = None
+        executor.files[TURN] = None
         return None
 
 
@@ -121,101 +121,101 @@ def read_output(run: Run) -> bytes | None:
     return read_regular(run.hub.root / OUTPUT, MOST_READ)
 
 
-def is_wanted(book: Book, asked: Input) -> bool:
+def is_wanted(executor: Executor, asked: Input) -> bool:
     """Is what an item asks still open, at the head it speaks of?"""
     if asked.topic:
-        item = book.item(Name(asked.sender), IN, asked.topic)
+        item = executor.item(Name(asked.sender), IN, asked.topic)
         return item is not None and item.get("input") == asked.id and item.head == asked.head
     if not asked.path:
         return True
-    data = book.read(asked.path)
+    data = executor.read(asked.path)
     if data is None:
         return False
     own = parse_own(asked.path, data.decode("utf-8", "replace"))
     return own.state == OPEN and own.get("Input") == asked.id
 
 
-def failing(run: Run, book: Book, asked: Input) -> Failing:
+def failing(run: Run, executor: Executor, asked: Input) -> Failing:
     """What the planner of a failed attempt needs."""
     peer = Name(asked.sender)
-    item = book.item(peer, IN, asked.topic) if asked.topic else None
-    return Failing(run.settings.config, book.now, item, peer in run.settings.peers)
+    item = executor.item(peer, IN, asked.topic) if asked.topic else None
+    return Failing(run.settings.config, executor.now, item, peer in run.settings.peers)
 
 
 # What waits.
 
 
-def names_in(book: Book, folder: HubPath) -> list[str]:
+def names_in(executor: Executor, folder: HubPath) -> list[str]:
     """The file names of ``state/queue`` or its ``dead/``, as this run leaves them so far."""
-    names = {e.path for e in book.snapshot.folder(folder) if e.kind == "blob"}
-    for path, data in book.files.items():
+    names = {e.path for e in executor.snapshot.folder(folder) if e.kind == "blob"}
+    for path, data in executor.files.items():
         parent, _, name = path.rpartition("/")
         if parent == folder:
             (names.discard if data is None else names.add)(name)
     return in_order(names)
 
 
-def read_queued(book: Book, path: HubPath) -> Input:
+def read_queued(executor: Executor, path: HubPath) -> Input:
     """One item that waits; raises :class:`QueueRefused`."""
-    return parse_queued(book.read(path) or b"")
+    return parse_queued(executor.read(path) or b"")
 
 
-def _pending(book: Book) -> Iterator[tuple[Name, Item]]:
-    for peer in book.settings.peers:
-        for item in book.open(peer, IN):
+def _pending(executor: Executor) -> Iterator[tuple[Name, Item]]:
+    for peer in executor.settings.peers:
+        for item in executor.open(peer, IN):
             if item.get("thread"):
                 yield peer, item
 
 
-def _drop_unwanted(book: Book) -> None:
+def _drop_unwanted(executor: Executor) -> None:
     """Items of threads that were decided, put off or assigned, or whose branch moved."""
-    wanted = {item.get("input") for _, item in _pending(book)}
-    folders = [QUEUE] if not _has_dead(book) else [QUEUE, DEAD]
+    wanted = {item.get("input") for _, item in _pending(executor)}
+    folders = [QUEUE] if not _has_dead(executor) else [QUEUE, DEAD]
     for folder in folders:
-        for name in names_in(book, folder):
+        for name in names_in(executor, folder):
             place, path = parse_queue_name(name), HubPath(f"{folder}/{name}")
             if place is None:
                 continue
             inbox = name.startswith(INBOX)
-            if (inbox and place.id not in wanted) or (not inbox and _is_over(book, path)):
-                book.files[path] = None
+            if (inbox and place.id not in wanted) or (not inbox and _is_over(executor, path)):
+                executor.files[path] = None
 
 
-def _is_over(book: Book, path: HubPath) -> bool:
+def _is_over(executor: Executor, path: HubPath) -> bool:
     """Was the thread of our own decided, put off or assigned, whose item waits or was given up?"""
     try:
-        return not is_wanted(book, read_queued(book, path))
+        return not is_wanted(executor, read_queued(executor, path))
     except QueueRefused:
         return False
 
 
-def _priorities(book: Book, turn: Turn | None) -> set[int]:
-    places = (parse_queue_name(name) for name in names_in(book, QUEUE))
+def _priorities(executor: Executor, turn: Turn | None) -> set[int]:
+    places = (parse_queue_name(name) for name in names_in(executor, QUEUE))
     found = {place.priority for place in places if place is not None}
     return found | ({turn.input.cadence.priority} if turn else set())
 
 
-def _has_dead(book: Book) -> bool:
-    inside = any(path.startswith(f"{DEAD}/") for path in book.files)
-    return inside or any(e.kind == "tree" for e in book.snapshot.folder(QUEUE))
+def _has_dead(executor: Executor) -> bool:
+    inside = any(path.startswith(f"{DEAD}/") for path in executor.files)
+    return inside or any(e.kind == "tree" for e in executor.snapshot.folder(QUEUE))
 
 
-def _enqueue_pending(book: Book, turn: Turn | None) -> None:
+def _enqueue_pending(executor: Executor, turn: Turn | None) -> None:
     """Every pending thread that no item stands for; one that is put off or assigned waits elsewhere."""
-    there = known_ids(book, turn)
-    fresh = next_nth(book.now, there)
-    for peer, item in sorted(_pending(book), key=lambda pair: (pair[1].since, pair[1].get("thread"))):
+    there = known_ids(executor, turn)
+    fresh = next_nth(executor.now, there)
+    for peer, item in sorted(_pending(executor), key=lambda pair: (pair[1].since, pair[1].get("thread"))):
         if item.state in ("deferred", "assigned") or item.get("input") in there:
             continue
-        id = new_input_id(book.now, (peer, item.topic, item.head, nonce()), there, fresh)
+        id = new_input_id(executor.now, (peer, item.topic, item.head, nonce()), there, fresh)
         there.add(id)
         fresh += 1
-        book.perform(plan_inbox_input(peer, item, id, book.now))
+        executor.perform(plan_inbox_input(peer, item, id, executor.now))
 
 
-def known_ids(book: Book, turn: Turn | None) -> set[str]:
+def known_ids(executor: Executor, turn: Turn | None) -> set[str]:
     """The ids of all that waits, is in flight, or is given up."""
-    names = names_in(book, QUEUE) + (names_in(book, DEAD) if _has_dead(book) else [])
+    names = names_in(executor, QUEUE) + (names_in(executor, DEAD) if _has_dead(executor) else [])
     places = [place for name in names if (place := parse_queue_name(name))]
     return {str(place.id) for place in places} | ({str(turn.input.id)} if turn else set())
 
@@ -223,56 +223,58 @@ def known_ids(book: Book, turn: Turn | None) -> set[str]:
 # What is given.
 
 
-def _promote(run: Run, book: Book, notes: Report) -> Turn | None:
+def _promote(run: Run, executor: Executor, notes: Report) -> Turn | None:
     told: set[str] = set()
-    for name in names_in(book, QUEUE):
+    for name in names_in(executor, QUEUE):
         path = HubPath(f"{QUEUE}/{name}")
         try:
-            asked = read_queued(book, path)
+            asked = read_queued(executor, path)
         except QueueRefused as refused:
             known = not run.local.is_new(digest("queue", path, refused.text))
             notes.failed(f"{path}: {refused.text}", "remove it with git; it is left out", known=known)
             continue
-        if not is_wanted(book, asked):
-            book.files[path] = None
+        if not is_wanted(executor, asked):
+            executor.files[path] = None
             continue
         held = run.hold(asked) if run.hold else ""
         if held == NOT_YET:
             continue
         if held:
-            tell_chat(run, book, asked, held, told)
+            tell_chat(run, executor, asked, held, told)
             known = not run.local.is_new(digest("held", asked.id, held))
             notes.info(f"{source_of(asked)} waits: {held}", source=source_of(asked), known=known)
             continue
-        content = (book.read(asked.path) or b"").decode("utf-8", "replace") if asked.path else asked.content
-        book.perform(plan_promote(asked, content, run.machine, book.now))
-        turn = current_turn(book, notes)
+        content = (
+            (executor.read(asked.path) or b"").decode("utf-8", "replace") if asked.path else asked.content
+        )
+        executor.perform(plan_promote(asked, content, run.machine, executor.now))
+        turn = current_turn(executor, notes)
         notes.done(f"{source_of(asked)} is the agent's input ({asked.id})", source=source_of(asked))
         return turn
     return None
 
 
-def tell_chat(run: Run, book: Book, asked: Input, why: str, told: set[str]) -> None:
+def tell_chat(run: Run, executor: Executor, asked: Input, why: str, told: set[str]) -> None:
     """A chat learns that it has to wait: of its first message that does, once a day."""
     if not is_chat(asked.sender) or asked.sender in told:
         return
     told.add(asked.sender)
-    say = waiting_say(asked, run.machine, why, book.now)
-    if book.read(say.path) is None and book.read(say.sent_path) is None:
-        book.perform(Plan(asked.sender, (Put(say.path, format_say(say)),)))
+    say = waiting_say(asked, run.machine, why, executor.now)
+    if executor.read(say.path) is None and executor.read(say.sent_path) is None:
+        executor.perform(Plan(asked.sender, (Put(say.path, format_say(say)),)))
 
 
-def _give(run: Run, book: Book, turn: Turn | None) -> None:
+def _give(run: Run, executor: Executor, turn: Turn | None) -> None:
     """``state/input.md`` is what the turn says, on the machine that took it, and nowhere else."""
     found = read_plain(run.hub.root / INPUT)
     if turn is None or turn.machine != run.machine:
-        if found is not None and INPUT not in book.local:
-            book.local[INPUT] = None
+        if found is not None and INPUT not in executor.local:
+            executor.local[INPUT] = None
         return
     run.local.given(turn.input.id)
     text = turn.text.encode("utf-8", "replace")
-    if INPUT not in book.local and (found is None or found[1] != text):
-        book.local[INPUT] = text
+    if INPUT not in executor.local and (found is None or found[1] != text):
+        executor.local[INPUT] = text
 
 
 def require_queue(run: Run) -> None:

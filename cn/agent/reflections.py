@@ -11,7 +11,7 @@ from cn.protocol.cadence import PERIODIC, REFLECTIONS, Cadence, period, reflecti
 from cn.protocol.log import FOLDER as LOGS
 from cn.protocol.log import Row, format_row, parse_rows
 from cn.protocol.own_thread import ADHOC, CONCERNS, DEFERRED, OPEN, Own, new_own, parse_own
-from cn.run.executor import Book
+from cn.run.executor import Executor
 from cn.run.run import Run
 from cn.values.names import HubPath
 from cn.values.text import quote
@@ -20,31 +20,31 @@ _FOLDERS = (f"{CONCERNS}/", f"{ADHOC}/")
 _LOOK_BACK = timedelta(days=8)
 
 
-def plan_agenda(run: Run, book: Book, waiting: Collection[int]) -> None:
+def plan_agenda(run: Run, executor: Executor, waiting: Collection[int]) -> None:
     """Queue what is due. Looked at once an hour, and when what is put off has a time before that.
 
     ``waiting`` are the priorities of what is queued or in flight: a reflection waits for
     those it draws on.
     """
     if not run.local.agenda_is_due(run.now):
-        _note_times(run, [_own(book, path) for path in book.files if path.startswith(_FOLDERS)])
+        _note_times(run, [_own(executor, path) for path in executor.files if path.startswith(_FOLDERS)])
         return
     threads = []
-    _reflections(book, waiting)
+    _reflections(executor, waiting)
     for folder in (CONCERNS, ADHOC):
-        paths = [HubPath(f"{folder}/{e.path}") for e in book.snapshot.folder(folder) if e.kind == "blob"]
+        paths = [HubPath(f"{folder}/{e.path}") for e in executor.snapshot.folder(folder) if e.kind == "blob"]
         paths = [path for path in paths if path.endswith(".md")]
-        book.snapshot.read_many(paths)
+        executor.snapshot.read_many(paths)
         for path in paths:
-            own = _own(book, path)
-            if is_due(own, book.now):
-                enqueue_own(book, own)
+            own = _own(executor, path)
+            if is_due(own, executor.now):
+                enqueue_own(executor, own)
             threads.append(own)
     _note_times(run, threads)
 
 
-def _own(book: Book, path: HubPath) -> Own:
-    return parse_own(path, (book.read(path) or b"").decode("utf-8", "replace"))
+def _own(executor: Executor, path: HubPath) -> Own:
+    return parse_own(path, (executor.read(path) or b"").decode("utf-8", "replace"))
 
 
 def _note_times(run: Run, threads: Iterable[Own]) -> None:
@@ -53,53 +53,55 @@ def _note_times(run: Run, threads: Iterable[Own]) -> None:
     run.local.look_again(run.now, (at for at in times if at > run.now))
 
 
-def _reflections(book: Book, waiting: Collection[int]) -> None:
+def _reflections(executor: Executor, waiting: Collection[int]) -> None:
     lowest = min((priority for priority in waiting if priority), default=len(Cadence))
-    days = _days_with_matter(book)
+    days = _days_with_matter(executor)
     written = {
-        cadence: [e.path.removesuffix(".md") for e in book.snapshot.folder(f"{REFLECTIONS}/{cadence.value}")]
+        cadence: [
+            e.path.removesuffix(".md") for e in executor.snapshot.folder(f"{REFLECTIONS}/{cadence.value}")
+        ]
         for cadence in PERIODIC
     }
-    for cadence, name in due_reflections(book.now, days, written):
+    for cadence, name in due_reflections(executor.now, days, written):
         if cadence.priority > lowest:
             break
         path = reflection_path(cadence, name)
-        data = book.read(path)
-        matter = _matter(book, cadence, name, written)
+        data = executor.read(path)
+        matter = _matter(executor, cadence, name, written)
         if data is None:
-            own = new_own(path, f"{TITLES[cadence]} {name}", book.now, book.settings.us)
+            own = new_own(path, f"{TITLES[cadence]} {name}", executor.now, executor.settings.us)
         else:
             own = parse_own(path, data.decode("utf-8", "replace"))
             if own.state != OPEN or own.get("Input") or own.get("Asked"):
                 continue
-        enqueue_own(book, own.with_entry(book.now, "cn", matter))
+        enqueue_own(executor, own.with_entry(executor.now, "cn", matter))
         lowest = cadence.priority
 
 
-def _days_with_matter(book: Book) -> list[str]:
+def _days_with_matter(executor: Executor) -> list[str]:
     """The last days on which something happened; only those that can be due are read."""
-    first, today = (period(Cadence.DAILY, at) for at in (book.now - _LOOK_BACK, book.now))
-    names = [e.path.removesuffix(".md") for e in book.snapshot.folder(LOGS)]
+    first, today = (period(Cadence.DAILY, at) for at in (executor.now - _LOOK_BACK, executor.now))
+    names = [e.path.removesuffix(".md") for e in executor.snapshot.folder(LOGS)]
     recent = [name for name in names if name.isdigit() and first <= name < today]
-    book.snapshot.read_many(f"{LOGS}/{name}.md" for name in recent)
-    return [name for name in recent if has_matter(_rows(book, name))]
+    executor.snapshot.read_many(f"{LOGS}/{name}.md" for name in recent)
+    return [name for name in recent if has_matter(_rows(executor, name))]
 
 
-def _rows(book: Book, day: str) -> list[Row]:
-    return parse_rows(book.snapshot.text(f"{LOGS}/{day}.md"), day)
+def _rows(executor: Executor, day: str) -> list[Row]:
+    return parse_rows(executor.snapshot.text(f"{LOGS}/{day}.md"), day)
 
 
-def _matter(book: Book, cadence: Cadence, name: str, written: dict[Cadence, list[str]]) -> str:
+def _matter(executor: Executor, cadence: Cadence, name: str, written: dict[Cadence, list[str]]) -> str:
     """What the reflection draws on, quoted, within the limit of a thread."""
     level = below(cadence)
-    room = book.settings.config.limits.thread_bytes // 2
+    room = executor.settings.config.limits.thread_bytes // 2
     if level is None:
-        text = "\n".join(format_row(row) for row in _rows(book, name))
+        text = "\n".join(format_row(row) for row in _rows(executor, name))
         return f"What happened:\n\n{quote(text.encode()[:room].decode('utf-8', 'ignore'))}"
     parts = []
     for lower in sorted(written[level]):
         if _inside(cadence, lower, name):
-            text = book.snapshot.text(reflection_path(level, lower))[: max(0, room)]
+            text = executor.snapshot.text(reflection_path(level, lower))[: max(0, room)]
             room -= len(text.encode())
             parts.append(quote(text))
     return "\n\n".join(["What was written:", *parts])

@@ -34,7 +34,7 @@ from cn.protocol.message_kinds import NOTICE
 from cn.protocol.peers_file import MAILBOX, Peer
 from cn.protocol.thread_file import keep_mains, read_text
 from cn.protocol.triage import TriageRefused
-from cn.run.executor import Book
+from cn.run.executor import Executor
 from cn.run.refused import RefusedArrival
 from cn.transaction.pins import decode
 from cn.transaction.stale_edits import read_diverged
@@ -64,34 +64,34 @@ class Found(NamedTuple):
     past: tuple[Event, ...]
 
 
-def plan_arrivals(book: Book, seen: Observation, keys: Sequence[ThreadKey], report: Report) -> None:
-    """Perform the plan of every arrived branch on the book."""
-    _read_past(book, seen, keys)
-    found = [_classified(book, seen, key) for key in keys]
+def plan_arrivals(executor: Executor, seen: Observation, keys: Sequence[ThreadKey], report: Report) -> None:
+    """Perform the plan of every arrived branch on the executor."""
+    _read_past(executor, seen, keys)
+    found = [_classified(executor, seen, key) for key in keys]
     for item in found:
         if item.step is Step.KNOWN:
-            book.pin(item.key[0], IN, item.key[1], item.head)
+            executor.pin(item.key[0], IN, item.key[1], item.head)
     fresh = [f for f in found if f.step is not Step.KNOWN]
-    before = SeenBefore(book)
+    before = SeenBefore(executor)
     before.read((f.key[0], f.head) for f in fresh)
     unreadable: dict[Name, int] = {}
     for start in range(0, len(fresh), _TOGETHER):
-        for arrival, item, refusal in _read(book, seen, fresh[start : start + _TOGETHER], unreadable):
+        for arrival, item, refusal in _read(executor, seen, fresh[start : start + _TOGETHER], unreadable):
             refusal = refusal or before.refusal(arrival)
             if refusal is None:
                 before.let_in(arrival)
-            _plan_one(book, seen, arrival, item, refusal, report)
+            _plan_one(executor, seen, arrival, item, refusal, report)
 
 
-def _read_past(book: Book, seen: Observation, keys: Sequence[ThreadKey]) -> None:
+def _read_past(executor: Executor, seen: Observation, keys: Sequence[ThreadKey]) -> None:
     """One look into each peer's history for all of its branches that need it."""
     topics: dict[Name, list[str]] = {}
     for peer, topic in keys:
-        item = book.item(peer, IN, topic)
+        item = executor.item(peer, IN, topic)
         if not _is_calm(item, seen.inbound[(peer, topic)][1]):
             topics.setdefault(peer, []).append(topic)
     for peer, wanted in topics.items():
-        book.snapshot.read_past(peer, IN, wanted)
+        executor.snapshot.read_past(peer, IN, wanted)
 
 
 def _is_calm(item: Item | None, head: Oid) -> bool:
@@ -99,33 +99,35 @@ def _is_calm(item: Item | None, head: Oid) -> bool:
     return item is not None and bool(item.get("thread")) and item.head == head
 
 
-def _classified(book: Book, seen: Observation, key: ThreadKey) -> Found:
+def _classified(executor: Executor, seen: Observation, key: ThreadKey) -> Found:
     branch, head = seen.inbound[key]
-    item = book.item(key[0], IN, key[1])
-    past = () if _is_calm(item, head) else tuple(book.snapshot.past(key[0], IN, key[1]))
+    item = executor.item(key[0], IN, key[1])
+    past = () if _is_calm(item, head) else tuple(executor.snapshot.past(key[0], IN, key[1]))
     return Found(key, branch, head, classify(head, item, past), item, past)
 
 
 def _read(
-    book: Book, seen: Observation, found: Sequence[Found], unreadable: dict[Name, int]
+    executor: Executor, seen: Observation, found: Sequence[Found], unreadable: dict[Name, int]
 ) -> list[tuple[Arrival, Found, Refusal | None]]:
     """Everything that cn knows of these branches; ``unreadable`` counts per peer over the whole run."""
-    commits = read_commits(book.hub.git, list(dict.fromkeys(f.head for f in found)))
-    signatures = _signatures(book, [f for f in found if f.head not in commits or is_signed(commits[f.head])])
-    messages = read_messages(book.hub.git, commits, book.settings.config.limits.thread_bytes)
+    commits = read_commits(executor.hub.git, list(dict.fromkeys(f.head for f in found)))
+    signatures = _signatures(
+        executor, [f for f in found if f.head not in commits or is_signed(commits[f.head])]
+    )
+    messages = read_messages(executor.hub.git, commits, executor.settings.config.limits.thread_bytes)
     checked = [
-        (*_checked(book, f, signatures.get((f.key[0], f.head)), messages.get(f.head)), f) for f in found
+        (*_checked(executor, f, signatures.get((f.key[0], f.head)), messages.get(f.head)), f) for f in found
     ]
     shown = [a.head for a, refusal, f in checked if _needs_text(a, refusal, f)]
-    limits = book.settings.config.limits
-    proposals = dict(read_simple_proposals(book.hub.git, book.snapshot.commit, shown, limits))
+    limits = executor.settings.config.limits
+    proposals = dict(read_simple_proposals(executor.hub.git, executor.snapshot.commit, shown, limits))
     arrivals = []
     for arrival, refusal, f in checked:
         if _needs_text(arrival, refusal, f):
             simple = proposals.get(arrival.head)
             text = format_proposal(simple, limits.thread_bytes) if simple is not None else None
             if text is None and unreadable.get(arrival.peer, 0) < _UNREADABLE:
-                text = _shown_text(book, seen, arrival)
+                text = _shown_text(executor, seen, arrival)
             if text is None:
                 unreadable[arrival.peer] = unreadable.get(arrival.peer, 0) + 1
                 text = f"(this branch cannot be shown within cn's limits; look at {arrival.head} with git)"
@@ -135,16 +137,16 @@ def _read(
 
 
 def _checked(
-    book: Book, found: Found, sign: Signature | None, message: bytes | None
+    executor: Executor, found: Found, sign: Signature | None, message: bytes | None
 ) -> tuple[Arrival, Refusal | None]:
     """A branch with its signature and, where it is one, its message; refused where these forbid it."""
-    peer = book.settings.peers[found.key[0]]
-    arrival = Arrival(peer.name, found.branch, found.head, book.now, "unverified", "")
+    peer = executor.settings.peers[found.key[0]]
+    arrival = Arrival(peer.name, found.branch, found.head, executor.now, "unverified", "")
     if sign is not None:
         arrival = arrival._replace(signature=sign.word)
     refusal = _signature_refusal(peer, sign) if peer.key else None
     if message is not None:
-        arrival, wrong = _message_arrival(book, arrival, message)
+        arrival, wrong = _message_arrival(executor, arrival, message)
         refusal = refusal or wrong
     return arrival, refusal
 
@@ -154,20 +156,20 @@ def _needs_text(arrival: Arrival, refusal: Refusal | None, found: Found) -> bool
     return arrival.message is None and refusal is None and found.step is not Step.REPEATED
 
 
-def _signatures(book: Book, found: Sequence[Found]) -> dict[tuple[Name, Oid], Signature]:
+def _signatures(executor: Executor, found: Sequence[Found]) -> dict[tuple[Name, Oid], Signature]:
     """Signatures of the tips, each against the pinned key of its own peer alone.
 
     Two peers may show the same commit: what one's key proves says nothing of the other.
     """
     by_key: dict[Name, list[Found]] = {}
     for f in found:
-        pinned = f.key[0] if book.settings.peers[f.key[0]].key else Name("")
+        pinned = f.key[0] if executor.settings.peers[f.key[0]].key else Name("")
         by_key.setdefault(pinned, []).append(f)
     signatures: dict[tuple[Name, Oid], Signature] = {}
     for name, theirs in by_key.items():
-        keys = {str(name): book.settings.peers[name].key} if name else {}
+        keys = {str(name): executor.settings.peers[name].key} if name else {}
         heads = list(dict.fromkeys(f.head for f in theirs))
-        checked = {s.commit: s for s in read_signatures(book.hub.git, heads, keys)}
+        checked = {s.commit: s for s in read_signatures(executor.hub.git, heads, keys)}
         signatures |= {(f.key[0], f.head): checked[f.head] for f in theirs if f.head in checked}
     return signatures
 
@@ -184,7 +186,7 @@ def _signature_refusal(peer: Peer, sign: Signature | None) -> Refusal | None:
     )
 
 
-def _message_arrival(book: Book, arrival: Arrival, data: bytes) -> tuple[Arrival, Refusal | None]:
+def _message_arrival(executor: Executor, arrival: Arrival, data: bytes) -> tuple[Arrival, Refusal | None]:
     """The arrival with its message; a message that lies about its sender or addressee is refused."""
     try:
         message = parse_message(data)
@@ -195,156 +197,167 @@ def _message_arrival(book: Book, arrival: Arrival, data: bytes) -> tuple[Arrival
         why = f"it says it is from {message.sender}, but it was fetched as {arrival.peer}'s"
         remedy = f"ask {arrival.peer} to delete the branch, or to send it in its own name"
         return arrival, Refusal(rules.KNOWN_PEER, why, remedy)
-    if message.to != book.settings.us:
+    if message.to != executor.settings.us:
         return arrival, Refusal(
             rules.KNOWN_PEER, f"it is addressed to {message.to}", "send it to the right hub"
         )
     if message.kind == NOTICE or (message.about and message.about.final):
-        unproven = _unproven_sender(book, arrival)
+        unproven = _unproven_sender(executor, arrival)
         if unproven and message.kind == NOTICE:
             return arrival, unproven
     text = format_message_content(
-        message, read_attachments(book.hub.git, arrival.head), book.settings.config.limits.thread_bytes
+        message,
+        read_attachments(executor.hub.git, arrival.head),
+        executor.settings.config.limits.thread_bytes,
     )
     return arrival._replace(content=text), None
 
 
-def _unproven_sender(book: Book, arrival: Arrival) -> Refusal | None:
-    mailbox = book.settings.peers[arrival.peer].deliver == MAILBOX
-    shared = mailbox and book.settings.shared_mailbox
-    return rules.proven_sender(arrival.signature, shared, book.settings.config.mailbox_trusted)
+def _unproven_sender(executor: Executor, arrival: Arrival) -> Refusal | None:
+    mailbox = executor.settings.peers[arrival.peer].deliver == MAILBOX
+    shared = mailbox and executor.settings.shared_mailbox
+    return rules.proven_sender(arrival.signature, shared, executor.settings.config.mailbox_trusted)
 
 
-def _shown_text(book: Book, seen: Observation, arrival: Arrival) -> str | None:
+def _shown_text(executor: Executor, seen: Observation, arrival: Arrival) -> str | None:
     """The branch as text, or None where git cannot read it within the limits."""
     try:
-        return _proposal_text(book, seen, arrival)
+        return _proposal_text(executor, seen, arrival)
     except GitError as error:
         if error.done.killed:
             raise  # by nothing in the branch: the next run shows it
         return None
 
 
-def _proposal_text(book: Book, seen: Observation, arrival: Arrival) -> str:
-    limits = book.settings.config.limits
-    bases = merge_bases(book.hub.git, book.snapshot.commit, arrival.head)
-    if not bases and arrival.peer in fetch_mains(book.hub, book.settings, seen, [arrival.peer]):
-        bases = merge_bases(book.hub.git, seen.mains[arrival.peer][1], arrival.head)
-    proposal = read_proposal(book.hub.git, arrival.head, bases[0] if bases else None, limits)
+def _proposal_text(executor: Executor, seen: Observation, arrival: Arrival) -> str:
+    limits = executor.settings.config.limits
+    bases = merge_bases(executor.hub.git, executor.snapshot.commit, arrival.head)
+    if not bases and arrival.peer in fetch_mains(executor.hub, executor.settings, seen, [arrival.peer]):
+        bases = merge_bases(executor.hub.git, seen.mains[arrival.peer][1], arrival.head)
+    proposal = read_proposal(executor.hub.git, arrival.head, bases[0] if bases else None, limits)
     return format_proposal(proposal, limits.thread_bytes)
 
 
 def _plan_one(
-    book: Book, seen: Observation, arrival: Arrival, found: Found, refusal: Refusal | None, report: Report
+    executor: Executor,
+    seen: Observation,
+    arrival: Arrival,
+    found: Found,
+    refusal: Refusal | None,
+    report: Report,
 ) -> None:
     peer, topic = found.key
     if refusal is not None:
         already = any(e.kind == "refused" and e.head == found.head for e in found.past)
-        if sum(one.key[0] == peer for one in book.refused) >= _NOTICES:
+        if sum(one.key[0] == peer for one in executor.refused) >= _NOTICES:
             refusal = refusal._replace(notify=False)  # a flood is not answered one by one
         text = f"{arrival.source} is refused: {refusal.rule}: {refusal.reason}"
-        book.refused.append(RefusedArrival(found.key, found.head, text, refusal.remedy))
-        book.perform(plan_refused_arrival(arrival, refusal, book.settings.us, already))
+        executor.refused.append(RefusedArrival(found.key, found.head, text, refusal.remedy))
+        executor.perform(plan_refused_arrival(arrival, refusal, executor.settings.us, already))
         report.refused(text, refusal.remedy, source=arrival.source, known=already)
         return  # not pinned: the condition is looked at again, a corrected key lets it in
-    book.pin(peer, IN, topic, arrival.head)
+    executor.pin(peer, IN, topic, arrival.head)
     if found.step is Step.REPEATED:
-        book.perform(plan_repeated(arrival))
+        executor.perform(plan_repeated(arrival))
         report.info(f"{arrival.source} was seen before at {arrival.head[:8]}; no new thread")
         return
     message = arrival.message
     if message is not None and message.about is not None:
-        trusted = _unproven_sender(book, arrival) is None
+        trusted = _unproven_sender(executor, arrival) is None
         if message.kind == NOTICE or trusted:
-            take_notice(book, seen, arrival, message, message.about, report)
+            take_notice(executor, seen, arrival, message, message.about, report)
     if message is not None and message.kind == NOTICE:
         if message.about is None:
-            book.perform(plan_notice(arrival, None, arrival.branch, None, None))
+            executor.perform(plan_notice(arrival, None, arrival.branch, None, None))
         return
-    _thread(book, arrival, found, report)
+    _thread(executor, arrival, found, report)
 
 
-def _thread(book: Book, arrival: Arrival, found: Found, report: Report) -> None:
+def _thread(executor: Executor, arrival: Arrival, found: Found, report: Report) -> None:
     peer, topic = found.key
     if found.step is Step.MOVED and found.item is not None and found.item.get("thread"):
-        book.dropped.append(found.item.head)
+        executor.dropped.append(found.item.head)
         name = ThreadName(found.item.get("thread"))
-        working = working_text(book, name)
+        working = working_text(executor, name)
         if working is not None:  # a decision that becomes void is quoted
             path = inbox_path(name)
-            mains = [decode_text(data) for data in (book.snapshot.read(path), _edited(book, path)) if data]
-            data = book.mask(path, working.encode("utf-8", "surrogateescape"), mains=mains)
+            mains = [
+                decode_text(data) for data in (executor.snapshot.read(path), _edited(executor, path)) if data
+            ]
+            data = executor.mask(path, working.encode("utf-8", "surrogateescape"), mains=mains)
             working = data.decode("utf-8", "replace")
-        book.perform(plan_moved(arrival, found.item, working))
+        executor.perform(plan_moved(arrival, found.item, working))
         report.done(
             f"{arrival.source} moved to {arrival.head[:8]}; {name} is refreshed", source=arrival.source
         )
         return
     earlier = next((e.fields["thread"] for e in reversed(found.past) if e.fields.get("thread")), "")
-    name = thread_name(format_day(book.now), peer, topic, arrival.head, book.threads)
-    book.threads.add(fold(name))
-    book.perform(plan_new(arrival, name, earlier))
+    name = thread_name(format_day(executor.now), peer, topic, arrival.head, executor.threads)
+    executor.threads.add(fold(name))
+    executor.perform(plan_new(arrival, name, earlier))
     report.done(f"received {arrival.source} as {inbox_path(name)}", source=arrival.source)
 
 
-def working_text(book: Book, name: ThreadName) -> str | None:
+def working_text(executor: Executor, name: ThreadName) -> str | None:
     """The thread as it lies in the work tree, noted as an input of the run; else as in main."""
-    working = read_working(book.hub, name, book.snapshot.algorithm)
+    working = read_working(executor.hub, name, executor.snapshot.algorithm)
     if working is not None:
-        book.inputs[working.path] = working.oid
-    data = working.data if working is not None else book.snapshot.read(inbox_path(name))
+        executor.inputs[working.path] = working.oid
+    data = working.data if working is not None else executor.snapshot.read(inbox_path(name))
     if data is None:
         return None
     try:
         text = read_text(data)
     except TriageRefused:
         return decode_text(data)
-    return with_mains(book, inbox_path(name), text)
+    return with_mains(executor, inbox_path(name), text)
 
 
-def with_mains(book: Book, path: HubPath, text: str) -> str:
+def with_mains(executor: Executor, path: HubPath, text: str) -> str:
     """A working copy with what main got meanwhile, where it is an edit of an older text."""
-    base = _edited(book, path)
-    main = book.snapshot.read(path) or b""
+    base = _edited(executor, path)
+    main = executor.snapshot.read(path) or b""
     return keep_mains(text, decode_text(base), decode_text(main)) if base is not None else text
 
 
-def _edited(book: Book, path: HubPath) -> bytes | None:
+def _edited(executor: Executor, path: HubPath) -> bytes | None:
     """What of main was edited here, where main has overtaken it."""
-    noted = read_diverged(book.hub).get(path)
-    return read_object(book.hub.git, noted.base) if noted and noted.base else None
+    noted = read_diverged(executor.hub).get(path)
+    return read_object(executor.hub.git, noted.base) if noted and noted.base else None
 
 
-def plan_vanished(book: Book, seen: Observation, report: Report) -> None:
+def plan_vanished(executor: Executor, seen: Observation, report: Report) -> None:
     """Inbound branches that are gone: their creators cleaned up, and so do we."""
     for peer, component, tip in seen.vanished(IN):
-        topic = _topic(book, peer, IN, component)
+        topic = _topic(executor, peer, IN, component)
         if topic is None:
             continue
-        book.pin(peer, IN, topic, None)
-        book.dropped.append(tip)
-        if _is_gone(book, peer, topic):
+        executor.pin(peer, IN, topic, None)
+        executor.dropped.append(tip)
+        if _is_gone(executor, peer, topic):
             continue  # another clone of this hub saw it first
-        branch = join_branch(book.settings.inbound_prefix(book.settings.peers[peer]), TopicName(topic))
+        branch = join_branch(
+            executor.settings.inbound_prefix(executor.settings.peers[peer]), TopicName(topic)
+        )
         answers = [
             item
-            for item in book.open(peer, OUT)
+            for item in executor.open(peer, OUT)
             if item.get("about") == branch and item.state in ("delivered", "answered")
         ]
-        book.perform(plan_gone(peer, topic, branch, tip, book.now, answers))
+        executor.perform(plan_gone(peer, topic, branch, tip, executor.now, answers))
         report.done(f"{peer}/{topic} is gone: its creator deleted the branch", source=f"{peer}/{topic}")
 
 
-def _is_gone(book: Book, peer: Name, topic: str) -> bool:
+def _is_gone(executor: Executor, peer: Name, topic: str) -> bool:
     """Does the ledger say already that the creator deleted this branch?"""
-    item = book.item(peer, IN, topic)
-    past = () if item is not None else book.snapshot.past(peer, IN, topic)
+    item = executor.item(peer, IN, topic)
+    past = () if item is not None else executor.snapshot.past(peer, IN, topic)
     return not is_news_that_it_vanished(item, past)
 
 
-def _topic(book: Book, peer: Name, side: str, component: str) -> str | None:
+def _topic(executor: Executor, peer: Name, side: str, component: str) -> str | None:
     topic = decode(component)
     if topic is None:
-        events = parse_events(book.snapshot.history(peer))
+        events = parse_events(executor.snapshot.history(peer))
         topic = decode(component, {e.topic for e in events if e.side == side})
     return topic

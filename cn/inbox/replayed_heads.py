@@ -14,7 +14,7 @@ from cn.peers.plan.arrival import Arrival
 from cn.protocol import rules
 from cn.protocol.ledger import IN, Event
 from cn.protocol.message_kinds import NOTICE
-from cn.run.executor import Book
+from cn.run.executor import Executor
 from cn.values.errors import Refusal
 from cn.values.names import Name, Oid
 from cn.values.text import one_line
@@ -24,7 +24,7 @@ from cn.values.text import one_line
 class SeenBefore:
     """The heads of one run's arrivals that the ledger of their peer has, or that this run let in."""
 
-    book: Book
+    executor: Executor
     past: dict[tuple[Name, Oid], list[Event]] = field(default_factory=dict)
     now: dict[tuple[Name, Oid], str] = field(default_factory=dict)
 
@@ -34,7 +34,7 @@ class SeenBefore:
         for peer, head in heads:
             wanted.setdefault(peer, []).append(head)
         for peer, theirs in wanted.items():
-            found = self.book.snapshot.of_heads(peer, IN, theirs)
+            found = self.executor.snapshot.of_heads(peer, IN, theirs)
             self.past |= {(peer, head): events for head, events in found.items()}
 
     def let_in(self, arrival: Arrival) -> None:
@@ -59,7 +59,7 @@ class SeenBefore:
         return Refusal(rules.SEEN_BEFORE, why, "its creator deletes it, or pushes a new commit to it", notify)
 
     def _became(self, arrival: Arrival, topic: str, events: list[Event]) -> str:
-        item = self.book.item(arrival.peer, IN, topic)
+        item = self.executor.item(arrival.peer, IN, topic)
         if item is not None and item.head == arrival.head:
             return "which was withdrawn undecided" if item.get("gone") else "which waits for a decision"
         decided = next((e for e in reversed(events) if e.kind == "decided"), None)

@@ -5,44 +5,48 @@ from __future__ import annotations
 from cn.git.objects import read_info, read_object
 from cn.inbox.plan.arrivals import plan_restored
 from cn.protocol.layout import INBOX, done_path, inbox_path
-from cn.run.executor import Book
+from cn.run.executor import Executor
 from cn.run.memory import Local
 from cn.values.names import HubPath, ThreadName, digest
 from cn.values.report import Report
 
 
-def plan_restore(book: Book, report: Report, local: Local) -> None:
+def plan_restore(executor: Executor, report: Report, local: Local) -> None:
     """Every open thread of the ledger is in the inbox of main, or is put there again.
 
     Its text is taken from ``done/`` if somebody moved it there by hand, else from the last
     commit of main that had it.
     """
-    pending = list(book.snapshot.pending())
+    pending = list(executor.snapshot.pending())
     lost: dict[str, tuple[str, str]] = {}
-    there = {e.path for e in book.snapshot.folder(INBOX) if e.kind == "blob"} if pending else set()
+    there = {e.path for e in executor.snapshot.folder(INBOX) if e.kind == "blob"} if pending else set()
     for peer, item in pending:
         name = ThreadName(item.get("thread"))
-        if name in there or inbox_path(name) in book.files or book.item(peer, "in", item.topic) is None:
+        if (
+            name in there
+            or inbox_path(name) in executor.files
+            or executor.item(peer, "in", item.topic) is None
+        ):
             continue
-        moved = book.snapshot.read(done_path(name))
-        data = moved if moved is not None else _last(book, inbox_path(name))
+        moved = executor.snapshot.read(done_path(name))
+        data = moved if moved is not None else _last(executor, inbox_path(name))
         if data is None:
             text, remedy = f"{inbox_path(name)} is lost from main and its history", "'cn doctor' tells more"
             report.failed(text, remedy, known=not local.is_new(digest("lost", name, str(item.head))))
             lost[f"lost {name}"] = (text, remedy)
             continue
         text = data.decode("utf-8", "replace")
-        book.perform(
-            plan_restored(peer, item, book.now, text, done_path(name) if moved is not None else None)
+        executor.perform(
+            plan_restored(peer, item, executor.now, text, done_path(name) if moved is not None else None)
         )
         report.info(f"{inbox_path(name)} was gone from main; restored")
-    local.stand_only("lost ", lost, book.now)
+    local.stand_only("lost ", lost, executor.now)
 
 
-def _last(book: Book, path: HubPath) -> bytes | None:
+def _last(executor: Executor, path: HubPath) -> bytes | None:
     """The file as the last commit that had it left it; a folder that took its place is not it."""
-    git = book.hub.git
-    log = ("log", "--diff-filter=AM", "--format=%H", "--no-color", book.snapshot.commit, "--", path)
+    git = executor.hub.git
+    log = ("log", "--diff-filter=AM", "--format=%H", "--no-color", executor.snapshot.commit, "--", path)
     names = [f"{commit}:{path}" for commit in git.run(*log).lines]
     last = next((i for i, found in enumerate(read_info(git, names)) if found and found.kind == "blob"), None)
     return None if last is None else read_object(git, names[last])

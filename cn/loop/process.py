@@ -30,7 +30,7 @@ from cn.protocol.ledger import IN, Item
 from cn.protocol.queue_item import Input
 from cn.protocol.thread_file import read_decision, read_text, seen_head
 from cn.protocol.triage import Merge, Triage, TriageRefused, format_decision
-from cn.run.executor import Book
+from cn.run.executor import Executor
 from cn.run.run import Run, open_run
 from cn.run.secret_gate import check_plan, clean_refusal, mask_line, without_secrets
 from cn.secrets.findings import Text, own_lines
@@ -69,8 +69,8 @@ def process(
         }
         seen, keys = _look(run, decided)
 
-        def plan(book: Book, base: Base, notes: Report) -> str | None:
-            return plan_process(run, book, base, seen, keys, notes)
+        def plan(executor: Executor, base: Base, notes: Report) -> str | None:
+            return plan_process(run, executor, base, seen, keys, notes)
 
         run.commit(plan)
         if deliver_more is not None:
@@ -118,59 +118,66 @@ class Decided(NamedTuple):
 
 
 def plan_process(
-    run: Run, book: Book, base: Base, seen: Observation | None, keys: list[tuple[Name, str]], notes: Report
+    run: Run,
+    executor: Executor,
+    base: Base,
+    seen: Observation | None,
+    keys: list[tuple[Name, str]],
+    notes: Report,
 ) -> str | None:
     """All that one run decides, on one base."""
     if seen is not None:
-        plan_vanished(book, seen, notes)
-        plan_arrivals(book, seen, keys, notes)
-        note_arrivals(run.local, run.settings, seen, keys, book.refused, run.now)
-    plan_times(book, notes, run.local)
-    plan_restore(book, notes, run.local)
-    answered = answer(run, book, notes)
+        plan_vanished(executor, seen, notes)
+        plan_arrivals(executor, seen, keys, notes)
+        note_arrivals(run.local, run.settings, seen, keys, executor.refused, run.now)
+    plan_times(executor, notes, run.local)
+    plan_restore(executor, notes, run.local)
+    answered = answer(run, executor, notes)
     subjects = [answered] if answered else []
     tips = {key: tip for key, (_, tip) in seen.inbound.items()} if seen is not None else {}
-    decided = _read_decided(run, book, notes)
-    subjects += _execute(run, book, base, decided, tips, notes)
-    feed(run, book, notes)
+    decided = _read_decided(run, executor, notes)
+    subjects += _execute(run, executor, base, decided, tips, notes)
+    feed(run, executor, notes)
     if len(subjects) == 1:
         return f"cn: {subjects[0]}"
     return f"cn: {len(subjects)} decisions\n\n" + "\n".join(subjects) if subjects else "cn: process"
 
 
-def _read_decided(run: Run, book: Book, notes: Report) -> list[Decided]:
+def _read_decided(run: Run, executor: Executor, notes: Report) -> list[Decided]:
     """The pending threads with a Triage; one that must not decide is refused."""
     found: list[tuple[Name, Item, Working]] = []
-    for peer, item in book.snapshot.pending():
-        now = book.item(peer, IN, item.topic)
+    for peer, item in executor.snapshot.pending():
+        now = executor.item(peer, IN, item.topic)
         name = ThreadName(item.get("thread"))
-        if now is None or now.head != item.head or inbox_path(name) in book.files:
+        if now is None or now.head != item.head or inbox_path(name) in executor.files:
             continue  # moved in this very run: its Triage is void, and says so
-        working = read_working(run.hub, name, book.snapshot.algorithm)
+        working = read_working(run.hub, name, executor.snapshot.algorithm)
         # Missing: main's copy is pending, and is put back.
         if working is not None and shows_triage(working):
             found.append((peer, now, working))
-    book.snapshot.read_many(working.path for _, _, working in found)
-    decided = (_decided(run, book, peer, item, working, notes) for peer, item, working in found)
+    executor.snapshot.read_many(working.path for _, _, working in found)
+    decided = (_decided(run, executor, peer, item, working, notes) for peer, item, working in found)
     return [one for one in decided if one is not None]
 
 
-def _decided(run: Run, book: Book, peer: Name, item: Item, working: Working, notes: Report) -> Decided | None:
+def _decided(
+    run: Run, executor: Executor, peer: Name, item: Item, working: Working, notes: Report
+) -> Decided | None:
     facts = Facts(
-        run.settings.config, run.settings.peers, peer, item, "", book.now, run.settings.shared_mailbox
+        run.settings.config, run.settings.peers, peer, item, "", executor.now, run.settings.shared_mailbox
     )
     try:
         text = read_text(working.data)
-        committed = read_text(book.snapshot.read(working.path) or b"")
+        committed = read_text(executor.snapshot.read(working.path) or b"")
         triage = read_decision(text, committed)
     except TriageRefused as refused:
         refusal = Refusal(rules.VALID_TRIAGE, refused.text, refused.hint)
-        _refuse(book, facts, _raw_decision(working.data), "", refusal, notes, _own(working))
+        _refuse(executor, facts, _raw_decision(working.data), "", refusal, notes, _own(working))
         return None
     if triage is None:
         return None
-    text = with_mains(book, working.path, text)
-    about = mask_line(item.get("subject"), book.settings)
+    text = with_mains(executor, working.path, text)
+    about = mask_line(item.get("subject"), executor.settings)
     return Decided(replace(facts, text=text, committed=committed, about=about), triage, working)
 
 
@@ -179,7 +186,7 @@ _UNDONE = "undone "
 
 def _execute(
     run: Run,
-    book: Book,
+    executor: Executor,
     base: Base,
     decided: Sequence[Decided],
     tips: Mapping[ThreadKey, Oid],
@@ -188,19 +195,19 @@ def _execute(
     """Decide thread by thread; returns the lines for the commit message."""
     keys, people = _keys_and_people(run)
     subjects, undone = [], dict[str, tuple[str, str]]()
-    with Merges(run.hub, base.commit, base.local, book.now, keys) as merges:
+    with Merges(run.hub, base.commit, base.local, executor.now, keys) as merges:
         merges.read([d.facts.item.head for d in decided if d.is_merge])
         for one in decided:
             actor = one.triage.actor
             facts = replace(one.facts, identities=people.get(actor, (str(actor),)))
             decision = format_decision(one.triage.decision)
             try:
-                outcome = _outcome(run, book, facts, one.triage, tips, merges)
+                outcome = _outcome(run, executor, facts, one.triage, tips, merges)
             except GitError as error:
                 if error.done.limited:  # the branch is to blame
                     remedy = "look at the branch with git, or delete the thread"
                     refusal = Refusal(rules.CLEAN_MERGE, error.text, remedy)
-                    _refuse(book, facts, decision, actor, refusal, notes, _own(one.working))
+                    _refuse(executor, facts, decision, actor, refusal, notes, _own(one.working))
                     continue
                 # Disk or memory may be to blame: the creator is told nothing, the others go on.
                 condition = digest("not decided", facts.source, facts.item.head, error.text)
@@ -214,10 +221,10 @@ def _execute(
                 own, quoted = _own(one.working), [quoted_of(facts)]
                 outcome = check_plan(outcome, run.settings, [own], quoted) or outcome
             if isinstance(outcome, Refusal):
-                _refuse(book, facts, decision, actor, outcome, notes, _own(one.working))
+                _refuse(executor, facts, decision, actor, outcome, notes, _own(one.working))
                 continue
-            book.inputs[one.working.path] = one.working.oid
-            book.perform(outcome)
+            executor.inputs[one.working.path] = one.working.oid
+            executor.perform(outcome)
             if one.is_merge:
                 merges.accept(one.facts.item.head)
             notes.done(f"{facts.source}: {decision} by {actor}", source=facts.source)
@@ -239,7 +246,7 @@ def _keys_and_people(run: Run) -> tuple[dict[str, str], dict[str, tuple[str, ...
 
 
 def _outcome(
-    run: Run, book: Book, facts: Facts, triage: Triage, tips: Mapping[ThreadKey, Oid], merges: Merges
+    run: Run, executor: Executor, facts: Facts, triage: Triage, tips: Mapping[ThreadKey, Oid], merges: Merges
 ) -> Plan | Refusal:
     shown = seen_head(facts.text)
     if shown != facts.item.head:
@@ -258,11 +265,11 @@ def _outcome(
         )
     if isinstance(triage.decision, Merge) and facts.peer in run.settings.peers:
         message = f"Merge {facts.branch}\n\nApproved by {triage.actor} in {facts.thread}"
-        merge = merges.try_merge(book.tip, facts.item.head, message)
+        merge = merges.try_merge(executor.tip, facts.item.head, message)
         if merge.commit is not None and run.settings.separate_mailbox:
             merges.flush()
             subject = f"Merge {facts.branch}"
-            twin = publish(run.hub, book.published, merge.commit, merge.head, subject, book.now)
+            twin = publish(run.hub, executor.published, merge.commit, merge.head, subject, executor.now)
             merge = replace(merge, published=twin)
         facts = replace(facts, merge=merge)
     return plan_decision(facts, triage)
@@ -282,13 +289,13 @@ def _raw_decision(data: bytes) -> str:
 
 
 def _refuse(
-    book: Book, facts: Facts, decision: str, actor: str, refusal: Refusal, notes: Report, whole: Text
+    executor: Executor, facts: Facts, decision: str, actor: str, refusal: Refusal, notes: Report, whole: Text
 ) -> None:
     # What was decided is logged as it was written, unless it is what must not get into a log.
-    decision, actor = (without_secrets(text, book.settings, whole) for text in (decision, actor))
-    refusal = clean_refusal(refusal, book.settings, whole)
-    plan = plan_refused(facts, decision, actor, refusal, book.now)
-    book.perform(plan)
+    decision, actor = (without_secrets(text, executor.settings, whole) for text in (decision, actor))
+    refusal = clean_refusal(refusal, executor.settings, whole)
+    plan = plan_refused(facts, decision, actor, refusal, executor.now)
+    executor.perform(plan)
     notes.refused(
         f"{facts.source}: {decision} is refused: {refusal.rule}: {refusal.reason}",
         refusal.remedy,

@@ -17,7 +17,7 @@ from cn.outbox.deliver import deliver
 from cn.outbox.our_branches import plan_claims, plan_ours
 from cn.peers.observe import Observation, bring, observe, refused_before, report_strays
 from cn.peers.refused_arrivals import note_arrivals, note_names
-from cn.run.executor import Book
+from cn.run.executor import Executor
 from cn.run.run import Run, open_run
 from cn.threads.rotate import plan_rotation
 from cn.transaction.base import Base
@@ -53,8 +53,8 @@ def sync(
         keys = bring(run.hub, run.settings, seen, report, run.local, progress=progress)
         report_strays(seen, run.settings.us, report, run.local)
 
-        def plan(book: Book, base: Base, notes: Report) -> str | None:
-            return plan_sync(run, book, seen, keys, notes)
+        def plan(executor: Executor, base: Base, notes: Report) -> str | None:
+            return plan_sync(run, executor, seen, keys, notes)
 
         run.commit(plan)
         check_inbox(run)
@@ -78,23 +78,23 @@ def finish(hub: Hub, report: Report) -> None:
 
 
 def plan_sync(
-    run: Run, book: Book, seen: Observation, keys: list[tuple[Name, str]], notes: Report
+    run: Run, executor: Executor, seen: Observation, keys: list[tuple[Name, str]], notes: Report
 ) -> str | None:
     """All that a sync decides, on one base."""
-    plan_vanished(book, seen, notes)
-    plan_arrivals(book, seen, keys, notes)
-    plan_ours(book, seen, notes, run.local)
-    plan_claims(book, seen, notes, run.local)
-    plan_times(book, notes, run.local)
-    plan_restore(book, notes, run.local)
-    feed(run, book, notes)
-    for one in book.refused:
+    plan_vanished(executor, seen, notes)
+    plan_arrivals(executor, seen, keys, notes)
+    plan_ours(executor, seen, notes, run.local)
+    plan_claims(executor, seen, notes, run.local)
+    plan_times(executor, notes, run.local)
+    plan_restore(executor, notes, run.local)
+    feed(run, executor, notes)
+    for one in executor.refused:
         run.local.is_new(refused_before(*one.key, one.head))
-    note_arrivals(run.local, run.settings, seen, keys, book.refused, run.now)
+    note_arrivals(run.local, run.settings, seen, keys, executor.refused, run.now)
     note_names(run.local, run.settings, seen, run.now)
-    if not book.empty and run.local.day("rotation", run.now):
-        plan_rotation(book)
-    arrived = sum(row.decision in ("received", "rewritten", "moved") for row in book.rows)
+    if not executor.empty and run.local.day("rotation", run.now):
+        plan_rotation(executor)
+    arrived = sum(row.decision in ("received", "rewritten", "moved") for row in executor.rows)
     return f"cn: sync, {arrived} new" if arrived else "cn: sync"
 
 

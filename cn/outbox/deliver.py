@@ -31,7 +31,7 @@ from cn.protocol.outbox_entry import (
 )
 from cn.protocol.peers_file import MAILBOX
 from cn.protocol.states.sender import Sender
-from cn.run.executor import MOST_HELD, Book, entry_source
+from cn.run.executor import MOST_HELD, Executor, entry_source
 from cn.run.run import Run, open_run
 from cn.run.secret_gate import check_entry
 from cn.transaction import mailbox_main
@@ -283,17 +283,17 @@ def _commit(run: Run, ready: Sequence[Pair], outcomes: Mapping[HubPath, Outcome]
         return
     delivered = {path: run.snapshot().blob(path) for path in confirmed}
 
-    def plan(book: Book, base: Base, notes: Report) -> str | None:
+    def plan(executor: Executor, base: Base, notes: Report) -> str | None:
         for path, entry in confirmed.items():
             topic = topic_of(entry.branch)
             tip = entry.id if isinstance(entry, Deliver) else None
-            book.pin(entry.to, OUT, topic, tip)
+            executor.pin(entry.to, OUT, topic, tip)
             if isinstance(entry, Remove):
-                book.dropped.append(entry.tip)
+                executor.dropped.append(entry.tip)
             # Another clone may have confirmed it first.
-            blob = book.snapshot.blob(path)
+            blob = executor.snapshot.blob(path)
             if blob is not None and blob == delivered[path]:
-                book.confirm(path, entry, outcomes[path].kind, outcomes[path].executed)
+                executor.confirm(path, entry, outcomes[path].kind, outcomes[path].executed)
                 notes.done(f"{outcomes[path].kind} {entry.branch} at {entry.to}", source=entry_source(entry))
         return "cn: delivered"
 

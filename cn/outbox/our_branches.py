@@ -7,7 +7,7 @@ from cn.outbox.receipts import prove_merge
 from cn.peers.observe import Observation, find_main
 from cn.protocol.ledger import OUT, Item
 from cn.protocol.message import About
-from cn.run.executor import Book
+from cn.run.executor import Executor
 from cn.run.memory import Local
 from cn.transaction.pins import decode, encode
 from cn.values.names import Branch, Name, Oid, digest, parse_oid
@@ -15,14 +15,14 @@ from cn.values.report import Report
 from cn.values.text import one_line
 
 
-def plan_ours(book: Book, seen: Observation, report: Report, local: Local) -> None:
+def plan_ours(executor: Executor, seen: Observation, report: Report, local: Local) -> None:
     """Compare our branches at the remotes with our records."""
     for peer, topic in seen.changed_ours():
         if (peer, topic) in seen.missing_ours:
             continue
         branch, tip = seen.ours[(peer, topic)]
-        item = book.item(peer, OUT, topic)
-        other = _other_name(book, peer, topic, tip) if item is None else ""
+        item = executor.item(peer, OUT, topic)
+        other = _other_name(executor, peer, topic, tip) if item is None else ""
         if item is None and other:  # not ours to clean up: whoever writes the mailbox may have put it there
             report.info(
                 f"{branch} at {peer} is the very commit of our {peer}/{one_line(other, 80)}, pushed under "
@@ -30,40 +30,40 @@ def plan_ours(book: Book, seen: Observation, report: Report, local: Local) -> No
                 source=f"{peer}/{topic}",
             )
         elif item is None:
-            book.perform(plan_adopted(peer, branch, tip, book.now))
+            executor.perform(plan_adopted(peer, branch, tip, executor.now))
             report.done(f"adopted {branch} at {peer}: pushed by hand", source=f"{peer}/{topic}")
         elif item.head != tip:
             new = local.is_new(digest("moved", peer, topic, tip))
             report.info(f"our {branch} at {peer} is at {tip[:8]}, recorded at {item.head[:8]}", known=not new)
-        book.pin(peer, OUT, topic, tip)
+        executor.pin(peer, OUT, topic, tip)
     for peer, component, _ in seen.vanished(OUT):
-        item = ours_topic(book, peer, component)
+        item = ours_topic(executor, peer, component)
         if item is None:
             name = decode(component)
             if name is not None:
-                book.pin(peer, OUT, name, None)
+                executor.pin(peer, OUT, name, None)
         elif item.state in ("queued", "deleting"):
             continue  # what the outbox holds is on its way: its delivery sets or drops the pin
         else:
-            book.perform(plan_ours_gone(peer, item, book.now))
-            book.pin(peer, OUT, item.topic, None)
+            executor.perform(plan_ours_gone(peer, item, executor.now))
+            executor.pin(peer, OUT, item.topic, None)
             report.info(f"our {item.get('branch')} is gone at {peer}", source=f"{peer}/{item.topic}")
 
 
-def _other_name(book: Book, peer: Name, topic: str, tip: Oid) -> str:
+def _other_name(executor: Executor, peer: Name, topic: str, tip: Oid) -> str:
     """Under which topic our records know this commit, where they do not under this one."""
-    known = [e.topic for e in book.snapshot.of_heads(peer, OUT, [tip]).get(tip, [])]
+    known = [e.topic for e in executor.snapshot.of_heads(peer, OUT, [tip]).get(tip, [])]
     return known[0] if known and topic not in known else ""
 
 
-def plan_claims(book: Book, seen: Observation, report: Report, local: Local) -> None:
+def plan_claims(executor: Executor, seen: Observation, report: Report, local: Local) -> None:
     """Merges that were only claimed: look again when the peer's main has changed."""
-    for peer_name, known in book.snapshot.outbound():
-        peer = book.settings.peers.get(peer_name)
-        item = book.item(peer_name, OUT, known.topic)  # this very run may have ended it
+    for peer_name, known in executor.snapshot.outbound():
+        peer = executor.settings.peers.get(peer_name)
+        item = executor.item(peer_name, OUT, known.topic)  # this very run may have ended it
         if peer is None or item is None or not item.get("unproven") or item.state != "answered":
             continue
-        if not find_main(book.hub, book.settings, seen, peer_name):
+        if not find_main(executor.hub, executor.settings, seen, peer_name):
             continue
         main = seen.mains[peer_name][1]
         if not local.is_new(digest("claim", peer_name, item.topic, item.head, main)):
@@ -76,14 +76,14 @@ def plan_claims(book: Book, seen: Observation, report: Report, local: Local) -> 
         if not merge:
             continue
         about = About(Branch(item.get("branch")), item.head, "merged", parse_oid(merge))
-        if prove_merge(book, seen, peer, about, "unverified") is None:
-            book.perform(plan_proven(peer_name, item, book.now))
+        if prove_merge(executor, seen, peer, about, "unverified") is None:
+            executor.perform(plan_proven(peer_name, item, executor.now))
             report.done(
                 f"{item.get('branch')} is merged in {peer_name}'s main", source=f"{peer_name}/{item.topic}"
             )
 
 
-def ours_topic(book: Book, peer: Name, component: str) -> Item | None:
+def ours_topic(executor: Executor, peer: Name, component: str) -> Item | None:
     """The open item of one of our branches, by its pin."""
-    items = book.snapshot.open_items.get(peer, {})
+    items = executor.snapshot.open_items.get(peer, {})
     return next((i for (s, t), i in items.items() if s == OUT and encode(t) == component), None)

@@ -11,7 +11,7 @@ from cn.protocol.effects import Record
 from cn.protocol.ledger import OUT
 from cn.protocol.message import About, Message
 from cn.protocol.peers_file import Peer
-from cn.run.executor import Book
+from cn.run.executor import Executor
 from cn.transaction.base import is_ancestor
 from cn.values.errors import Refusal
 from cn.values.names import Topic, join_branch, topic_of
@@ -19,20 +19,20 @@ from cn.values.report import Report
 
 
 def take_notice(
-    book: Book, seen: Observation, arrival: Arrival, message: Message, about: About, report: Report
+    executor: Executor, seen: Observation, arrival: Arrival, message: Message, about: About, report: Report
 ) -> None:
     """Perform what a message says became of a branch of ours, as far as it is authentic and proven."""
-    peer = book.settings.peers[arrival.peer]
+    peer = executor.settings.peers[arrival.peer]
     topic = topic_of(about.branch)
-    ours = book.item(peer.name, OUT, topic)
-    expected = join_branch(book.settings.outbound_prefix(peer), Topic(topic))
+    ours = executor.item(peer.name, OUT, topic)
+    expected = join_branch(executor.settings.outbound_prefix(peer), Topic(topic))
     listed = seen.ours.get((peer.name, topic))
-    proof = prove_merge(book, seen, peer, about, arrival.signature) if about.status == "merged" else None
-    past = book.snapshot.past(peer.name, OUT, topic) if ours is None else []
+    proof = prove_merge(executor, seen, peer, about, arrival.signature) if about.status == "merged" else None
+    past = executor.snapshot.past(peer.name, OUT, topic) if ours is None else []
     deleted = about.branch == expected and any(e.head == about.head for e in past)
     tip = listed[1] if listed else None
     plan = plan_notice(arrival, ours, expected, tip, proof, deleted=deleted)
-    book.perform(plan)
+    executor.perform(plan)
     source = f"{peer.name}/{topic}"
     reason = f": {about.reason}" if about.reason else ""
     text = f"{peer.name} says {about.branch} is {about.status}"
@@ -51,7 +51,9 @@ def take_notice(
         )
 
 
-def prove_merge(book: Book, seen: Observation, peer: Peer, about: About, signature: str) -> Refusal | None:
+def prove_merge(
+    executor: Executor, seen: Observation, peer: Peer, about: About, signature: str
+) -> Refusal | None:
     """*merged* is believed when the peer's main holds that merge with our head as a parent.
 
     Where the peer's main cannot be read, a signature of the pinned key is enough.
@@ -62,15 +64,15 @@ def prove_merge(book: Book, seen: Observation, peer: Peer, about: About, signatu
 
     if about.merge is None:
         return no("it names no merge commit")
-    if peer.name not in fetch_mains(book.hub, book.settings, seen, [peer.name]):
+    if peer.name not in fetch_mains(executor.hub, executor.settings, seen, [peer.name]):
         return None if signature.startswith("verified") else no(f"{peer.name}'s main cannot be read")
     main = seen.mains[peer.name][1]
-    commit = read_object(book.hub.git, about.merge)
+    commit = read_object(executor.hub.git, about.merge)
     if commit is None:
         return no(f"{peer.name}'s main does not hold {about.merge[:8]}")
     head = commit.partition(b"\n\n")[0].decode("ascii", "replace").split("\n")
     parents = [line.split(" ")[1] for line in head if line.startswith("parent ")]
-    if not is_ancestor(book.hub.git, about.merge, main):
+    if not is_ancestor(executor.hub.git, about.merge, main):
         return no(f"{peer.name}'s main does not hold {about.merge[:8]}")
     if about.head not in parents[1:]:
         return no(f"{about.merge[:8]} does not merge {about.head[:8]}")

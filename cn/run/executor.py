@@ -64,7 +64,7 @@ class Stored(NamedTuple):
 
 
 @dataclass
-class Book:
+class Executor:
     """The state of a run while its plans are performed upon ``snapshot``.
 
     ``local`` are files of this machine, ``seen`` the bytes of those that a plan has read,

@@ -17,7 +17,7 @@ from cn.protocol.ledger import FOLDER as LEDGERS
 from cn.protocol.peers_file import PATH as PEERS
 from cn.protocol.queue_item import Input
 from cn.run.checkout_report import tell_unplaced
-from cn.run.executor import MACHINE_LOG, Book
+from cn.run.executor import MACHINE_LOG, Executor
 from cn.run.interrupted import opened
 from cn.run.layout_check import note_displaced, tell_displaced
 from cn.run.ledger_check import check_ledgers, note_ledgers
@@ -77,9 +77,11 @@ class Run:
         self._machine = self._machine or clone_id(self.hub, make=not self.dry_run) or "this-clone"
         return self._machine
 
-    def book(self, base: Base) -> Book:
-        """An empty book on ``base``."""
-        return Book(self.hub, self.settings, self.snapshot(base), self.now, base.commit, dry_run=self.dry_run)
+    def executor(self, base: Base) -> Executor:
+        """An empty executor on ``base``."""
+        return Executor(
+            self.hub, self.settings, self.snapshot(base), self.now, base.commit, dry_run=self.dry_run
+        )
 
     def snapshot(self, base: Base | None = None) -> Snapshot:
         """The commit of ``base`` (this run's if not given) for reading; cached."""
@@ -118,18 +120,18 @@ class Run:
         self.own_refs.seconds = settings.config.limits.peer_seconds
         self.settings = settings._replace(peers={n: p for n, p in settings.peers.items() if n not in damaged})
 
-    def commit(self, plan: Callable[[Book, Base, Report], str | None]) -> None:
+    def commit(self, plan: Callable[[Executor, Base, Report], str | None]) -> None:
         """Plan on the base, commit, and report what the last plan said.
 
-        ``plan`` fills the book and answers with the subject of the commit. It is called
+        ``plan`` fills the executor and answers with the subject of the commit. It is called
         again on a new base when main moved meanwhile.
         """
         notes = Report()
         if self.dry_run:
-            book = self.book(self.base)
-            plan(book, self.base, notes)
-            book.check()
-            self._show(book, notes)
+            executor = self.executor(self.base)
+            plan(executor, self.base, notes)
+            executor.check()
+            self._show(executor, notes)
             return
 
         written: tuple[HubPath, ...] = ()
@@ -142,15 +144,15 @@ class Run:
             if base.commit != self.base.commit:
                 self._read_settings(base)
             self.base = base
-            book = self.book(base)
-            subject = plan(book, base, notes)
-            for path in book.withheld:
+            executor = self.executor(base)
+            subject = plan(executor, base, notes)
+            for path in executor.withheld:
                 text = f"{path}: what looks like a secret is masked in it"
-                notes.info(f"{text}; the whole is in {book.kept_in(path)}")
-            made = book.draft(subject or "cn: run")
+                notes.info(f"{text}; the whole is in {executor.kept_in(path)}")
+            made = executor.draft(subject or "cn: run")
             # No more of it is kept: what it writes is in git once it is built.
-            written = tuple(path for path in book.files if path.startswith(f"{LEDGERS}/"))
-            if len(book.files) > _MANY:
+            written = tuple(path for path in executor.files if path.startswith(f"{LEDGERS}/"))
+            if len(executor.files) > _MANY:
                 self._snapshot = None  # building and publishing read none of what the plan did
             return made
 
@@ -168,10 +170,10 @@ class Run:
         self.base = self.base._replace(commit=committed.commit, local=committed.commit)
         note_ledgers(self.snapshot(), self.local, written)
 
-    def _show(self, book: Book, notes: Report) -> None:
-        for cause, text in book.steps:
+    def _show(self, executor: Executor, notes: Report) -> None:
+        for cause, text in executor.steps:
             self.report.plan(f"{cause}: {text}", source=cause)
-        if book.publish():
+        if executor.publish():
             self.report.plan(f"publish main at {self.settings.mailbox}")
         self.report.notes.extend(n for n in notes.notes if n.mark.value in ("refused", "failed", "info"))
 

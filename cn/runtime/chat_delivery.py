@@ -16,7 +16,7 @@ from pathlib import Path
 from cn.git.repository import Hub
 from cn.protocol.chat_reply import Fate, Say, Spoken, chat_id
 from cn.protocol.log import Row
-from cn.run.executor import Book
+from cn.run.executor import Executor
 from cn.run.run import Run
 from cn.system.clock import now
 from cn.system.files import write_file
@@ -203,15 +203,23 @@ def _say(run: Run, say: Say, speak: Speak, split: Split) -> str | Unsaid:
 
 
 def _commit(run: Run, ended: dict[HubPath, tuple[Say, str]]) -> None:
-    def plan(book: Book, base: Base, notes: Report) -> str | None:
-        waiting = {path for path, _ in book.snapshot.says()[0]}
+    def plan(executor: Executor, base: Base, notes: Report) -> str | None:
+        waiting = {path for path, _ in executor.snapshot.says()[0]}
         for path, (say, executed) in ended.items():
             if path not in waiting:
                 continue
-            book.move(path, say.sent_path)
+            executor.move(path, say.sent_path)
             outcome = executed.removeprefix("✓ ").partition(":")[0]
-            book.rows.append(
-                Row(book.now, say.chat, say.decision, executed, outcome=outcome, input=say.id, note=say.name)
+            executor.rows.append(
+                Row(
+                    executor.now,
+                    say.chat,
+                    say.decision,
+                    executed,
+                    outcome=outcome,
+                    input=say.id,
+                    note=say.name,
+                )
             )
             if executed.startswith("✓"):
                 notes.done(f"answered {say.chat}", source=say.chat)

@@ -29,7 +29,7 @@ from cn.llm.usage_log import ask_counted, over_budget, read_calls
 from cn.loop.process import process
 from cn.protocol import rules
 from cn.protocol.queue_item import CHAT, Input, Turn, is_input_id
-from cn.run.executor import Book
+from cn.run.executor import Executor
 from cn.run.memory import Local
 from cn.run.run import NOT_YET, Run, open_run
 from cn.run.secret_gate import clean_refusal, mask_line
@@ -250,13 +250,13 @@ def _give_back(hub: Hub, turn: Turn, report: Report, hold: Callable[[Input], str
     with open_run(hub, report) as run:
         run.hold = hold
 
-        def plan(book: Book, base: Base, notes: Report) -> str | None:
-            there = current_turn(book, notes)
+        def plan(executor: Executor, base: Base, notes: Report) -> str | None:
+            there = current_turn(executor, notes)
             if there is None or there.trigger != turn.trigger:
                 return None
-            book.perform(plan_released(turn, book.now))
+            executor.perform(plan_released(turn, executor.now))
             if hold is not None:
-                feed(run, book, notes)
+                feed(run, executor, notes)
             return f"cn: {source_of(turn.input)} waits"
 
         run.commit(plan)
@@ -269,25 +269,29 @@ def _end(hub: Hub, means: Means, turn: Turn, report: Report, outcome: Answer | F
     with open_run(hub, report) as run:
         run.hold = partial(_held, hub, means)
 
-        def plan(book: Book, base: Base, notes: Report) -> str | None:
-            there = current_turn(book, notes)
+        def plan(executor: Executor, base: Base, notes: Report) -> str | None:
+            there = current_turn(executor, notes)
             if there is None or there.trigger != turn.trigger:
                 return None  # it was decided another way meanwhile
-            facts = failing(run, book, turn.input)
+            facts = failing(run, executor, turn.input)
             if isinstance(outcome, Answer):
                 fault = Refusal(rules.VALID_OUTPUT, *_fault(turn, outcome))
                 refusal = clean_refusal(fault, run.settings, text_of("the answer", outcome.text))
-                book.perform(plan_rejected(turn, outcome.text.encode("utf-8", "replace"), (refusal,), facts))
+                executor.perform(
+                    plan_rejected(turn, outcome.text.encode("utf-8", "replace"), (refusal,), facts)
+                )
                 notes.refused(f"{source}: {refusal.rule}: {refusal.reason}", refusal.remedy, source=source)
             elif outcome.kind in _NOT_THE_ITEM:
-                book.perform(plan_released(turn, book.now))
-                tell_chat(run, book, turn.input, "the model cannot be asked now", set())
+                executor.perform(plan_released(turn, executor.now))
+                tell_chat(run, executor, turn.input, "the model cannot be asked now", set())
                 notes.failed(f"{source}: {outcome.text}", outcome.hint, source=source)
             else:
-                book.perform(plan_lapsed(turn, facts, one_line(mask_line(outcome.text, run.settings), 300)))
+                executor.perform(
+                    plan_lapsed(turn, facts, one_line(mask_line(outcome.text, run.settings), 300))
+                )
                 notes.failed(f"{source}: {outcome.text}", outcome.hint, source=source)
             if _is_the_items(outcome):
-                feed(run, book, notes)  # the others need not wait for the next run
+                feed(run, executor, notes)  # the others need not wait for the next run
             return f"cn: {source} has no answer"
 
         run.commit(plan)

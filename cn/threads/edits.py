@@ -12,7 +12,7 @@ from cn.git.objects import read_object
 from cn.git.repository import Hub
 from cn.protocol.layout import inbox_path
 from cn.protocol.message import object_id
-from cn.run.executor import Book
+from cn.run.executor import Executor
 from cn.run.run import open_run
 from cn.run.secret_gate import check_texts, mask_line, mask_path
 from cn.run.settings import Settings
@@ -54,9 +54,11 @@ def commit_edits(hub: Hub, message: str | None = None, *, dry_run: bool = False)
             raise Refused.by(refusal)
         left_out: list[Left] = []
 
-        def plan(book: Book, base: Base, notes: Report) -> str | None:
+        def plan(executor: Executor, base: Base, notes: Report) -> str | None:
             # What peers may read is published by a run that asks origin: two clones would differ.
-            book.settings = book.settings._replace(config=book.settings.config._replace(mailbox=""))
+            executor.settings = executor.settings._replace(
+                config=executor.settings.config._replace(mailbox="")
+            )
             edits = _unique(read_edits(run.hub, FOLDERS))
             left = read_unplaced(run.hub)
             edits = [
@@ -66,7 +68,7 @@ def commit_edits(hub: Hub, message: str | None = None, *, dry_run: bool = False)
             ]
             looked[:] = [one.path for one in edits]
             left_out.clear()
-            taken[:] = _take(book, edits, notes, left_out)
+            taken[:] = _take(executor, edits, notes, left_out)
             return message or _subject(taken)
 
         run.commit(plan)
@@ -88,7 +90,7 @@ def push(hub: Hub, *, dry_run: bool = False) -> Report:
     with open_run(hub, report, dry_run=dry_run) as run:
         bases: list[Base] = []
 
-        def plan(book: Book, base: Base, notes: Report) -> str | None:
+        def plan(executor: Executor, base: Base, notes: Report) -> str | None:
             bases.append(base)
             return None
 
@@ -127,18 +129,18 @@ def _unique(edits: Iterable[Edited]) -> list[Edited]:
     return sorted(found.values(), key=lambda one: one.path)
 
 
-def _take(book: Book, edits: Sequence[Edited], notes: Report, refused: list[Left]) -> list[str]:
-    """Put into the book what may be committed, say what is left out and why; the paths taken."""
-    pending = {str(inbox_path(ThreadName(item.get("thread")))) for _, item in book.snapshot.pending()}
-    diverged = read_diverged(book.hub)
+def _take(executor: Executor, edits: Sequence[Edited], notes: Report, refused: list[Left]) -> list[str]:
+    """Perform what may be committed, say what is left out and why; the paths taken."""
+    pending = {str(inbox_path(ThreadName(item.get("thread")))) for _, item in executor.snapshot.pending()}
+    diverged = read_diverged(executor.hub)
     tracked = [one.path for one in edits if one.edit.tracked]
     taken = []
     for one in edits:
         outcome = judge(one.edit, pending)
         if isinstance(outcome, str):
-            outcome = _displaced(one, tracked) or _take_one(book, one, HubPath(outcome), diverged, notes)
+            outcome = _displaced(one, tracked) or _take_one(executor, one, HubPath(outcome), diverged, notes)
         if isinstance(outcome, Left):
-            _tell(outcome, book.settings, notes)
+            _tell(outcome, executor.settings, notes)
             if outcome.mark is not Mark.INFO:
                 refused.append(outcome)
         elif outcome is not None:
@@ -156,29 +158,29 @@ def _displaced(one: Edited, tracked: Sequence[str]) -> Left | None:
 
 
 def _take_one(
-    book: Book, one: Edited, path: HubPath, diverged: dict[str, Diverged], notes: Report
+    executor: Executor, one: Edited, path: HubPath, diverged: dict[str, Diverged], notes: Report
 ) -> HubPath | Left | None:
-    main = book.snapshot.read(path)
+    main = executor.snapshot.read(path)
     if one.edit.kind is Kind.MISSING:
         if one.index not in (None, one.head):
             return _staged(path)
         if main is None:
             return None
-        _enter(book, path, None)
+        _enter(executor, path, None)
         return path
-    data = read_edit(book.hub, path)
+    data = read_edit(executor.hub, path)
     if data is None:
         return Left(path, "cannot be read", "mend its permissions")
     if data == main:
         return None
-    oid = object_id("blob", data, book.snapshot.algorithm)
+    oid = object_id("blob", data, executor.snapshot.algorithm)
     staged = one.index is not None and one.index.oid == oid
     if one.index != one.head and not staged:
         return _staged(path)
     known = diverged.get(path)
     mains = [] if main is None else [decode(main)]
     if known is not None and main is not None and not (staged and known.found != oid):
-        merged = merge_edit(book.hub, known.base, data, main)
+        merged = merge_edit(executor.hub, known.base, data, main)
         if merged is None:
             return Left(
                 path,
@@ -189,21 +191,23 @@ def _take_one(
         if merged == main:
             return None
         data = merged
-        mains.append(decode(read_object(book.hub.git, known.base) or b"") if known.base else "")
+        mains.append(decode(read_object(executor.hub.git, known.base) or b"") if known.base else "")
     named = [name_of(path)] if main is None else []
     text = decode(data).replace("\0", "")
     texts = [*named, own_lines(path, text), quoted_here(path, text, *mains)]
-    secret = check_texts(texts, book.settings)
+    secret = check_texts(texts, executor.settings)
     if secret is not None:
         return Left(path, f"is refused: {secret.rule}: {secret.reason}", secret.remedy)
-    _enter(book, path, data)
-    book.inputs[path] = oid
+    _enter(executor, path, data)
+    executor.inputs[path] = oid
     return path
 
 
-def _enter(book: Book, path: HubPath, data: bytes | None) -> None:
-    book.files[path] = data
-    book.steps.append((str(path), "commit its deletion" if data is None else f"commit its {len(data)} bytes"))
+def _enter(executor: Executor, path: HubPath, data: bytes | None) -> None:
+    executor.files[path] = data
+    executor.steps.append(
+        (str(path), "commit its deletion" if data is None else f"commit its {len(data)} bytes")
+    )
 
 
 def _staged(path: HubPath) -> Left:

@@ -8,7 +8,7 @@ from cn.protocol.cadence import REFLECTIONS, Cadence
 from cn.protocol.layout import DONE, SENT
 from cn.protocol.own_thread import CONCERNS
 from cn.protocol.queue_item import LOGS
-from cn.run.executor import Book
+from cn.run.executor import Executor
 from cn.values.names import HubPath
 from cn.values.timestamps import format_day
 
@@ -18,12 +18,14 @@ _QUARTER = timedelta(days=92)
 _MOST = 500
 
 
-def plan_rotation(book: Book) -> None:
+def plan_rotation(executor: Executor) -> None:
     """Move at most a bounded number of old files of ``done/`` and ``sent/`` to ``YYYY/``."""
-    limit = format_day(book.now - _QUARTER)
+    limit = format_day(executor.now - _QUARTER)
     for folder in (DONE, SENT, *LOGS.values(), DAILY, DONE_CONCERNS):
-        names = [e.path for e in book.snapshot.folder(folder) if e.kind == "blob"]
-        old = [n for n in names if n[:8].isdigit() and n[:8] < limit and f"{folder}/{n}" not in book.files]
+        names = [e.path for e in executor.snapshot.folder(folder) if e.kind == "blob"]
+        old = [
+            n for n in names if n[:8].isdigit() and n[:8] < limit and f"{folder}/{n}" not in executor.files
+        ]
         old = sorted(old)[:_MOST]
         for name in old:
-            book.move(HubPath(f"{folder}/{name}"), HubPath(f"{folder}/{name[:4]}/{name}"))
+            executor.move(HubPath(f"{folder}/{name}"), HubPath(f"{folder}/{name[:4]}/{name}"))

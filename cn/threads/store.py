@@ -10,7 +10,7 @@ from cn.protocol.cadence import PERIODIC, REFLECTIONS
 from cn.protocol.layout import inbox_path
 from cn.protocol.message import object_id
 from cn.protocol.own_thread import ADHOC, CONCERNS, DONE_CONCERNS, Own, is_named, is_own, parse_own
-from cn.run.executor import Book
+from cn.run.executor import Executor
 from cn.run.snapshot import Snapshot
 from cn.system.files import blocked_parent, read_regular
 from cn.threads.plan.edits import MOST
@@ -61,13 +61,13 @@ def read_here(hub: Hub, path: str) -> bytes | None:
     return None if is_left(hub, path, data) else data
 
 
-def find_own(book: Book, text: str) -> HubPath | None:
+def find_own(executor: Executor, text: str) -> HubPath | None:
     """The thread of our own of that name, None when there is none.
 
     By path, by source (``adhoc/20260205-title``), or by file name with or without ``.md``.
     Raises :class:`Refused` for a name that means several, a pending inbox thread among them.
     """
-    return pick_own(book.snapshot, own_paths(book.snapshot, book.hub), text)
+    return pick_own(executor.snapshot, own_paths(executor.snapshot, executor.hub), text)
 
 
 def pick_own(snapshot: Snapshot, paths: Iterable[HubPath], text: str) -> HubPath | None:
@@ -95,23 +95,23 @@ def _inbox_named(snapshot: Snapshot, text: str) -> list[str]:
     ]
 
 
-def read_own(book: Book, path: HubPath) -> Own:
+def read_own(executor: Executor, path: HubPath) -> Own:
     """A thread of our own as it lies here, edits not yet committed among them: an input of the run.
 
     Raises :class:`Refused` for what main has not, what is no text or too large, what main
     overtook, and what has ended.
     """
-    committed = book.read(path)
+    committed = executor.read(path)
     if committed is None:
         raise Refused(f"{path} is not committed yet", "'cn commit' does it; then again")
-    here = None if path in book.files else read_here(book.hub, path)
+    here = None if path in executor.files else read_here(executor.hub, path)
     data = committed if here is None else here
     if data != committed:
-        if path in read_diverged(book.hub):
+        if path in read_diverged(executor.hub):
             raise Refused(
                 f"{path} was changed here and in main", "'cn commit' brings both together; then again"
             )
-        book.inputs[path] = object_id("blob", data, book.snapshot.algorithm)
+        executor.inputs[path] = object_id("blob", data, executor.snapshot.algorithm)
     if len(data) > MOST:
         raise Refused(f"{path} has more than {MOST} bytes", "keep what is large elsewhere")
     text = data.decode("utf-8", "surrogateescape")

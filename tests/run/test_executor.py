@@ -1,4 +1,4 @@
-"""The book records what the machines have, and plans of one run see what it decided already."""
+"""The executor records what the machines have, and plans of one run see what it decided already."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cn.protocol.effects import Drop, Plan, Post, Put, Record
 from cn.protocol.ledger import IN, OUT, Event
 from cn.protocol.message import Message
 from cn.protocol.message_kinds import MESSAGE
-from cn.run.executor import Book, Stored
+from cn.run.executor import Executor, Stored
 from cn.run.run import Run, open_run
 from cn.transaction.base import Base
 from cn.transaction.pins import encode
@@ -53,20 +53,20 @@ def record(run: Run, side: str, kind: str, head: Oid = A, /, **fields: str) -> P
     return Plan("test", (Record(PI, Event(run.now, side, kind, "x", head, fields)),))
 
 
-def known(run: Run, side: str, *kinds: str, **fields: str) -> Book:
-    """A book on a main whose ledger has these events of one topic."""
+def known(run: Run, side: str, *kinds: str, **fields: str) -> Executor:
+    """An executor on a main whose ledger has these events of one topic."""
 
-    def plan(book: Book, base: Base, notes: Report) -> str:
+    def plan(executor: Executor, base: Base, notes: Report) -> str:
         for kind in kinds:
-            book.perform(record(run, side, kind, **fields))
+            executor.perform(record(run, side, kind, **fields))
         return "cn: test"
 
     run.commit(plan)
-    return run.book(run.base)
+    return run.executor(run.base)
 
 
-def kinds(book: Book, side: str) -> list[str]:
-    return [e.kind for e in book._events.get(PI, []) if e.side == side]
+def kinds(executor: Executor, side: str) -> list[str]:
+    return [e.kind for e in executor._events.get(PI, []) if e.side == side]
 
 
 @pytest.mark.parametrize(
@@ -87,9 +87,9 @@ def test_an_event_that_cannot_be_commits_nothing(
     known(run, side, *history)
     before = tip(sigma.root, "main")
 
-    def plan(book: Book, base: Base, notes: Report) -> str:
-        book.perform(Plan("test", (Put(HubPath("threads/inbox/x.md"), "x"),)))
-        book.perform(record(run, side, kind))
+    def plan(executor: Executor, base: Base, notes: Report) -> str:
+        executor.perform(Plan("test", (Put(HubPath("threads/inbox/x.md"), "x"),)))
+        executor.perform(record(run, side, kind))
         return "cn: test"
 
     with pytest.raises(InvalidTransition) as caught:
@@ -102,33 +102,33 @@ def test_an_event_that_cannot_be_commits_nothing(
 
 
 def test_what_happened_within_the_run_counts_too(run: Run) -> None:
-    book = known(run, IN, "received")
-    book.perform(record(run, IN, "decided"))
+    executor = known(run, IN, "received")
+    executor.perform(record(run, IN, "decided"))
     with pytest.raises(InvalidTransition):
-        book.perform(record(run, IN, "decided"))
-    assert kinds(book, IN) == ["decided"]
+        executor.perform(record(run, IN, "decided"))
+    assert kinds(executor, IN) == ["decided"]
 
 
 def test_two_confirmations_of_one_delivery_both_fit(run: Run) -> None:
     """Two clones push the same; what a remote confirmed is never refused."""
-    book = known(run, OUT, "queued", "delivered", branch="sigma/x")
+    executor = known(run, OUT, "queued", "delivered", branch="sigma/x")
     for kind in ("delivered", "deleted", "deleted", "delivered"):
-        book.perform(record(run, OUT, kind))
-    assert book.item(PI, OUT, "x") is None
+        executor.perform(record(run, OUT, kind))
+    assert executor.item(PI, OUT, "x") is None
 
 
 def test_a_deferred_thread_that_moved_in_this_run_does_not_return_at_its_old_head(run: Run) -> None:
     until = format_second(run.now + timedelta(hours=1))
     known(run, IN, "received", thread="20260205-pi-x.md", branch="pi/x")
-    book = known(run, IN, "deferred", thread="20260205-pi-x.md", until=until)
-    book.now = run.now + timedelta(hours=2)
-    item = book.item(PI, IN, "x")
+    executor = known(run, IN, "deferred", thread="20260205-pi-x.md", until=until)
+    executor.now = run.now + timedelta(hours=2)
+    item = executor.item(PI, IN, "x")
     assert item
-    assert is_due(item, book.now)
-    book.perform(record(run, IN, "refreshed", B))
-    plan_times(book, Report(), run.local)
-    assert kinds(book, IN) == ["refreshed"]
-    after = book.item(PI, IN, "x")
+    assert is_due(item, executor.now)
+    executor.perform(record(run, IN, "refreshed", B))
+    plan_times(executor, Report(), run.local)
+    assert kinds(executor, IN) == ["refreshed"]
+    after = executor.item(PI, IN, "x")
     assert after
     assert (after.head, after.state) == (B, "received")
 
@@ -136,57 +136,57 @@ def test_a_deferred_thread_that_moved_in_this_run_does_not_return_at_its_old_hea
 @pytest.mark.parametrize("first", ["gone", "deleting"])
 def test_an_old_answer_is_cleaned_up_once(run: Run, first: str) -> None:
     """It vanished, or the branch it is about did, in the very run in which it gets old."""
-    book = known(run, OUT, "queued", "delivered", kind="notice", branch="sigma/x", about="pi/y")
-    book.now = run.now + timedelta(days=400)
-    item = book.item(PI, OUT, "x")
+    executor = known(run, OUT, "queued", "delivered", kind="notice", branch="sigma/x", about="pi/y")
+    executor.now = run.now + timedelta(days=400)
+    item = executor.item(PI, OUT, "x")
     assert item
     if first == "gone":
-        book.perform(record(run, OUT, "gone"))
+        executor.perform(record(run, OUT, "gone"))
     else:
-        book.perform(Plan("test", (clean_up(PI, item, book.now, "pi/y is gone", "pi/y"),)))
-    run.local.due_for_a_day([f"pi/x {item.head}"], book.now - timedelta(days=2))
-    plan_times(book, Report(), run.local)
-    assert kinds(book, OUT) == [first]
+        executor.perform(Plan("test", (clean_up(PI, item, executor.now, "pi/y is gone", "pi/y"),)))
+    run.local.due_for_a_day([f"pi/x {item.head}"], executor.now - timedelta(days=2))
+    plan_times(executor, Report(), run.local)
+    assert kinds(executor, OUT) == [first]
 
 
 def test_an_old_answer_is_cleaned_up_when_it_was_old_for_a_day(run: Run) -> None:
     """A clock that jumps ahead, and back within a day, takes nothing back that nobody has read."""
-    book = known(run, OUT, "queued", "delivered", kind="notice", branch="sigma/x", about="pi/y")
+    executor = known(run, OUT, "queued", "delivered", kind="notice", branch="sigma/x", about="pi/y")
     start = run.now
     for days, cleaned in ((29, 0), (400, 0), (29.5, 0), (400, 0), (1, 0), (31, 0), (31.9, 0), (32, 1)):
-        book.now = start + timedelta(days=days)
-        plan_times(book, Report(), run.local)
-        assert len(kinds(book, OUT)) == cleaned, days
+        executor.now = start + timedelta(days=days)
+        plan_times(executor, Report(), run.local)
+        assert len(kinds(executor, OUT)) == cleaned, days
 
 
 def test_a_claim_about_a_branch_that_is_gone_is_not_looked_at(run: Run) -> None:
     known(run, OUT, "queued", "delivered", branch="sigma/x")
-    book = known(run, OUT, "answered", status="merged", unproven="main cannot be read", merge=B)
-    book.perform(record(run, OUT, "gone"))
+    executor = known(run, OUT, "answered", status="merged", unproven="main cannot be read", merge=B)
+    executor.perform(record(run, OUT, "gone"))
     seen, report = Observation({}, mains={PI: ("main", B)}), Report()
     for _ in range(2):  # the second look at the same main would tell of the claim
-        plan_claims(book, seen, report, run.local)
-    assert kinds(book, OUT) == ["gone"]
+        plan_claims(executor, seen, report, run.local)
+    assert kinds(executor, OUT) == ["gone"]
     assert report.notes == []
 
 
 @pytest.mark.parametrize(("state", "gone"), [("queued", False), ("delivered", True)])
 def test_what_the_outbox_still_holds_is_not_gone(run: Run, state: str, gone: bool) -> None:
     """A branch of that name was there, pushed by hand or unconfirmed, and vanished."""
-    book = known(run, OUT, *["queued", "delivered"][: 1 + gone], branch="sigma/x")
-    item = book.item(PI, OUT, "x")
+    executor = known(run, OUT, *["queued", "delivered"][: 1 + gone], branch="sigma/x")
+    item = executor.item(PI, OUT, "x")
     assert item
     assert item.state == state
-    plan_ours(book, Observation({(PI, OUT, encode("x")): A}, saw_ours={PI}), Report(), run.local)
-    assert kinds(book, OUT) == (["gone"] if gone else [])
+    plan_ours(executor, Observation({(PI, OUT, encode("x")): A}, saw_ours={PI}), Report(), run.local)
+    assert kinds(executor, OUT) == (["gone"] if gone else [])
 
 
 def test_a_topic_adopted_in_this_run_is_taken(run: Run) -> None:
-    book = run.book(run.base)
-    book.perform(record(run, OUT, "adopted", branch="sigma/x"))
+    executor = run.executor(run.base)
+    executor.perform(record(run, OUT, "adopted", branch="sigma/x"))
     message = Message(MESSAGE, Name("sigma"), PI, "Hello", run.now, "text")
-    book.perform(Plan("test", (Post(message, "x"),)))
-    topics = {item.topic: item.get("branch") for item in book.open(PI, OUT)}
+    executor.perform(Plan("test", (Post(message, "x"),)))
+    topics = {item.topic: item.get("branch") for item in executor.open(PI, OUT)}
     assert set(topics) > {"x"}
     assert topics["x"] == "sigma/x"
 
@@ -200,18 +200,18 @@ def test_a_topic_adopted_in_this_run_is_taken(run: Run) -> None:
     ],
 )
 def test_no_way_into_a_commit_is_unwatched(run: Run, path: str, text: str, told: str) -> None:
-    book = run.book(run.base)
-    book.files[HubPath(path)] = text.encode()
+    executor = run.executor(run.base)
+    executor.files[HubPath(path)] = text.encode()
     with pytest.raises(Refused) as refused:
-        book.draft("cn: x")
+        executor.draft("cn: x")
     assert f"no-secrets: {told}: looks like a secret" in refused.value.text
     assert "AKIA" not in refused.value.text
 
 
 def test_the_message_of_a_commit_is_masked(run: Run) -> None:
-    book = run.book(run.base)
-    book.files[HubPath("threads/adhoc/x.md")] = b"x\n"
-    draft = book.draft("cn: pi/AKIAIOSFODNN7EXAMPLE ack by sigma")
+    executor = run.executor(run.base)
+    executor.files[HubPath("threads/adhoc/x.md")] = b"x\n"
+    draft = executor.draft("cn: pi/AKIAIOSFODNN7EXAMPLE ack by sigma")
     assert draft is not None
     assert draft.message == "cn: *** ack by sigma"
 
@@ -225,13 +225,13 @@ class TestManyThreads:
         monkeypatch.setattr("cn.run.executor.MOST_HELD", 1000)
         paths = [HubPath(f"threads/inbox/20260101-pi-{n}.md") for n in range(5)]
 
-        def plan(book: Book, base: Base, notes: Report) -> str:
+        def plan(executor: Executor, base: Base, notes: Report) -> str:
             for n, path in enumerate(paths):
-                book.perform(Plan("test", (Put(path, f"# {n}\n" + "word\n" * 80),)))
-            stored = [path for path in paths if isinstance(book.files[path], Stored)]
+                executor.perform(Plan("test", (Put(path, f"# {n}\n" + "word\n" * 80),)))
+            stored = [path for path in paths if isinstance(executor.files[path], Stored)]
             assert stored == paths[:3]
-            assert book.read(paths[1]) == b"# 1\n" + b"word\n" * 80
-            book.perform(Plan("test", (Put(paths[1], "changed\n"), Drop(paths[2]))))
+            assert executor.read(paths[1]) == b"# 1\n" + b"word\n" * 80
+            executor.perform(Plan("test", (Put(paths[1], "changed\n"), Drop(paths[2]))))
             return "cn: test"
 
         run.commit(plan)
@@ -244,10 +244,10 @@ class TestManyThreads:
 
     def test_a_secret_in_them_is_masked_before(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("cn.run.executor.MOST_HELD", 5)
-        book, path = run.book(run.base), HubPath("threads/inbox/20260101-pi-x.md")
-        book.perform(Plan("test", (Put(path, "a ghp_" + "a1B2" * 9 + " key\n"),)))
-        assert isinstance(book.files[path], Stored)
-        assert book.read(path) == b"a *** key\n"
+        executor, path = run.executor(run.base), HubPath("threads/inbox/20260101-pi-x.md")
+        executor.perform(Plan("test", (Put(path, "a ghp_" + "a1B2" * 9 + " key\n"),)))
+        assert isinstance(executor.files[path], Stored)
+        assert executor.read(path) == b"a *** key\n"
 
 
 class TestManyLetters:
@@ -260,10 +260,10 @@ class TestManyLetters:
         monkeypatch.setattr("cn.run.run._MANY", 2)
         monkeypatch.setattr("cn.outbox.deliver.MOST_HELD", 1000)
 
-        def plan(book: Book, base: Base, notes: Report) -> str:
+        def plan(executor: Executor, base: Base, notes: Report) -> str:
             for n in range(5):
                 message = Message(MESSAGE, Name("sigma"), PI, f"No {n}", run.now, f"{n}\n" + "word\n" * 80)
-                book.perform(Plan("test", (Post(message, f"no-{n}"),)))
+                executor.perform(Plan("test", (Post(message, f"no-{n}"),)))
             return "cn: test"
 
         run.commit(plan)

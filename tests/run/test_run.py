@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cn.git.repository import open_hub
-from cn.run.executor import Book
+from cn.run.executor import Executor
 from cn.run.memory import Local
 from cn.run.run import open_run
 from cn.transaction.base import Base
@@ -27,9 +27,9 @@ def test_an_error_of_the_system_after_the_commit_says_that_it_is_done(
 ) -> None:
     root = shutil.copytree(hub_template, tmp_path / "hub", symlinks=True)
 
-    def plan(book: Book, base: Base, notes: Report) -> str:
+    def plan(executor: Executor, base: Base, notes: Report) -> str:
         if commits:
-            book.files[PATH] = b"a rack\n"
+            executor.files[PATH] = b"a rack\n"
         return "cn: test"
 
     hub = open_hub(root)

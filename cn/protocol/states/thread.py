@@ -2,7 +2,7 @@
 
 The state is that of the open item in ``state/ledger/<peer>/open``; the events are the ``in``
 kinds of the ledger. :mod:`cn.protocol.ledger` folds histories through this table, and
-:class:`cn.run.executor.Book` records no event of ours that it does not have.
+:class:`cn.run.executor.Executor` records no event of ours that it does not have.
 
 The states of the queue stand beside deferred and assigned, not across them: a thread that
 waits for a date or for a reviewer does not wait for the agent.
