@@ -84,7 +84,7 @@ $(VENV)/.bench: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,bench]'
 	touch $@
 
-# Seed 004's table: latency, memory, losses. Some minutes; a quiet machine tells more.
+# Latency, memory and losses of the runtime. Some minutes; a quiet machine tells more.
 bench-runtime: $(STAMP)
 	$(BIN)/python benchmarks/runtime.py
 

@@ -1,4 +1,4 @@
-"""The table of seed 004 ("Success Criteria"), measured: ``make bench-runtime``.
+"""Latency, memory and losses of the runtime, measured: ``make bench-runtime``.
 
 A real daemon with its processor, on a hub in a temporary folder, talks to a Telegram and to a
 model on loopback (those of the tests). Nothing here passes or fails; the figures are printed

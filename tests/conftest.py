@@ -1,4 +1,4 @@
-"""Every test is sealed from the machine it runs on (STYLE, habit 11).
+"""Every test is sealed from the machine it runs on.
 
 Own home, own git config, no system config, no ``GIT_*`` from outside, a crontab of its
 own, fixed locale and time zone, no network but loopback. The zone is deliberately

@@ -1,4 +1,4 @@
-"""``cn cron show|install|remove``: cn's own lines in the user's crontab (seed 003, "Cron Schedule").
+"""``cn cron show|install|remove``: cn's own lines in the user's crontab.
 
 cron runs commands with a bare ``PATH`` and mails what they print. So each line brings its
 own ``PATH`` (other jobs keep theirs), names cn and the hub absolutely, and is quiet but
@@ -31,7 +31,7 @@ from cn.values.report import Report
 from cn.values.text import visible
 
 SYNC_EVERY, PROCESS_EVERY = 5, 15
-"""Minutes, the schedule of seed 003."""
+"""Minutes."""
 _TOOLS = ("git", "ssh", "ssh-keygen")
 
 

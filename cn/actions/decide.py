@@ -1,4 +1,4 @@
-"""Decisions that people give by a command, through the planners of the agent's ops (DESIGN 12)."""
+"""Decisions that a person gives with one command, made by the planners of the agent's ops."""
 
 from __future__ import annotations
 

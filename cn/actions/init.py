@@ -1,4 +1,4 @@
-"""``cn init``: a hub from the template, one commit on ``main`` (issue 2, "Set-up")."""
+"""``cn init``: create a hub from the template, with one commit on ``main``."""
 
 from __future__ import annotations
 

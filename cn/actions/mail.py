@@ -1,4 +1,4 @@
-"""``cn send``, ``cn reply`` and ``cn outbox``: messages that people start (DESIGN 10)."""
+"""``cn send``, ``cn reply`` and ``cn outbox``: messages that people start (``docs/protocol/messages.md``)."""
 
 from __future__ import annotations
 

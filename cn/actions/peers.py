@@ -1,4 +1,4 @@
-"""``cn peer add|list|remove``: the one way cn writes ``state/peers.md`` (DESIGN 4, 16)."""
+"""``cn peer add|list|remove``: list peers, and write ``state/peers.md``; nothing else in cn writes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``cn next`` and ``cn queue``: what people do with the queue (DESIGN 12)."""
+"""``cn next`` and ``cn queue``: give the agent its next item, and change the queue by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people do with threads of our own: open, reflect, concern, close (DESIGN 4, 12)."""
+"""``cn adhoc``, ``cn daily`` … ``cn yearly``, ``cn mca``: people open, write and close threads of our own."""
 
 from __future__ import annotations
 

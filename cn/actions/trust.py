@@ -1,4 +1,4 @@
-"""``cn trust``: show a change to protected files that came from elsewhere, and accept it (DESIGN 4).
+"""``cn trust``: show a change to protected files that came from elsewhere, and accept it.
 
 What is accepted is exactly what was shown. Between showing and accepting the lock is free,
 so origin may move: what was shown is remembered in ``.git/cn/trust-shown``, and when it is

@@ -1,1 +1,1 @@
-"""The agent's desk: one item in, one output out, archived before anything of it happens."""
+"""The agent's interface: one item in, one output out, archived before anything of it is executed."""

@@ -1,4 +1,4 @@
-"""The archive of what the agent was asked and answered: ``logs/input`` and ``logs/output`` (DESIGN 12).
+"""The archive of what the agent was asked and answered: ``logs/input`` and ``logs/output``.
 
 In main, or, where the hub keeps them local, on this machine; older ones may still lie in main then.
 """

@@ -1,4 +1,4 @@
-"""A chat message into the queue: once, and for good (seed 004 "Idempotence", DESIGN 13)."""
+"""Put a chat message into the queue, exactly once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Threads of our own that the agent is to work on go into its queue."""
+"""Put threads of our own that the agent is to work on into its queue."""
 
 from __future__ import annotations
 

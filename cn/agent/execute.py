@@ -1,4 +1,4 @@
-"""The agent's output, executed: all of it or nothing (DESIGN 12, 16; seed 004 "archive first")."""
+"""Execute the agent's output: all of it or nothing, and only after it was archived."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The agent's share of a run: what it wrote is executed, and what comes next is given to it.
+"""The agent's part of a run: execute what it wrote, and give it the next item.
 
 Most of cn's planners serve it alone. A run of a hub that feeds no agent (``interface: triage``)
 does not import them: that is half of what it would import.

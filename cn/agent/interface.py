@@ -1,4 +1,4 @@
-"""The agent's whole interface: ``cn input`` and ``cn out`` (seed 002).
+"""``cn input`` and ``cn out``: the agent's whole interface (``docs/protocol/agent.md``).
 
 Neither takes the lock, writes into main, or looks at anything but the one item.
 """

@@ -1,4 +1,4 @@
-"""The conversation of a chat, kept for the next turns (seed 004 "Open Questions" 1, DESIGN 13)."""
+"""Write the conversation of a chat into ``state/conversation.json``, for the next turns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The queue of the agent on one base: what waits, what is in flight, what comes next (DESIGN 12).
+"""The agent's queue at one commit of main: what waits, what is in flight, what comes next.
 
 Part of every run of a hub with ``interface: queue``. The queue is derived: a pending thread
 that no item stands for gets one, an item whose thread is not pending any more goes.

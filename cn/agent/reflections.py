@@ -1,4 +1,4 @@
-"""What time alone puts into the queue: reflections, concerns, deferred threads of our own (DESIGN 12)."""
+"""Put into the queue what time alone makes due: reflections, concerns, deferred threads of our own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waking the agent: a command in this clone's git config (``cn.wake``), or a built-in way (DESIGN 4, 6)."""
+"""Wake the agent: with the command in this clone's git config (``cn.wake``), or in a built-in way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running the wake command."""
+"""Run the wake command."""
 
 from __future__ import annotations
 

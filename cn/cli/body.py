@@ -1,4 +1,4 @@
-"""The text below the head, from ``--body`` or ``--body-file``."""
+"""Read the text of a message from ``--body`` or ``--body-file``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every command shares: its options, the hub it works on, and how it answers."""
+"""What every command shares: its options, the hub it works on, and how it prints its answer."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Env:
         return sys.stderr.isatty() and not self.quiet and not self.json
 
     def hub(self, argument: str | None = None) -> Hub:
-        """The hub: ``--hub``, then the positional argument, then upwards from here (DESIGN 4)."""
+        """The hub: ``--hub``, then the positional argument, then upwards from here."""
         if os.environ.get("CN_ROLE") == "agent" and (self.hub_path or argument):
             raise Refused("an agent may not choose the hub", "leave out --hub; it works in the hub around it")
         from pathlib import Path

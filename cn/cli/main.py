@@ -125,7 +125,7 @@ _AGENT = ("input", "out")
 
 
 def _check_role(name: str) -> None:
-    """``CN_ROLE=agent`` leaves the agent its two verbs, on the hub it stands in (DESIGN 12)."""
+    """``CN_ROLE=agent`` leaves the agent its two verbs, on the hub it stands in."""
     role = os.environ.get("CN_ROLE", "")
     if role not in ("", "agent"):
         raise ConfigError(f"CN_ROLE is {role!r}", "the only role is 'agent'; unset it otherwise")

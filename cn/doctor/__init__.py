@@ -1,4 +1,4 @@
-"""``cn doctor``: looks at everything a run relies on, and explains what is wrong (issue 2, "Seeing").
+"""``cn doctor``: check everything a run relies on, and explain what is wrong.
 
 Looking changes nothing. A check that fails itself is a finding, never the end: the doctor
 is for hubs in any state.

@@ -1,4 +1,4 @@
-"""Checks of the clone as a place to work in: HEAD, lock, journal, leftover locks."""
+"""Checks of this clone: HEAD, lock, journal, leftover lock files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of the runtime: its configuration, the model, the daemon, what is to be said in chats (issue 6)."""
+"""Checks of the runtime: its configuration, the model, the daemon, undelivered chat texts."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""All that starts git or knows its formats."""
+"""Everything that starts git or knows its formats."""

@@ -1,4 +1,4 @@
-"""A git that works in the background: begun now, its answer taken later.
+"""A git that runs in the background: started now, its answer read later.
 
 :class:`Background` is for what talks to a network, :class:`LocalBackground` for what changes this clone.
 """

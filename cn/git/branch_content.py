@@ -1,4 +1,4 @@
-"""The text of a thread: what a branch says and changes (DESIGN 6, "Content of a thread")."""
+"""The text of a thread: what a branch says and changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One git that answers all questions of a run about objects (git-cat-file(1), ``--batch-command``).
+"""One git process that answers all questions of a run about objects (git-cat-file(1), ``--batch-command``).
 
 Starting a git takes 4 ms, an answer of this one takes 1, and a run that does anything asks some twenty times.
 """

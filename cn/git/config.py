@@ -1,4 +1,4 @@
-"""What git's configuration says where cn asks for it, read with one process when the hub is opened.
+"""Git's configuration as far as cn uses it, read with one process when the hub is opened.
 
 Asked for one by one, the same few settings took 20 processes of a run.
 """

@@ -1,4 +1,4 @@
-"""Making repositories with GitPython; the only place that imports it (DESIGN 3)."""
+"""Make repositories with GitPython; the only module that imports it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asking git about many branches at once, without one bad branch spoiling it for the others."""
+"""Diff many branches with one git, so that one bad branch does not spoil the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a path is in a commit, in the index, and in the work tree, in comparable form.
+"""A path in a commit, in the index, and in the work tree, in comparable form.
 
 A working file is compared by its own bytes first; only what differs is asked of git,
 whose filters and line-end rules may still make the two equal (gitattributes(5)).
@@ -77,7 +77,7 @@ OTHER = WorkFile("other", Oid(""), Oid(""))
 
 
 def main_decides(path: str) -> bool:
-    """Is ``main`` the truth here, whatever the working copy says (DESIGN 4)?"""
+    """Is ``main`` the truth here, whatever the working copy says?"""
     return path.startswith(_MAINS) and not is_protected(path)
 
 

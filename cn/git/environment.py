@@ -1,4 +1,4 @@
-"""How every git is started: settings and environment (GIT-FACTS "Security").
+"""How every git is started: settings and environment.
 
 No terminal prompt, no hooks, no fsmonitor, no remote helpers beyond the allowed transports, no
 submodule recursion, object checks on fetch, a stable locale, an explicit repository. The user's

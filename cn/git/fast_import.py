@@ -1,4 +1,4 @@
-"""Building commits away from index, work tree and refs, in one ``fast-import`` stream.
+"""Build commits away from index, work tree and refs, in one ``fast-import`` stream.
 
 See git-fast-import(1). The stream names a branch, as it must, and resets it before the
 end: fast-import then writes no ref (``reset`` without ``from``).
@@ -103,7 +103,7 @@ class CommitStream:
     """Commits built upon each other in one ``fast-import``; each id is answered at once.
 
     Their objects are there for other processes only after :meth:`close`. 1,000 merges took
-    30 s with three processes each, and 0.6 s so (GIT-FACTS). Those of :meth:`commit` are not signed.
+    30 s with three processes each, and 0.6 s so. Those of :meth:`commit` are not signed.
     """
 
     def __init__(self, hub: Hub) -> None:

@@ -1,4 +1,4 @@
-"""A fetch into a folder of its own, so that what git's checks refuse never gets into the hub.
+"""Fetch into a folder of its own first, so that objects which git's checks refuse never enter the hub.
 
 git keeps what it fetched before the last of its checks: ``.gitmodules`` is looked at when all objects are
 written (git 2.39, unpack-objects and index-pack alike). The next fetch would find them here, and ask nothing.

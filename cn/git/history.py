@@ -1,4 +1,4 @@
-"""Which commit of main did it: questions to the history, asked where somebody wants to know (git-log(1))."""
+"""Which commit of main did something: questions to the history (git-log(1))."""
 
 from __future__ import annotations
 

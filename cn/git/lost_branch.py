@@ -1,4 +1,4 @@
-"""Where main went, when it is not there: the last commit it had, and the commands that bring it back.
+"""When main is gone: the last commit it had, and the commands that bring it back.
 
 Each command leaves the index and the files as they are, so that nothing staged or edited is lost.
 """

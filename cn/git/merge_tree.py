@@ -1,4 +1,4 @@
-"""What ``git merge-tree`` answers: a tree, or the paths that conflict (git-merge-tree(1), "OUTPUT")."""
+"""Read what ``git merge-tree`` answers: a tree, or the paths that conflict (git-merge-tree(1), "OUTPUT")."""
 
 from __future__ import annotations
 

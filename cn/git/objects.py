@@ -1,4 +1,4 @@
-"""Reading and writing many git objects with few processes (git-cat-file(1) "BATCH OUTPUT")."""
+"""Read and write many git objects with few processes (git-cat-file(1) "BATCH OUTPUT")."""
 
 from __future__ import annotations
 

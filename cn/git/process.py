@@ -1,4 +1,4 @@
-"""The one hardened runner of git (DESIGN 3): every call as :mod:`cn.git.environment` says.
+"""Run git, hardened: every call as :mod:`cn.git.environment` says. No other module starts git.
 
 A call that talks to a network has a time limit.
 """
@@ -298,7 +298,7 @@ def transport_options(url: str) -> tuple[str, ...]:
     """Options for ``git push`` to ``url``.
 
     A local receive-pack runs as us, with the peer's hooks and configuration; they are
-    overridden on its command line (GIT-FACTS: ``core.hooksPath`` of ours does not reach it).
+    overridden on its command line (``core.hooksPath`` of ours does not reach it).
     """
     return (f"--receive-pack={_LOCAL_RECEIVE}",) if is_local(url) else ()
 

@@ -1,4 +1,4 @@
-"""A throw-away repository that shows git nothing but the refs to be pushed.
+"""A temporary repository that holds no refs but those to be pushed.
 
 ``git push`` compares every refspec with every ref of both sides: 1,000 refspecs beside
 1,000 pins and branches took 4.3 s. From a repository that has no other refs, one pattern

@@ -1,4 +1,4 @@
-"""What a peer's branch holds, read from objects, never from a checkout (DESIGN 6).
+"""Read what a peer's branch holds, from objects, never from a checkout.
 
 The facts are plain data; :mod:`cn.git.branch_content` makes the thread's text of them.
 """

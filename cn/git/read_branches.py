@@ -1,4 +1,4 @@
-"""Reading many branches with few processes.
+"""Read many branches with few processes.
 
 :mod:`cn.git.read_branch` reads any branch, with six to eight processes each. Nearly all are
 *simple*: a few commits in a row on one commit of main, plain files within the limits.

@@ -1,4 +1,4 @@
-"""Talking to remotes: what is there, bring it here, push and delete with leases."""
+"""Talk to remotes: list, fetch, push and delete, with leases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finding and opening a hub: where it is, its git directory, its remotes."""
+"""Find and open a hub: its folder, its git directory, its remotes."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def is_hub(folder: Path) -> bool:
 
 
 def open_hub(path: Path | None, *, cwd: Path | None = None, main: str = "main") -> Hub:
-    """Open the hub at ``path``, or the one around ``cwd`` (DESIGN 4, "Discovery").
+    """Open the hub at ``path``, or the one around ``cwd``.
 
     Raises :class:`ConfigError` when there is none or it is no git repository.
     """

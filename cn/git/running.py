@@ -1,4 +1,4 @@
-"""Asking the machine: which git processes work in a hub, and what its shell would find."""
+"""Which git processes work in a hub, and which programs its shell finds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signature checks with git's own SSH signing (git-verify-commit(1), ssh-keygen(1) "ALLOWED SIGNERS")."""
+"""Check signatures with git's own SSH signing (git-verify-commit(1), ssh-keygen(1) "ALLOWED SIGNERS")."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What git makes of a URL before it goes there (git-config(1), ``url.<base>.insteadOf``)."""
+"""The URL that git makes of a configured one (git-config(1), ``url.<base>.insteadOf``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading what arrived and planning it: threads, messages, refusals (DESIGN 6 and 8)."""
+"""Read what arrived and plan it: threads, messages, refusals."""
 
 from __future__ import annotations
 

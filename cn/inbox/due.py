@@ -1,4 +1,4 @@
-"""What time alone brings about: deferred threads come back, old answers are cleaned up."""
+"""What is due by time alone: deferred threads come back, old answers are cleaned up."""
 
 from __future__ import annotations
 

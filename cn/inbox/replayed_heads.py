@@ -1,4 +1,4 @@
-"""A head that came before under another name of the same peer: it is no new thread (DESIGN 6).
+"""A head that came before under another name of the same peer is no new thread.
 
 An old message, signed or not, stays what it was whatever it is called now: else whoever can write
 the mailbox could have it decided again.

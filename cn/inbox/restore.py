@@ -1,4 +1,4 @@
-"""Pending threads that a commit removed or moved come back (DESIGN 4)."""
+"""Restore pending threads that a commit removed or moved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A thread that is done, and whose copy here says otherwise: set aside, told once, logged here (DESIGN 5).
+"""A thread that is done although its copy here says otherwise: put the copy aside, tell once, log here.
 
 Two clones may decide the same thread. The one that comes second commits nothing: what it has to tell
 stands in its own machine log, which ``cn log`` shows, and not in the log that all clones share.

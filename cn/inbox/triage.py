@@ -1,4 +1,4 @@
-"""``cn inbox triage``: write the ``## Triage`` section for those who prefer a command."""
+"""``cn inbox triage``: write the ``## Triage`` section of a thread by a command."""
 
 from __future__ import annotations
 

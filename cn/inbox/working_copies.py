@@ -1,4 +1,4 @@
-"""Working copies of pending threads: the one input that people and agents edit (DESIGN 4, 7)."""
+"""Working copies of pending threads: the only files a run takes decisions from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decisions that stand in the working copies of pending threads (read-only)."""
+"""Read the decisions that stand in the working copies of pending threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Budgets: what stops a call before it is made, from outside the model (DESIGN 13)."""
+"""Budgets: what stops a call to the model before it is made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Is the model there? Asked before the first item is claimed, and then no more for a while (issue 6).
+"""Look the model up before the first item is claimed, and then no more for a while.
 
 A model that is not there fails every call, and would use up the attempts of every item. A good
 answer holds for a day, "nobody can tell" for an hour: a turn is not slowed by it.

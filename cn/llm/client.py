@@ -1,4 +1,4 @@
-"""Asking the model: the one importer of the ``anthropic`` package (DESIGN 3, 13).
+"""Ask the model: the one importer of the ``anthropic`` package.
 
 The package brings authentication, headers, version and errors of the API. Everything else
 is decided here, because a call costs money: the bytes sent are those of

@@ -1,4 +1,4 @@
-"""``.cn/agent.yaml``: the runtime's configuration (seed 004 "Configuration", DESIGN 16).
+"""``.cn/agent.yaml``: the runtime's configuration (``docs/protocol/runtime.md``).
 
 The file is committed and pushed, so secrets stay out of it: ``${VAR}`` takes them from the
 environment. A variable that is missing is told when its value is needed, not before: a hub

@@ -1,4 +1,4 @@
-"""Reading ``.cn/agent.yaml`` from main."""
+"""Read ``.cn/agent.yaml`` from main."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the Models API says of a model (``GET /v1/models/{id}``), and the count of ``count_tokens``."""
+"""Read the Models API's answer about a model (``GET /v1/models/{id}``), and that of ``count_tokens``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One question to a model and what comes of it: request, answer, failure (Messages API, "Create a Message").
+"""One question to a model and its outcome: request, answer, failure (Messages API, "Create a Message").
 
 The model is a function from text to text: no tools, no stream, one request. The bytes of
 the request are made here, so that a dry run prints exactly what would be sent.

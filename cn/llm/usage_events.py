@@ -1,4 +1,4 @@
-"""What calls to the model used: events of ``logs/cn.log``, and their sums (DESIGN 13).
+"""Events of ``logs/cn.log`` about calls to the model, and their sums (``docs/protocol/logs.md``).
 
 A call is written twice under one id: before it is made, and when it ended. So one whose
 process died counts, as one that may have been charged.

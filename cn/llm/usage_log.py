@@ -1,4 +1,4 @@
-"""What calls to the model used: written, counted against budgets, summed."""
+"""Write what calls to the model used, count it against budgets, sum it."""
 
 from __future__ import annotations
 

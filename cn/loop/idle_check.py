@@ -1,4 +1,4 @@
-"""Nothing new? The answer of the last sync, as long as all it was made of is the same.
+"""Repeat the answer of the last sync while nothing that it depends on has changed.
 
 What a sync does follows from main, cn's refs, this clone's files and memory, what the remotes
 list, and the clock. A sync that found nothing to do notes all of these in ``.git/cn/quiet``.

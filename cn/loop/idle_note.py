@@ -1,4 +1,4 @@
-"""Noting that a sync found nothing to do, for :mod:`cn.loop.idle_check`."""
+"""Note that a sync found nothing to do, for :mod:`cn.loop.idle_check`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``cn inbox process``: parse, enforce, execute, move to done, log, deliver (seed 003)."""
+"""``cn inbox process``: parse decisions, enforce the rules, execute, move to done, log, deliver."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def process(
 
 
 def _look(run: Run, decided: set[tuple[Name, str]]) -> tuple[Observation | None, list[tuple[Name, str]]]:
-    """Fetch what is decided on: a branch that moved since is void (DESIGN 16)."""
+    """Fetch what is decided on: a branch that moved since is void."""
     peers = {peer for peer, _ in decided if peer in run.settings.peers}
     if not peers:
         return None, []

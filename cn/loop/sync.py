@@ -1,4 +1,4 @@
-"""``cn inbox sync`` and ``cn sync``: fetch, materialize, log, wake, retry the outbox (seed 003)."""
+"""``cn inbox sync`` and ``cn sync``: fetch, write thread files, log, wake the agent, retry the outbox."""
 
 from __future__ import annotations
 

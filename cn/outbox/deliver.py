@@ -1,4 +1,4 @@
-"""Delivering the outbox of the authoritative main (DESIGN 5, last paragraph; 8; 10).
+"""Deliver the outbox as main holds it (``docs/protocol/outbox.md``).
 
 Every entry is one ref with its own lease. What the remote confirmed moves to ``sent/``;
 what nobody knows is asked, never blindly repeated; what failed stays, with its reason.

@@ -1,4 +1,4 @@
-"""Our own branches at peers: adopted, moved, gone, proven merged, too old (DESIGN 6, 8)."""
+"""Follow our own branches at peers: adopted, moved, gone, merged, too old."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Notices: what a peer says became of a branch of ours, and whether that is so (DESIGN 8 and 10)."""
+"""Notices: what a peer says became of a branch of ours, checked before it is believed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looking at the mailbox and the peers: listings first, objects only for what differs (DESIGN 6)."""
+"""Look at the mailbox and the peers: list refs first, fetch objects only for what differs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrivals that were refused and told once: kept for ``cn status`` until they are gone (issue 3)."""
+"""Arrivals that were refused and reported once; ``cn status`` shows them until they are gone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cadences: how often something comes to the agent, and the periods they cut time into (seed 002)."""
+"""Cadences: how often something comes to the agent, and the periods they divide time into."""
 
 from __future__ import annotations
 
@@ -94,5 +94,5 @@ def last_period(cadence: Cadence, at: datetime) -> str:
 
 
 def reflection_path(cadence: Cadence, name: str) -> HubPath:
-    """Where the reflection of a period lies (seed 004)."""
+    """Where the reflection of a period lies."""
     return HubPath(f"{REFLECTIONS}/{cadence.value}/{name}.md")

@@ -1,4 +1,4 @@
-"""What is to be said in a chat, as a file of the outbox until it was sent (seed 004, DESIGN 5, 13).
+"""A text to be sent to a chat, as a file of the outbox until it was sent.
 
 A chat is ``telegram:<id>``. Sending is not repeatable: nothing there recognizes a message it
 has had. So a text whose fate is unknown is reported, and never sent again.

@@ -1,4 +1,4 @@
-"""Effects: what planners ask for and one interpreter does (DESIGN 3, "decide first, act second")."""
+"""Effects: the values that planners return and that :mod:`cn.run.executor` alone carries out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``.cn/hub.yaml``: what people configured for a hub (DESIGN 4 and 16)."""
+"""``.cn/hub.yaml``: what people configured for a hub (``docs/protocol/hub.md``)."""
 
 from __future__ import annotations
 

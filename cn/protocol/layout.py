@@ -1,4 +1,4 @@
-"""Where threads and mail lie in the hub (DESIGN 4), and not what stands in them: looking imports little."""
+"""Where threads and mail lie in the hub (``docs/protocol/hub.md``); small, because looking imports it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ledger: for ever, what became of every (peer, topic, head) (DESIGN 4).
+"""The ledger: what became of every (peer, topic, head), for ever (``docs/protocol/ledger.md``).
 
 ``state/ledger/<peer>/YYYYMM`` is append-only, one event a line, written in the same
 commit as the thread it speaks of. ``state/ledger/<peer>/open`` is the same history folded
@@ -260,7 +260,7 @@ def parse_open(text: str) -> Open:
             continue
         try:
             data = json.loads(line)
-            # The same few words in thousands of items: one object each (issue 4).
+            # The same few words in thousands of items: one object each.
             fields = {sys.intern(str(k)): str(v) for k, v in data["fields"].items()}
             if "kind" in fields:
                 fields["kind"] = sys.intern(fields["kind"])

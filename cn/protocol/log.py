@@ -1,4 +1,4 @@
-"""The two logs: markdown rows for people, JSON lines for machines (DESIGN 11, seed 003)."""
+"""The two logs: markdown rows for people, JSON lines for machines (``docs/protocol/logs.md``)."""
 
 from __future__ import annotations
 

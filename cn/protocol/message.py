@@ -1,4 +1,4 @@
-"""Messages: one parentless commit with ``message.md`` at its root (DESIGN 10).
+"""Messages: one parentless commit with ``message.md`` at its root (``docs/protocol/messages.md``).
 
 The commit id is the message's id; the same message always gives the same bytes.
 """

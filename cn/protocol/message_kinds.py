@@ -1,4 +1,4 @@
-"""The kinds of messages, and what can become of a branch, in words (DESIGN 10, 16)."""
+"""The kinds of messages, and the statuses of a branch, as words."""
 
 from __future__ import annotations
 

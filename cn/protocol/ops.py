@@ -1,4 +1,4 @@
-"""Operations of the agent: one closed type, its parser and formatter (seeds 000, 002; DESIGN 12).
+"""Operations of the agent: one closed type, its parser and formatter (``docs/protocol/agent.md``).
 
 An op stands in the frontmatter of ``output.md`` as ``key: value``, the value's segments
 parted by ``|``; segments beyond the last belong to it, an empty one is absent.
@@ -230,6 +230,6 @@ Ending = Ack | Done | Noop | Fail | Reply | Delegate | Defer | Delete
 
 
 def payload(ending: Ending | None, body: str) -> str:
-    """What the chat gets (seed 004, "Body Consumption Rules")."""
+    """What the chat gets."""
     message = ending.message if isinstance(ending, Reply) else ""
     return body or message or ACKNOWLEDGED

@@ -1,4 +1,4 @@
-"""The outbox: every outward effect as a file, until the remote has confirmed it (DESIGN 5).
+"""An entry of the outbox: one outward effect as a file, until the remote has confirmed it.
 
 An entry either delivers a message branch or deletes a branch of ours. The exact commit
 bytes stand in the entry, so that a bare clone is enough to deliver, and so that
@@ -92,7 +92,7 @@ Written = Letter | Remove
 
 
 def facts_of(entry: Written) -> Entry:
-    """The entry without its bytes: a run that delivers thousands of letters holds these (issue 4)."""
+    """The entry without its bytes: a run that delivers thousands of letters holds these."""
     if isinstance(entry, Remove):
         return entry
     return Deliver(*(getattr(entry, name) for name in Deliver.__slots__))

@@ -1,4 +1,4 @@
-"""Threads of our own: adhoc threads, reflections, managed concerns (DESIGN 4, 12).
+"""Threads of our own: adhoc threads, reflections, managed concerns (``docs/protocol/threads.md``).
 
 One markdown file each, in ``threads/adhoc/``, ``threads/reflections/<cadence>/`` and
 ``state/mca/``. A head of ``**Field:** value`` lines says what state it is in; the rest is

@@ -146,7 +146,7 @@ def _peer(item: object, line: int) -> Peer:
 
 
 def check_names(config: HubConfig, peers: tuple[Peer, ...]) -> None:
-    """A peer that is also the hub or a reviewer is broken configuration (DESIGN 16)."""
+    """A peer that is also the hub or a reviewer is broken configuration."""
     for peer in peers:
         if config.is_actor(peer.name):
             raise ConfigError(

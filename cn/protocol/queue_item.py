@@ -1,4 +1,4 @@
-"""What waits for the agent, and the one item it was given (DESIGN 12, seed 004 "Idempotence").
+"""Items that wait for the agent, and the one it was given (``docs/protocol/agent.md``, "The queue").
 
 ``state/queue/<cadence>-<id>.md`` waits (``chat-<id>.md`` where it has no thread), what lies in
 ``state/queue/dead/`` is given up until a person looks at it, ``state/turn.md`` is in flight: an

@@ -1,4 +1,4 @@
-"""The rules cn enforces: pure functions of facts (DESIGN 9, seed 003 "Protocol Enforcement").
+"""The rules cn enforces: pure functions of facts (``docs/protocol/decisions.md``, "Rules").
 
 Each returns a :class:`Refusal` that names the rule, the reason and the remedy, or None.
 """

@@ -1,4 +1,4 @@
-"""The thread document: one markdown file per inbound branch (DESIGN 7, seed 003).
+"""The thread document: one markdown file per inbound branch (``docs/protocol/thread.md``).
 
 The trust boundary runs through it. What a peer wrote stands behind ``"> "``; who sent
 which head is known from the ledger, never from the file.

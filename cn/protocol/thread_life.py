@@ -1,4 +1,4 @@
-"""The life of a thread as a chain of links, read from the ledger (DESIGN 8, 10).
+"""The life of a thread as a chain of links, read from the ledger (``docs/protocol/json.md``, "The chain").
 
 received → decided → executed → creator informed → branch deleted, with what came between:
 moved, deferred, returned, assigned, refused, and where an agent works a queue: queued, given,
@@ -145,7 +145,7 @@ def read_chain(
 
 
 def executed_text(status: str, merge: str, delivered: bool) -> str:
-    """What a log row's ``Executed`` says of a decision that ended a thread (DESIGN 8)."""
+    """What a log row's ``Executed`` says of a decision that ended a thread."""
     if status in ("replied", "delegated"):
         return "✓ delivered" if delivered else "queued"
     return f"✓ merged {merge[:7]}" if status == "merged" else f"✓ {status}"

@@ -1,4 +1,4 @@
-"""The typed decision and the ``## Triage`` section that carries it (seed 003, DESIGN 7, 8).
+"""The typed decision, and the ``## Triage`` section that carries it (``docs/protocol/thread.md``).
 
 ``decision := delete:<reason> | defer:<reason> | delegate:<actor> | do:merge |
 do:reply:<branch> | do:custom:<description>``. If it is not in the type, it cannot be

@@ -1,1 +1,1 @@
-"""The frame of every run: what it reads, plans, gathers and remembers."""
+"""The frame of every run: what it reads, what it collects for its commit, what it remembers."""

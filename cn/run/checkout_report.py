@@ -1,4 +1,4 @@
-"""Telling where the work tree is behind main because cn could not write there (DESIGN 5, step 9)."""
+"""Report where the work tree is behind main because cn could not write there."""
 
 from __future__ import annotations
 

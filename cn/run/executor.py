@@ -1,4 +1,4 @@
-"""The one interpreter of plans: effects in, one draft commit out (DESIGN 3).
+"""The one interpreter of plans: effects in, one draft commit out.
 
 It changes nothing in the world. What it gathers becomes the commit of the run, or, in a
 dry run, the list that is shown.
@@ -176,7 +176,7 @@ class Executor:
                 self._store()
 
     def _store(self) -> None:
-        """Give the threads so far to git, so that memory does not grow with their number (issue 4)."""
+        """Give the threads so far to git, so that memory does not grow with their number."""
         held = {
             p: d
             for p, d in self.files.items()

@@ -1,4 +1,4 @@
-"""What became of the runs of this process, for the one word at Ctrl-C and SIGTERM."""
+"""What the runs of this process have completed, for the one line printed at Ctrl-C and SIGTERM."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A link or a file in main where a folder of cn belongs: told, and standing until it is gone.
+"""A link or file in main where a folder of cn belongs: reported until it is gone.
 
 Nothing is brought there (:mod:`cn.transaction.checkout`). Where cn alone writes its next commit takes the
 place; where people write too nothing is taken out of main unseen (:mod:`cn.transaction.commit`).

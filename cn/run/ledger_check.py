@@ -1,4 +1,4 @@
-"""Are the ledgers that main holds what their history says? Asked of what did not come from this clone.
+"""Check ledgers in main that this clone did not write against their own history.
 
 ``open`` is only an index of the history; whoever can push to ``origin`` could empty or
 change it. What this clone wrote itself, and what it has checked, it remembers by the

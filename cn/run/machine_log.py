@@ -1,4 +1,4 @@
-"""The machine log ``logs/cn.log``, read back: this clone's events, rotated files included."""
+"""Read this clone's machine log ``logs/cn.log``, rotated files included."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Turning messages into commits with exact bytes, signed when the hub signs."""
+"""Make commits of messages, with exact bytes, signed when the hub signs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pushing pins and kept heads to ``origin``, so that they outlive this clone, while the run goes on."""
+"""Push pins and kept heads to ``origin``, so that they outlive this clone, while the run goes on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class OwnRefsPush:
     """The push of one commit's refs: begun when origin has that, waited for before anything else is pushed.
 
     ``seconds`` is how long it may take. It goes on while the work tree is brought up to date: with 10,000
-    pins that hides 1.5 s (issue 4). That it fails stops nothing, and is told once.
+    pins that hides 1.5 s. That it fails stops nothing, and is told once.
     """
 
     def __init__(self, hub: Hub, local: Local, report: Report) -> None:

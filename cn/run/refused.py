@@ -1,4 +1,4 @@
-"""What a run refused to let in."""
+"""What a run refused to commit, as values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The frame of every run: lock, recover, observe main, read the configuration (DESIGN 5)."""
+"""The frame of every run: lock, recover, find main, read the configuration, commit."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from cn.values.names import HubPath, Oid, digest
 from cn.values.report import Mark, Progress, Report
 
 _MANY = 1_000
-"""Files of one commit from which on a run lets go of what it read before it publishes (issue 4)."""
+"""Files of one commit from which on a run lets go of what it read before it publishes."""
 NOT_YET = "not yet"
 """What ``Run.hold`` answers for an item that is kept back without anybody being told."""
 
@@ -189,7 +189,7 @@ def scratch_objects(hub: Hub, folder: str) -> Hub:
 
 @contextmanager
 def _noting(hub: Hub, dry_run: bool) -> Iterator[list[type[Exception]]]:
-    """What stops the run is remembered, for ``cn status`` and to be told once (issue 3).
+    """What stops the run is remembered, for ``cn status`` and to be told once.
 
     Yields what counts as that. At first it is all that goes wrong; once the run is open, what a
     command refuses is its own answer, and no other run is stopped by it.

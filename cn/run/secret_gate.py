@@ -1,4 +1,4 @@
-"""Nothing that looks like a secret leaves, or enters main, by cn's doing (issue 3).
+"""Keep secrets out of main and of everything that leaves (``docs/protocol/hub.md``, "Secrets").
 
 What is asked for is refused. What cn keeps by itself (the archive, what the agent is given, what stood
 in a thread whose branch moved) is masked, and the whole of it stays on this machine.

@@ -1,4 +1,4 @@
-"""A hub's configuration as it stands in ``main`` (DESIGN 16, "configuration is read")."""
+"""A hub's configuration as it stands in ``main``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The configuration as it was parsed last, so that nobody parses the same YAML again.
+"""The configuration as it was parsed last, so that the same YAML is not parsed again.
 
 Loading PyYAML and parsing two small files takes 30 ms, a fifth of the time of ``cn status``. A run
 leaves in ``.git/cn/settings`` what they say, beside the texts that say it. It holds for just these

@@ -1,4 +1,4 @@
-"""Reading one commit of main: files, folders, ledger, inbox, outbox."""
+"""Read one commit of main: files, folders, ledger, inbox, outbox."""
 
 from __future__ import annotations
 

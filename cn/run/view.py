@@ -1,4 +1,4 @@
-"""Opening a hub to look at it: no lock, no network, nothing written.
+"""Open a hub to look at it: no lock, no network, nothing written.
 
 What is shown is what ``main`` holds, wherever HEAD is, and the working copies of pending
 threads where HEAD is ``main``.

@@ -1,1 +1,1 @@
-"""A model at the agent's desk."""
+"""The runtime: a model as the agent (``docs/runtime.md``)."""

@@ -1,4 +1,4 @@
-"""Saying in a chat what the outbox holds (seed 004, DESIGN 5): each text once, or reported as unknown.
+"""Send the chat texts of the outbox, each once; one whose fate is unknown is reported, never repeated.
 
 A chat's server does not recognize a text it has had. So before a part is handed over, a
 note of this machine says so; a note that is still there after a crash means that nobody

@@ -1,4 +1,4 @@
-"""``cn agent`` and ``cn agent --process``: turns of the runtime with the real clients (DESIGN 13)."""
+"""``cn agent`` and ``cn agent --process``: turns of the runtime with the real clients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gathering what a model is to see, from main (DESIGN 13; "configuration is read from main", DESIGN 16)."""
+"""Read from main what a model is to see."""
 
 from __future__ import annotations
 

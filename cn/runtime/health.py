@@ -1,4 +1,4 @@
-"""What the daemon says of itself, on this machine; so its children know when to stop."""
+"""The daemon's health file on this machine; by it its children know when to stop."""
 
 from __future__ import annotations
 

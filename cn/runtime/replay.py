@@ -1,4 +1,4 @@
-"""``cn replay``: archived inputs asked again, nothing executed, decisions compared (issue 6, "Replay").
+"""``cn replay``: ask archived inputs again, execute nothing, compare the decisions.
 
 Which pairs: by name whatever is archived; else those whose answer held. A rejected output, or one
 that came too late, decided nothing that could change.

@@ -1,4 +1,4 @@
-"""``cn agent --stdio``: a question to the model with the hub's context; nothing is executed (seed 004)."""
+"""``cn agent --stdio``: ask the model one question with the hub's context; nothing is executed."""
 
 from __future__ import annotations
 

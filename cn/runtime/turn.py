@@ -1,4 +1,4 @@
-"""One turn of the runtime: pack, ask the model once, write, archive, execute, answer (seed 004, DESIGN 13).
+"""One turn of the runtime: pack, ask the model once, write, archive, execute, answer.
 
 Each step can be the last before a crash. What was done is in files: the claim in main, the
 answer in ``state/output.md``, what is to be said in the outbox. So the next turn goes on

@@ -1,1 +1,1 @@
-"""Keys and tokens in what is about to leave or to be committed."""
+"""Find keys and tokens in what is about to leave or to be committed."""

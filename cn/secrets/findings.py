@@ -1,4 +1,4 @@
-"""Secrets that must not leave by accident: what was found where, and how a person lets it pass (issue 3).
+"""Secrets found in a text: where they stand, and how a person lets one pass (``docs/protocol/hub.md``).
 
 The secret itself is in no finding: a fingerprint names it, the same one wherever it stands.
 """

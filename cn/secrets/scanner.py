@@ -1,4 +1,4 @@
-"""Looking for secrets with detect-secrets, loaded only when a text may hold one.
+"""Look for secrets with detect-secrets, loaded only when a text may hold one.
 
 Of its detectors those that know a form; guesses by entropy or by words such as "password"
 would refuse too much of what people write. See its documentation, "plugins".

@@ -1,4 +1,4 @@
-"""One child at a time, also across a daemon that was killed and started again; and one that stands by."""
+"""One child process at a time, also across a daemon that was killed and started again; and one that waits."""
 
 from __future__ import annotations
 

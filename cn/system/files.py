@@ -1,4 +1,4 @@
-"""Writing files so that a crash or a symlink can do no harm (STYLE habit 6)."""
+"""Write files so that neither a crash nor a symlink can do harm."""
 
 from __future__ import annotations
 

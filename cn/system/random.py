@@ -1,4 +1,4 @@
-"""What nobody can guess."""
+"""Random tokens."""
 
 from __future__ import annotations
 

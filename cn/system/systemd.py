@@ -1,4 +1,4 @@
-"""Being a service: what systemd is told, and lines for its journal.
+"""Notify systemd, and write lines for its journal.
 
 The notification protocol is one datagram per message (sd_notify(3)), a dozen lines here:
 sdnotify on PyPI rests since 2017, and systemd-python needs a C library of the system.

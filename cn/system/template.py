@@ -1,4 +1,4 @@
-"""Where the template of a new hub is."""
+"""Where the template of a new hub lies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Telegram sends and answers, as values (https://core.telegram.org/bots/api).
+"""Read what Telegram sends and answers, as values (https://core.telegram.org/bots/api).
 
 Whatever JSON comes, :func:`read_update` makes something of it; text stays data.
 """

@@ -1,4 +1,4 @@
-"""The Telegram Bot API over HTTP: the one place that imports its client library.
+"""The Telegram Bot API over HTTP: the one importer of its client library.
 
 python-telegram-bot carries the requests and knows the API's errors; what comes back is
 Telegram's own JSON (``core.telegram`` reads it) or a :data:`~cn.telegram.api.Failure`.

@@ -1,1 +1,1 @@
-"""Threads of our own, and people's edits."""
+"""Threads of our own, and what people edited in cn's folders."""

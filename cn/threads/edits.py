@@ -1,4 +1,4 @@
-"""``cn commit``, ``cn push``, ``cn save``: what people edited in cn's folders goes into main (DESIGN 4, 5).
+"""``cn commit``, ``cn push``, ``cn save``: bring what people edited in cn's folders into main.
 
 Committed on local main, also without a network; the next ordinary run, or ``push``,
 integrates it with origin's main and pushes it.

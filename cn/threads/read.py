@@ -1,4 +1,4 @@
-"""Reading one thread of our own."""
+"""Read one thread of our own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people changed in the work tree: one ``git status``, and a look at each path.
+"""Read what people changed in the work tree: one ``git status``, and a look at each path.
 
 See git-status(1), "Porcelain Format Version 2".
 """

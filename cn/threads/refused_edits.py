@@ -1,4 +1,4 @@
-"""Edits that were not committed because a rule says no: kept for ``cn status`` until they are gone."""
+"""Edits that a rule kept from being committed; ``cn status`` shows them until they are gone."""
 
 from __future__ import annotations
 

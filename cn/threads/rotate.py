@@ -1,4 +1,4 @@
-"""Growth is bounded: what is older than a quarter moves to a folder of its year (DESIGN 4)."""
+"""Move what is older than a quarter of a year to a folder of its year."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Threads of our own: finding, reading, queueing (DESIGN 4, 12)."""
+"""Find, read and queue threads of our own."""
 
 from __future__ import annotations
 

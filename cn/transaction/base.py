@@ -1,4 +1,4 @@
-"""What main is, and what a run plans on: origin and the commits made here, together."""
+"""What main is, and the commit a run plans on: origin's main and the commits made here, together."""
 
 from __future__ import annotations
 

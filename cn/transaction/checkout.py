@@ -1,4 +1,4 @@
-"""Bringing the work tree to a new commit without ever overwriting a byte (DESIGN 5, step 9).
+"""Bring the work tree to a new commit without ever overwriting a byte.
 
 An old file is moved aside and looked at again before the new one is linked in its place;
 an editor that saves at that very moment finds its text in the work tree or in the aside.

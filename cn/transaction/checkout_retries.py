@@ -1,4 +1,4 @@
-"""What main has and the work tree could not be given (``.git/cn/unplaced``).
+"""Files of main that could not be written into the work tree (``.git/cn/unplaced``).
 
 A folder that cannot be written, or a disk that is full, leaves the old file where it is, or none.
 The next runs try again until main's file is there, main has another, or a person wrote one there.

@@ -1,4 +1,4 @@
-"""One run, one transaction (DESIGN 5): plan, build, push, publish; and recovery after a crash."""
+"""Commit a run: plan, build, push, publish (``docs/protocol/transaction.md``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeping the repository small: cn runs with git's own maintenance off (DESIGN 4, "Growth")."""
+"""Keep the repository small: cn runs with git's own maintenance off."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bringing origin's main and the commits that people made here together (DESIGN 5).
+"""Bring origin's main and the commits that people made here together.
 
 Most paths are git's to merge. In cn's folders rules decide: what origin says of ledger,
 queue, logs, outbox and sent stands; a thread that is done on either side is done; of a thread

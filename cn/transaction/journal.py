@@ -1,6 +1,6 @@
 """The journal: what a run is about to do to this clone, so that the next run can finish it.
 
-One JSON file, ``.git/cn/journal``, written beside and replaced (DESIGN 5, step 4). Others, in
+One JSON file, ``.git/cn/journal``, written beside and replaced. Others, in
 ``.git/cn/push/``, note what a push to origin carries, because a run killed between the
 push and the journal has published its result, and its local share is still to be done.
 """
@@ -86,7 +86,7 @@ def journal_path(hub: Hub) -> Path:
 
 
 def restore_path(hub: Hub) -> Path:
-    """Where the entries wait that the next commit must restore (DESIGN 5, ``recover``)."""
+    """Where the entries wait that the next commit must restore."""
     return hub.state / "restore"
 
 

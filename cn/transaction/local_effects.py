@@ -1,4 +1,4 @@
-"""Step 10: cn's refs, files of this machine, text appended here. All can be done again after a crash."""
+"""The last step: cn's refs, files of this machine, appended text. All of it can be repeated after a crash."""
 
 from __future__ import annotations
 

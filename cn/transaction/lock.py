@@ -1,4 +1,4 @@
-"""The hub's lock: one run of cn at a time per repository (DESIGN 5, step 1).
+"""The hub's lock: one run of cn at a time per repository.
 
 ``flock`` belongs to the open file, not to the process: git children that change refs or
 files inherit the descriptor, so after a SIGKILL the lock lives exactly as long as the

@@ -1,4 +1,4 @@
-"""Who holds the hub's lock, written into it. For people, and ``cn status``; nothing decides by it."""
+"""Who holds the hub's lock, written into it, for people and ``cn status``; nothing decides by it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What peers may read where the mailbox is a remote of its own: main without cn's folders (DESIGN 6).
+"""Main without cn's folders, published where the mailbox is a remote of its own.
 
 The published history is a second line of commits. Each holds main's tree without
 ``threads/ logs/ state/``; a merge into main has its twin there, with the merged head as

@@ -1,8 +1,8 @@
-"""The conversation with ``origin``: where its main is, bring it here, push to it.
+"""Talk with ``origin``: where its main is, fetch it, push to it.
 
 By URL, not by name: a fetch or push by name would also write the user's
 ``refs/remotes/origin/*``. No network child writes a ref; refs are written by local
-children, which hold the hub's lock (DESIGN 5, step 1).
+children, which hold the hub's lock.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pins: one ref per branch that is recorded, so that an idle check is one listing (DESIGN 4).
+"""Pins: one ref per recorded branch, so that an idle check is one listing (``docs/protocol/branches.md``).
 
 ``refs/cn/pins/<peer>/in/<topic>`` holds the head of a peer's branch that the ledger knows,
 ``…/out/…`` the tip of one of ours. Names are encoded so that no topic clashes with another

@@ -1,4 +1,4 @@
-"""Protected files: what this clone has accepted, and what came from elsewhere (DESIGN 4).
+"""Protected files: what this clone has accepted, and what came from elsewhere.
 
 Whoever can push to ``origin`` must not be able to replace a peer's key or a reviewer. The
 accepted state is a local-only ref; a change is ours when the reflog shows that the commit

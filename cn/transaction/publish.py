@@ -1,4 +1,4 @@
-"""Publishing a commit to this clone: steps 4 to 10 of DESIGN 5, and finishing them later.
+"""Publish a commit to this clone, and finish that later (``docs/protocol/transaction.md``, from step 4).
 
 One ref update is the commit point. What stands before it can be taken back, what stands
 after it can be done again any number of times.

@@ -1,4 +1,4 @@
-"""Finishing or taking back what a killed run left (DESIGN 5, ``recover``)."""
+"""Finish or take back what a killed run left (``docs/protocol/transaction.md``, "Recover")."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from cn.values.text import visible
 
 
 def recover(hub: Hub) -> tuple[str, ...]:
-    """Finish or take back what a killed run left; sentences about it (DESIGN 5, ``recover``).
+    """Finish or take back what a killed run left; sentences about it.
 
     What could not be brought to the work tree before is tried again.
     """

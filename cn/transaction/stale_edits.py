@@ -1,4 +1,4 @@
-"""Files that were edited here while main got another version (``.git/cn/diverged``).
+"""Files that a person edited while main got another version (``.git/cn/diverged``).
 
 A checkout leaves such a file as it is. Committed as it stands it would take back what main
 got, so ``cn commit`` brings the three versions together first, as git's merge would.

@@ -1,1 +1,1 @@
-"""Words that know nothing of a hub. Pure."""
+"""Values that know nothing of a hub: names, text, times, errors. Pure."""

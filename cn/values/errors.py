@@ -1,4 +1,4 @@
-"""What can go wrong: values for expected refusals, exceptions for the rest.
+"""What can go wrong: values for expected refusals, exceptions for everything else.
 
 Every error names the input, the reason and the next step. ``cli`` turns them into
 text, hint and exit code in one place.

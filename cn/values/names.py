@@ -1,4 +1,4 @@
-"""Distinct types for names, built only by their parsers (validate once, at the edge)."""
+"""A distinct type for each kind of name, built only by its parser."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def prefix_of(branch: Branch) -> str:
 
 
 def parse_topic(text: str) -> Topic:
-    """A topic of ours: ``[a-z0-9._-]``, at most 100 bytes, no slash, no ``.lock`` (DESIGN 10)."""
+    """A topic of ours: ``[a-z0-9._-]``, at most 100 bytes, no slash, no ``.lock``."""
     bad = not _TOPIC.fullmatch(text) or len(text) > _TOPIC_BYTES
     if bad or ".." in text or text.endswith((".lock", ".")):
         raise _refuse(
@@ -179,10 +179,10 @@ def parse_thread_name(text: str) -> ThreadName:
 
 
 def thread_name(date: str, peer: Name, topic: str, head: Oid, taken: Container[str]) -> ThreadName:
-    """The file name of a thread: ``YYYYMMDD-peer-topic.md`` (seed 003).
+    """The file name of a thread: ``YYYYMMDD-peer-topic.md``.
 
     ``date`` is ``YYYYMMDD``; ``taken`` holds the folded names (:func:`fold`) in use. An
-    altered, long or taken name gets ``-`` and 8 hex of the head (DESIGN 10).
+    altered, long or taken name gets ``-`` and 8 hex of the head.
     """
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", topic).strip("-.") or "branch"
     name = f"{date}-{peer}-{plain}"
@@ -229,7 +229,7 @@ _MACHINE_LOCAL = frozenset({"state/input.md", "state/output.md", "state/telegram
 
 
 def is_machine_local(path: str) -> bool:
-    """Is it a file that belongs to one machine and is never committed (DESIGN 4)?"""
+    """Is it a file that belongs to one machine and is never committed?"""
     return _stored(path) in _MACHINE_LOCAL or path.startswith("logs/cn.log")
 
 

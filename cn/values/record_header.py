@@ -1,4 +1,4 @@
-"""Files of cn's own with a head of exact values: outbox entries, queue items, the turn.
+"""Files of cn's own that begin with exact values: outbox entries, queue items, the turn.
 
 ``---``, ``cn: <kind>/1``, one ``key: <JSON string>`` a line, ``---``, then the body as it is.
 """

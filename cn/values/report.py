@@ -1,4 +1,4 @@
-"""What a run has to tell: notes with a mark, and the exit code they add up to."""
+"""What a run reports: notes with a mark, and the exit code they add up to."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands that a remedy tells people to type, and the names that others chose in them.
+"""Commands that a remedy tells people to type, with names that others chose quoted safely.
 
 Whoever can push to origin chooses names of files, whoever is a peer chooses topics. A person, or
 an agent, types what a remedy says; nothing in such a name may then be more than a name.

@@ -1,4 +1,4 @@
-"""A long text in parts that a messenger takes, cut where a reader would pause.
+"""Split a long text into parts that a messenger takes, where a reader would pause.
 
 Telegram counts UTF-16 code units (https://core.telegram.org/api/entities#entity-length).
 """

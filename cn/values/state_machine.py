@@ -1,8 +1,7 @@
 """State machines as data: closed types, and a table that the code steps through.
 
-DESIGN 12 asks for four of them (thread, actor, sender, receiver) with "total functions,
-invalid transitions are errors"; seed 004, "FSM Integration", says the same of its own. They
-are in :mod:`cn.protocol.states`. Here is what they share: the check of a table when it is
+There are four (thread, actor, sender, receiver), in :mod:`cn.protocol.states`: total functions, in
+which an invalid transition is an error. Here is what they share: the check of a table when it is
 imported, a step, and the table as it stands in ``docs/protocol/state-machines.md``.
 """
 

@@ -1,4 +1,4 @@
-"""Foreign text made harmless: line splitting, quoting, visible controls, cells.
+"""Make foreign text harmless: line splitting, quoting, visible controls, cells.
 
 A peer's text is data. Whatever it holds, after these functions no line of it can
 start anything but a quotation, and no character of it can hide or reorder others.

@@ -1,4 +1,4 @@
-"""Points in time as text. Everything is UTC (DESIGN 16)."""
+"""Points in time as text. Everything is UTC."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class StampRefused(CnError):
 
 
 def format_stamp(at: datetime) -> str:
-    """``2026-02-05T14:00Z``, the form of seed 003."""
+    """``2026-02-05T14:00Z``."""
     return at.astimezone(UTC).isoformat(timespec="minutes").removesuffix("+00:00") + "Z"
 
 

@@ -1,4 +1,4 @@
-"""The YAML of configuration files: strict loading, the lines of keys, typed access (DESIGN 14)."""
+"""The YAML of configuration files: strict loading, the lines of keys, typed access."""
 
 from __future__ import annotations
 

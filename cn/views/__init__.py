@@ -1,1 +1,1 @@
-"""Looking, without a lock. The shapes of JSON stand here, below the doors."""
+"""What people look at: read without a lock, nothing written."""

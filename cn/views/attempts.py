@@ -1,4 +1,4 @@
-"""The attempts at one item, as main's history tells them (issue 6, ``cn why``).
+"""The attempts at one item, as main's history tells them (for ``cn why``).
 
 Main has all of it: ``state/turn.md`` says who took the item and when, the commit that ended the turn
 holds the archived pair, the rows of the log, the outbox and the threads. Nothing is inferred from

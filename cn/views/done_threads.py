@@ -1,4 +1,4 @@
-"""Threads that are done, with what became of them (read-only)."""
+"""Threads that are done, with what became of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finding what is asked: the item in flight, one that waits, was given up, or was archived."""
+"""Find an item: the one in flight, one that waits, was given up, or was archived."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What happened: the audit trail of main, made richer by this clone's machine log (DESIGN 11)."""
+"""What happened: the audit trail of main, with details from this clone's machine log."""
 
 from __future__ import annotations
 

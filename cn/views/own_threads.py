@@ -1,4 +1,4 @@
-"""Threads of our own to look at, beside those of peers (read-only)."""
+"""Threads of our own to look at, beside those of peers."""
 
 from __future__ import annotations
 

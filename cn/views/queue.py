@@ -1,4 +1,4 @@
-"""The queue to look at: what the agent is at, what waits, what was given up (read-only)."""
+"""The queue to look at: what is in flight, what waits, what was given up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The state of the whole hub on one screen, its peers and its outbox (read-only, no network)."""
+"""The state of the whole hub on one screen, its peers and its outbox; no network."""
 
 from __future__ import annotations
 

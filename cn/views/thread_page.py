@@ -1,4 +1,4 @@
-"""One thread to look at: its document and its chain, pending or done (read-only)."""
+"""One thread to look at: its document and its chain, pending or done."""
 
 from __future__ import annotations
 

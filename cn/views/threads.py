@@ -1,4 +1,4 @@
-"""Threads to look at: pending and done, each with its state (read-only)."""
+"""Threads to look at: pending and done, each with its state."""
 
 from __future__ import annotations
 

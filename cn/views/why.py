@@ -1,4 +1,4 @@
-"""``cn why``: one action explained end to end, from what was recorded (issue 6).
+"""``cn why``: explain one action end to end, from what was recorded.
 
 Main tells what was asked, answered, and done; this clone's machine log what the call to the model used.
 What neither has is said in ``notes``, and never guessed.

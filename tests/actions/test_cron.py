@@ -49,7 +49,7 @@ def lines(table: Path) -> list[str]:
     return [line for line in table.read_text().splitlines() if "# cn: " in line]
 
 
-def test_the_default_schedule_is_that_of_the_seed(hub: Path, table: Path) -> None:
+def test_the_default_schedule_syncs_often_and_processes_rarely(hub: Path, table: Path) -> None:
     cn("cron", "install", hub=hub, check=0)
     sync, process = lines(table)
     assert sync.startswith("*/5 * * * * PATH=")

@@ -68,12 +68,12 @@ def test_the_item_in_flight_is_packed_from_main(queued: Node) -> None:
     assert (shown["missing"], shown["from"]) == ([], "pi")
 
 
-def test_the_contract_may_lie_where_seed_004_has_it(queued: Node) -> None:
+def test_the_contract_may_lie_below_src(queued: Node) -> None:
     there = "src/agent/skills/agent/agent-ops/SKILL.md"
-    queued.write({"skills/agent-ops/SKILL.md": None, there: "# agent-ops\n\nAs in the seed.\n"}, "move")
+    queued.write({"skills/agent-ops/SKILL.md": None, there: "# agent-ops\n\nAs it lies there.\n"}, "move")
     shown = show(queued)
     assert [p["path"] for p in shown["parts"] if p["part"] == "contract"] == [there]
-    assert "As in the seed." in shown["request"]["system"][0]["text"]
+    assert "As it lies there." in shown["request"]["system"][0]["text"]
 
 
 def test_what_a_peer_wrote_is_behind_its_mark(queued: Node) -> None:

@@ -1,4 +1,4 @@
-"""Reading ``output.md`` is total; nothing of the body ever becomes an op (DESIGN 12).
+"""Reading ``output.md`` is total; nothing of the body ever becomes an op.
 
 What models write in practice lies in ``tests/corpus/outputs``; here stand the properties,
 the limits and what errors say.
@@ -70,7 +70,7 @@ def test_line_feeds_of_a_text_are_kept(text: str) -> None:
     assert parse_output(format_output(I, [op]).encode()).ops == (op,)
 
 
-def test_the_format_is_that_of_seed_000() -> None:
+def test_the_standard_format_is_written() -> None:
     text = format_output(
         "review", [Done("review"), Surface('Add "retry" logic: now')], "\n# Review\n\nDone.\n\n"
     )

@@ -1,4 +1,4 @@
-"""Two answers to one item: what is a decision, and what only words (issue 6, "Replay")."""
+"""Two answers to one item: what is a decision, and what only words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a branch says and changes, shown within limits; nothing of it is hidden (DESIGN 6)."""
+"""What a branch says and changes, shown within limits; nothing of it is hidden."""
 
 from __future__ import annotations
 

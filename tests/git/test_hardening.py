@@ -1,7 +1,7 @@
 """Attacks on a program that runs git: each works on plain git, and not through cn.
 
 Every test springs its trap twice, first with unhardened git, so that a trap that no
-longer works is noticed. Issue 2 "Hardened git", GIT-FACTS "Security".
+longer works is noticed.
 """
 
 from __future__ import annotations
@@ -732,7 +732,7 @@ def test_network_children_die_with_us(how: str, mine: Path) -> None:
 
 
 def test_local_children_hold_the_lock_after_our_death(mine: Path, tmp_path: Path) -> None:
-    """A git that still moves refs must keep the next run of cn out (DESIGN 5)."""
+    """A git that still moves refs must keep the next run of cn out."""
     lock, pids, stop = tmp_path / "lock", tmp_path / "pids", tmp_path / "stop"
     slow = f"!echo $$ >> '{pids}'; while [ ! -e '{stop}' ]; do sleep 0.05; done"
     program = (

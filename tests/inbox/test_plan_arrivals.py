@@ -1,4 +1,4 @@
-"""What arrives: seen before, for ever; notices act only on what is ours (DESIGN 6, 8)."""
+"""What arrives: seen before, for ever; notices act only on what is ours."""
 
 from __future__ import annotations
 

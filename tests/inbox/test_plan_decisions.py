@@ -1,4 +1,4 @@
-"""Each decision under each rule: the expected effects as data (DESIGN 8, 9)."""
+"""Each decision under each rule: the expected effects as data (``docs/protocol/decisions.md``)."""
 
 from __future__ import annotations
 

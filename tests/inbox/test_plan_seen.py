@@ -1,4 +1,4 @@
-"""Seen before? The history of a topic, folded through the receiver machine (DESIGN 6)."""
+"""Seen before? The history of a topic, folded through the receiver machine."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_branch_as_the_ledger_left_it(
 
 @pytest.mark.parametrize(("head", "step"), [(A, Step.REPEATED), (B, Step.REOPENED)])
 def test_what_was_withdrawn_and_then_decided_is_logged_when_it_comes_again(head: Oid, step: Step) -> None:
-    """DESIGN 6: same head again, logged once; not only where the branch went last."""
+    """Same head again, logged once; not only where the branch went last."""
     item, past = read([(R, A), (G, A), (DEC, A)])
     assert classify(head, item, past) is step
     item, past = read([(R, A), (G, A), (DEC, A), (REP, A)])

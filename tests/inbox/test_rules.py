@@ -1,4 +1,4 @@
-"""Each rule of DESIGN 9, refused for real: named once, nothing merged, and in after the remedy."""
+"""Each rule, refused for real: named once, nothing merged, and in after the remedy."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def error(text: str, env: dict[str, str] | None = None) -> ConfigError:
     return caught.value
 
 
-def test_the_file_of_the_seed_is_read() -> None:
+def test_a_whole_file_is_read() -> None:
     config = parse_agent_config(SEED, ENV)
     assert config.telegram == Telegram(TOKEN, (498316684,), enabled=True)
     assert config.require_telegram() is config.telegram

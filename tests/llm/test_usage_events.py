@@ -1,4 +1,4 @@
-"""Tokens are counted, priced where the price is known, and stop a loop (DESIGN 13)."""
+"""Tokens are counted, priced where the price is known, and stop a loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exit codes: 0 done, 1 refused or failed, 2 usage, 3 no hub, 75 locked (issue 2)."""
+"""Exit codes: 0 done, 1 refused or failed, 2 usage, 3 no hub, 75 locked."""
 
 from __future__ import annotations
 

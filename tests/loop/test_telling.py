@@ -1,4 +1,4 @@
-"""What stops a run: it says what is done and what is not, and is told once (issue 3)."""
+"""What stops a run: it says what is done and what is not, and is told once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plan can be printed before it is executed, without a checkmark (DESIGN 3)."""
+"""A plan can be printed before it is executed, without a checkmark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The formats that peers, people and older versions rely on, byte for byte (issue 2).
+"""The formats that peers, people and older versions rely on, byte for byte.
 
 The files lie in ``tests/golden/``. After a change that is meant, write them anew and read
 the difference before it is committed:

@@ -1,4 +1,4 @@
-"""``hub.yaml``: what is wrong is named with file, line and remedy (DESIGN 14, 16)."""
+"""``hub.yaml``: what is wrong is named with file, line and remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ledger remembers for ever; the open file is the same history folded (DESIGN 4)."""
+"""The ledger remembers for ever; the open file is the same history folded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One row per action; no peer text can forge a row (DESIGN 11, seed 003)."""
+"""One row per action; no peer text can forge a row (``docs/protocol/logs.md``)."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_no_password_reaches_a_log() -> None:
     assert "secret" not in format_row(row) + format_event(row)
 
 
-def test_the_form_of_seed_003() -> None:
+def test_a_page_has_a_title_and_a_table() -> None:
     rows = [Row(AT, "pi/proposal", "received"), Row(AT, "pi/proposal", "do:merge", "✓ merged")]
     assert append_rows("", rows) == (
         "# Inbox Log: 2026-02-05\n"

@@ -1,4 +1,4 @@
-"""A message is one commit whose id is the message's; the same message, the same bytes (DESIGN 10)."""
+"""A message is one commit whose id is the message's; the same message, the same bytes."""
 
 from __future__ import annotations
 

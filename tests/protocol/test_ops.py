@@ -1,4 +1,4 @@
-"""Ops: if it is not in the type, an agent cannot do it (seeds 000 and 002, DESIGN 12)."""
+"""Ops: if it is not in the type, an agent cannot do it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An outbox entry holds the exact bytes, and proves that it does (DESIGN 5)."""
+"""An outbox entry holds the exact bytes, and proves that it does."""
 
 from __future__ import annotations
 

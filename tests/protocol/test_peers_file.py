@@ -1,4 +1,4 @@
-"""``state/peers.md``: prose for people, one YAML list for cn; each keeps its own (DESIGN 4)."""
+"""``state/peers.md``: prose for people, one YAML list for cn; each keeps its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every rule of DESIGN 9 as a table: facts, and the refusal with its remedy or none."""
+"""Every rule as a table: facts, and the refusal with its remedy or none."""
 
 from __future__ import annotations
 

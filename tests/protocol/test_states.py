@@ -1,4 +1,4 @@
-"""Four closed machines: every pair of state and event, and what runs on them (DESIGN 12)."""
+"""Four closed machines: every pair of state and event, and what runs on them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from cn.values.names import Oid
 from cn.values.state_machine import InvalidTransition, Machine, fill_tables, format_table
 from cn.values.timestamps import parse_stamp
 
-# Written by hand, from the promises of the design: rows are events, columns the state before,
+# Written by hand, from the protocol: rows are events, columns the state before,
 # cells the state after, a dash what cannot be.
 
 EXPECTED = {

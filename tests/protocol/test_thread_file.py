@@ -1,4 +1,4 @@
-"""The trust boundary: what a peer wrote is quoted, and no text of its can decide (DESIGN 7)."""
+"""The trust boundary: what a peer wrote is quoted, and no text of its can decide."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""If it is not in the type, it cannot be decided (DESIGN 7 and 8)."""
+"""If it is not in the type, it cannot be decided."""
 
 from __future__ import annotations
 

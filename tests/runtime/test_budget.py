@@ -1,4 +1,4 @@
-"""Budgets stop a call before it is made, say so once, and cost the item nothing (DESIGN 13)."""
+"""Budgets stop a call before it is made, say so once, and cost the item nothing."""
 
 from __future__ import annotations
 

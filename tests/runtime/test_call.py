@@ -1,4 +1,4 @@
-"""One call to the model and what comes of it: answers, failures, attempts (seed 004 "Error Handling")."""
+"""One call to the model and what comes of it: answers, failures, attempts."""
 
 from __future__ import annotations
 

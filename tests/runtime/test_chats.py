@@ -1,4 +1,4 @@
-"""Where texts may go: to allowed users, and to groups in which one of them wrote (DESIGN 1, promise 3)."""
+"""Where texts may go: to allowed users, and to groups in which one of them wrote."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``cn agent`` as a command: a cycle for cron, one turn, a look, a question, two at once (seed 004)."""
+"""``cn agent`` as a command: a cycle for cron, one turn, a look, a question, two at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a Telegram update to its answer through the daemon: every op, every kind of message (seed 004)."""
+"""From a Telegram update to its answer through the daemon: every op, every kind of message."""
 
 from __future__ import annotations
 

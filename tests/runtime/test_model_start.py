@@ -1,4 +1,4 @@
-"""The model is looked up before an item is claimed, and not at every turn (issue 6)."""
+"""The model is looked up before an item is claimed, and not at every turn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers into chats when Telegram does not play along: each text once, or told as unknown (DESIGN 5)."""
+"""Answers into chats when Telegram does not play along: each text once, or told as unknown."""
 
 from __future__ import annotations
 

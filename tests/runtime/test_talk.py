@@ -1,4 +1,4 @@
-"""The conversation of a chat: remembered, bounded, rotated, and never an instruction (seed 004)."""
+"""The conversation of a chat: remembered, bounded, rotated, and never an instruction."""
 
 from __future__ import annotations
 

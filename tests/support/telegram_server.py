@@ -32,7 +32,7 @@ from urllib.parse import parse_qs, urlsplit
 TOKEN = "123456:TEST-abcdefghijklmnopqrstuvwxyz0123456"
 """A token of the right form; no real bot has it."""
 USER = 498316684
-"""The person of seed 004, and the chat with them."""
+"""The one allowed person, and the chat with them."""
 LIMIT = 4096
 _MOST_SECONDS = 50
 _AHEAD = 10

@@ -48,7 +48,7 @@ def test_stamps_sort_as_their_times(a: datetime, b: datetime) -> None:
     assert (format_second(a) < format_second(b)) == (a.replace(microsecond=0) < b.replace(microsecond=0))
 
 
-def test_forms_of_the_seed() -> None:
+def test_the_forms_in_use() -> None:
     at = datetime(2026, 2, 5, 14, 0, 7, tzinfo=UTC)
     assert format_stamp(at) == "2026-02-05T14:00Z"
     assert format_second(at) == "2026-02-05T14:00:07Z"

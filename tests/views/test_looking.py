@@ -1,4 +1,4 @@
-"""``cn status`` and ``cn inbox`` cost what they show: few processes, few modules (issue 4)."""
+"""``cn status`` and ``cn inbox`` cost what they show: few processes, few modules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does a reason say something? It binds ``cn out`` (DESIGN 12).
+"""Check that a reason given to ``cn out`` says something.
 
 Thirty-seven items were once "processed" by empty acknowledgements in eight seconds. A
 reason of nothing but filler is refused, whatever its order, case and punctuation.

@@ -1,4 +1,4 @@
-"""What an op does to a chat message: the answer goes back to the chat (seed 004, "Telegram Routing").
+"""What each op does to a chat message: the answer goes back to the chat.
 
 A message in a chat has no thread of its own; the conversation is its thread. Whatever the
 op, the chat gets one text: the body, else the message of the reply, else "(acknowledged)".

@@ -1,4 +1,4 @@
-"""``state/conversation.json``: what was said lately, per chat or peer (seed 004, "Conversation Persistence").
+"""``state/conversation.json``: what was said lately, per chat or peer (``docs/protocol/runtime.md``).
 
 A JSON list, oldest first, one entry a line. Once a day (UTC) the entries of earlier days move
 to ``state/conversation/YYYY/YYYYMMDD.json``, but for the last of each chat: a talk goes on

@@ -1,4 +1,4 @@
-"""The conversation as messages of a request, and a message as an item (DESIGN 13).
+"""The conversation as messages of a request, and a message as an item.
 
 Whatever a text holds, it ends neither its quotation nor its role.
 """
@@ -22,7 +22,7 @@ SAID_BYTES = 8 * 1024
 
 
 def message_content(text: str) -> str:
-    """The content of an item that is a message and no thread: seed 004's ``## Message``, quoted."""
+    """The content of an item that is a message and no thread: ``## Message``, quoted."""
     return f"## Message\n\n{quote(text)}"
 
 

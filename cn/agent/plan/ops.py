@@ -1,4 +1,4 @@
-"""From the agent's output to a plan: the ops go through the planners of decisions (DESIGN 12).
+"""Make a plan of the agent's output: its ops go through the planners of decisions.
 
 One item in, one decision out. Of the ops of an output at most one ends the item; send,
 surface and commit stand beside it. All of it is planned, or nothing is.
@@ -345,7 +345,7 @@ def _end(
 
 
 def _decision(facts: Facts, order: Order, ending: Ending | None) -> Decision | Refusal | None:
-    """The decision of DESIGN 8 that an op means; None for those that only an output has."""
+    """The one of the six decisions that an op means; None for those that only an output has."""
     unsaid = f"decided by {order.actor}"
     match ending:
         case Delete(_, reason):

@@ -1,4 +1,4 @@
-"""What a model writes into ``state/output.md``: ops above, text below (seeds 000, 004; DESIGN 12).
+"""Read ``state/output.md``, which a model wrote: ops above, text below (``docs/protocol/agent.md``).
 
 Reading is total: whatever the bytes, there is an :class:`Output`, and time is linear in
 them. It is lenient in what decides nothing (fences, bullets, bold keys, quotes, white
@@ -45,7 +45,7 @@ class Output:
 
 
 def format_output(id: str, ops: Sequence[Op], body: str = "") -> str:
-    """The text of ``state/output.md`` in the format of seed 000; :func:`parse_output` reads it back."""
+    """The text of ``state/output.md`` in its standard format; :func:`parse_output` reads it back."""
     pairs = [("id", one_line(id, len(id) + 1)), *(format_whole(op) for op in ops)]
     text = "\n".join(["---", *(f"{key}: {format_value(value)}".rstrip() for key, value in pairs), "---"])
     body = _plain(body).strip()
@@ -89,7 +89,7 @@ def parse_output(data: bytes) -> Output:
 
 
 def _plain(text: str) -> str:
-    """The text with plain line feeds; only they part lines (DESIGN 7)."""
+    """The text with plain line feeds; only they part lines."""
     return "\n".join(line.rstrip("\r") for line in text.split("\n"))
 
 

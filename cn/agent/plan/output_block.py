@@ -1,4 +1,4 @@
-"""The block of ``key: value`` pairs at the start of a model's answer, as models really write it.
+"""Read the block of ``key: value`` pairs at the start of a model's answer, as models really write it.
 
 Not YAML: models repeat keys, and write values that no YAML reader takes. What decides
 nothing is tolerated: a fence around it, bullets, bold keys, quotes, block scalars, a few

@@ -1,4 +1,4 @@
-"""The packed context: all that a model gets to see for one item (seed 004 "Context Packing", DESIGN 13).
+"""The packed context: all that a model gets to see for one item (``docs/protocol/runtime.md``).
 
 Three system blocks, from what never changes to what changes with each item, then the
 conversation, then the item. Each border between two blocks is a cache breakpoint:

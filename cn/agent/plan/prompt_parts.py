@@ -1,4 +1,4 @@
-"""What is sent to a model for one item, part by part, with sizes."""
+"""The parts of what is sent to a model for one item, with their sizes."""
 
 from __future__ import annotations
 

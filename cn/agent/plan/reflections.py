@@ -1,4 +1,4 @@
-"""Which reflections are due: a period that is over, and in which something happened (seed 004).
+"""Which reflections are due: a period that is over, and in which something happened.
 
 Each level draws on the one below: days on the log, weeks on days, and so on. A period with
 nothing below it asks for nothing, so an idle hub wakes nobody.

@@ -1,4 +1,4 @@
-"""What an answer decides, in a form in which two answers to one item can be compared (issue 6, "Replay").
+"""What an answer decides, in a form in which two answers to one item can be compared.
 
 The brain is text to text, so an archived pair is a test. Two answers agree in *decision* when they
 end the item the same way, and what else they ask for goes to the same places: ``reply`` and ``reply``,

@@ -1,6 +1,6 @@
-"""Skills: pages that tell the agent how to do something, and which of them a message calls for.
+"""Skills: pages that tell the agent how to do something, and which of them belong to a message.
 
-Matching is by keyword overlap (seed 004 "Skill Matching"), which anybody can follow by eye.
+Matching is by keyword overlap, which anybody can follow by eye.
 The page that teaches the format of an answer is not matched: it is the contract, in every request.
 """
 

@@ -1,4 +1,4 @@
-"""Plans for the queue: wait, take a turn, run out of time or attempts (DESIGN 12).
+"""Plans for the queue: enqueue, give a turn, end a turn that ran out of time or attempts.
 
 One item is in flight. Taking it is a claim in main; the agent works while no lock is held.
 """

@@ -1,4 +1,4 @@
-"""``cn input``, ``cn out …``, ``cn queue …`` and ``cn next`` (seed 002, DESIGN 12)."""
+"""``cn input``, ``cn out …``, ``cn queue …`` and ``cn next``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``cn cron``: the two lines that keep a hub going."""
+"""``cn cron``: the two crontab lines that run a hub."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``cn doctor``."""
+"""``cn doctor``: check a hub, and repair it with ``--fix``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``cn commit``, ``cn push``, ``cn save``: for those who edited files of cn's folders."""
+"""``cn commit``, ``cn push``, ``cn save``: commit and push edited files of cn's folders."""
 
 from __future__ import annotations
 

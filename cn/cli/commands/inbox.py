@@ -1,4 +1,4 @@
-"""``cn inbox …`` and ``cn sync``."""
+"""``cn inbox …`` and ``cn sync``: fetch, decide, process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``cn init`` and ``cn trust``."""
+"""``cn init``: create a hub; ``cn trust``: accept a change to protected files."""
 
 from __future__ import annotations
 

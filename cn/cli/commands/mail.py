@@ -1,4 +1,4 @@
-"""``cn send``, ``cn reply`` and ``cn outbox``."""
+"""``cn send``, ``cn reply`` and ``cn outbox``: write to peers, and see what was not delivered yet."""
 
 from __future__ import annotations
 

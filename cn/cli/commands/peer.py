@@ -1,4 +1,4 @@
-"""``cn peer …``."""
+"""``cn peer …``: list, add and remove peers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``cn agent``: the runtime (seed 004 "Interface", DESIGN 13)."""
+"""``cn agent``: run a model as the agent (``docs/runtime.md``)."""
 
 from __future__ import annotations
 

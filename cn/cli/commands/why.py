@@ -1,4 +1,4 @@
-"""``cn why``: one action, explained from what was recorded."""
+"""``cn why``: explain one action from what was recorded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What standard output is. A module of its own, because every command asks and little else is needed."""
+"""Is standard output a terminal?"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What branches would bring into main, for any number of them with few processes.
+"""What branches would change in main, read for any number of them with few processes.
 
-Read against main as the run began, whatever is merged meanwhile (DESIGN 9).
+Read against main as the run began, whatever is merged meanwhile.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The files of main outside cn's own folders, and which folders they fill; read once, when asked for."""
+"""The files of main outside cn's own folders, and the folders they fill; read once, on demand."""
 
 from __future__ import annotations
 

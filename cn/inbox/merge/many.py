@@ -1,4 +1,4 @@
-"""What git makes of merges into main as the run began, for any number of them with three processes.
+"""Ask git for many merges into main with three processes, each as main was when the run began.
 
 ``git merge-tree --stdin`` answers only at its end, so it cannot merge one branch upon the other.
 :mod:`cn.inbox.merge.merges` lays these answers upon each other where git would come to the same: 50

@@ -1,4 +1,4 @@
-"""Merges without a work tree: what each one would do, and its commit (git-merge-tree(1)).
+"""Merge without a work tree: what each merge would do, and its commit (git-merge-tree(1)).
 
 The merges of a run are read together, with a number of processes that does not grow with
 theirs (:mod:`cn.inbox.merge.candidates`). Most are *plain*: one merge base, main unchanged since but

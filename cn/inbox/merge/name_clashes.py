@@ -1,4 +1,4 @@
-"""Names in main as a file system sees them that knows no case or normal forms (macOS, Windows)."""
+"""Names in main that are one name to a file system without case or normal forms (macOS, Windows)."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Pure: what arrives becomes, and what a decision comes to."""
+"""Pure: what to do with what arrives, and with a decision."""

@@ -1,4 +1,4 @@
-"""What arrives: new, moved, repeated and vanished branches, and notices (DESIGN 6, 8)."""
+"""Plan what arrives: new, moved, repeated and vanished branches, and notices."""
 
 from __future__ import annotations
 

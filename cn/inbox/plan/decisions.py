@@ -1,4 +1,4 @@
-"""From a decision to a plan: the six decisions of DESIGN 8 under the rules of section 9.
+"""Make a plan of a decision: the six decisions and their rules (``docs/protocol/decisions.md``).
 
 Adding a decision touches :mod:`cn.protocol.triage` (type, parser, formatter), one case in
 :func:`plan_decision`, and its test; the type checker names every other place.
@@ -350,7 +350,7 @@ def _merge(facts: Facts, triage: Triage) -> Plan | Refusal:
 
 
 def plan_refused(facts: Facts, decision: str, actor: str, refusal: Refusal, at: datetime) -> Plan:
-    """A refused decision: told once per condition, its creator once per head (DESIGN 8)."""
+    """A refused decision: told once per condition, its creator once per head."""
     condition = refusal_digest(decision, actor, refusal.rule, refusal.reason, facts.item.head)
     if facts.item.get("digest") == condition:
         return Plan(facts.source)

@@ -1,4 +1,4 @@
-"""Seen before? A branch of a peer against what the ledger knows of its topic (DESIGN 6).
+"""Compare a branch of a peer with what the ledger knows of its topic (``docs/protocol/ledger.md``).
 
 The history of the topic is folded through the receiver machine, which then says what a
 listed head means.

@@ -1,1 +1,1 @@
-"""Pure: receipts, and what time alone brings about."""
+"""Pure: what became of our branches, and what is due by time."""

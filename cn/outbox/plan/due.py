@@ -1,4 +1,4 @@
-"""What time alone brings about: a deferral is over, a thing is old (DESIGN 8)."""
+"""What is due by time alone: a deferral is over, a thing is old."""
 
 from __future__ import annotations
 

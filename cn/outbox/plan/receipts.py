@@ -51,7 +51,7 @@ def plan_notice(
     *,
     deleted: bool = False,
 ) -> Plan:
-    """An authentic notice about one of our branches (DESIGN 8).
+    """An authentic notice about one of our branches.
 
     ``ours`` is the open item of the branch it names, ``expected`` how a branch of ours on
     that topic is called, ``tip`` where it is at the remote now (None: gone or not seen), and

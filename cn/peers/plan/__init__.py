@@ -1,1 +1,1 @@
-"""Pure: an inbound branch as it was read and checked."""
+"""Pure: an inbound branch after it was read and checked."""

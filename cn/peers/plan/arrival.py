@@ -1,4 +1,4 @@
-"""One inbound branch at one head, read and checked."""
+"""One inbound branch at one head, after it was read and checked."""
 
 from __future__ import annotations
 

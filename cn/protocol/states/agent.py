@@ -1,4 +1,4 @@
-"""The agent, one input at a time (seed 004, "FSM Integration"; DESIGN 12, 16).
+"""The state machine of the agent, which has one input at a time.
 
 Its state is nowhere written down: it derives from the files, so that a crash between any two
 of them leaves a state to go on from. The events are what changes the files.
@@ -22,7 +22,7 @@ class Actor(StrEnum):
 
 
 class ActorEvent(StrEnum):
-    """What happens to it; in seed 004: Queue_pop, Wake, Output_received, Archive_complete."""
+    """What happens to it."""
 
     PROMOTED = "promoted"
     SHOWN = "shown"

@@ -1,4 +1,4 @@
-"""One branch of ours at a peer, from the outbox to its deletion (DESIGN 5, 8).
+"""The state machine of one branch of ours at a peer, from the outbox to its deletion.
 
 The state is that of the open item on the ``out`` side of the ledger; the events are its
 ``out`` kinds. What we decide (queue, take an answer, delete) must fit what we know. What a

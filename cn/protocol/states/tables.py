@@ -1,4 +1,4 @@
-"""The four machines of DESIGN 12 together, for the page of the protocol."""
+"""The four state machines together, for ``docs/protocol/state-machines.md``."""
 
 from __future__ import annotations
 

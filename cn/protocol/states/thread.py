@@ -1,4 +1,4 @@
-"""What is to be done about one inbound thread (DESIGN 6, 8, 12).
+"""The state machine of one inbound thread: what is to be done about it.
 
 The state is that of the open item in ``state/ledger/<peer>/open``; the events are the ``in``
 kinds of the ledger. :mod:`cn.protocol.ledger` folds histories through this table, and
@@ -55,7 +55,7 @@ _E = ThreadEvent
 
 
 def _open(state: Thread) -> dict[ThreadEvent, Thread]:
-    """What can happen to every open thread: triage works in both interfaces (DESIGN 16)."""
+    """What can happen to every open thread: triage works in both interfaces."""
     return {
         # Received over an open item: the damaged record of the earlier one named no thread.
         _E.RECEIVED: Thread.PENDING,

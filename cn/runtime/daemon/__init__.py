@@ -1,1 +1,1 @@
-"""Receiving from Telegram, and running the processor as a child."""
+"""Receive from Telegram, and run the processor as a child."""

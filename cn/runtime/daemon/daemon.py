@@ -1,4 +1,4 @@
-"""``cn agent --daemon``: receive, queue, run the processor, go on (seed 004, DESIGN 13).
+"""``cn agent --daemon``: receive messages, queue them, run the processor, repeat.
 
 The daemon decides nothing. It asks Telegram what is new, puts each allowed message into the
 queue, lets a child process do the work, and stores the offset when a message is safe. It

@@ -1,4 +1,4 @@
-"""How the daemon is: its health file, what systemd hears, its lines, and how it waits."""
+"""The daemon's health file, its notifications to systemd, its log lines, and its waiting."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From Telegram into the queue: one update after the other, none lost, none twice (seed 004).
+"""Put Telegram's updates into the queue, one after the other: none lost, none twice.
 
 The offset follows what is dealt with: queued, answered, or dropped with a reason. Asking
 Telegram for a later one makes it forget the message, so nothing is passed over in haste.

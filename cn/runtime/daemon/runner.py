@@ -1,4 +1,4 @@
-"""The processor as a child of the daemon: one at a time, as often as there is work; the next one waits."""
+"""Run the processor as a child of the daemon: one at a time, the next one loaded beforehand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``cn agent --daemon``: the daemon with this hub's configuration and views (DESIGN 13)."""
+"""``cn agent --daemon``: start the daemon with this hub's configuration and views."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A processor that waits for its word: all it needs is loaded before a message comes (DESIGN 13).
+"""A processor that is loaded in advance and waits for the word to begin.
 
 Importing takes longer than a turn does. The daemon keeps one such child; it holds no lock
 and has read nothing of the hub, so ending it at any time is harmless.

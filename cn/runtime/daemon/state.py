@@ -1,4 +1,4 @@
-"""What the daemon keeps on this machine: its place in Telegram's queue, and dead letters.
+"""Files of the daemon on this machine: its offset in Telegram's queue, and dead letters.
 
 Losing the offset costs a look at messages that were queued already; ``update_id`` tells
 them. A dead letter is the only copy of a message, so it is there before Telegram forgets it.

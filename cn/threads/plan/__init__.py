@@ -1,1 +1,1 @@
-"""Pure: what an end of our own threads, or an edit, comes to."""
+"""Pure: what ends a thread of our own, and which edits are committed."""

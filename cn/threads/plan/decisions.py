@@ -1,4 +1,4 @@
-"""What an op does to a thread of our own: an adhoc thread, a reflection, a concern (DESIGN 12).
+"""What each op does to a thread of our own: an adhoc thread, a reflection, a concern.
 
 The same verbs as for a peer's thread. There is no creator to tell; an answer is written
 into the thread itself. A concern stays open, and comes back, until it is done or deleted.

@@ -1,4 +1,4 @@
-"""What ``cn commit`` takes from cn's folders, and why it leaves the rest (DESIGN 4, 16).
+"""Which edits ``cn commit`` takes from cn's folders, and why it leaves the rest.
 
 People edit threads of their own and notes in pending threads. All else in these folders
 is cn's, and main decides there.
