@@ -20,7 +20,7 @@ from benchmarks.workloads.idle import build_peers, names
 from cn.protocol.ledger import OUT, Event
 from cn.protocol.message import Message, Sealed, seal
 from cn.protocol.message_kinds import MESSAGE
-from cn.protocol.outbox_entry import Deliver, Letter, Remove, Written, format_entry, outbox_path
+from cn.protocol.outbox_entry import Deliver, Entry, Remove, format_entry, outbox_path
 from cn.values.names import Branch, Name, parse_oid
 
 _WHO = (str(US), f"{US}@cn.invalid")
@@ -31,7 +31,7 @@ def _sealed(n: int, peer: str) -> Sealed:
     return seal(Message(MESSAGE, US, Name(peer), f"Message {n}", START, body), _WHO)
 
 
-def _queue(records: Records, entry: Written, *events: tuple[str, str]) -> None:
+def _queue(records: Records, entry: Entry, *events: tuple[str, str]) -> None:
     records.files[outbox_path(entry)] = format_entry(entry)
     topic = entry.branch.partition("/")[2]
     head = entry.id if isinstance(entry, Deliver) else entry.tip
@@ -72,7 +72,7 @@ class Delivery(Timed):
             message = _sealed(n, peer)
             branch = Branch(f"{US}/message-{n}")
             named = (message.id, peer, branch, MESSAGE, START, f"Message {n}")
-            entry = Letter(*named, commit=message.commit, content=message.content)
+            entry = Deliver(*named, commit=message.commit, content=message.content)
             _queue(records, entry, ("queued", MESSAGE))
         add_records(place, records)
         clone_hub(place, records)

@@ -7,7 +7,6 @@ what nobody knows is asked, never blindly repeated; what failed stays, with its 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from cn.git.objects import list_refs, read_info, update_refs, write_objects
@@ -22,16 +21,12 @@ from cn.protocol.message import tree_bytes
 from cn.protocol.outbox_entry import (
     Deliver,
     Entry,
-    Letter,
-    OutboxRefused,
     Remove,
-    facts_of,
-    parse_entry,
     take_out,
 )
 from cn.protocol.peers_file import MAILBOX
 from cn.protocol.states.sender import Sender
-from cn.run.executor import MOST_HELD, Executor, entry_source
+from cn.run.executor import Executor, entry_source
 from cn.run.run import Run, open_run
 from cn.run.secret_gate import check_entry
 from cn.transaction import mailbox_main
@@ -77,32 +72,26 @@ def deliver(run: Run, *, force: bool = False) -> None:
         return
     if not ready:
         return
+    _write_messages(run.hub.git, run.snapshot().algorithm, ready)
     outcomes = _perform(run, ready)
     _commit(run, ready, outcomes, force=force)
 
 
 def _ready(run: Run, force: bool) -> list[Pair]:
-    """The entries to try now, their commits in git; those that must wait are reported quietly.
-
-    Each file is read once, and not kept.
-    """
+    """The entries to try now; those that must wait are reported quietly."""
     ready = []
-    snapshot = run.snapshot()
-    letters = _Letters(run.hub.git, snapshot.algorithm)
-    for path, data in snapshot.stream(snapshot.outbox_paths()):
-        try:
-            entry = parse_entry(data, snapshot.algorithm)
-        except OutboxRefused as refused:
-            known = not run.local.is_new(digest("outbox", path, refused.text))
-            run.report.failed(f"{path}: {refused.text}", f"it is not sent; {take_out(path)}", known=known)
-            continue
+    entries, broken = run.snapshot().outbox()
+    for path, why in broken:
+        known = not run.local.is_new(digest("outbox", path, why))
+        run.report.failed(f"{path}: {why}", f"it is not sent; {take_out(path)}", known=known)
+    for path, entry in entries:
         if entry.to not in run.settings.peers:
             reason = f"{entry.to} is no peer any more"
             _failed(run, path, entry, reason, f"add it again with {command('cn peer add {} URL', entry.to)}")
         elif refusal := rules.may_send(entry, run.settings.us):
             hint = f"{refusal.remedy}; {take_out(path)}"
             _failed(run, path, entry, f"{refusal.rule}: {refusal.reason}", hint)
-        elif isinstance(entry, Letter) and (secret := _secret(run, path, data, entry)):
+        elif isinstance(entry, Deliver) and (secret := _secret(run, path, entry)):
             _failed(run, path, entry, f"{secret.rule}: {secret.reason}", secret.remedy)
         elif not run.settings.is_outbound(run.settings.peers[entry.to], entry.branch):
             _failed(
@@ -116,46 +105,29 @@ def _ready(run: Run, force: bool) -> list[Pair]:
             reason = str(run.local.unreachable[entry.to]["reason"])
             run.report.failed(f"{entry.branch} waits: {entry.to} is unreachable: {reason}", known=True)
         else:
-            ready.append((path, facts_of(entry)))
-            if isinstance(entry, Letter) and not run.dry_run:
-                letters.add(entry)
-    letters.write()
+            ready.append((path, entry))
     return ready
 
 
-@dataclass
-class _Letters:
-    """Makes message commits exist, from the exact bytes in the outbox, some at a time."""
-
-    git: Git
-    algorithm: str
-    waiting: list[Letter] = field(default_factory=list)
-    held: int = 0
-
-    def add(self, letter: Letter) -> None:
-        self.waiting.append(letter)
-        self.held += len(letter.content) + len(letter.commit)
-        if self.held > MOST_HELD:
-            self.write()
-
-    def write(self) -> None:
-        infos = read_info(self.git, [letter.id for letter in self.waiting])
-        objects: list[tuple[str, bytes]] = []
-        for letter, info in zip(self.waiting, infos, strict=True):
-            if info is None:
-                tree = tree_bytes(letter.content, self.algorithm)
-                objects += [("blob", letter.content), ("tree", tree), ("commit", letter.commit)]
-        write_objects(self.git, objects, self.algorithm)
-        self.waiting, self.held = [], 0
+def _write_messages(git: Git, algorithm: str, ready: Sequence[Pair]) -> None:
+    """Make message commits exist, from the exact bytes in the outbox."""
+    messages = [entry for _, entry in ready if isinstance(entry, Deliver)]
+    infos = read_info(git, [message.id for message in messages])
+    objects: list[tuple[str, bytes]] = []
+    for message, info in zip(messages, infos, strict=True):
+        if info is None:
+            tree = tree_bytes(message.content, algorithm)
+            objects += [("blob", message.content), ("tree", tree), ("commit", message.commit)]
+    write_objects(git, objects, algorithm)
 
 
-def _secret(run: Run, path: HubPath, data: bytes, entry: Letter) -> Refusal | None:
+def _secret(run: Run, path: HubPath, entry: Deliver) -> Refusal | None:
     """What is queued was looked at; but whoever can push to origin may have put it there."""
 
     def topics() -> Collection[str]:
         return ledger.topics(run.snapshot().history(entry.to), IN)
 
-    return check_entry(path, data, entry, topics, run.settings)
+    return check_entry(path, run.snapshot().read(path) or b"", entry, topics, run.settings)
 
 
 def _failed(

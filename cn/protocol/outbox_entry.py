@@ -8,9 +8,8 @@ delivering twice pushes the same id.
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import assert_never
 
@@ -48,7 +47,8 @@ class Deliver:
 
     ``source`` and ``thread`` name the log row and the thread that the delivery belongs to,
     both empty for mail that starts a conversation. ``about`` is the branch it answers,
-    ``decision`` the decision that asked for it.
+    ``decision`` the decision that asked for it. ``commit`` and ``content`` are the exact
+    bytes of the commit and of its message.
     """
 
     id: Oid
@@ -61,14 +61,8 @@ class Deliver:
     source: str = ""
     about: str = ""
     decision: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Letter(Deliver):
-    """The same with the exact bytes of ``commit`` and of its message (``content``)."""
-
-    commit: bytes
-    content: bytes
+    commit: bytes = field(kw_only=True)
+    content: bytes = field(kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,17 +79,7 @@ class Remove:
 
 
 Entry = Deliver | Remove
-"""What waits, as far as it decides."""
-
-Written = Letter | Remove
-"""The same as its file has it."""
-
-
-def facts_of(entry: Written) -> Entry:
-    """The entry without its bytes: a run that delivers thousands of letters holds these."""
-    if isinstance(entry, Remove):
-        return entry
-    return Deliver(*(getattr(entry, name) for name in Deliver.__slots__))
+"""What waits."""
 
 
 def take_out(path: str) -> str:
@@ -127,10 +111,10 @@ def sent_path(entry: Entry) -> HubPath:
     return HubPath(f"{SENT}/{entry_name(entry)}")
 
 
-def format_entry(entry: Written) -> bytes:
+def format_entry(entry: Entry) -> bytes:
     """The file. Values are JSON strings; the message follows as it is."""
     match entry:
-        case Letter():
+        case Deliver():
             fields: Mapping[str, str] = {
                 "effect": "deliver",
                 "id": entry.id,
@@ -163,15 +147,14 @@ def format_entry(entry: Written) -> bytes:
     return format_header(FORMAT, fields, body)
 
 
-def parse_entry(data: bytes, algorithm: str = "sha1") -> Written:
+def parse_entry(data: bytes, algorithm: str = "sha1") -> Entry:
     """Read an outbox file; the bytes must give the id they claim."""
     try:
         fields, body = parse_header(FORMAT, data)
     except HeaderRefused as refused:
         raise OutboxRefused(refused.text, "remove it, or restore it from history") from None
     try:
-        # Of thousands of entries few differ in these: one object each.
-        to, branch = Name(sys.intern(parse_name(fields["to"], "peer"))), parse_branch(fields["branch"])
+        to, branch = parse_name(fields["to"], "peer"), parse_branch(fields["branch"])
         queued = parse_stamp(fields["queued"])
         thread, source = fields.get("thread", ""), fields.get("source", "")
         if fields["effect"] == "delete":
@@ -180,11 +163,11 @@ def parse_entry(data: bytes, algorithm: str = "sha1") -> Written:
         if fields["effect"] != "deliver":
             raise KeyError("effect")
         commit = fields["commit"].encode("utf-8", "surrogateescape")
-        entry = Letter(
+        entry = Deliver(
             parse_oid(fields["id"]),
             to,
             branch,
-            sys.intern(fields["kind"]),
+            fields["kind"],
             queued,
             fields.get("subject", ""),
             thread,

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from cn.protocol.hub_config import HubConfig
 from cn.protocol.message import MOST_TEXT, MessageRefused, parse_message
-from cn.protocol.outbox_entry import Letter, Written
+from cn.protocol.outbox_entry import Deliver, Entry
 from cn.protocol.triage import Triage
 from cn.values.errors import Refusal
 from cn.values.names import Name, NameRefused, Oid, is_owned, is_protected, parse_topic, topic_of
@@ -264,9 +264,9 @@ def fits(text: str, what: str) -> Refusal | None:
     return Refusal(VALID_TRIAGE, why, "shorten it, or propose a branch with the text as a file")
 
 
-def may_send(entry: Written, us: Name) -> Refusal | None:
+def may_send(entry: Entry, us: Name) -> Refusal | None:
     """What waits in the outbox says no more than cn would have queued, whoever wrote the file."""
-    if not isinstance(entry, Letter):
+    if not isinstance(entry, Deliver):
         return None
     remedy = "cn did not write this entry"
     try:

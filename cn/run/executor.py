@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import NamedTuple, assert_never
+from typing import assert_never
 
 from cn.git.fast_import import EntryChange, FileChange, identity
-from cn.git.objects import read_known, write_objects
+from cn.git.objects import read_known
 from cn.git.repository import Hub
 from cn.protocol import ledger, log, outbox_entry
 from cn.protocol.effects import (
@@ -35,8 +35,8 @@ from cn.protocol.hub_config import is_local
 from cn.protocol.layout import DONE, INBOX
 from cn.protocol.ledger import OUT, Event
 from cn.protocol.log import Row
-from cn.protocol.message import object_id, own_topic
-from cn.protocol.outbox_entry import Deliver, Entry, Letter, Remove, sent_path
+from cn.protocol.message import own_topic
+from cn.protocol.outbox_entry import Deliver, Entry, Remove, sent_path
 from cn.protocol.queue_item import INPUT
 from cn.run.message_commit import Sealer
 from cn.run.refused import RefusedArrival
@@ -52,15 +52,8 @@ from cn.values.names import HubPath, Name, Oid, fold, is_machine_local, join_bra
 from cn.values.timestamps import format_day
 
 MACHINE_LOG = "logs/cn.log"
-_THREADS = (f"{INBOX}/", f"{DONE}/")
-MOST_HELD = 4 << 20
-"""Bytes of threads, or of letters, that are kept in memory: those of some 2,000 new branches."""
-
-
-class Stored(NamedTuple):
-    """A file of the commit to be that is in git already."""
-
-    oid: Oid
+Content = bytes | Oid | None
+"""What a file of the commit is to hold: bytes, those of an object of git, or nothing: it goes."""
 
 
 @dataclass
@@ -76,7 +69,7 @@ class Executor:
     snapshot: Snapshot
     now: datetime
     tip: Oid
-    files: dict[HubPath, bytes | Stored | None] = field(default_factory=dict)
+    files: dict[HubPath, Content] = field(default_factory=dict)
     local: dict[HubPath, bytes | None] = field(default_factory=dict)
     seen: dict[HubPath, bytes] = field(default_factory=dict)
     withheld: dict[HubPath, bytes] = field(default_factory=dict)
@@ -91,7 +84,6 @@ class Executor:
     _items: dict[Name, ledger.Open] = field(default_factory=dict)
     _topics: dict[Name, set[str]] = field(default_factory=dict)
     _looked: set[HubPath] = field(default_factory=set)
-    _held: int = 0
 
     published: Oid | None = None
     dry_run: bool = False
@@ -170,22 +162,6 @@ class Executor:
             self.local[path] = data
             return
         self.files[path] = data
-        if data is not None and path.startswith(_THREADS):
-            self._held += len(data)
-            if self._held > MOST_HELD:
-                self._store()
-
-    def _store(self) -> None:
-        """Give the threads so far to git, so that memory does not grow with their number."""
-        held = {
-            p: d
-            for p, d in self.files.items()
-            if isinstance(d, bytes) and p.startswith(_THREADS) and p in self._looked
-        }
-        write_objects(self.hub.git, [("blob", data) for data in held.values()], self.snapshot.algorithm)
-        for path, data in held.items():
-            self.files[path] = Stored(object_id("blob", data, self.snapshot.algorithm))
-        self._held = 0
 
     def mask(self, path: HubPath, data: bytes, *, told: bool = False, mains: Sequence[str] = ()) -> bytes:
         """A file's bytes as they may be committed; the whole of them is kept on this machine.
@@ -212,7 +188,7 @@ class Executor:
         if path not in self.files:
             return self.snapshot.read(path)
         data = self.files[path]
-        return read_known(self.hub.git, [data.oid])[0] if isinstance(data, Stored) else data
+        return read_known(self.hub.git, [data])[0] if isinstance(data, str) else data
 
     def _post(self, post: Post) -> None:
         message = post.message
@@ -222,7 +198,7 @@ class Executor:
         self._topics[peer.name].add(topic)
         branch = join_branch(self.settings.outbound_prefix(peer), topic)
         about = message.about.branch if message.about else ""
-        entry = Letter(
+        entry = Deliver(
             sealed.id,
             peer.name,
             branch,
@@ -296,8 +272,7 @@ class Executor:
 
     def move(self, old: HubPath, new: HubPath) -> None:
         """Move a file as it is, byte for byte (the outbox to sent, old threads to their year)."""
-        oid = self.snapshot.blob(old)
-        self.files[new] = None if oid is None else Stored(oid)
+        self.files[new] = self.snapshot.blob(old)
         self.files[old] = None
 
     def _record(self, peer: Name, event: Event) -> None:
@@ -355,7 +330,7 @@ class Executor:
         extra = self.publish()
         refs = self._refs()
         changes = [
-            EntryChange(path, "100644", data.oid) if isinstance(data, Stored) else FileChange(path, data)
+            EntryChange(path, "100644", data) if isinstance(data, str) else FileChange(path, data)
             for path, data in sorted(self.files.items(), key=lambda pair: pair[0])
         ]
         if not changes and not refs and not self.local and self.tip == self.snapshot.commit:

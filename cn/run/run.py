@@ -37,8 +37,6 @@ from cn.values.errors import Blocked, CnError, ConfigError, LockHeld
 from cn.values.names import HubPath, Oid, digest
 from cn.values.report import Mark, Progress, Report
 
-_MANY = 1_000
-"""Files of one commit from which on a run lets go of what it read before it publishes."""
 NOT_YET = "not yet"
 """What ``Run.hold`` answers for an item that is kept back without anybody being told."""
 
@@ -150,10 +148,7 @@ class Run:
                 text = f"{path}: what looks like a secret is masked in it"
                 notes.info(f"{text}; the whole is in {executor.kept_in(path)}")
             made = executor.draft(subject or "cn: run")
-            # No more of it is kept: what it writes is in git once it is built.
             written = tuple(path for path in executor.files if path.startswith(f"{LEDGERS}/"))
-            if len(executor.files) > _MANY:
-                self._snapshot = None  # building and publishing read none of what the plan did
             return made
 
         try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from cn.protocol.effects import Plan
-from cn.protocol.outbox_entry import Letter
+from cn.protocol.outbox_entry import Deliver
 from cn.protocol.queue_item import LOGS
 from cn.protocol.rules import NO_SECRETS
 from cn.run.settings import Settings
@@ -69,7 +69,7 @@ def _plain(data: bytes) -> str:
 
 
 def check_entry(
-    path: HubPath, data: bytes, entry: Letter, topics: Callable[[], Collection[str]], settings: Settings
+    path: HubPath, data: bytes, entry: Deliver, topics: Callable[[], Collection[str]], settings: Settings
 ) -> Refusal | None:
     """Refuse a message of the outbox that would bring a secret to a peer, whoever put it there.
 

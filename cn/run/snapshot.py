@@ -20,9 +20,6 @@ if TYPE_CHECKING:  # imported where something waits
     from cn.protocol.chat_reply import Say
     from cn.protocol.outbox_entry import Entry
 
-_TOGETHER = 1_000
-"""Files that are held at a time where there may be many."""
-
 _ABOVE = (".cn", "logs", "state", "threads", "threads/mail", "threads/reflections")
 """Folders of what every command reads: they tell, with no further question, what is not there."""
 
@@ -221,18 +218,6 @@ class Snapshot:
         entry = self._names(folder).get(name)
         return entry.oid if entry and entry.kind == "blob" else None
 
-    def stream(self, paths: Sequence[HubPath]) -> Iterator[tuple[HubPath, bytes]]:
-        """Files one after the other, in batches: where there are many, none of them is kept."""
-        for start in range(0, len(paths), _TOGETHER):
-            batch = paths[start : start + _TOGETHER]
-            fresh = [path for path in batch if path not in self._files]
-            self.read_many(batch)
-            for path in batch:
-                yield path, self.read(path) or b""
-            if len(paths) > _TOGETHER:
-                for path in fresh:
-                    del self._files[path]
-
     def outbox_paths(self) -> list[HubPath]:
         """The files of the outbox that are entries, or should be."""
         names = [e.path for e in self.folder(OUTBOX) if e.kind == "blob" and not e.path.startswith(".")]
@@ -249,13 +234,14 @@ class Snapshot:
         paths = self.outbox_paths()
         if not paths:
             return [], []
-        from cn.protocol.outbox_entry import OutboxRefused, facts_of, parse_entry
+        from cn.protocol.outbox_entry import OutboxRefused, parse_entry
 
         entries: list[tuple[HubPath, Entry]] = []
         broken: list[tuple[HubPath, str]] = []
-        for path, data in self.stream(paths):
+        self.read_many(paths)
+        for path in paths:
             try:
-                entries.append((path, facts_of(parse_entry(data, self.algorithm))))
+                entries.append((path, parse_entry(self.read(path) or b"", self.algorithm)))
             except OutboxRefused as refused:
                 broken.append((path, refused.text))
         return entries, broken

@@ -16,7 +16,7 @@ from cn.protocol.ledger import FOLDER as LEDGER
 from cn.protocol.log import FOLDER as LOG
 from cn.protocol.message import MessageRefused, parse_message
 from cn.protocol.message_kinds import NOTICE
-from cn.protocol.outbox_entry import Letter
+from cn.protocol.outbox_entry import Deliver
 from cn.protocol.queue_item import INPUT, LOGS, QUEUE, TURN
 from cn.protocol.rules import NO_SECRETS
 from cn.values.errors import Refusal
@@ -219,7 +219,7 @@ def texts_of_change(path: HubPath, new: str, old: str | None) -> list[Text]:
     return [*name, Text(path, lines)]
 
 
-def texts_of_entry(path: HubPath, data: bytes, entry: Letter) -> list[Text]:
+def texts_of_entry(path: HubPath, data: bytes, entry: Deliver) -> list[Text]:
     """All of a message that its peer would get: the name of its branch, the commit, the message.
 
     ``data`` is the file at ``path``. Words stand as they were looked at when they were queued, without what

@@ -25,7 +25,7 @@ from cn.protocol.log import append_rows
 from cn.protocol.log import format_event as format_machine_row
 from cn.protocol.message import About, Message, format_message, seal
 from cn.protocol.message_kinds import MESSAGE, NOTICE
-from cn.protocol.outbox_entry import Letter, Remove, format_entry
+from cn.protocol.outbox_entry import Deliver, Remove, format_entry
 from cn.protocol.peers_file import Peer, add_peer
 from cn.protocol.rules import MergeFacts
 from cn.protocol.thread_file import set_triage
@@ -120,9 +120,9 @@ PLANS = [
 ]  # fmt: skip
 
 
-def entry(post: Post, branch: str) -> Letter:
+def entry(post: Post, branch: str) -> Deliver:
     sealed = seal(post.message, US)
-    return Letter(
+    return Deliver(
         sealed.id, post.message.to, parse_branch(branch), post.message.kind, NOW, post.message.subject,
         post.thread, post.source, str(BRANCH), post.decision, commit=sealed.commit, content=sealed.content,
     )  # fmt: skip

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from cn.protocol.message import Message, Sealed, object_id, seal
 from cn.protocol.message_kinds import MESSAGE
 from cn.protocol.outbox_entry import (
-    Letter,
+    Deliver,
+    Entry,
     OutboxRefused,
     Remove,
-    Written,
     entry_name,
     format_entry,
     outbox_path,
@@ -51,15 +51,15 @@ def deliver(
     source: str = "",
     about: str = "",
     decision: str = "",
-) -> Letter:
+) -> Deliver:
     branch = parse_branch("sigma/re-x")
-    return Letter(
+    return Deliver(
         sealed.id, PI, branch, MESSAGE, AT, subject, thread, source, about, decision,
         commit=sealed.commit, content=sealed.content,
     )  # fmt: skip
 
 
-ENTRIES: st.SearchStrategy[Written] = st.one_of(
+ENTRIES: st.SearchStrategy[Entry] = st.one_of(
     st.builds(
         deliver,
         st.builds(seal, MESSAGES, st.tuples(LINES, LINES)),
@@ -79,14 +79,14 @@ ENTRIES: st.SearchStrategy[Written] = st.one_of(
 
 
 @given(ENTRIES)
-def test_an_entry_is_read_as_it_is_written(entry: Written) -> None:
+def test_an_entry_is_read_as_it_is_written(entry: Entry) -> None:
     data = format_entry(entry)
     assert parse_entry(data) == entry
     assert format_entry(parse_entry(data)) == data
 
 
 @given(ENTRIES)
-def test_no_text_becomes_a_field(entry: Written) -> None:
+def test_no_text_becomes_a_field(entry: Entry) -> None:
     head = format_entry(entry).partition(b"\n---\n")[0].decode("ascii")
     lines = head.split("\n")
     assert lines[:2] == ["---", "cn: outbox/1"]
@@ -165,7 +165,7 @@ def test_names_and_places() -> None:
 
 
 @given(ENTRIES)
-def test_a_name_is_one_plain_file(entry: Written) -> None:
+def test_a_name_is_one_plain_file(entry: Entry) -> None:
     name = entry_name(entry)
     assert parse_hub_path(name) == name
     assert "/" not in name

@@ -19,7 +19,7 @@ from cn.protocol.effects import Drop, Plan, Post, Put, Record
 from cn.protocol.ledger import IN, OUT, Event
 from cn.protocol.message import Message
 from cn.protocol.message_kinds import MESSAGE
-from cn.run.executor import Executor, Stored
+from cn.run.executor import Executor
 from cn.run.run import Run, open_run
 from cn.transaction.base import Base
 from cn.transaction.pins import encode
@@ -216,69 +216,45 @@ def test_the_message_of_a_commit_is_masked(run: Run) -> None:
     assert draft.message == "cn: *** ack by sigma"
 
 
-class TestManyThreads:
-    """Threads of a run with very many go to git before its commit, which is the same for it."""
+def test_a_file_may_be_written_more_than_once_in_a_run(run: Run, sigma: Node) -> None:
+    paths = [HubPath(f"threads/inbox/20260101-pi-{n}.md") for n in range(3)]
 
-    def test_they_are_read_changed_and_committed_as_others(
-        self, run: Run, sigma: Node, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr("cn.run.executor.MOST_HELD", 1000)
-        paths = [HubPath(f"threads/inbox/20260101-pi-{n}.md") for n in range(5)]
+    def plan(executor: Executor, base: Base, notes: Report) -> str:
+        for n, path in enumerate(paths):
+            executor.perform(Plan("test", (Put(path, f"# {n}\n"),)))
+        assert executor.read(paths[1]) == b"# 1\n"
+        executor.perform(Plan("test", (Put(paths[1], "changed\n"), Drop(paths[2]))))
+        return "cn: test"
 
-        def plan(executor: Executor, base: Base, notes: Report) -> str:
-            for n, path in enumerate(paths):
-                executor.perform(Plan("test", (Put(path, f"# {n}\n" + "word\n" * 80),)))
-            stored = [path for path in paths if isinstance(executor.files[path], Stored)]
-            assert stored == paths[:3]
-            assert executor.read(paths[1]) == b"# 1\n" + b"word\n" * 80
-            executor.perform(Plan("test", (Put(paths[1], "changed\n"), Drop(paths[2]))))
-            return "cn: test"
-
-        run.commit(plan)
-        assert read(sigma.root, f"main:{paths[0]}").startswith(b"# 0\nword\n")
-        assert read(sigma.root, f"main:{paths[1]}") == b"changed\n"
-        assert not (sigma.root / paths[2]).exists()
-        assert git(sigma.root, "status", "--porcelain") == ""
-        there = git(sigma.root, "ls-tree", "-r", "--name-only", "main", "threads/inbox/").split("\n")
-        assert [path for path in there if "-pi-" in path] == [path for path in paths if path != paths[2]]
-
-    def test_a_secret_in_them_is_masked_before(self, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("cn.run.executor.MOST_HELD", 5)
-        executor, path = run.executor(run.base), HubPath("threads/inbox/20260101-pi-x.md")
-        executor.perform(Plan("test", (Put(path, "a ghp_" + "a1B2" * 9 + " key\n"),)))
-        assert isinstance(executor.files[path], Stored)
-        assert executor.read(path) == b"a *** key\n"
+    run.commit(plan)
+    assert read(sigma.root, f"main:{paths[0]}") == b"# 0\n"
+    assert read(sigma.root, f"main:{paths[1]}") == b"changed\n"
+    assert not (sigma.root / paths[2]).exists()
+    assert git(sigma.root, "status", "--porcelain") == ""
 
 
-class TestManyLetters:
-    """Of an outbox with very many letters a run holds a few at a time, and delivers as it delivers few."""
+def test_a_secret_in_what_cn_writes_by_itself_is_masked(run: Run) -> None:
+    executor, path = run.executor(run.base), HubPath("threads/inbox/20260101-pi-x.md")
+    executor.perform(Plan("test", (Put(path, "a ghp_" + "a1B2" * 9 + " key\n"),)))
+    assert executor.read(path) == b"a *** key\n"
 
-    def test_all_are_sent_as_they_were_queued(
-        self, run: Run, sigma: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr("cn.run.snapshot._TOGETHER", 2)
-        monkeypatch.setattr("cn.run.run._MANY", 2)
-        monkeypatch.setattr("cn.outbox.deliver.MOST_HELD", 1000)
 
-        def plan(executor: Executor, base: Base, notes: Report) -> str:
-            for n in range(5):
-                message = Message(MESSAGE, Name("sigma"), PI, f"No {n}", run.now, f"{n}\n" + "word\n" * 80)
-                executor.perform(Plan("test", (Post(message, f"no-{n}"),)))
-            return "cn: test"
-
-        run.commit(plan)
-        queued = {path: run.snapshot().blob(path) for path in run.snapshot().outbox_paths()}
-        snapshot = run.snapshot()
-        letters = dict(snapshot.stream(list(queued)))
-        assert [b"word\n" in letters[path] for path in queued] == [True] * 5
-        assert not snapshot._files.keys() & queued.keys()
-
-        deliver(run, force=True)
-        assert run.report.exit_code == 0
-        pi = tmp_path / "cn-pi"
+def test_all_letters_are_sent_as_they_were_queued(run: Run, sigma: Node, tmp_path: Path) -> None:
+    def plan(executor: Executor, base: Base, notes: Report) -> str:
         for n in range(5):
-            assert read(pi, f"sigma/no-{n}:message.md").endswith(f"{n}\n".encode() + b"word\n" * 80)
-        sent = {path.replace("/outbox/", "/sent/"): oid for path, oid in queued.items()}
-        assert {path: run.snapshot().blob(path) for path in sent} == sent
-        assert run.snapshot().outbox_paths() == []
-        assert git(sigma.root, "status", "--porcelain") == ""
+            message = Message(MESSAGE, Name("sigma"), PI, f"No {n}", run.now, f"{n}\n" + "word\n" * 80)
+            executor.perform(Plan("test", (Post(message, f"no-{n}"),)))
+        return "cn: test"
+
+    run.commit(plan)
+    queued = {path: run.snapshot().blob(path) for path in run.snapshot().outbox_paths()}
+    assert len(queued) == 5
+    deliver(run, force=True)
+    assert run.report.exit_code == 0
+    for n in range(5):
+        message = read(tmp_path / "cn-pi", f"sigma/no-{n}:message.md")
+        assert message.endswith(f"{n}\n".encode() + b"word\n" * 80)
+    sent = {path.replace("/outbox/", "/sent/"): oid for path, oid in queued.items()}
+    assert {path: run.snapshot().blob(path) for path in sent} == sent
+    assert run.snapshot().outbox_paths() == []
+    assert git(sigma.root, "status", "--porcelain") == ""

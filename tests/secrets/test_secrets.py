@@ -12,7 +12,7 @@ import pytest
 
 from cn.protocol.message import Message, seal
 from cn.protocol.message_kinds import MESSAGE
-from cn.protocol.outbox_entry import Letter, format_entry, outbox_path
+from cn.protocol.outbox_entry import Deliver, format_entry, outbox_path
 from cn.values.names import Branch, Name
 from cn.values.timestamps import parse_stamp
 from tests.support.desk import answer, archived, asked, clean, current, shown, work_queue
@@ -303,7 +303,7 @@ def test_a_planted_message_with_a_secret_is_held(world: World, sigma: Node, pi: 
     subject, body = f"Keys {TOKEN}" if place == "subject" else "Keys", f"one\n{TOKEN}" * (place == "body")
     message = Message(MESSAGE, Name("sigma"), Name("pi"), subject, when, body)
     sealed = seal(message, (f"sigma {TOKEN}" if place == "commit" else "sigma", "sigma@example.org"))
-    entry = Letter(
+    entry = Deliver(
         sealed.id, Name("pi"), Branch("sigma/keys"), MESSAGE, when, "Keys", source=f"pi/{TOKEN}",
         commit=sealed.commit, content=sealed.content,
     )  # fmt: skip
