@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from cn.git.repository import Hub, open_hub
 from cn.system.crontab import (
@@ -42,6 +43,10 @@ class Table:
     hub: Path
     installed: tuple[str, ...]
     wanted: tuple[str, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """The shape of ``cn cron show --json``."""
+        return {**asdict(self), "hub": str(self.hub)}
 
 
 def schedule(minutes: int, option: str) -> str:

@@ -11,7 +11,8 @@ import difflib
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from cn.git.entries import Entry, read_tree
 from cn.git.objects import read_known, read_objects
@@ -82,6 +83,12 @@ class Pending:
     def text(self) -> str:
         """All of it for a person to read; no character in it can hide or move others."""
         return "\n".join(line for file in self.files for line in _lines(file))
+
+
+def pending_json(pending: Pending | None, *, accepted: bool) -> dict[str, Any]:
+    """The shape of ``cn trust --json``."""
+    files = [asdict(file) for file in pending.files] if pending else []
+    return {"commit": pending.commit if pending else None, "accepted": accepted, "files": files}
 
 
 def pending_changes(hub: Hub, *, dry_run: bool = False) -> Pending | None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from cn import __version__
-from cn.cli.env import HUB, JSON, QUIET, VERBOSE
+from cn.cli.options import HUB, JSON, QUIET, VERBOSE
 from cn.cli.render.terminal import colour
 from cn.values.errors import EXIT_PIPE, EXIT_REFUSED, CnError, ConfigError, Refused
 
@@ -24,59 +24,64 @@ if TYPE_CHECKING:
 
     from click.shell_completion import CompletionItem
 
-_COMMANDS = {
-    "init": ("cn.cli.commands.init_trust:init_command", "Make a new hub."),
-    "trust": (
-        "cn.cli.commands.init_trust:trust_command",
-        "Accept a change to a protected file that came from origin.",
-    ),
-    "peer": ("cn.cli.commands.peer:peer", "The hubs this one talks to: add, list, remove, sync."),
-    "cron": ("cn.cli.commands.cron:cron", "The crontab lines of this hub: show, install, remove."),
-    "inbox": ("cn.cli.commands.inbox:inbox", "Threads: list, show, sync, triage, process."),
-    "sync": ("cn.cli.commands.inbox:sync_command", "Inbox sync and outbox delivery in one."),
-    "send": ("cn.cli.commands.mail:send_command", "Send a message to a peer."),
-    "reply": ("cn.cli.commands.mail:reply_command", "Reply to a thread."),
-    "done": ("cn.cli.commands.decide:done_command", "Decide a thread: complete."),
-    "defer": ("cn.cli.commands.decide:defer_command", "Decide a thread: put it off."),
-    "delegate": (
-        "cn.cli.commands.decide:delegate_command",
-        "Decide a thread: hand it to a peer or a reviewer.",
-    ),
-    "delete": ("cn.cli.commands.decide:delete_command", "Decide a thread: discard it."),
-    "input": ("cn.cli.commands.agent:input_command", "The agent's one item, printed."),
-    "out": ("cn.cli.commands.agent:out", "The agent's answer: do, defer, delegate, delete."),
-    "queue": ("cn.cli.commands.agent:queue", "What waits for the agent: list, clear, retry."),
-    "context": ("cn.cli.commands.prompt:context_command", "What a model would be sent for an item."),
-    "next": ("cn.cli.commands.agent:next_command", "Give the agent its next item."),
-    "thread": ("cn.cli.commands.threads:thread", "All threads, our own too: list, show, close."),
-    "read": ("cn.cli.commands.threads:read_command", "Show any thread."),
-    "adhoc": ("cn.cli.commands.threads:adhoc_command", "Open a thread of our own."),
-    "daily": ("cn.cli.commands.threads:daily_command", "Today's reflection."),
-    "weekly": ("cn.cli.commands.threads:weekly_command", "This week's reflection."),
-    "monthly": ("cn.cli.commands.threads:monthly_command", "This month's reflection."),
-    "quarterly": ("cn.cli.commands.threads:quarterly_command", "This quarter's reflection."),
-    "yearly": ("cn.cli.commands.threads:yearly_command", "This year's reflection."),
-    "mca": ("cn.cli.commands.threads:mca", "Managed concerns: list, add, done."),
-    "commit": ("cn.cli.commands.edits:commit_command", "Commit what you edited in threads/ and state/."),
-    "push": ("cn.cli.commands.edits:push_command", "Bring local main to origin."),
-    "save": ("cn.cli.commands.edits:save_command", "Commit and push."),
-    "agent": (
-        "cn.cli.commands.runtime:agent_command",
-        "Give the next item to the model: one cycle, or a daemon.",
-    ),
-    "outbox": ("cn.cli.commands.mail:outbox", "What waits to be delivered: list, flush."),
-    "status": ("cn.cli.commands.views:status_command", "One screen: what waits, and for whom."),
-    "log": ("cn.cli.commands.views:log_command", "What happened, with filters."),
-    "usage": ("cn.cli.commands.usage:usage_command", "What calls to the model used and cost."),
-    "replay": (
-        "cn.cli.commands.replay:replay_command",
-        "Ask archived inputs again; what would be decided now?",
-    ),
-    "why": ("cn.cli.commands.why:why_command", "Explain one action, from what was recorded."),
-    "doctor": ("cn.cli.commands.doctor:doctor_command", "Explain every problem and its remedy."),
-    "completion": ("cn.cli.completion:completion_command", "Print the shell completion script."),
+SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
+    "Everyday": {
+        "status": ("look:status_command", "One screen: what waits, and for whom."),
+        "inbox": ("inbox:inbox", "The threads that wait; also: show, sync, triage, process."),
+        "sync": ("inbox:sync_command", "Inbox sync and outbox delivery in one."),
+        "send": ("mail:send_command", "Send a message to a peer."),
+        "reply": ("mail:reply_command", "Reply to a thread."),
+        "done": ("decide:done_command", "Decide a thread: complete."),
+        "defer": ("decide:defer_command", "Decide a thread: put it off."),
+        "delegate": ("decide:delegate_command", "Decide a thread: hand it to a peer or a reviewer."),
+        "delete": ("decide:delete_command", "Decide a thread: discard it."),
+    },
+    "The agent": {
+        "agent": ("agent:agent_command", "Give the next item to the model: one cycle, or a daemon."),
+        "input": ("queue:input_command", "The agent's one item, printed."),
+        "out": ("queue:out", "The agent's answer: do, defer, delegate, delete."),
+        "queue": ("queue:queue", "What waits for the agent; also: clear, retry."),
+        "next": ("queue:next_command", "Give the agent its next item."),
+        "context": ("context:context_command", "What a model would be sent for an item."),
+    },
+    "Threads of our own": {
+        "thread": ("threads:thread", "All threads, our own too: list, show, close."),
+        "adhoc": ("threads:adhoc_command", "Open a thread of our own."),
+        "mca": ("threads:mca", "The managed concerns; also: add, done."),
+        "daily": ("threads:daily_command", "Today's reflection."),
+        "weekly": ("threads:weekly_command", "This week's reflection."),
+        "monthly": ("threads:monthly_command", "This month's reflection."),
+        "quarterly": ("threads:quarterly_command", "This quarter's reflection."),
+        "yearly": ("threads:yearly_command", "This year's reflection."),
+        "commit": ("edits:commit_command", "Commit what you edited in threads/ and state/."),
+        "push": ("edits:push_command", "Bring local main to origin."),
+        "save": ("edits:save_command", "Commit and push."),
+    },
+    "Set-up": {
+        "init": ("init_trust:init_command", "Make a new hub."),
+        "peer": ("peer:peer", "The hubs this one talks to: add, list, remove, sync."),
+        "cron": ("cron:cron", "The crontab lines of this hub: show, install, remove."),
+        "completion": ("completion:completion_command", "Print the shell completion script."),
+    },
+    "Look": {
+        "log": ("look:log_command", "What happened, with filters."),
+        "why": ("why:why_command", "Explain one action, from what was recorded."),
+        "outbox": ("mail:outbox", "What waits to be delivered; also: flush."),
+        "usage": ("usage:usage_command", "What calls to the model used and cost."),
+    },
+    "Maintain": {
+        "doctor": ("doctor:doctor_command", "Explain every problem and its remedy."),
+        "trust": ("init_trust:trust_command", "Accept a change to a protected file that came from origin."),
+        "replay": ("replay:replay_command", "Ask archived inputs again; what would be decided now?"),
+    },
 }
-"""Every command: where it is, and its line in the help (so that the help imports none of them)."""
+"""Every command that the help shows, by section; where it is below ``cn.cli.commands``, and its line in
+the help (so that the help imports none of them)."""
+
+SYNONYMS = {"read": "threads:show_command"}
+"""Commands that work and are not shown. Groups have theirs too: ``list`` where the group alone lists."""
+
+_COMMANDS = {name: entry for section in SECTIONS.values() for name, entry in section.items()}
 
 
 class LazyGroup(click.Group):
@@ -93,23 +98,26 @@ class LazyGroup(click.Group):
             return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """All commands, in the order of a hub's life."""
+        """The commands that are shown, section by section."""
         return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of that name, imported now."""
-        if cmd_name not in _COMMANDS:
+        place = _COMMANDS[cmd_name][0] if cmd_name in _COMMANDS else SYNONYMS.get(cmd_name)
+        if place is None:
             return None
         _check_role(cmd_name)
-        module, _, attribute = _COMMANDS[cmd_name][0].partition(":")
-        command = getattr(import_module(module), attribute)
+        module, _, attribute = place.partition(":")
+        command = getattr(import_module(f"cn.cli.commands.{module}"), attribute)
         assert isinstance(command, click.Command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The list of commands in the help."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
+        widest = max(map(len, _COMMANDS))
+        for title, commands in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(f"{name:<{widest}}", text) for name, (_, text) in commands.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Command names, with their line, for the shell."""

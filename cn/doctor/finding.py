@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
+from typing import Any
 
 from cn.values.errors import EXIT_CONFIG, EXIT_DONE, EXIT_REFUSED, CnError, ConfigError
 from cn.values.names import Name, Oid
+from cn.values.text import redact
 
 
 class Level(Enum):
@@ -100,3 +102,16 @@ def exit_code(findings: list[Finding]) -> int:
     if any(f.broken_config for f in bad):
         return EXIT_CONFIG
     return EXIT_REFUSED if bad else EXIT_DONE
+
+
+def finding_json(finding: Finding) -> dict[str, Any]:
+    """The JSON shape of a finding (``docs/protocol/json.md``)."""
+    return {
+        "check": finding.check,
+        "level": finding.level.value,
+        "what": redact(finding.what),
+        "why": redact(finding.why),
+        "remedy": redact(finding.remedy),
+        "fixable": finding.fix is not None,
+        "repaired": finding.repaired,
+    }

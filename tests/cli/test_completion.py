@@ -70,11 +70,16 @@ def bash(tools: Path, cwd: Path, *words: str) -> list[str]:
 
 
 def test_commands(sigma: Node, tools: Path) -> None:
-    assert bash(tools, sigma.root, "cn", "in") == ["init", "inbox", "input"]
+    assert sorted(bash(tools, sigma.root, "cn", "in")) == ["inbox", "init", "input"]
     offered = bash(tools, sigma.root, "cn", "")
     for name in ("init", "inbox", "peer", "sync", "send", "reply", "outbox", "status", "log", "doctor"):
         assert name in offered
     assert bash(tools, sigma.root, "cn", "cron", "") == ["install", "remove", "show"]
+
+
+def test_synonyms_are_not_offered(sigma: Node, tools: Path) -> None:
+    assert "read" not in bash(tools, sigma.root, "cn", "")
+    assert bash(tools, sigma.root, "cn", "inbox", "") == ["process", "show", "sync", "triage"]
 
 
 def test_options(sigma: Node, tools: Path) -> None:

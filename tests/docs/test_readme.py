@@ -10,11 +10,12 @@ from pathlib import Path
 import click
 import pytest
 
-from cn.cli.main import cli
+from cn.cli.main import SECTIONS, SYNONYMS, cli
 from cn.values import errors
 from tests.docs.blocks import Block, blocks_of
 from tests.docs.terminal import Terminal, commands
 from tests.support.hubs import ROOT, bare, git
+from tests.support.hubs import cn as run_cn
 
 PAGES = [
     ROOT / "README.md",
@@ -25,23 +26,29 @@ PAGES = [
 README = (ROOT / "README.md").read_text("utf-8")
 
 
-def _all_commands() -> dict[str, click.Command]:
+def _all_commands() -> tuple[dict[str, click.Command], set[str]]:
+    """Every command by its name, and the names of those that the help hides."""
     found: dict[str, click.Command] = {}
+    hidden: set[str] = set()
 
     def walk(name: str, command: click.Command) -> None:
         found[name] = command
         if isinstance(command, click.Group):
             ctx = click.Context(command)
-            for child in command.list_commands(ctx):
+            shown = command.list_commands(ctx)
+            more = [one for one in SYNONYMS if command is cli]
+            for child in [*shown, *more]:
                 inner = command.get_command(ctx, child)
                 assert inner is not None
+                if inner.hidden or child not in shown:
+                    hidden.add(f"{name} {child}")
                 walk(f"{name} {child}", inner)
 
     walk("cn", cli)
-    return found
+    return found, hidden
 
 
-COMMANDS = _all_commands()
+COMMANDS, HIDDEN = _all_commands()
 
 
 def _options(command: click.Command) -> set[str]:
@@ -88,7 +95,34 @@ def test_the_command_table_is_complete() -> None:
         words = shlex.split(cell.strip("`"))
         listed[" ".join(w for w in words if re.fullmatch("[a-z]+", w))] = what
     leaves = {n for n, c in COMMANDS.items() if not isinstance(c, click.Group) or c.invoke_without_command}
-    assert set(listed) == leaves - {"cn"}
+    assert set(listed) == leaves - {"cn"} - HIDDEN
+
+
+def test_synonyms_work_and_stand_in_one_line_of_the_readme() -> None:
+    line = next(line for line in README.splitlines() if line.startswith("Synonyms"))
+    assert set(re.findall(r"`(cn [a-z ]+)`", line.partition(":")[2])) == HIDDEN
+    assert {"cn read", *(f"cn {group} list" for group in ("inbox", "queue", "mca", "outbox"))} == HIDDEN
+    for name in HIDDEN:
+        plain = COMMANDS[name.removesuffix(" list").replace("cn read", "cn thread show")]
+        assert _options(COMMANDS[name]) == _options(plain), name
+
+
+@pytest.mark.parametrize(
+    "group", ["", *(name.removesuffix(" list") for name in sorted(HIDDEN - {"cn read"}))]
+)
+def test_help_shows_no_synonym(group: str) -> None:
+    text = run_cn(*group.split()[1:], "--help", check=0).stdout
+    assert not re.search(r"^  (list|read) ", text, re.M)
+
+
+def test_help_has_sections_and_begins_with_what_matters_first() -> None:
+    text = run_cn("--help", check=0).stdout
+    titles = ["Everyday", "The agent", "Threads of our own", "Set-up", "Look", "Maintain"]
+    assert re.findall(r"^([A-Z][A-Za-z -]*):$", text, re.M) == ["Options", *titles]
+    shown = re.findall(r"^  ([a-z]+) +[A-Z]", text.split("\nEveryday:\n")[1], re.M)
+    assert shown[:6] == ["status", "inbox", "sync", "send", "reply", "done"]
+    assert shown == [name for section in SECTIONS.values() for name in section]
+    assert len(shown) == len(set(shown)) == 37
 
 
 def test_the_command_table_names_every_option() -> None:

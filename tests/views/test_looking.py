@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -54,11 +55,26 @@ def test_a_look_loads_nothing_of_what_only_acts(waiting: Node, words: str) -> No
     names = loaded(waiting, words)
     outside = {"yaml", "rich", "git", "hashlib", "secrets", "shutil", "tempfile", "click.shell_completion"}
     ours = {
-        *("core.triage", "core.thread", "core.rules", "core.decide", "core.secret", "core.message"),
-        *("core.outbox", "core.effect", "core.queue", "core.lifecycle", "core.report", "core.machines.actor"),
-        *("app.guard", "app.observe", "app.standing", "app.written", "app.done", "app.book"),
-        *("shell.entries", "shell.remote", "shell.secrets", "cli.render", "cli.shapes", "cli.queue"),
+        *(
+            "protocol.triage",
+            "protocol.thread_file",
+            "protocol.rules",
+            "protocol.message",
+            "protocol.outbox_entry",
+        ),
+        *("protocol.effects", "protocol.queue_item", "protocol.thread_life", "protocol.states.agent"),
+        *(
+            "inbox.plan.decisions",
+            "inbox.written_decisions",
+            "secrets.findings",
+            "run.secret_gate",
+            "run.executor",
+        ),
+        *("values.report", "peers.observe", "views.done_threads", "git.remote"),
+        *("cli.render.report", "cli.render.queue"),
     }
+    missing = [name for name in ours if importlib.util.find_spec(f"cn.{name}") is None]
+    assert not missing, "the modules have these names"
     assert not names & (outside | {f"cn.{name}" for name in ours})
 
 

@@ -1,210 +1,114 @@
-"""``cn input``, ``cn out …``, ``cn queue …`` and ``cn next``."""
+"""``cn agent``: the runtime."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+import sys
+from pathlib import Path
 
 import click
 
-from cn.cli.complete import complete_peer
-from cn.cli.env import DRY_RUN, Env, options
-
-if TYPE_CHECKING:
-    from cn.protocol.ops import Op
+from cn.cli.options import DRY_RUN, Env, options
 
 
-@click.command("input")
-@options()
-def input_command(env: Env) -> None:
-    """Print the one item that waits for an answer."""
-    from cn.agent.interface import is_answered, read_input
-    from cn.cli.render.json import input_json
-    from cn.cli.render.report import show_json
+@click.command("agent")
+@click.option("--daemon", is_flag=True, help="Poll Telegram, queue, run the processor, until SIGTERM.")
+@click.option("--process", "process_", is_flag=True, help="Work on the next item, or on the one in flight.")
+@click.option("--stdio", is_flag=True, help="Answer what stands on standard input; nothing is executed.")
+@click.option("--config", type=click.Path(), metavar="PATH", help="Instead of .cn/agent.yaml in main.")
+@click.option("--standby", is_flag=True, hidden=True)
+@options(DRY_RUN)
+def agent_command(
+    env: Env, daemon: bool, process_: bool, stdio: bool, config: str | None, standby: bool
+) -> None:
+    """Give the next item to the model, execute its answer: one cycle, for cron.
 
+    Environment: ANTHROPIC_KEY (or ANTHROPIC_API_KEY), TELEGRAM_TOKEN.
+    """
+    from cn.values.errors import CnError, UsageError
+
+    if daemon + process_ + stdio > 1:
+        raise UsageError("--daemon, --process and --stdio exclude each other", "give one of them")
+    if standby:
+        from cn.cli.render import report as report_text  # noqa: F401  what ends the turn is loaded before, too
+        from cn.runtime.daemon.standby import stand_by
+
+        if not stand_by():
+            return
+    path = Path(config) if config else None
     hub = env.hub()
-    text = read_input(hub)
-    if env.json:
-        show_json(input_json(text))
+    if daemon:
+        from cn.runtime.daemon.serve import serve
+
+        sys.exit(serve(hub, path))
+    if stdio:
+        _stdio(env, path)
         return
-    if text is None:
-        click.echo("nothing waits for an answer")
+    from cn.runtime.cycle import cycle, show_request
+
+    if env.dry_run:
+        text, report = show_request(hub, path)
+        if text:
+            click.echo(text, nl=False)
+        env.show(report)
         return
+    from cn.values.errors import EXIT_MORE
+    from cn.values.report import Report
+
+    report = Report()
+    try:
+        more = cycle(hub, path, until_idle=not process_, report=report)
+    except CnError:
+        env.tell(report)
+        raise
+
+    try:
+        env.show(report)
+    finally:
+        if more:  # a run that has to report something has work left all the same
+            sys.exit(EXIT_MORE)
+
+
+def _stdio(env: Env, path: Path | None) -> None:
+    """Questions from standard input, a line each on a terminal, else all of it as one."""
+    from cn.runtime.talk import open_talk
+    from cn.values.report import Report
+
+    report = Report()
+    talk = open_talk(env.hub(), path, report, dry_run=env.dry_run)
+    if env.dry_run:
+        from cn.llm.request import request_json
+        from cn.system.clock import now
+
+        click.echo(request_json(talk.pack(sys.stdin.read(), now())[0].request), nl=False)
+        return
+    for note in report.notes:
+        click.echo(f"· {note.text}", err=True)
+    if not sys.stdin.isatty():
+        _show(talk.ask(sys.stdin.read()), markdown=False)
+        return
+    click.echo(f"talking to {talk.model}; nothing is executed; end with Ctrl-D", err=True)
+    while True:
+        try:
+            line = input("> ")
+        except EOFError:
+            return
+        if line.strip():
+            _show(talk.ask(line), markdown=True)
+
+
+def _show(answer: object, *, markdown: bool) -> None:
+    from cn.runtime.talk import Spoken
     from cn.values.text import visible
 
-    click.echo(visible(text), nl=False)
-    if is_answered(hub) and not env.quiet:
-        click.echo("· it has its answer; 'cn inbox process' executes it", err=True)
+    assert isinstance(answer, Spoken)
+    if markdown and sys.stdout.isatty():
+        from rich.console import Console
+        from rich.markdown import Markdown
 
-
-@click.group("out")
-@options()
-def out(env: Env) -> None:
-    """Answer the current item: do, defer, delegate or delete.
-
-    One answer per item. It is written to state/output.md; 'cn inbox process' executes it.
-    """
-
-
-@out.group("do")
-@options()
-def do(env: Env) -> None:
-    """Complete the item with an operation."""
-
-
-def _write(env: Env, make: Callable[[str], Op]) -> None:
-    from cn.agent.interface import write_output
-
-    env.show(write_output(env.hub(), make, dry_run=env.dry_run))
-
-
-@do.command("reply")
-@click.option("--message", required=True, help="The text that goes to the sender.")
-@options(DRY_RUN)
-def reply_command(env: Env, message: str) -> None:
-    """Answer the sender; the message is appended to the thread."""
-    from cn.protocol.ops import Reply
-
-    _write(env, lambda id: Reply(id, message))
-
-
-@do.command("send")
-@click.option("--to", required=True, shell_complete=complete_peer, help="A peer.")
-@click.option("--message", required=True, help="The subject, and the text if there is no body.")
-@click.option("--body", default="", help="The text.")
-@options(DRY_RUN)
-def send_command(env: Env, to: str, message: str, body: str) -> None:
-    """Send a message to a peer; the item is acknowledged."""
-    from cn.protocol.ops import Send
-
-    _write(env, lambda id: Send(to, message, body))
-
-
-@do.command("noop")
-@click.option("--reason", required=True, help="Why nothing is to be done: what you found.")
-@options(DRY_RUN)
-def noop_command(env: Env, reason: str) -> None:
-    """Acknowledge, nothing to do."""
-    from cn.protocol.ops import Noop
-
-    _write(env, lambda id: Noop(id, reason))
-
-
-@do.command("ack")
-@click.option("--reason", required=True, help="What you take from it.")
-@options(DRY_RUN)
-def ack_command(env: Env, reason: str) -> None:
-    """Acknowledge."""
-    from cn.protocol.ops import Ack
-
-    _write(env, lambda id: Ack(id, reason))
-
-
-@do.command("surface")
-@click.option("--desc", required=True, help="What should be done, in one line.")
-@options(DRY_RUN)
-def surface_command(env: Env, desc: str) -> None:
-    """Open a managed concern; the community's peers learn of it."""
-    from cn.protocol.ops import Surface
-
-    _write(env, lambda id: Surface(desc))
-
-
-@do.command("commit")
-@click.option("--artifact", required=True, help="A file of main, or the full id of an object.")
-@options(DRY_RUN)
-def commit_command(env: Env, artifact: str) -> None:
-    """Record what was made, by its object id."""
-    from cn.protocol.ops import Commit
-
-    _write(env, lambda id: Commit(id, artifact))
-
-
-@out.command("defer")
-@click.option("--reason", required=True, help="What it waits for.")
-@click.option("--until", default="", help="A date or time (UTC), or 90m, 12h, 3d.")
-@options(DRY_RUN)
-def defer_command(env: Env, reason: str, until: str) -> None:
-    """Put the item off."""
-    from cn.protocol.ops import Defer
-
-    _write(env, lambda id: Defer(id, until, reason))
-
-
-@out.command("delegate")
-@click.option("--to", required=True, shell_complete=complete_peer, help="A peer or a reviewer.")
-@options(DRY_RUN)
-def delegate_command(env: Env, to: str) -> None:
-    """Hand the item to a peer, or to a reviewer of this hub."""
-    from cn.protocol.ops import Delegate
-
-    _write(env, lambda id: Delegate(id, to))
-
-
-@out.command("delete")
-@click.option("--reason", required=True, help="Why it is discarded; the sender reads it.")
-@options(DRY_RUN)
-def delete_command(env: Env, reason: str) -> None:
-    """Discard the item."""
-    from cn.protocol.ops import Delete
-
-    _write(env, lambda id: Delete(id, reason))
-
-
-@click.command("next")
-@options(DRY_RUN)
-def next_command(env: Env) -> None:
-    """Give the agent its next item, if it has none."""
-    from cn.actions.queue import next_item
-
-    env.show(next_item(env.hub(), dry_run=env.dry_run))
-
-
-@click.group("queue", invoke_without_command=True)
-@options()
-def queue(env: Env) -> None:
-    """What waits for the agent (without a subcommand: list it)."""
-    if click.get_current_context().invoked_subcommand is None:
-        _show_queue(env)
-
-
-@queue.command("list")
-@options()
-def list_command(env: Env) -> None:
-    """List what is in flight, what waits, and what was given up."""
-    _show_queue(env)
-
-
-@queue.command("clear")
-@options(DRY_RUN)
-def clear_command(env: Env) -> None:
-    """Take everything that waits out of the queue; the threads stay."""
-    from cn.actions.queue import clear
-
-    env.show(clear(env.hub(), dry_run=env.dry_run))
-
-
-@queue.command("retry")
-@click.argument("id")
-@options(DRY_RUN)
-def retry_command(env: Env, id: str) -> None:
-    """Queue a dead letter again, by its ID or the name of its thread."""
-    from cn.actions.queue import retry
-
-    env.show(retry(env.hub(), id, dry_run=env.dry_run))
-
-
-def _show_queue(env: Env) -> None:
-    from cn.cli.render.json import queue_json
-    from cn.cli.render.queue import queue_lines
-    from cn.cli.render.report import show_json
-    from cn.run.view import is_fed, open_view
-    from cn.views.queue import read_queue
-
-    opened = open_view(env.hub())
-    view = read_queue(opened)
-    if env.json:
-        show_json(queue_json(view))
-    elif not env.quiet:
-        for line in queue_lines(view, fed=is_fed(opened)):
-            click.echo(line)
+        Console().print(Markdown(visible(answer.text)))
+    else:
+        click.echo(visible(answer.text))
+    for line in answer.ops:
+        click.echo(f"· would {visible(line)}", err=True)
+    for line in answer.problems:
+        click.echo(f"refused: {visible(line)}", err=True)

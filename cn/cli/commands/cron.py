@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from cn.cli.env import DRY_RUN, Env, options
+from cn.cli.options import DRY_RUN, Env, options
 
 
 @click.group("cron")
@@ -20,21 +20,17 @@ def cron() -> None:
 @options()
 def show_command(env: Env) -> None:
     """Show the lines that are installed, or those that 'cn cron install' would add."""
-    from dataclasses import asdict
-
     from cn.actions.cron import read_jobs
     from cn.cli.render.report import show_json
 
     table = read_jobs(env.hub())
     if env.json:
-        show_json({**asdict(table), "hub": str(table.hub)})
+        show_json(table.as_json())
         return
-    for line in table.installed:
-        click.echo(line)
     if not table.installed:
         click.echo("not installed; 'cn cron install' adds:", err=True)
-        for line in table.wanted:
-            click.echo(line)
+    for line in table.installed or table.wanted:
+        click.echo(line)
 
 
 @cron.command("install")

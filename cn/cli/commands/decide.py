@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from cn.cli.complete import complete_peer, complete_thread
-from cn.cli.env import DRY_RUN, Env, options
+from cn.cli.completers import complete_peer, complete_thread
+from cn.cli.options import ACTOR, DRY_RUN, Env, options
 
 if TYPE_CHECKING:
     from cn.protocol.ops import Op
 
-_ACTOR = click.option("--actor", default="", help="Who decides; the hub's agent if not given.")
 _THREAD: Callable[[Any], Any] = click.argument("thread", shell_complete=complete_thread)
 
 
@@ -25,7 +24,7 @@ def _decide(env: Env, thread: str, make: Callable[[str], Op], actor: str) -> Non
 
 @click.command("done")
 @_THREAD
-@_ACTOR
+@ACTOR
 @options(DRY_RUN)
 def done_command(env: Env, thread: str, actor: str) -> None:
     """THREAD is complete: it moves to done, its creator is told."""
@@ -38,7 +37,7 @@ def done_command(env: Env, thread: str, actor: str) -> None:
 @_THREAD
 @click.option("--reason", default="", help="What it waits for.")
 @click.option("--until", default="", help="A date or time (UTC), or 90m, 12h, 3d; it comes back then.")
-@_ACTOR
+@ACTOR
 @options(DRY_RUN)
 def defer_command(env: Env, thread: str, reason: str, until: str, actor: str) -> None:
     """Put THREAD off."""
@@ -50,7 +49,7 @@ def defer_command(env: Env, thread: str, reason: str, until: str, actor: str) ->
 @click.command("delegate")
 @_THREAD
 @click.argument("to", shell_complete=complete_peer)
-@_ACTOR
+@ACTOR
 @options(DRY_RUN)
 def delegate_command(env: Env, thread: str, to: str, actor: str) -> None:
     """Hand THREAD to the peer TO, or assign it to the reviewer TO."""
@@ -62,7 +61,7 @@ def delegate_command(env: Env, thread: str, to: str, actor: str) -> None:
 @click.command("delete")
 @_THREAD
 @click.option("--reason", default="", help="Why; its creator reads it.")
-@_ACTOR
+@ACTOR
 @options(DRY_RUN)
 def delete_command(env: Env, thread: str, reason: str, actor: str) -> None:
     """Discard THREAD; its creator is told and deletes the branch."""

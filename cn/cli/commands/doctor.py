@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from cn.cli.env import DRY_RUN, Env, options
+from cn.cli.options import DRY_RUN, FOLDER, Env, options
 from cn.values.errors import EXIT_DONE, EXIT_REFUSED, CnError
 
 if TYPE_CHECKING:
     from cn.doctor import Finding
-    from cn.values.report import Report
 
 
 @click.command("doctor")
-@click.argument("folder", metavar="[HUB]", required=False)
+@FOLDER
 @click.option("--fix", is_flag=True, help="Repair what can be repaired without loss.")
 @click.option("--full", is_flag=True, help="Also check every object (slow), and ask the API for the model.")
 @options(DRY_RUN)
-def doctor_command(env: Env, folder: str | None, fix: bool, full: bool) -> None:
+def doctor_command(env: Env, fix: bool, full: bool) -> None:
     """Look at everything a run relies on, and explain what is wrong.
 
     Changes nothing without --fix; with it, what was there before is kept at
@@ -29,10 +28,12 @@ def doctor_command(env: Env, folder: str | None, fix: bool, full: bool) -> None:
     """
     from pathlib import Path
 
+    from cn.cli.render.report import show_json
     from cn.doctor import examine, exit_code, open_damaged
+    from cn.doctor.finding import finding_json
     from cn.values.report import Report
 
-    hub = open_damaged(Path(chosen) if (chosen := env.hub_path or folder) else None)
+    hub = open_damaged(Path(chosen) if (chosen := env.hub_path or env.folder) else None)
     report = Report()
     if fix and not env.dry_run:
         from cn.doctor.repair import repair
@@ -51,38 +52,20 @@ def doctor_command(env: Env, folder: str | None, fix: bool, full: bool) -> None:
 
             report = plan_repairs(findings)
     if env.json:
-        from cn.cli.render.report import show_json
-
-        show_json([_json(f) for f in findings])
+        show_json([finding_json(finding) for finding in findings])
     else:
-        _show(env, findings, report, fixing=fix)
+        env.tell(report)
+        _show(env, findings, fixing=fix)
     code = exit_code(findings) or report.exit_code
     if code != EXIT_DONE:
         sys.exit(code)
 
 
-def _json(finding: Finding) -> dict[str, Any]:
-    """The JSON shape of a finding (docs/protocol)."""
-    from cn.values.text import redact
-
-    return {
-        "check": finding.check,
-        "level": finding.level.value,
-        "what": redact(finding.what),
-        "why": redact(finding.why),
-        "remedy": redact(finding.remedy),
-        "fixable": finding.fix is not None,
-        "repaired": finding.repaired,
-    }
-
-
-def _show(env: Env, findings: list[Finding], report: Report, *, fixing: bool) -> None:
-    from cn.cli.render.report import show_report
+def _show(env: Env, findings: list[Finding], *, fixing: bool) -> None:
     from cn.cli.render.text import paint
     from cn.doctor import Level
     from cn.values.text import redact, visible
 
-    show_report(report, json=False, quiet=env.quiet, verbose=env.verbose)
     colours = {Level.OK: "green", Level.INFO: "cyan", Level.PROBLEM: "red"}
     for finding in findings:
         if finding.repaired or (env.quiet and finding.level is not Level.PROBLEM):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from cn.cli.env import DRY_RUN, Env, options
+from cn.cli.options import DRY_RUN, Env, options
 
 _MESSAGE = click.option(
     "-m", "--message", default=None, help="The commit's message; else it names the files."

@@ -6,30 +6,33 @@ from functools import partial
 
 import click
 
-from cn.cli.complete import complete_decision, complete_thread
-from cn.cli.env import DRY_RUN, Env, options
+from cn.cli.body_option import body_options
+from cn.cli.completers import complete_decision, complete_thread
+from cn.cli.options import ACTOR, DRY_RUN, FOLDER, Env, list_group, options
 from cn.cli.render.progress import progress
 
 
-@click.group("inbox", invoke_without_command=True)
-@options()
-def inbox(env: Env) -> None:
-    """Threads that wait for a decision (without a subcommand: list them)."""
-    ctx = click.get_current_context()
-    if ctx.invoked_subcommand is None:
-        from cn.cli.commands.views import show_inbox
+@list_group(
+    "inbox", click.option("--all", "everything", is_flag=True, help="Also the threads that are done.")
+)
+def inbox(env: Env, everything: bool) -> None:
+    """List the threads that wait for a decision, oldest first."""
+    from cn.cli.render.inbox import inbox_lines
+    from cn.cli.render.text import clean
+    from cn.views.shapes import thread_json
+    from cn.views.threads import list_inbox
 
-        show_inbox(env, everything=False)
-
-
-@inbox.command("list")
-@click.option("--all", "everything", is_flag=True, help="Also the threads that are done.")
-@options()
-def list_command(env: Env, everything: bool) -> None:
-    """List pending threads, oldest first."""
-    from cn.cli.commands.views import show_inbox
-
-    show_inbox(env, everything=everything)
+    view = env.view()
+    found = list_inbox(view, everything=everything, chains=env.json)
+    nothing = "no threads yet" if everything else "nothing pending"
+    env.facts(
+        lambda: [thread_json(thread) for thread in found.threads],
+        lambda: inbox_lines(found.threads, view.now) or [nothing],
+    )
+    for peer, reason in found.damaged:
+        click.echo(f"damaged: {peer} is left out: {clean(reason)}; see 'cn doctor'", err=True)
+    for name in found.unknown:
+        click.echo(f"unknown: threads/inbox/{clean(name)} is no thread cn knows; not executed", err=True)
 
 
 @inbox.command("show")
@@ -37,85 +40,70 @@ def list_command(env: Env, everything: bool) -> None:
 @options()
 def show_command(env: Env, thread: str) -> None:
     """Show a thread, and what became of it so far."""
-    from cn.cli.commands.views import show_thread
+    from cn.cli.render.thread_page import page_lines
+    from cn.views.shapes import document_json
+    from cn.views.thread_page import show_document
 
-    show_thread(env, thread)
+    view = env.view()
+    document = show_document(view, thread)
+    env.facts(lambda: document_json(document), lambda: page_lines(document, view.now))
 
 
 @inbox.command("sync")
-@click.argument("folder", metavar="[HUB]", required=False)
+@FOLDER
 @options(DRY_RUN)
-def inbox_sync_command(env: Env, folder: str | None) -> None:
+def inbox_sync_command(env: Env) -> None:
     """Fetch all peers, turn new branches into threads, wake the agent."""
-    _sync(env, folder)
+    _sync(env)
 
 
 @inbox.command("triage")
 @click.argument("thread", shell_complete=complete_thread)
 @click.argument("decision", shell_complete=complete_decision)
-@click.option("--body", default="", help="Markdown below the fields: the text of a reply.")
-@click.option("--body-file", metavar="FILE", type=click.Path(), help="The same, from a file ('-': stdin).")
+@body_options("Markdown below the fields: the text of a reply.")
 @click.option("--until", default="", help="For defer: a date or time (UTC), or 90m, 12h, 3d.")
-@click.option("--actor", default="", help="Who decides; the hub's agent if not given.")
+@ACTOR
 @click.option("--approval", default="", help="APPROVED, where the hub wants it in so many words.")
 @options(DRY_RUN)
 def triage_command(
-    env: Env,
-    thread: str,
-    decision: str,
-    body: str,
-    body_file: str | None,
-    until: str,
-    actor: str,
-    approval: str,
+    env: Env, thread: str, decision: str, body: str, body_file: str | None, **fields: str
 ) -> None:
     """Write DECISION into THREAD.
 
     DECISION is delete:<reason>, defer:<reason>, delegate:<actor>, do:merge,
     do:reply:<branch> or do:custom:<description>.
     """
-    from cn.cli.body import read_body
+    from cn.cli.body_option import read_body
     from cn.inbox.triage import write_triage
 
     text = read_body(body, body_file)
-    env.show(
-        write_triage(
-            env.hub(),
-            thread,
-            decision,
-            body=text,
-            until=until,
-            actor=actor,
-            approval=approval,
-            dry_run=env.dry_run,
-        )
-    )
+    env.show(write_triage(env.hub(), thread, decision, body=text, dry_run=env.dry_run, **fields))
 
 
 @inbox.command("process")
-@click.argument("folder", metavar="[HUB]", required=False)
+@FOLDER
 @options(DRY_RUN)
-def process_command(env: Env, folder: str | None) -> None:
+def process_command(env: Env) -> None:
     """Execute decided threads: enforce the rules, act, log, deliver."""
     from cn.loop.process import process
 
     with progress(env.terminal, "processing") as step:
-        report = process(env.hub(folder), dry_run=env.dry_run, progress=step)
+        report = process(env.hub(), dry_run=env.dry_run, progress=step)
     env.show(report)
 
 
 @click.command("sync")
-@click.argument("folder", metavar="[HUB]", required=False)
+@FOLDER
 @options(DRY_RUN)
-def sync_command(env: Env, folder: str | None) -> None:
+def sync_command(env: Env) -> None:
     """Inbox sync and outbox delivery in one."""
-    _sync(env, folder)
+    _sync(env)
 
 
-def _sync(env: Env, folder: str | None) -> None:
+def _sync(env: Env) -> None:
     from cn.loop.sync import finish, sync
 
-    hub = env.hub(folder)
+    hub = env.hub()
     with progress(env.terminal, "asking peers") as step:
         report = sync(hub, dry_run=env.dry_run, progress=step)
     env.show(report, then=partial(finish, hub))

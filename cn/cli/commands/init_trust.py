@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from cn.cli.env import DRY_RUN, Env, options
+from cn.cli.options import DRY_RUN, Env, options
 from cn.values.errors import EXIT_DONE, EXIT_REFUSED
 
 if TYPE_CHECKING:
@@ -109,10 +108,10 @@ def _accept(env: Env, pending: Pending) -> Pending | None:
 def _show_trust(env: Env, pending: Pending | None, *, accepted: bool) -> None:
     """The facts of ``cn trust``: one JSON object, or text."""
     if env.json:
+        from cn.actions.trust import pending_json
         from cn.cli.render.report import show_json
 
-        files = [asdict(file) for file in pending.files] if pending else []
-        show_json({"commit": pending.commit if pending else None, "accepted": accepted, "files": files})
+        show_json(pending_json(pending, accepted=accepted))
     elif pending:
         click.echo(pending.text)
     elif not env.quiet:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from cn.cli.complete import complete_peer, complete_thread
-from cn.cli.env import DRY_RUN, Env, options
+from cn.cli.completers import complete_peer, complete_thread
+from cn.cli.options import DRY_RUN, Env, list_group, options
 
 
 @click.command("send")
@@ -32,23 +32,19 @@ def reply_command(env: Env, thread: str, message: str, body: str) -> None:
     env.show(reply(env.hub(), thread, message, body=body, dry_run=env.dry_run))
 
 
-@click.group("outbox", invoke_without_command=True)
-@options()
+@list_group("outbox")
 def outbox(env: Env) -> None:
-    """What waits to be delivered (without a subcommand: list it)."""
-    if click.get_current_context().invoked_subcommand is None:
-        from cn.cli.commands.views import show_outbox
+    """List what waits to be delivered, with reason and attempts."""
+    from cn.cli.render.status import outbox_lines
+    from cn.views.shapes import entry_json
+    from cn.views.status import list_outbox
 
-        show_outbox(env)
-
-
-@outbox.command("list")
-@options()
-def list_command(env: Env) -> None:
-    """List waiting entries with reason and attempts."""
-    from cn.cli.commands.views import show_outbox
-
-    show_outbox(env)
+    view = env.view()
+    entries = list_outbox(view)
+    env.facts(
+        lambda: [entry_json(entry) for entry in entries],
+        lambda: outbox_lines(entries, view.now) or ["nothing waits to be delivered"],
+    )
 
 
 @outbox.command("flush")

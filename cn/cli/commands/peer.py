@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
+from datetime import datetime
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from cn.cli.complete import complete_peer
-from cn.cli.env import DRY_RUN, Env, options
+from cn.cli.completers import complete_peer
+from cn.cli.options import DRY_RUN, Env, options
 from cn.cli.render.progress import progress
+
+if TYPE_CHECKING:
+    from cn.views.status import PeerView
 
 
 @click.group("peer")
@@ -69,9 +75,33 @@ def _key(given: str) -> str:
 @options()
 def list_command(env: Env) -> None:
     """List the peers."""
-    from cn.cli.commands.views import show_peers
+    from cn.views.shapes import peer_json
+    from cn.views.status import list_peers
 
-    show_peers(env)
+    view = env.view()
+    peers = list_peers(view)
+    env.facts(
+        lambda: [peer_json(peer) for peer in peers],
+        lambda: _peer_lines(peers, view.now) or ["no peers yet; add one with 'cn peer add NAME URL'"],
+    )
+
+
+def _peer_lines(peers: Sequence[PeerView], now: datetime) -> list[str]:
+    """The peers, with route, pinned key, and whether they failed to answer."""
+    from cn.cli.render.text import clean, paint, since, wrap
+
+    lines: list[str] = []
+    for peer in peers:
+        p, gone = peer.peer, peer.unreachable
+        lines.append(f"{paint(p.name, bold=True)}  {clean(p.hub)}")
+        facts = [p.deliver, clean(p.kind, 60), peer.fingerprint or "no key"]
+        facts += ["community"] if p.community else []
+        facts += [f"peered {clean(p.peered, 30)}"] if p.peered else []
+        lines += wrap("    ", ", ".join(facts))
+        if gone:
+            told = f"unreachable {since(gone.since, now)}: {clean(gone.reason)}"
+            lines += [paint(line, "red") for line in wrap("    ", told)]
+    return lines
 
 
 @peer.command("remove")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from cn.cli.env import DRY_RUN, Env, options
+from cn.cli.options import DRY_RUN, Env, options
 from cn.cli.render.progress import progress
-from cn.cli.render.report import show_json
 from cn.cli.render.text import align, clean, paint
 
 if TYPE_CHECKING:
@@ -33,20 +32,21 @@ def replay_command(env: Env, ids: tuple[str, ...], model: str, since: str) -> No
     """
     from cn.llm.check_model import ModelCheck
     from cn.llm.config_file import read_agent_config
-    from cn.run.view import open_view
     from cn.runtime.replay import find_pairs, pack_pair, replay
+    from cn.runtime.shapes import planned_json, replayed_json
     from cn.values.errors import EXIT_REFUSED, UsageError
     from cn.values.report import Report
     from cn.views.log import parse_since
 
     if ids and since:
         raise UsageError("IDS and --since exclude each other", "give one of them")
-    view = open_view(env.hub())
+    view = env.view()
     config = read_agent_config(view.snapshot)
     config = config.with_model(model) if model else config
     pairs = find_pairs(view, ids, parse_since(since, view.now) if since else None)
     if env.dry_run:
-        _show_plan(env, [(pair, pack_pair(view, config, pair)) for pair in pairs])
+        planned = [(pair, pack_pair(view, config, pair)) for pair in pairs]
+        env.facts(lambda: [planned_json(*one) for one in planned], lambda: _plan_lines(planned))
         return
     report, check = Report(), ModelCheck(view.hub, config)
     if pairs and check.due():
@@ -57,25 +57,19 @@ def replay_command(env: Env, ids: tuple[str, ...], model: str, since: str) -> No
             found.append(one)
             if step is not None:
                 step(one.pair.name)
-    if env.json:
-        show_json([replayed_json(one) for one in found])
-    else:
-        _show(env, found)
-        for note in report.notes:
-            click.echo(f"· {clean(note.text)}", err=True)
+    for one in found if not env.json else ():
+        if one.error:
+            click.echo(f"failed: {one.pair.name}: {clean(one.error)}", err=True)
+    env.facts(lambda: [replayed_json(one) for one in found], lambda: _lines(found))
+    for note in report.notes if not env.json else ():
+        click.echo(f"· {clean(note.text)}", err=True)
     if any(one.error for one in found):
         sys.exit(EXIT_REFUSED)
 
 
-def _show(env: Env, found: list[Replayed]) -> None:
-    for one in found:
-        if one.error:
-            click.echo(f"failed: {one.pair.name}: {clean(one.error)}", err=True)
-    if env.quiet:
-        return
+def _lines(found: list[Replayed]) -> list[str]:
     if not found:
-        click.echo("no archived pair")
-        return
+        return ["no archived pair"]
     rows = [("ID", "SOURCE", "BEFORE", "NOW", "CHANGED")]
     for one in found:
         change = _CHANGED[one.change.value] if one.change else "—"
@@ -83,7 +77,7 @@ def _show(env: Env, found: list[Replayed]) -> None:
         before = decision_text(one.pair.before)
         rows.append((one.pair.name, clean(one.pair.source, 60), before, now, change))
     table = ["".join(row).rstrip() for row in align(rows)]
-    click.echo("\n".join([paint(table[0], dim=True), *table[1:], _sum(found)]))
+    return [paint(table[0], dim=True), *table[1:], _sum(found)]
 
 
 def _sum(found: list[Replayed]) -> str:
@@ -105,56 +99,12 @@ def decision_text(typed: Typed) -> str:
     return clean(" + ".join(typed.aims), 80)
 
 
-def _show_plan(env: Env, planned: list[tuple[Pair, Packed]]) -> None:
-    if env.json:
-        show_json([_planned_json(pair, packed) for pair, packed in planned])
-        return
-    if env.quiet:
-        return
+def _plan_lines(planned: list[tuple[Pair, Packed]]) -> list[str]:
     rows = [("ID", "SOURCE", "MODEL", "BYTES", "TOKENS")]
     for pair, packed in planned:
         source, model = clean(pair.source, 60), packed.request.model
         rows.append((pair.name, source, model, str(packed.size), f"~{packed.tokens}"))
     total = sum(packed.tokens for _, packed in planned)
     lines = ["".join(row).rstrip() for row in align(rows)]
-    click.echo("\n".join([paint(lines[0], dim=True), *lines[1:]]))
-    click.echo(f"would send {len(planned)} requests with about {total:,} tokens; nothing was sent")
-
-
-def _planned_json(pair: Pair, packed: Packed) -> dict[str, Any]:
-    return {
-        "id": pair.name,
-        "source": pair.source,
-        "model": packed.request.model,
-        "bytes": packed.size,
-        "tokens": packed.tokens,
-    }
-
-
-def replayed_json(one: Replayed) -> dict[str, Any]:
-    """One row (docs/protocol/json.md)."""
-    call = one.call
-    return {
-        "id": one.pair.name,
-        "source": one.pair.source,
-        "from": one.pair.shown.sender,
-        "model": call.model if call else one.packed.request.model,
-        "before": typed_json(one.pair.before),
-        "now": typed_json(one.now) if one.now else None,
-        "changed": one.change.value if one.change else None,
-        "error": one.error or None,
-        "tokens": call.usage.tokens if call else None,
-        "cost_usd": call.cost if call else None,
-        "seconds": call.seconds if call else None,
-    }
-
-
-def typed_json(typed: Typed) -> dict[str, Any]:
-    """What one answer decides."""
-    return {
-        "ending": typed.ending or None,
-        "decides": list(typed.aims),
-        "ops": list(typed.ops),
-        "body": typed.body or None,
-        "rejected": list(typed.rejected),
-    }
+    would = f"would send {len(planned)} requests with about {total:,} tokens; nothing was sent"
+    return [paint(lines[0], dim=True), *lines[1:], would]

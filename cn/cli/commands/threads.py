@@ -7,23 +7,20 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cn.cli.complete import complete_any_thread, complete_concern, complete_own
-from cn.cli.env import DRY_RUN, Env, options
-from cn.cli.render.report import line, show_json
+from cn.cli.body_option import body_options
+from cn.cli.completers import complete_any_thread, complete_concern, complete_own
+from cn.cli.options import DRY_RUN, Env, list_group, options
+from cn.cli.render.report import line
 
 if TYPE_CHECKING:
     from cn.values.report import Report
 
-_BODY = click.option("--body", default="", help="The text below the head.")
-_BODY_FILE = click.option(
-    "--body-file", metavar="FILE", type=click.Path(), help="The same, from a file ('-': stdin)."
-)
+_BODY = body_options("The text below the head.")
 
 
 @click.command("adhoc")
 @click.argument("title")
 @_BODY
-@_BODY_FILE
 @options(DRY_RUN)
 def adhoc_command(env: Env, title: str, body: str, body_file: str | None) -> None:
     """Open a thread of our own, threads/adhoc/YYYYMMDD-TITLE.md.
@@ -31,7 +28,7 @@ def adhoc_command(env: Env, title: str, body: str, body_file: str | None) -> Non
     Where the agent works a queue, it waits for the agent at once.
     """
     from cn.actions.threads import open_adhoc
-    from cn.cli.body import read_body
+    from cn.cli.body_option import read_body
 
     env.show(open_adhoc(env.hub(), title, read_body(body, body_file), dry_run=env.dry_run))
 
@@ -54,20 +51,18 @@ yearly_command = _reflection("yearly", "this year's")
 
 def _reflect(env: Env, name: str) -> None:
     from cn.actions.threads import reflect
-    from cn.cli.render.json import own_document_json
-    from cn.cli.render.thread_page import show_text
+    from cn.cli.render.thread_page import text_lines
     from cn.protocol.cadence import Cadence
+    from cn.views.shapes import own_document_json
 
     found = reflect(env.hub(), Cadence(name), dry_run=env.dry_run)
-    if found.document is None:
+    document = found.document
+    if document is None:
         env.show(found.report)
         return
-    if env.json:
-        show_json(own_document_json(found.document))
-    else:
+    if not env.json:
         _beside(env, found.report)
-        if not env.quiet:
-            show_text(found.document.text)
+    env.facts(lambda: own_document_json(document), lambda: text_lines(document.text))
     if found.report.exit_code and not env.dry_run:
         sys.exit(found.report.exit_code)
 
@@ -82,45 +77,30 @@ def _beside(env: Env, report: Report) -> None:
             click.echo(line(note), err=True)
 
 
-@click.group("mca", invoke_without_command=True)
-@options()
+@list_group("mca")
 def mca(env: Env) -> None:
-    """Managed concerns: what is to be kept in mind until it is done (without a subcommand: list)."""
-    if click.get_current_context().invoked_subcommand is None:
-        _list_concerns(env)
-
-
-@mca.command("list")
-@options()
-def mca_list_command(env: Env) -> None:
-    """List the open concerns, oldest first."""
-    _list_concerns(env)
-
-
-def _list_concerns(env: Env) -> None:
-    from cn.cli.render.json import own_json
+    """List the managed concerns that are open: what is to be kept in mind until it is done."""
     from cn.cli.render.status import thread_lines
     from cn.protocol.own_thread import CONCERNS
-    from cn.run.view import open_view
     from cn.views.own_threads import list_own
+    from cn.views.shapes import own_json
 
-    view = open_view(env.hub())
+    view = env.view()
     found = list_own(view, folder=f"{CONCERNS}/")
-    if env.json:
-        show_json([own_json(one) for one in found])
-    elif not env.quiet:
-        _print(thread_lines(found, view.now) or ["no open concern"])
+    env.facts(
+        lambda: [own_json(one) for one in found],
+        lambda: thread_lines(found, view.now) or ["no open concern"],
+    )
 
 
 @mca.command("add")
 @click.argument("description")
 @_BODY
-@_BODY_FILE
 @options(DRY_RUN)
 def mca_add_command(env: Env, description: str, body: str, body_file: str | None) -> None:
     """Open a concern."""
     from cn.actions.threads import add_concern
-    from cn.cli.body import read_body
+    from cn.cli.body_option import read_body
 
     env.show(add_concern(env.hub(), description, read_body(body, body_file), dry_run=env.dry_run))
 
@@ -145,17 +125,16 @@ def thread() -> None:
 @options()
 def list_command(env: Env, everything: bool) -> None:
     """List open threads, oldest first."""
-    from cn.cli.render.json import any_json
     from cn.cli.render.status import thread_lines
-    from cn.run.view import open_view
     from cn.views.own_threads import list_threads
+    from cn.views.shapes import any_json
 
-    view = open_view(env.hub())
+    view = env.view()
     found = list_threads(view, everything=everything)
-    if env.json:
-        show_json([any_json(one) for one in found])
-    elif not env.quiet:
-        _print(thread_lines(found, view.now) or ["no threads yet" if everything else "no open thread"])
+    env.facts(
+        lambda: [any_json(one) for one in found],
+        lambda: thread_lines(found, view.now) or ["no threads yet" if everything else "no open thread"],
+    )
 
 
 @thread.command("show")
@@ -163,34 +142,17 @@ def list_command(env: Env, everything: bool) -> None:
 @options()
 def show_command(env: Env, name: str) -> None:
     """Show the thread NAME: a file name, a path, or a source such as adhoc/20260205-title."""
-    _show(env, name)
-
-
-@click.command("read")
-@click.argument("name", shell_complete=complete_any_thread)
-@options()
-def read_command(env: Env, name: str) -> None:
-    """Show the thread NAME, as 'cn thread show' does."""
-    _show(env, name)
-
-
-def _show(env: Env, name: str) -> None:
-    from cn.cli.render.json import document_json, own_document_json
-    from cn.cli.render.thread_page import show_page, show_text
-    from cn.run.view import open_view
+    from cn.cli.render.thread_page import page_lines, text_lines
     from cn.threads.read import OwnDocument
     from cn.views.own_threads import show_any
+    from cn.views.shapes import document_json, own_document_json
 
-    view = open_view(env.hub())
+    view = env.view()
     found = show_any(view, name)
-    if env.json:
-        show_json(own_document_json(found) if isinstance(found, OwnDocument) else document_json(found))
-    elif env.quiet:
-        return
-    elif isinstance(found, OwnDocument):
-        show_text(found.text)
+    if isinstance(found, OwnDocument):
+        env.facts(lambda: own_document_json(found), lambda: text_lines(found.text))
     else:
-        show_page(found, view.now)
+        env.facts(lambda: document_json(found), lambda: page_lines(found, view.now))
 
 
 @thread.command("close")
@@ -202,8 +164,3 @@ def close_command(env: Env, name: str, reason: str) -> None:
     from cn.actions.threads import close_thread
 
     env.show(close_thread(env.hub(), name, reason, dry_run=env.dry_run))
-
-
-def _print(lines: list[str]) -> None:
-    for text in lines:
-        click.echo(text)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import click
 
-from cn.cli.env import Env, options
-from cn.cli.render.report import show_json
+from cn.cli.options import SINCE, Env, options
 from cn.cli.render.text import align, clean, paint
 
 if TYPE_CHECKING:
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @click.command("usage")
-@click.option("--since", default="", metavar="WHEN", help="A date or time (UTC), or 90m, 12h, 3d back.")
+@SINCE
 @click.option(
     "--by", type=click.Choice(["day", "peer"]), default="day", show_default=True, help="Sums by this."
 )
@@ -29,49 +28,12 @@ def usage_command(env: Env, since: str, by: str) -> None:
     from cn.llm.usage_log import read_usage
     from cn.system.clock import now
     from cn.views.log import parse_since
+    from cn.views.shapes import usage_json
 
     hub = env.hub()
     start = parse_since(since, now()) if since else None
     view = read_usage(hub.root, cast("By", by), start)
-    if env.json:
-        show_json(usage_json(view))
-    elif not env.quiet:
-        for line in _lines(view):
-            click.echo(line)
-
-
-def usage_json(view: UsageView) -> dict[str, Any]:
-    """The shape of docs/protocol/json.md."""
-    from cn.cli.render.json import time_json
-    from cn.llm.prices import LOOKED_UP
-
-    return {
-        "since": time_json(view.since),
-        "by": view.by,
-        "rows": [sum_json(row) for row in view.rows],
-        "total": sum_json(view.total),
-        "prices_of": LOOKED_UP,
-    }
-
-
-def sum_json(row: Sum) -> dict[str, Any]:
-    """One sum."""
-    rate = row.cache_hit_rate
-    return {
-        "key": row.key or None,
-        "calls": row.calls,
-        "failed": row.failed,
-        "input_tokens": row.usage.input_tokens,
-        "output_tokens": row.usage.output_tokens,
-        "cache_read_tokens": row.usage.cache_read_tokens,
-        "cache_write_tokens": row.usage.cache_write_tokens,
-        "cache_hit_rate": None if rate is None else round(rate, 4),
-        "cost_usd": row.cost,
-        "unpriced": row.unpriced,
-        "unknown": row.unknown,
-        "seconds": row.seconds,
-        "replays": row.replays,
-    }
+    env.facts(lambda: usage_json(view), lambda: _lines(view))
 
 
 def _lines(view: UsageView) -> list[str]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from cn.cli.complete import complete_any_thread
-from cn.cli.env import Env, options
+from cn.cli.completers import complete_any_thread
+from cn.cli.options import Env, options
 from cn.cli.render.text import clean, paint, wrap
 
 if TYPE_CHECKING:
@@ -33,23 +33,20 @@ def why_command(env: Env, name: str, full: bool) -> None:
     NAME is the id of an item (as in 'cn log --json' and logs/input/), a thread, PEER/TOPIC, or a
     chat such as telegram:498316684. What this clone does not know is said.
     """
-    from cn.cli.render.report import show_json
-    from cn.cli.render.thread_page import show_text
-    from cn.run.view import open_view
     from cn.views.why import explain
+    from cn.views.why_shape import why_json
 
-    why = explain(open_view(env.hub()), name)
-    if env.json:
-        show_json(why_json(why))
-        return
-    if env.quiet:
-        return
-    for line in why_lines(why):
-        click.echo(line)
-    for attempt in why.attempts if full else ():
+    why = explain(env.view(), name)
+    env.facts(lambda: why_json(why), lambda: [*why_lines(why), *(_answers(why) if full else ())])
+
+
+def _answers(why: Why) -> Iterator[str]:
+    from cn.cli.render.thread_page import text_lines
+
+    for attempt in why.attempts:
         if attempt.answer is not None:
-            click.echo(paint(f"\n-- answer of {attempt.trigger} " + "-" * 20, dim=True))
-            show_text(attempt.answer.decode("utf-8", "replace"))
+            yield paint(f"\n-- answer of {attempt.trigger} " + "-" * 20, dim=True)
+            yield from text_lines(attempt.answer.decode("utf-8", "replace"))
 
 
 def why_lines(why: Why) -> list[str]:
@@ -191,115 +188,3 @@ def _thread(why: Why) -> Iterator[str]:
         yield from _ended(why.decided)
     if why.merge is not None:
         yield from _commit("merge", why.merge)
-
-
-# JSON.
-
-
-def why_json(why: Why) -> dict[str, Any]:
-    """The shape of docs/protocol/json.md."""
-    from cn.cli.render.json import happened_json, own_thread_json, thread_json, time_json
-    from cn.views.thread_view import ThreadView
-
-    thread, item = why.thread, why.item
-    return {
-        "name": why.name,
-        "item": {
-            "id": item.id,
-            "source": item.source,
-            "from": item.sender,
-            "cadence": item.cadence or None,
-            "thread": item.thread or None,
-            "queued": time_json(item.queued),
-            "shown": time_json(item.shown),
-            "where": item.where,
-            "reason": item.reason or None,
-        }
-        if item
-        else None,
-        "attempts": [_attempt_json(attempt, why.calls) for attempt in why.attempts],
-        "replays": why.replays,
-        "thread": thread_json(thread) if isinstance(thread, ThreadView) else None,
-        "own_thread": None if thread is None or isinstance(thread, ThreadView) else own_thread_json(thread),
-        "decided": _ended_json(why.decided) if why.decided else None,
-        "merge": _past_json(why.merge) if why.merge else None,
-        "rows": [happened_json(row) for row in why.rows],
-        "others": list(why.others),
-        "notes": list(why.notes),
-    }
-
-
-def _attempt_json(attempt: Attempt, calls: Iterable[Call]) -> dict[str, Any]:
-    from cn.cli.render.json import time_json
-    from cn.protocol.ops import format_whole
-
-    turn, output = attempt.turn, attempt.output
-    return {
-        "trigger": str(attempt.trigger),
-        "attempt": attempt.trigger.attempt,
-        "outcome": attempt.outcome,
-        "machine": turn.machine if turn else None,
-        "given": time_json(turn.since if turn else None),
-        "calls": [_call_json(c) for c in calls if (c.trigger or c.input) == str(attempt.trigger)],
-        "answer": attempt.answer.decode("utf-8", "replace") if attempt.answer is not None else None,
-        "ops": [": ".join(format_whole(op)) for op in output.ops] if output else None,
-        "errors": list(output.errors) if output else [],
-        "rules": list(attempt.rejected.rules) if attempt.rejected else [],
-        "refused": attempt.rejected.why if attempt.rejected else None,
-        "ended": _ended_json(attempt.ended) if attempt.ended else None,
-    }
-
-
-def _call_json(call: Call) -> dict[str, Any]:
-    from cn.cli.render.json import time_json
-
-    return {
-        "at": time_json(call.at),
-        "model": call.model,
-        "main": call.main or None,
-        "parts": [{"part": name, "bytes": size} for name, size in call.parts],
-        "input_tokens": call.usage.input_tokens,
-        "output_tokens": call.usage.output_tokens,
-        "cache_read_tokens": call.usage.cache_read_tokens,
-        "cache_write_tokens": call.usage.cache_write_tokens,
-        "cost_usd": call.cost,
-        "seconds": call.seconds,
-        "stop": call.stop,
-        "attempts": call.attempts,
-        "unknown": call.unknown,
-    }
-
-
-def _ended_json(ended: Ended) -> dict[str, Any]:
-    from cn.cli.render.json import happened_json, time_json
-
-    return {
-        **_past_json(ended.past),
-        "files": [{"change": status, "path": path} for status, path in ended.files],
-        "rows": [happened_json(row) for row in ended.rows],
-        "messages": [
-            {
-                "file": message.file,
-                "kind": message.kind,
-                "to": message.to,
-                "subject": message.subject or None,
-                "branch": message.branch or None,
-                "queued": time_json(message.queued),
-                "delivered": time_json(message.delivered),
-                "executed": message.executed or None,
-            }
-            for message in ended.messages
-        ],
-        "concerns": list(ended.concerns),
-    }
-
-
-def _past_json(past: Past) -> dict[str, Any]:
-    from cn.cli.render.json import time_json
-
-    return {
-        "commit": past.commit,
-        "parents": list(past.parents),
-        "at": time_json(past.at),
-        "subject": past.subject,
-    }

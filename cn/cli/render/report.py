@@ -19,7 +19,9 @@ from cn.values.text import redact, visible
 def show_report(report: Report, *, json: bool, quiet: bool, verbose: bool) -> None:
     """Print a report; what was told before only with ``verbose``."""
     if json:
-        show_json({"exit_code": report.exit_code, "notes": [note_json(n) for n in report.notes]})
+        from cn.views.shapes import report_json
+
+        show_json(report_json(report))
         return
     standing = sum(n.known and n.mark in (Mark.REFUSED, Mark.FAILED) for n in report.notes)
     if standing and not (quiet or verbose) and sys.stdout.isatty():
@@ -59,17 +61,6 @@ def line(note: Note) -> str:
             return f"{click.style('failed', fg='red')}: {text}"
         case _:
             assert_never(note.mark)
-
-
-def note_json(note: Note) -> dict[str, Any]:
-    """The JSON shape of a note (docs/protocol)."""
-    return {
-        "mark": note.mark.value,
-        "text": redact(note.text),
-        "hint": redact(note.hint),
-        "source": note.source,
-        "known": note.known,
-    }
 
 
 def show_json(data: Any) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
-
-import click
+from typing import TYPE_CHECKING
 
 from cn.cli.render.status import state_text
 from cn.cli.render.terminal import has_colours, is_terminal
@@ -15,25 +14,23 @@ from cn.values.text import redact, visible
 from cn.values.timestamps import format_stamp
 from cn.views.thread_page import Document
 
+if TYPE_CHECKING:
+    from rich.console import Console
 
-def show_page(document: Document, now: datetime) -> None:
-    """Rendered on a terminal, plain text elsewhere."""
-    if not document.text:
-        click.echo(f"{document.path} is not there; its records are:")
+
+def page_lines(document: Document, now: datetime) -> list[str]:
+    """The document, and the chain below it."""
+    if document.text:
+        shown = text_lines(document.text)
     else:
-        show_text(document.text)
-    click.echo()
-    for line in chain_lines(document, now):
-        click.echo(line)
+        shown = [f"{document.path} is not there; its records are:"]
+    return [*shown, "", *chain_lines(document, now)]
 
 
-def show_text(text: str) -> None:
+def text_lines(text: str) -> list[str]:
     """Markdown of whoever, rendered on a terminal; nothing in it reaches the terminal as a command."""
-    text = visible(redact(text))
-    if is_terminal():
-        _render(text)
-    else:
-        click.echo(text.rstrip("\n"))
+    text = visible(redact(text)).rstrip("\n")
+    return (_render(text) if is_terminal() else text).split("\n")
 
 
 def chain_lines(document: Document, now: datetime) -> list[str]:
@@ -63,14 +60,21 @@ def _when(link: Link, now: datetime) -> str:
 _COMMENT = re.compile(r"<(?=[!/?a-zA-Z])")
 
 
-def _render(text: str) -> None:
+def _render(text: str) -> str:
     """Markdown, but for what the peer wrote: rendering would hide comments and link targets."""
     from rich.console import Console
+
+    console = Console(no_color=not has_colours(), highlight=False)
+    with console.capture() as rendered:
+        _print(console, text)
+    return rendered.get().rstrip("\n")
+
+
+def _print(console: Console, text: str) -> None:
     from rich.markdown import Markdown
     from rich.text import Text
 
-    console = Console(no_color=not has_colours(), highlight=False)
-    for quoted, lines in _runs(text.rstrip("\n").split("\n")):
+    for quoted, lines in _runs(text.split("\n")):
         if quoted:
             bar = Text("▌ ", style="cyan")
             for line in lines:

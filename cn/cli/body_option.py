@@ -1,16 +1,29 @@
-"""Read the text of a message from ``--body`` or ``--body-file``."""
+"""The options ``--body`` and ``--body-file``: the text below a head."""
 
 from __future__ import annotations
 
 import os
 import stat
 import sys
+from collections.abc import Callable
+from typing import Any
+
+import click
 
 from cn.values.errors import UsageError
 
 _MOST = 8 << 20
 _OPEN = ("/dev/fd/", "/proc/self/fd/", "/dev/stdin")
 """Pipes that the shell has opened for us (``<(…)``): somebody writes into these."""
+
+
+def body_options(help: str) -> Callable[[Any], Any]:
+    """Both options, as the parameters ``body`` and ``body_file`` of a command (for :func:`read_body`)."""
+    body = click.option("--body", default="", help=help)
+    file = click.option(
+        "--body-file", metavar="FILE", type=click.Path(), help="The same, from a file ('-': stdin)."
+    )
+    return lambda command: body(file(command))
 
 
 def read_body(body: str, path: str | None) -> str:

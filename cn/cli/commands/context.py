@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from cn.cli.complete import complete_thread
-from cn.cli.env import Env, options
+from cn.cli.completers import complete_thread
+from cn.cli.options import Env, options
 
 if TYPE_CHECKING:
     from cn.agent.plan.prompt_parts import Packed
@@ -26,25 +26,20 @@ def context_command(env: Env, id: str | None, text: bool) -> None:
     ID is the id of an item or the name of its thread; without one it is the item in flight,
     else the next. An archived id works too, packed with what main holds now.
     """
-    from cn.cli.render.report import show_json
     from cn.llm.config_file import read_agent_config
-    from cn.run.view import open_view
     from cn.runtime.gather_prompt import counter, measure, pack_item
+    from cn.runtime.shapes import context_json
     from cn.values.text import visible
 
-    view = open_view(env.hub())
+    view = env.view()
     config = read_agent_config(view.snapshot)
     packed = pack_item(view, config, id)
     if text and not env.json:
         click.echo(visible(request_text(packed)), nl=False)
         return
     measured = measure(packed, counter(config))
-    if env.json:
-        show_json(context_json(packed, measured))
-        return
-    for line in context_lines(packed, measured):
-        click.echo(line)
-    if not env.quiet:
+    env.facts(lambda: context_json(packed, measured), lambda: context_lines(packed, measured))
+    if not (env.json or env.quiet):
         for note in (*config.warnings, *packed.notes):
             click.echo(f"· {visible(note)}", err=True)
 
@@ -94,37 +89,3 @@ def request_text(packed: Packed) -> str:
     for said in packed.request.messages:
         lines += [f"=== {said.role}", said.text.rstrip("\n"), ""]
     return "\n".join(lines)
-
-
-def context_json(packed: Packed, measured: Measured) -> dict[str, Any]:
-    """The JSON shape (docs/protocol/json.md)."""
-    from cn.agent.plan.prompt import NO_MODEL
-
-    request = packed.request
-    return {
-        "id": packed.id,
-        "from": packed.sender,
-        "bytes": packed.size,
-        "tokens": measured.tokens,
-        "tokens_are": measured.how,
-        "why": measured.why or None,
-        "parts": [
-            {
-                "part": part.name,
-                "place": part.place,
-                "path": part.path or None,
-                "bytes": part.size,
-                "tokens": part.tokens,
-                "left_out": part.left_out,
-            }
-            for part in packed.parts
-        ],
-        "missing": list(packed.missing),
-        "notes": list(packed.notes),
-        "request": {
-            "model": None if request.model == NO_MODEL else request.model,
-            "max_tokens": request.max_tokens,
-            "system": [{"text": b.text, "cached": b.cached} for b in request.system],
-            "messages": [{"role": m.role, "text": m.text} for m in request.messages],
-        },
-    }

@@ -23,7 +23,7 @@ def _items(words: Iterable[tuple[str, str]], incomplete: str) -> list[Completion
 
 def complete_thread(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Pending threads, with where they come from."""
-    from cn.cli.env import Env
+    from cn.cli.options import Env
     from cn.git.objects import resolve
     from cn.run.settings import configured
     from cn.run.snapshot import Snapshot
@@ -56,7 +56,7 @@ def complete_concern(ctx: click.Context, param: click.Parameter, incomplete: str
 
 
 def _own(ctx: click.Context) -> list[tuple[str, str]]:
-    from cn.cli.env import Env
+    from cn.cli.options import Env
     from cn.cli.render.text import clean
     from cn.run.view import open_view
     from cn.views.own_threads import list_own
@@ -77,7 +77,7 @@ def complete_decision(ctx: click.Context, param: click.Parameter, incomplete: st
 def complete_peer(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The hub's peers."""
     from cn.actions.peers import listed
-    from cn.cli.env import Env
+    from cn.cli.options import Env
 
     try:
         peers = listed((ctx.find_object(Env) or Env()).hub())

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from cn.agent.plan.turns import source_of
-from cn.protocol.log import NOTHING
-from cn.protocol.own_thread import Own
-from cn.protocol.queue_item import Input, parse_input
-from cn.protocol.thread_life import Link
-from cn.threads.read import OwnDocument
 from cn.values.text import redact
 from cn.values.timestamps import format_second
-from cn.views.log import Happened
-from cn.views.queue import QueueView
-from cn.views.status import Entry, PeerView, Status, Unreachable, Waiting
-from cn.views.thread_page import Document
 from cn.views.thread_view import ThreadView
+
+if TYPE_CHECKING:  # nothing is loaded for a shape that is not asked for
+    from cn.llm.usage_events import Sum
+    from cn.llm.usage_log import UsageView
+    from cn.protocol.own_thread import Own
+    from cn.protocol.queue_item import Input
+    from cn.protocol.thread_life import Link
+    from cn.threads.read import OwnDocument
+    from cn.values.report import Report
+    from cn.views.log import Happened
+    from cn.views.queue import QueueView
+    from cn.views.status import Entry, PeerView, Status, Unreachable, Waiting
+    from cn.views.thread_page import Document
 
 
 def time_json(at: datetime | None) -> str | None:
@@ -78,7 +81,7 @@ def document_json(document: Document) -> dict[str, Any]:
 
 def any_json(thread: OwnDocument | ThreadView) -> dict[str, Any]:
     """A thread among all threads, of our own or a peer's."""
-    if isinstance(thread, OwnDocument):
+    if not isinstance(thread, ThreadView):
         return own_json(thread)
     return {
         "thread": thread.thread,
@@ -228,6 +231,8 @@ def status_json(status: Status) -> dict[str, Any]:
 
 def input_json(text: str | None) -> dict[str, Any]:
     """The agent's input; all null where nothing waits."""
+    from cn.protocol.queue_item import parse_input
+
     item = parse_input(text) if text is not None else None
     return {
         "id": item.id if item else None,
@@ -260,6 +265,8 @@ def queue_json(view: QueueView) -> dict[str, Any]:
 
 def queued_json(item: Input) -> dict[str, Any]:
     """One item of the queue."""
+    from cn.agent.plan.turns import source_of
+
     return {
         "id": item.id,
         "from": item.sender,
@@ -275,6 +282,8 @@ def queued_json(item: Input) -> dict[str, Any]:
 
 def happened_json(happened: Happened) -> dict[str, Any]:
     """One row of the log."""
+    from cn.protocol.log import NOTHING
+
     row = happened.row
     return {
         "time": time_json(row.at),
@@ -291,3 +300,51 @@ def happened_json(happened: Happened) -> dict[str, Any]:
         "note": row.note or None,
         "audited": happened.audited,
     }
+
+
+def usage_json(view: UsageView) -> dict[str, Any]:
+    """What calls to the model used and cost."""
+    from cn.llm.prices import LOOKED_UP
+
+    return {
+        "since": time_json(view.since),
+        "by": view.by,
+        "rows": [sum_json(row) for row in view.rows],
+        "total": sum_json(view.total),
+        "prices_of": LOOKED_UP,
+    }
+
+
+def sum_json(row: Sum) -> dict[str, Any]:
+    """One sum."""
+    rate = row.cache_hit_rate
+    return {
+        "key": row.key or None,
+        "calls": row.calls,
+        "failed": row.failed,
+        "input_tokens": row.usage.input_tokens,
+        "output_tokens": row.usage.output_tokens,
+        "cache_read_tokens": row.usage.cache_read_tokens,
+        "cache_write_tokens": row.usage.cache_write_tokens,
+        "cache_hit_rate": None if rate is None else round(rate, 4),
+        "cost_usd": row.cost,
+        "unpriced": row.unpriced,
+        "unknown": row.unknown,
+        "seconds": row.seconds,
+        "replays": row.replays,
+    }
+
+
+def report_json(report: Report) -> dict[str, Any]:
+    """What a run has to tell."""
+    notes = [
+        {
+            "mark": note.mark.value,
+            "text": redact(note.text),
+            "hint": redact(note.hint),
+            "source": note.source,
+            "known": note.known,
+        }
+        for note in report.notes
+    ]
+    return {"exit_code": report.exit_code, "notes": notes}

@@ -1,0 +1,76 @@
+"""``cn status`` and ``cn log``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from cn.cli.completers import complete_peer, complete_thread
+from cn.cli.options import FOLDER, SINCE, Env, options
+from cn.cli.render.text import align, clean, columns, grid, width
+
+if TYPE_CHECKING:  # each command imports only what it calls
+    from cn.views.log import Happened
+
+DEFAULT_COUNT = 50
+
+
+@click.command("status")
+@FOLDER
+@options()
+def status_command(env: Env) -> None:
+    """One screen: what waits for whom, since when, and what fails.
+
+    Looks only: no lock, no network. Origin and peers are shown as the last run saw them.
+    """
+    from cn.cli.render.status import status_lines
+    from cn.views.shapes import status_json
+    from cn.views.status import read_status
+
+    status = read_status(env.view())
+    env.facts(lambda: status_json(status), lambda: status_lines(status, everything=env.verbose))
+
+
+@click.command("log")
+@SINCE
+@click.option("--peer", default="", shell_complete=complete_peer, help="Only what concerns this peer.")
+@click.option("--thread", default="", shell_complete=complete_thread, help="Only this thread, or PEER/TOPIC.")
+@click.option(
+    "-n",
+    "--count",
+    type=click.IntRange(min=0),
+    help=f"The last so many rows; {DEFAULT_COUNT} unless --since or --thread is given.",
+)
+@options()
+def log_command(env: Env, since: str, peer: str, thread: str, count: int | None) -> None:
+    """What happened: every action, every decision, oldest first."""
+    from cn.views.log import Query, parse_since, read_log
+    from cn.views.shapes import happened_json
+
+    view = env.view()
+    start = parse_since(since, view.now) if since else None
+    if count is None and not since and not thread:
+        count = DEFAULT_COUNT
+    rows = read_log(view, Query(start, peer, thread, count))
+    env.facts(lambda: [happened_json(row) for row in rows], lambda: _log_lines(rows) or ["nothing logged"])
+
+
+def _log_lines(rows: list[Happened]) -> list[str]:
+    cells = [
+        (
+            f"{h.row.at:%Y-%m-%d %H:%M}",
+            clean(h.row.source or h.event, 120),
+            clean(h.row.decision, 200),
+            clean(h.row.executed, 400),
+        )
+        for h in rows
+    ]
+    if all(width("".join(row)) <= columns() for row in align(cells)):
+        return ["".join(row).rstrip() for row in align(cells)]
+    short = [(at, source, _told(decision, executed)) for at, source, decision, executed in cells]
+    return [line for lines in grid(short, 1, [""] * len(short)) for line in lines]
+
+
+def _told(decision: str, executed: str) -> str:
+    return decision if executed == "—" else f"{decision}: {executed}"

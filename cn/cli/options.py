@@ -1,0 +1,144 @@
+"""What every command shares: its options, the hub it works on, and how it answers."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cn.values.errors import EXIT_DONE, Refused
+
+if TYPE_CHECKING:  # `cn --version` needs none of it
+    from cn.git.repository import Hub
+    from cn.run.view import View
+    from cn.values.report import Report
+
+
+@dataclass
+class Env:
+    """The common options of one invocation; ``folder`` is the argument HUB."""
+
+    hub_path: str = ""
+    folder: str = ""
+    json: bool = False
+    dry_run: bool = False
+    quiet: bool = False
+    verbose: bool = False
+
+    @property
+    def terminal(self) -> bool:
+        """Does a person watch, so that progress and colour make sense?"""
+        return sys.stderr.isatty() and not self.quiet and not self.json
+
+    def hub(self) -> Hub:
+        """The hub: ``--hub``, then the argument HUB, then upwards from here."""
+        chosen = self.hub_path or self.folder
+        if os.environ.get("CN_ROLE") == "agent" and chosen:
+            raise Refused("an agent may not choose the hub", "leave out --hub; it works in the hub around it")
+        from pathlib import Path
+
+        from cn.git.repository import open_hub
+
+        return open_hub(Path(chosen) if chosen else None)
+
+    def view(self) -> View:
+        """The hub to look at, without a lock."""
+        from cn.run.view import open_view
+
+        return open_view(self.hub())
+
+    def facts(self, shape: Callable[[], Any], lines: Callable[[], Iterable[str]]) -> None:
+        """Print what was asked for: its shape with ``--json``, else lines for people, nothing with ``-q``."""
+        if self.json:
+            from cn.cli.render.report import show_json
+
+            show_json(shape())
+        elif not self.quiet and (text := "\n".join(lines())):
+            click.echo(text)
+
+    def tell(self, report: Report) -> None:
+        """Render a report; the command goes on."""
+        from cn.cli.render.report import show_report
+
+        show_report(report, json=self.json, quiet=self.quiet, verbose=self.verbose)
+
+    def show(self, report: Report, then: Callable[[Report], None] | None = None) -> None:
+        """Render a report, do what could wait for that, and end the command with its exit code."""
+        self.tell(report)
+        if then is not None:
+            then(report)
+        if report.exit_code != EXIT_DONE and not self.dry_run:
+            sys.exit(report.exit_code)
+
+
+def _into_env(name: str) -> dict[str, Any]:
+    """Store an option in the :class:`Env`, before or after the command's name."""
+
+    def callback(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+        env = ctx.ensure_object(Env)
+        if value:
+            setattr(env, name, value)
+
+    return {"expose_value": False, "callback": callback}
+
+
+def _flag(*names: str, into: str, help: str) -> Callable[[Any], Any]:
+    return click.option(*names, is_flag=True, help=help, **_into_env(into))
+
+
+HUB = click.option(
+    "--hub",
+    metavar="DIR",
+    type=click.Path(),
+    help="The hub to work on; else the one around the current folder.",
+    **_into_env("hub_path"),
+)
+FOLDER: Callable[[Any], Any] = click.argument(
+    "folder", metavar="[HUB]", required=False, **_into_env("folder")
+)
+JSON = _flag("--json", into="json", help="Print facts as JSON.")
+DRY_RUN = _flag("--dry-run", into="dry_run", help="Show what would be done; change nothing.")
+QUIET = _flag("-q", "--quiet", into="quiet", help="Only errors.")
+VERBOSE = _flag("-v", "--verbose", into="verbose", help="Also what was told before.")
+
+SINCE = click.option(
+    "--since", default="", metavar="WHEN", help="A date or time (UTC), or 90m, 12h, 3d back."
+)
+ACTOR = click.option("--actor", default="", help="Who decides; the hub's agent if not given.")
+
+
+def options(*extra: Callable[[Any], Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The common options of a command, and its :class:`Env` as first argument."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return function(click.get_current_context().ensure_object(Env), *args, **kwargs)
+
+        wrapped: Any = call
+        for option in (VERBOSE, QUIET, JSON, *extra, HUB):
+            wrapped = option(wrapped)
+        return wrapped  # type: ignore[no-any-return]
+
+    return decorate
+
+
+def list_group(name: str, *extra: Callable[[Any], Any]) -> Callable[[Callable[..., None]], click.Group]:
+    """Make a group of a function that lists: without a subcommand, and as ``list``, the hidden synonym."""
+
+    def decorate(show: Callable[..., None]) -> click.Group:
+        @click.group(name, invoke_without_command=True, help=show.__doc__)
+        @options(*extra)
+        def group(env: Env, **given: Any) -> None:
+            if click.get_current_context().invoked_subcommand is None:
+                show(env, **given)
+
+        group.command("list", hidden=True, help=show.__doc__)(options(*extra)(show))
+        return group
+
+    return decorate
