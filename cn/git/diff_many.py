@@ -33,10 +33,10 @@ def halving(
     return halving(items[:half], read, failed) + halving(items[half:], read, failed)
 
 
-def diff_trees(git: Git, pairs: Sequence[tuple[Oid, Oid]], *flags: str) -> bytes:
+def diff_trees(git: Git, pairs: Sequence[tuple[Oid, Oid]], *flags: str, recursive: bool = True) -> bytes:
     """``diff-tree`` of many (new, old) pairs of commits; each answer follows the id of its new one."""
     lines = "".join(f"{new} {old}\n" for new, old in pairs)
-    args = ("diff-tree", "--stdin", "-r", "--no-renames", *flags)
+    args = ("diff-tree", "--stdin", "--no-renames", *(["-r"] if recursive else []), *flags)
     return git.run(*args, stdin=lines.encode(), max_out=OUTPUT_BYTES, seconds=DIFF_SECONDS).out
 
 

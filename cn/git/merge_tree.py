@@ -2,45 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
+from cn.git.diff_many import diff_trees
 from cn.git.entries import Change, parse_change
-from cn.git.process import Done, Git, GitError
-from cn.values.errors import Refused
+from cn.git.objects import read_info
+from cn.git.process import Git, GitError
+from cn.values.errors import CnError, Refused
 from cn.values.names import Oid, parse_oid
 from cn.values.text import one_line
 
-_WORDS = ("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages")
+_WORDS = ("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", "--stdin")
+_SECONDS = 60.0
 
 
-def merge_trees(git: Git, ours: str, theirs: str) -> tuple[Oid | None, tuple[str, ...]]:
-    """The merged tree, or None and the conflicting paths; :class:`GitError` where git could do neither."""
-    return read_merge(git.run(*_WORDS, ours, theirs, check=False))
+class Merged(NamedTuple):
+    """The merged tree, or None and the paths that conflict."""
+
+    tree: Oid | None
+    conflicts: tuple[str, ...]
 
 
-def read_merge(done: Done) -> tuple[Oid | None, tuple[str, ...]]:
-    """The same, read from what git said."""
-    fields = done.fields
-    if done.code == 0 and fields:
-        return parse_oid(fields[0]), ()
-    if done.code == 1 and fields:
-        return None, tuple(dict.fromkeys(f for f in fields[1:] if f))
-    raise GitError(done)  # no conflict: git could not do it here and now
+def merge_trees(git: Git, ours: str, theirs: str) -> Merged:
+    """The merge of two commits; :class:`GitError` where git could not tell."""
+    done = git.run(*_WORDS, stdin=f"{ours} {theirs}\n".encode())
+    for merged in read_answers(done.out):
+        return merged
+    raise GitError(done)
 
 
-def ask_merges(git: Git, lines: str, seconds: float) -> list[Oid | None]:
-    """Per line (two commits) the merged tree, None for a conflict; asked together."""
-    return list(read_answers(git.run(*_WORDS, "--stdin", stdin=lines.encode(), seconds=seconds).out))
+def merge_each(git: Git, main: Oid, heads: Sequence[Oid]) -> dict[Oid, tuple[Change, ...]]:
+    """Head → what its merge into ``main`` changes there, asked together; heads that conflict are missing.
+
+    All are missing when git cannot do all of them in time: who then asks for one learns why.
+    """
+    if not heads:
+        return {}
+    lines = "".join(f"{main} {head}\n" for head in heads)
+    try:
+        answers = read_answers(git.run(*_WORDS, stdin=lines.encode(), seconds=_SECONDS).out)
+        trees = {head: merged.tree for head, merged in zip(heads, answers, strict=True) if merged.tree}
+        (root,) = read_info(git, [f"{main}^{{tree}}"])
+        pairs = [(root.oid, tree) for tree in sorted(set(trees.values()))] if root else []
+        changes = read_tree_diffs(diff_trees(git, pairs, "-z", "--raw", "--no-abbrev"))
+    except (CnError, ValueError):
+        return {}
+    return {head: changes[tree] for head, tree in trees.items() if tree in changes}
 
 
-def read_answers(out: bytes) -> Iterator[Oid | None]:
-    """Per merge the tree, None for a conflict ("INPUT FORMAT")."""
+def read_answers(out: bytes) -> Iterator[Merged]:
+    """The answer to each line of ``--stdin`` ("INPUT FORMAT")."""
     fields = iter(out.split(b"\0")[:-1])
     for clean in fields:
-        tree = next(fields, b"").decode("ascii", "replace")
-        while next(fields, b""):
-            pass  # the paths that conflict, up to the empty field that ends an answer
-        yield parse_oid(tree) if clean == b"1" else None
+        tree = parse_oid(next(fields, b"").decode("ascii", "replace"))
+        conflicts = list(iter(lambda: next(fields, b""), b""))  # the empty field ends an answer
+        if clean == b"1":
+            yield Merged(tree, ())
+        else:
+            names = (name.decode("utf-8", "surrogateescape") for name in conflicts)
+            yield Merged(None, tuple(dict.fromkeys(names)))
 
 
 def read_tree_diffs(out: bytes) -> dict[Oid, tuple[Change, ...]]:

@@ -18,7 +18,7 @@ from cn.agent.plan.skills import parse_skill
 from cn.git.diff_many import by_head
 from cn.git.entries import UNMERGED
 from cn.git.history import parse_log
-from cn.git.merge_tree import read_answers, read_merge, read_tree_diffs
+from cn.git.merge_tree import read_answers, read_tree_diffs
 from cn.git.process import Done
 from cn.git.read_branch import hunks_of
 from cn.git.remote import read_listing, read_pushed
@@ -389,17 +389,10 @@ def _reflog(data: bytes) -> object:
 
 def _merged(data: bytes) -> object:
     """A merge is a tree or a conflict, never both; what conflicts is named."""
-    for code in (0, 1):
-        try:
-            tree, conflicts = read_merge(Done((), code, data, ""))
-        except CnError:
-            continue
-        assert (tree is None) == (code == 1)
-        assert not (tree is not None and conflicts)
-        assert tree is None or is_oid(tree)
-        assert "" not in conflicts
     answers = list(read_answers(data))
-    assert all(tree is None or is_oid(tree) for tree in answers)
+    for tree, conflicts in answers:
+        assert tree is None or (is_oid(tree) and not conflicts)
+        assert "" not in conflicts
     return answers
 
 
@@ -413,7 +406,7 @@ PARSERS |= {
     "status": Parser(_status, (STATUS,)),
     "past": Parser(_past, (PAST,)),
     "reflog": Parser(_reflog, (REFLOG,)),
-    "merge-tree": Parser(_merged, (MERGED, MERGED.partition(b"\0")[2])),
+    "merge-tree": Parser(_merged, (MERGED,)),
     "tree-diffs": Parser(read_tree_diffs, (DIFFS,)),
     "hunks": Parser(
         lambda data: hunks_of(data, ["a", "b"]),

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from cn.git.branch_content import Proposal, format_proposal
 from cn.git.entries import read_changes, read_tree
 from cn.git.history import read_past
-from cn.git.merge_tree import merge_trees
+from cn.git.merge_tree import merge_each, merge_trees
 from cn.git.objects import list_tree, parse_tree, read_all, read_info, read_objects, reading, write_objects
 from cn.git.process import Git
 from cn.git.read_branch import (
@@ -32,8 +32,7 @@ from cn.git.read_branch import (
 )
 from cn.git.read_branches import read_simple_proposals
 from cn.git.signatures import read_signatures
-from cn.inbox.merge.candidates import read_offers
-from cn.inbox.merge.many import merge_alone
+from cn.inbox.merge.candidates import read_candidates
 from cn.protocol.hub_config import Limits
 from cn.protocol.message import object_id
 from cn.values.errors import CnError
@@ -239,7 +238,7 @@ def check(git: Git, main: Oid, drawn: list[Drawn]) -> None:
         past = attempt(read_past, git, head)
         assert past is None or (past.commit, past.parents) == (head, parents_of[head])
         merged = attempt(merge_trees, git, main, head)
-        alone = merge_alone(git, main, [head])
+        alone = merge_each(git, main, [head])
         if merged is not None and merged[0] is not None:
             assert alone == {head: tuple(read_changes(git, main, merged[0]))}
         else:
@@ -255,8 +254,8 @@ def check(git: Git, main: Oid, drawn: list[Drawn]) -> None:
             assert all(is_signed(commits[s.commit]) for s in signed if s.present and s.commit in commits)
         messages = attempt(read_messages, git, commits, 1000)
         assert messages is None or set(messages) <= set(heads)
-    offers = read_offers(git, main, heads, {})
-    assert set(offers) == set(heads)
+    candidates = read_candidates(git, main, heads, {})
+    assert set(candidates) == set(heads)
     simple = dict(read_simple_proposals(git, main, heads, LIMITS))
     for head in heads:
         careful = attempt(read_proposal, git, head, main, LIMITS)
@@ -264,7 +263,7 @@ def check(git: Git, main: Oid, drawn: list[Drawn]) -> None:
             format_proposal(careful, LIMITS.thread_bytes)
             if head in simple:
                 assert simple[head] == careful
-        offer = offers[head]
-        if offer.is_open and offer.bases == (main,) and isinstance(careful, Proposal):
-            assert [c.path for c in offer.changes] == [t.path for t in careful.touched]
+        candidate = candidates[head]
+        if candidate.is_open and candidate.bases == (main,) and isinstance(careful, Proposal):
+            assert [c.path for c in candidate.changes] == [t.path for t in careful.touched]
     assert read_objects(git, [f"{h}^{{tree}}" for h in heads]) == [store.objects[trees[h]][1] for h in heads]

@@ -17,7 +17,6 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from cn.git.repository import Hub, open_hub
-from cn.inbox.merge.candidates import Offer
 from cn.inbox.merge.merges import Merges
 from cn.values.names import Oid
 from tests.support.hubs import clone, git, parents_of, tip, try_git, work
@@ -166,11 +165,9 @@ def reference(folder: Path, hub: Hub, tip_: str, head: str) -> str | None:
     return git(there, "rev-parse", "HEAD^{tree}")
 
 
-def _way(merges: Merges, offer: Offer) -> str:
+def _way(merges: Merges, head: Oid) -> str:
     """How a merge that was just made, and not yet accepted, was made."""
-    if merges._is_plain(offer):
-        return "plain"
-    return "alone" if merges._laid(offer) is not None else "asked git"
+    return "together" if merges._laid(merges._candidates[head]) is not None else "asked again"
 
 
 def check_run(folder: Path, history: History, main: int, heads: list[int]) -> Iterator[str]:
@@ -184,12 +181,11 @@ def check_run(folder: Path, history: History, main: int, heads: list[int]) -> It
     with Merges(hub, base, base, AT, {}) as merges:
         merges.read(ids)
         for head in ids:
-            offer = merges._offers[head]
             facts = merges.try_merge(at, head, "Merge")
             if facts.merged_already or not facts.common or facts.stale or facts.overlap:
                 yield "refused"
                 continue
-            yield _way(merges, offer) if facts.commit else "asked git"
+            yield _way(merges, head) if facts.commit else "asked again"
             asked.append((at, head, facts))
             if facts.commit is not None:
                 merges.accept(head)
@@ -250,40 +246,49 @@ def lines(
     return history, main, heads
 
 
-def test_a_file_added_to_a_folder_that_was_renamed_is_left_to_git(tmp_path: Path) -> None:
+def test_a_file_added_to_a_folder_that_was_renamed_is_asked_again(tmp_path: Path) -> None:
     renamed: dict[str, str | None] = {"lib/one": None, "lib/two": None}
     renamed |= {"moved/one": text("lib/one"), "moved/two": text("lib/two")}
     history, main, heads = lines(renamed, {"lib/three": "3\n"})
-    assert list(check_run(tmp_path, history, main, heads)) == ["alone", "asked git"]
+    assert list(check_run(tmp_path, history, main, heads)) == ["together", "asked again"]
 
 
-def test_a_folder_that_got_a_file_before_it_was_renamed_is_left_to_git(tmp_path: Path) -> None:
+def test_a_folder_that_got_a_file_before_it_was_renamed_is_asked_again(tmp_path: Path) -> None:
     renamed: dict[str, str | None] = {"lib/one": None, "lib/two": None}
     renamed |= {"moved/one": text("lib/one"), "moved/two": text("lib/two")}
     history, main, heads = lines({"lib/three": "3\n"}, renamed)
-    assert list(check_run(tmp_path, history, main, heads)) == ["plain", "asked git"]
+    assert list(check_run(tmp_path, history, main, heads)) == ["together", "asked again"]
 
 
-def test_renames_beside_each_other_are_asked_together(tmp_path: Path) -> None:
+def test_renames_in_folders_of_their_own_are_asked_together(tmp_path: Path) -> None:
     history, main, heads = lines(
         {"lib/one": None, "moved/one": text("lib/one")},
-        {"lib/two": None, "moved/two": text("lib/two") + "more\n", "top": "other\n"},
+        {"docs/two": None, "new/two": text("docs/two") + "more\n", "top": "other\n"},
+        start=("lib/one", "docs/two", "top"),
+    )
+    assert list(check_run(tmp_path, history, main, heads)) == ["together", "together"]
+
+
+def test_a_file_added_to_a_folder_from_which_another_renamed_one_is_asked_again(tmp_path: Path) -> None:
+    history, main, heads = lines(
+        {"lib/one": None, "moved/one": text("lib/one")},
+        {"lib/two": text("lib/two") + "more\n"},
         {"lib/three": None, "lib/sub/three": text("lib/three"), "lib/five": "5\n"},
         start=("lib/one", "lib/two", "lib/three", "top", "lib/four"),
     )
-    assert list(check_run(tmp_path, history, main, heads)) == ["alone", "alone", "alone"]
+    assert list(check_run(tmp_path, history, main, heads)) == ["together", "together", "asked again"]
 
 
-def test_disjoint_branches_are_plain(tmp_path: Path) -> None:
+def test_disjoint_branches_are_asked_together(tmp_path: Path) -> None:
     history, main, heads = lines(
         {"lib/three": "3\n"}, {"docs/x": "x\n", "top": "other\n"}, {"lib/one": "1\n"}
     )
-    assert list(check_run(tmp_path, history, main, heads)) == ["plain", "plain", "plain"]
+    assert list(check_run(tmp_path, history, main, heads)) == ["together", "together", "together"]
 
 
-def test_a_branch_that_takes_back_what_another_brought_is_left_to_git(tmp_path: Path) -> None:
+def test_a_branch_that_takes_back_what_another_brought_is_asked_again(tmp_path: Path) -> None:
     history, main, (first,) = lines({"docs/x": "x\n"})
     tree = {**history.tree(first), "docs/y": ("100644", "y\n")}
     del tree["docs/x"]
     second = history.commit([first], tree)
-    assert list(check_run(tmp_path, history, main, [first, second])) == ["plain", "asked git"]
+    assert list(check_run(tmp_path, history, main, [first, second])) == ["together", "asked again"]

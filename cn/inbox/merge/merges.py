@@ -1,31 +1,24 @@
 """Merge without a work tree: what each merge would do, and its commit (git-merge-tree(1)).
 
-The merges of a run are read together, with a number of processes that does not grow with
-theirs (:mod:`cn.inbox.merge.candidates`). Most are *plain*: one merge base, main unchanged since but
-for cn's own folders, nothing removed, nothing near what an earlier merge of the run touched.
-No rename and no clash can matter then, so the branch's own changes laid upon main are what
-``git merge --no-ff`` gives, and its commit is one more in a stream: 0.5 ms instead of 180 ms
-for 18 processes. All others ask merge-tree: together first, each with main as the run began
-(:mod:`cn.inbox.merge.many`), and one by one where an earlier merge of the run may matter. A property
-test compares all three with git's merge.
+git's own merge decides each. All of a run are asked together, each with main as the run began; where no
+earlier merge of the run can matter, that answer laid upon it is the merge, and its commit is one more in a
+stream. All others are asked one after the other. A property test compares both with ``git merge``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import TracebackType
 
 from cn.git.entries import Change
 from cn.git.fast_import import CommitStream, EntryChange, FileChange, build_commit, signs
-from cn.git.merge_tree import merge_trees
+from cn.git.merge_tree import merge_each, merge_trees
 from cn.git.read_branch import tree_changes
 from cn.git.repository import Hub
-from cn.inbox.merge.candidates import MOST_COMMITS, Offer, read_offers
-from cn.inbox.merge.main_paths import Folders, Landscape
-from cn.inbox.merge.many import merge_alone
-from cn.inbox.merge.name_clashes import Spellings
+from cn.inbox.merge.candidates import MOST_COMMITS, MergeCandidate, read_candidates
+from cn.inbox.merge.folded_names import FoldedNames
 from cn.protocol.rules import MergeFacts, TreeChange
 from cn.transaction.commit import local_changes
 from cn.values.names import NameRefused, Oid, is_owned, parse_hub_path
@@ -37,24 +30,37 @@ _ABSENT = "000000"
 
 @dataclass
 class _Touched:
-    """What the merges of this run brought to main: paths, the folders of these, those with a new file."""
+    """What the merges of this run brought to main: paths, their folders, those that got or lost a file."""
 
     paths: set[str] = field(default_factory=set)
     folders: set[str] = field(default_factory=set)
     filled: set[str] = field(default_factory=set)
+    thinned: set[str] = field(default_factory=set)
     commits: set[Oid] = field(default_factory=set)
 
     def add(self, changes: Sequence[TreeChange], commits: frozenset[Oid]) -> None:
-        for change in changes:
-            self.paths.add(change.path)
-            self.folders.update(folders_above(change.path))
-            if change.adds:
-                self.filled.update(folders_above(change.path))
+        self.paths.update(c.path for c in changes)
+        self.folders |= _folders(changes)
+        self.filled |= _folders(c for c in changes if c.adds)
+        self.thinned |= _folders(c for c in changes if c.removes)
         self.commits |= commits
 
     def clashes(self, path: str) -> bool:
         """Was it touched, or is one a folder of the other?"""
         return path in self.paths or path in self.folders or any(f in self.paths for f in folders_above(path))
+
+    def may_matter(self, changes: Sequence[TreeChange], commits: frozenset[Oid]) -> bool:
+        """May git's merge of these be another one upon those merges?
+
+        Yes, where both touch a path, and where one brings a file to a folder from which the other takes
+        one: git may see a folder that moved, and move the file too.
+        """
+        return (
+            not self.commits.isdisjoint(commits)
+            or any(self.clashes(c.path) for c in changes)
+            or not self.thinned.isdisjoint(_folders(c for c in changes if c.adds))
+            or not self.filled.isdisjoint(_folders(c for c in changes if c.removes))
+        )
 
 
 class Merges:
@@ -66,13 +72,12 @@ class Merges:
 
     def __init__(self, hub: Hub, base: Oid, local: Oid, at: datetime, keys: Mapping[str, str]) -> None:
         self._hub, self._base, self._local, self._at, self._keys = hub, base, local, at, keys
-        self._offers: dict[Oid, Offer] = {}
+        self._candidates: dict[Oid, MergeCandidate] = {}
         self._alone: dict[Oid, tuple[Change, ...]] = {}
         self._dirty: dict[str, bool] = {}
         self._tried: dict[Oid, Sequence[TreeChange]] = {}
         self._touched = _Touched()
-        landscape = Landscape(hub.git, base)
-        self._spellings, self._folders = Spellings(landscape), Folders(landscape)
+        self._names = FoldedNames(hub.git, base)
         self._stream = CommitStream(hub)
         self._signs = False
 
@@ -90,10 +95,11 @@ class Merges:
         if not heads:
             return
         self._signs = signs(self._hub)
-        self._offers = read_offers(self._hub.git, self._base, heads, self._keys)
-        self._find_dirty({c.path for offer in self._offers.values() for c in offer.changes})
-        some = [o for o in self._offers.values() if o.is_open and not o.stale and not self._is_plain(o)]
-        self._alone = merge_alone(self._hub.git, self._base, [offer.head for offer in some])
+        self._candidates = read_candidates(self._hub.git, self._base, heads, self._keys)
+        candidates = self._candidates.values()
+        self._find_dirty({c.path for one in candidates for c in one.changes})
+        some = [one.head for one in candidates if one.is_open and not one.stale]
+        self._alone = merge_each(self._hub.git, self._base, some)
 
     def flush(self) -> None:
         """Make every commit readable for all."""
@@ -101,99 +107,67 @@ class Merges:
 
     def accept(self, head: Oid) -> None:
         """The merge of ``head``, as it was tried last, was taken: the next ones are made upon it."""
-        changes = self._tried[head]
-        self._touched.add(changes, self._offers[head].commits)
-        self._spellings.add(changes)
-        self._folders.add(changes)
+        self._touched.add(self._tried[head], self._candidates[head].commits)
+        self._names.add(self._tried[head])
 
     def try_merge(self, tip: Oid, head: Oid, message: str) -> MergeFacts:
         """The facts of merging ``head`` on ``tip``, which is the base or the last merge accepted."""
-        offer = self._offers[head]
-        if offer.failed is not None:
-            raise offer.failed
-        if not offer.bases:
+        candidate = self._candidates[head]
+        if candidate.failed is not None:
+            raise candidate.failed
+        if not candidate.bases:
             return MergeFacts(head, common=False)
-        if offer.count > MOST_COMMITS:
+        if candidate.count > MOST_COMMITS:
             why = (
-                f"({offer.count} commits: more than the {MOST_COMMITS} whose authors cn checks;"
+                f"({candidate.count} commits: more than the {MOST_COMMITS} whose authors cn checks;"
                 " merge it by hand)"
             )
             return MergeFacts(head, True, conflicts=(why,))
-        if head in offer.bases or head in self._touched.commits:
-            return MergeFacts(head, True, people=offer.people, merged_already=True)
-        overlap = sorted({c.path for c in offer.changes if self._touched.clashes(c.path)})
-        if offer.stale or overlap:  # refused in any case: what git would make of it is not asked
-            theirs = self._own_changes(offer)
-            return MergeFacts(head, True, offer.stale, tuple(overlap), changes=theirs, people=offer.people)
-        laid, tree = self._laid(offer), None
+        if head in candidate.bases or head in self._touched.commits:
+            return MergeFacts(head, True, people=candidate.people, merged_already=True)
+        overlap = sorted({c.path for c in candidate.changes if self._touched.clashes(c.path)})
+        if candidate.stale or overlap:  # refused in any case: what git would make of it is not asked
+            theirs = self._own_changes(candidate)
+            return MergeFacts(
+                head, True, candidate.stale, tuple(overlap), changes=theirs, people=candidate.people
+            )
+        laid, tree = self._laid(candidate), None
         if laid is not None:
             changes = tuple(_tree_change(c) for c in laid)
         else:
-            tree, conflicts = self._merge_tree(tip, head)
+            self.flush()
+            tree, conflicts = merge_trees(self._hub.git, tip, head)
             if tree is None:
-                return MergeFacts(head, True, conflicts=conflicts, people=offer.people)
+                return MergeFacts(head, True, conflicts=conflicts, people=candidate.people)
             changes = tuple(tree_changes(self._hub.git, tip, tree))
         self._tried[head] = changes
         return MergeFacts(
             head,
             True,
             dirty=self._dirty_among(changes),
-            clashes=self._spellings.clashes(changes),
+            clashes=self._names.clashes(changes),
             changes=changes,
-            people=offer.people,
+            people=candidate.people,
             commit=self._commit(tip, head, tree, laid or (), message),
         )
 
-    def _own_changes(self, offer: Offer) -> tuple[TreeChange, ...]:
+    def _own_changes(self, candidate: MergeCandidate) -> tuple[TreeChange, ...]:
         """What the branch changes, but for paths that main changed too: a rebase may take those out of it.
 
         With several merge bases that cannot be told from what main has.
         """
-        if len(offer.bases) > 1:
+        if len(candidate.bases) > 1:
             return ()
-        stale = set(offer.stale)
-        return tuple(_tree_change(c) for c in offer.changes if c.path not in stale)
+        stale = set(candidate.stale)
+        return tuple(_tree_change(c) for c in candidate.changes if c.path not in stale)
 
-    def _laid(self, offer: Offer) -> tuple[Change, ...] | None:
-        """The changes that, laid upon the tip, are what git's merge gives; None: only git can tell."""
-        if self._is_plain(offer):
-            return offer.changes
-        alone = self._alone.get(offer.head)
-        if alone is None or not self._touched.commits.isdisjoint(offer.commits):
+    def _laid(self, candidate: MergeCandidate) -> tuple[Change, ...] | None:
+        """The changes that, laid upon the tip, are what git's merge gives; None: git is to be asked again."""
+        alone = self._alone.get(candidate.head)
+        if alone is None or not all(map(_can_be_laid, alone)):
             return None
-        apart = not any(self._touched.clashes(c.path) or not _can_be_laid(c) for c in alone)
-        return alone if apart and not self._may_follow(alone) else None
-
-    def _is_plain(self, offer: Offer) -> bool:
-        """Is the branch's diff laid upon main what git's merge gives?
-
-        Renames need a file that is gone, on the branch or, where a folder was renamed as a
-        whole, above a file that the branch adds (gitdiffcore(7), ort's directory renames).
-        What main changed since the merge base lies in cn's own folders.
-        """
-        return (
-            len(offer.bases) == 1
-            and self._touched.commits.isdisjoint(offer.commits)
-            and all(c.new is not None and _can_be_laid(c) for c in offer.changes)
-            and not self._may_follow(offer.changes)
-        )
-
-    def _may_follow(self, entries: Sequence[Change]) -> bool:
-        """May a file of one side have to follow a folder that the other side renamed as a whole?
-
-        Merging alone and upon earlier merges of the run have the same merge bases and no path in
-        common, so nothing else can make a difference: one side leaves no file in a folder, and
-        the other adds one (ort's directory renames).
-        """
-        changes = [_tree_change(c) for c in entries]
-        ours = {f for c in changes if c.adds for f in folders_above(c.path)}
-        theirs = {f for c in changes if c.removes for f in folders_above(c.path)} & self._touched.filled
-        return any(map(self._folders.is_gone, ours)) or any(self._folders.goes(f, changes) for f in theirs)
-
-    def _merge_tree(self, tip: Oid, head: Oid) -> tuple[Oid | None, tuple[str, ...]]:
-        """The merged tree, or None and the conflicting paths."""
-        self.flush()
-        return merge_trees(self._hub.git, tip, head)
+        changes = [_tree_change(c) for c in alone]
+        return None if self._touched.may_matter(changes, candidate.commits) else alone
 
     def _commit(self, tip: Oid, head: Oid, tree: Oid | None, laid: Sequence[Change], message: str) -> Oid:
         """The commit of a merge: of its ``tree``, or of what is ``laid`` upon the tip."""
@@ -219,6 +193,11 @@ class Merges:
     def _find_dirty(self, paths: set[str]) -> None:
         changed = set(local_changes(self._hub, self._local, sorted(paths))) if paths else set()
         self._dirty.update({path: path in changed for path in paths})
+
+
+def _folders(changes: Iterable[TreeChange]) -> set[str]:
+    """All folders above these paths."""
+    return {folder for change in changes for folder in folders_above(change.path)}
 
 
 def _tree_change(change: Change) -> TreeChange:
