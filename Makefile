@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,all]'
 	touch $@
 
 test: lint types unit
@@ -81,7 +81,7 @@ bench-year: $(VENV)/.bench
 	$(BIN)/python -m benchmarks growth --size 365
 
 $(VENV)/.bench: $(STAMP)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,bench]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,all,bench]'
 	touch $@
 
 # Latency, memory and losses of the runtime. Some minutes; a quiet machine tells more.

@@ -16,6 +16,7 @@ from cn.llm.request import Failure
 from cn.run.snapshot import Snapshot
 from cn.runtime.daemon.state import read_dead
 from cn.runtime.health import health_path, read_health
+from cn.system.extras import ExtraMissing, require_runtime
 from cn.transaction.pins import clone_id
 from cn.values.errors import ConfigError
 from cn.values.shell_words import command
@@ -51,6 +52,10 @@ def check_runtime(patient: Patient) -> Iterator[Finding]:
 
 
 def _key(config: AgentConfig) -> Iterator[Finding]:
+    try:
+        require_runtime()
+    except ExtraMissing as why:
+        yield info("runtime", why.text, "'cn agent' cannot work here", why.hint)
     lacks = [missing for missing in config.missing if missing.key.startswith("llm.")]
     for missing in lacks:
         yield info("runtime", missing.text, "'cn agent' cannot ask a model from here", missing.remedy)
@@ -66,7 +71,11 @@ def _model(config: AgentConfig) -> Iterator[Finding]:
     if not llm.model or not llm.api_key:
         yield info("runtime", "the model was not looked up: there is no model or no key to ask with")
         return
-    found = check_model(llm.model, api_key=llm.api_key, base_url=llm.base_url)
+    try:
+        found = check_model(llm.model, api_key=llm.api_key, base_url=llm.base_url)
+    except ExtraMissing as why:
+        yield info("runtime", f"the model was not looked up: {why.text}", "", why.hint)
+        return
     if isinstance(found, Failure):
         yield problem("runtime", found.text, "every call to the model would fail", found.hint)
     elif found.note:

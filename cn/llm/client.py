@@ -26,6 +26,7 @@ from cn.llm.api_errors import error_fields, hint_for, parse_retry_after, pause_b
 from cn.llm.model_info import Checked, read_count, read_model, unchecked
 from cn.llm.request import Answer, Failure, Kind, Request, count_json, read_answer, request_json
 from cn.system.clock import now
+from cn.system.extras import require_runtime
 from cn.values.text import hide, one_line
 
 if TYPE_CHECKING:
@@ -123,6 +124,7 @@ def load() -> None:
     finds nothing among them, a fifth less. The package's environment is hidden, see
     :func:`_without_settings`.
     """
+    require_runtime("anthropic")
     on = gc.isenabled()
     gc.disable()
     try:

@@ -21,6 +21,7 @@ from cn.runtime.chat_delivery import Speak
 from cn.runtime.gather_prompt import pack_item
 from cn.runtime.health import is_stopping
 from cn.runtime.turn import Means, More, in_flight, release, run_turn
+from cn.system.extras import require_runtime
 from cn.telegram import client as telegram
 from cn.telegram.api import RateLimited, Rejected, Sent, describe, is_unsent, split_text
 from cn.values.report import Report
@@ -45,9 +46,12 @@ def cycle(hub: Hub, path: Path | None, *, until_idle: bool, report: Report) -> b
     view = open_view(hub)
     require_queue(view)
     config = read_agent_config(view.snapshot, os.environ, path)
-    config.require_llm()  # before anything is claimed
+    # Before anything is claimed.
+    config.require_llm()
+    require_runtime("anthropic")
     if config.telegram.enabled:
         config.require_telegram()
+        require_runtime("telegram")
     for warning in config.warnings:
         report.info(warning)
     with ExitStack() as stack:

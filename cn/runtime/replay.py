@@ -23,6 +23,7 @@ from cn.protocol.queue_item import Shown, Trigger, parse_input, parse_trigger
 from cn.run.view import View
 from cn.runtime.gather_prompt import pack_text
 from cn.system.clock import now
+from cn.system.extras import require_runtime
 from cn.system.random import nonce
 from cn.values.errors import Refused
 from cn.values.text import one_line
@@ -153,6 +154,7 @@ def replay(
     """Ask each again, one after the other. Nothing is executed; what it used is logged at once."""
     if ask is None:
         key, url = config.require_api_key(), config.require_llm().base_url
+        require_runtime("anthropic")
         ask = partial(client.call, api_key=key, base_url=url)
     for pair in pairs:
         yield _one(view, config, pair, ask)

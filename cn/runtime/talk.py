@@ -25,6 +25,7 @@ from cn.protocol.queue_item import Input, format_input, new_input_id
 from cn.run.view import View, open_view
 from cn.runtime.gather_prompt import pack_text
 from cn.system.clock import now
+from cn.system.extras import require_runtime
 from cn.system.random import nonce
 from cn.values.errors import Refused
 from cn.values.names import HubPath, InputId
@@ -97,6 +98,7 @@ def open_talk(hub: Hub, path: Path | None, report: Report, *, dry_run: bool = Fa
     if dry_run:
         return Talk(view, config)
     config.require_api_key()
+    require_runtime("anthropic")
     check = ModelCheck(hub, config)
     if check.due():
         check.check(report)

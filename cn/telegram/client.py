@@ -15,6 +15,7 @@ import sys
 import warnings
 from typing import TYPE_CHECKING, Any, Self
 
+from cn.system.extras import require_runtime
 from cn.telegram.api import (
     Conflict,
     Failure,
@@ -163,6 +164,7 @@ class Telegram:
 
 def _make_bot(token: str, origin: str) -> tuple[Bot, list[BaseRequest]]:
     """The library's client with our view of what can go wrong on the way."""
+    require_runtime("telegram")
     _import_httpx()
     import httpx
     from telegram import Bot

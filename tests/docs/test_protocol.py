@@ -824,9 +824,8 @@ def _own_fields(block: Block) -> None:
     text = "".join(f"**{plain(field)}:** x\n" for field, _ in block.rows)
     own = parse_own(HubPath("threads/adhoc/a.md"), text)
     assert [key for key, _ in own.fields] == [plain(field) for field, _ in block.rows]
-    words = "".join(
-        (ROOT / f"cn/core/{name}.py").read_text() for name in ("own", "own_decide", "turn", "decide")
-    )
+    modules = ("protocol/own_thread", "threads/plan/decisions", "agent/plan/turns", "inbox/plan/decisions")
+    words = "".join((ROOT / f"cn/{name}.py").read_text() for name in modules)
     for field, _ in block.rows:
         assert f'"{plain(field)}"' in words or f"{plain(field)}=" in words, field
 

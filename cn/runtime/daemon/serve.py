@@ -14,6 +14,7 @@ from cn.protocol.queue_item import Input
 from cn.run.run import Run
 from cn.run.view import open_view, require_queue
 from cn.runtime.daemon.daemon import DaemonSettings, run_daemon
+from cn.system.extras import require_runtime
 from cn.telegram.api import Command
 from cn.values.errors import ConfigError
 from cn.values.text import one_line
@@ -26,6 +27,7 @@ def serve(hub: Hub, path: Path | None) -> int:
     require_queue(view)
     config = read_agent_config(view.snapshot, os.environ, path)
     bot = config.require_telegram()
+    require_runtime()  # the processor's too
     settings = DaemonSettings(
         bot.token, bot.allowed_users, bot.base_url, config.daemon.poll_interval, config.daemon.poll_timeout
     )
