@@ -105,11 +105,15 @@ def test_any_bytes_are_read(data: bytes) -> None:
         max_size=14,
     )
 )
+@example(["---", "surface: |", "  more", "  more"])
 def test_any_lines_are_read_and_their_ops_stand_in_them(lines: list[str]) -> None:
+    """A block scalar has several lines, which a written op puts on one."""
     read = parse_output("\n".join(lines).encode())
     for op in read.ops:
         key, value = format_op(op)
-        assert parse_op(key, value) == op
+        again = parse_op(key, value)
+        assert type(again) is type(op)
+        assert format_op(again) == (key, value)
         assert any(key in text for text in lines)
 
 
