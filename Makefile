@@ -62,9 +62,10 @@ year: $(STAMP)
 reliability: $(STAMP)
 	$(BIN)/python docs/reliability.py $(FIGURES)
 
-# The tables of docs/protocol/state-machines.md, from the code.
+# The tables of docs/protocol/state-machines.md, and the picture and table of docs/architecture.md, from the code.
 tables: $(STAMP)
 	$(BIN)/python docs/tables.py
+	$(BIN)/python docs/architecture.py
 
 demo: $(STAMP)
 	$(BIN)/python demo/demo.py

@@ -1,1 +1,1 @@
-"""The agent's interface: one item in, one output out, archived before anything of it is executed."""
+"""The agent's interface: one item in, one output out, archived before it is executed."""

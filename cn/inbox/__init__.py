@@ -1,1 +1,1 @@
-"""What arrives from peers, and the decisions on it."""
+"""What arrives from peers, and how it is decided."""

@@ -1,1 +1,1 @@
-"""What leaves for peers, and what came of it."""
+"""What leaves for peers, and what became of it."""

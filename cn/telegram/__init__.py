@@ -1,1 +1,1 @@
-"""Telegram's interface, and its client."""
+"""Telegram's Bot API: what it sends, and its client."""

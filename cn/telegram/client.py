@@ -1,7 +1,7 @@
 """The Telegram Bot API over HTTP: the one importer of its client library.
 
 python-telegram-bot carries the requests and knows the API's errors; what comes back is
-Telegram's own JSON (``core.telegram`` reads it) or a :data:`~cn.telegram.api.Failure`.
+Telegram's own JSON (:mod:`cn.telegram.api` reads it) or a ``Failure``.
 The token is a part of every URL, so no text of the library leaves this module unread.
 """
 

@@ -1,1 +1,1 @@
-"""One run, one ref update (``docs/protocol/transaction.md``)."""
+"""Commit a run with one ref update; survive a kill at any instant (``docs/protocol/transaction.md``)."""
