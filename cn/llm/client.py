@@ -289,7 +289,9 @@ def _without_settings() -> Iterator[None]:
 def _client(api_key: str, base_url: str, transport: httpx2.BaseTransport) -> anthropic.Anthropic:
     """The package's client: no retries, no redirects, no proxy, no tracing.
 
-    ``trust_env`` off leaves proxies, ``.netrc`` and certificate files of the environment out.
+    ``trust_env`` off leaves proxies, ``.netrc`` and certificate files of the environment out. The key goes
+    into ``x-api-key``, the header that the API documents for it ("API overview", Authentication), and
+    nowhere else: the package (2.12) would send it as a bearer token, which gateways take for another kind.
     """
     import anthropic
     import httpx2
@@ -297,6 +299,7 @@ def _client(api_key: str, base_url: str, transport: httpx2.BaseTransport) -> ant
     return anthropic.Anthropic(
         api_key=api_key,
         base_url=base_url or ORIGIN,
+        default_headers={"X-Api-Key": api_key, "Authorization": anthropic.Omit()},
         max_retries=0,
         open_telemetry=False,
         http_client=httpx2.Client(
@@ -377,6 +380,9 @@ def _transport(watch: _Watch) -> httpx2.BaseTransport:
         def handle_request(self, request: httpx2.Request) -> httpx2.Response:
             request.extensions = {**request.extensions, "trace": watch.trace}
             response = super().handle_request(request)
+            if response.headers.get("content-encoding", "identity").lower() != "identity":
+                response.close()  # nobody asked for it, and a few bytes could become gigabytes
+                raise httpx2.ReadError("its answer is compressed, which was not asked for")
             return httpx2.Response(
                 response.status_code,
                 headers=response.headers,

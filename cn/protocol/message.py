@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from cn.protocol.message_kinds import CONCERN, FINAL, MESSAGE, NOT_FINAL, NOTICE
 from cn.values.errors import CnError
 from cn.values.names import Branch, Name, NameRefused, Oid, Topic, parse_branch, parse_name, parse_oid
-from cn.values.text import YAML_WORDS, one_line, yaml_string, yaml_word
+from cn.values.text import YAML_WORDS, one_line, unix_lines, yaml_string, yaml_word
 from cn.values.timestamps import StampRefused, format_second, parse_stamp
 
 FILE = "message.md"
@@ -85,7 +85,7 @@ def format_message(message: Message) -> bytes:
         if about.reason:
             lines.append(f"  reason: {_scalar(about.reason, 500)}")
     lines += [f"hops: {message.hops}", "---", ""]
-    body = re.sub("\r+\n", "\n", message.body).strip("\n")
+    body = unix_lines(message.body).strip("\n")
     return ("\n".join(lines) + (f"\n{body}\n" if body else "")).encode("utf-8", "backslashreplace")
 
 
@@ -100,7 +100,7 @@ def parse_message(data: bytes) -> Message:
     Unknown keys are ignored, so that later versions can add some.
     """
     try:
-        text = re.sub("\r+\n", "\n", data.removeprefix(b"\xef\xbb\xbf").decode("utf-8"))
+        text = unix_lines(data.removeprefix(b"\xef\xbb\xbf").decode("utf-8"))
     except UnicodeDecodeError:
         raise _bad("it is not UTF-8") from None
     match = _FRONTMATTER.match(text)

@@ -13,6 +13,8 @@ import logging
 import re
 import sys
 import warnings
+from collections.abc import AsyncIterator, Awaitable, Callable
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Self
 
 from cn.system.extras import require_runtime
@@ -38,6 +40,10 @@ ORIGIN = "https://api.telegram.org"
 _TOKEN = re.compile(r"[0-9]{1,20}:[A-Za-z0-9_-]{1,100}")
 _CONNECT, _READ, _WRITE = 10.0, 30.0, 20.0
 """Seconds until a request counts as failed; a long poll gets its own time on top."""
+_WHOLE = 90.0
+"""Seconds for a whole exchange: a server that sends a byte now and then never meets the limits above."""
+_MOST_BYTES = 8 << 20
+"""What is read of one answer. A hundred updates, the most that come at once, have less than one MiB."""
 _PATIENCE = 5.0
 """Seconds of a pause that Telegram asks for without saying how long."""
 _UPDATES = ["message", "edited_message"]
@@ -105,8 +111,11 @@ class Connection:
         """
         from telegram.error import TelegramError
 
+        exchange = self._bot.do_api_request(method, api_kwargs=params, read_timeout=seconds + _READ)
         try:
-            return await self._bot.do_api_request(method, api_kwargs=params, read_timeout=seconds + _READ)
+            return await asyncio.wait_for(exchange, seconds + _WHOLE)
+        except TimeoutError:
+            return Unknown(f"{method} had no whole answer after {seconds + _WHOLE:g} seconds")
         except TelegramError as why:
             found = getattr(why, "failure", None)
             return found if isinstance(found, Failure) else self._classify(why)
@@ -209,12 +218,42 @@ def _make_bot(token: str, origin: str) -> tuple[Bot, list[BaseRequest]]:
             connect_timeout=_CONNECT,
             read_timeout=_READ,
             write_timeout=_WRITE,
-            httpx_kwargs={"verify": verify},  # one for both: it weighs megabytes
+            httpx_kwargs={
+                "verify": verify,  # one for both: it weighs megabytes
+                "headers": {"accept-encoding": "identity"},
+                "event_hooks": {"response": [_bound(httpx)]},
+            },
         )
         for _ in range(2)
     ]
     bot = Bot(token, base_url=f"{origin}/bot", get_updates_request=requests[0], request=requests[1])
     return bot, requests
+
+
+def _bound(httpx: ModuleType) -> Callable[[Any], Awaitable[None]]:
+    """A hook that lets of an answer at most :data:`_MOST_BYTES` in, and none that is compressed."""
+
+    class Bounded(httpx.AsyncByteStream):  # type: ignore[misc, name-defined]
+        def __init__(self, stream: Any) -> None:
+            self.stream = stream
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            size = 0
+            async for part in self.stream:
+                size += len(part)
+                if size > _MOST_BYTES:
+                    raise httpx.ReadError("it says more than cn reads")
+                yield part
+
+        async def aclose(self) -> None:
+            await self.stream.aclose()
+
+    async def bound(response: Any) -> None:
+        if response.headers.get("content-encoding", "identity").lower() != "identity":
+            raise httpx.ReadError("its answer is compressed, which was not asked for")
+        response.stream = Bounded(response.stream)
+
+    return bound
 
 
 def load() -> None:

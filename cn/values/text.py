@@ -28,6 +28,12 @@ def split_lines(text: str) -> list[str]:
     return text.splitlines()
 
 
+def unix_lines(text: str) -> str:
+    """The text with LF alone between its lines; takes time linear in its length."""
+    *lines, last = text.split("\n")
+    return "\n".join([*(line.rstrip("\r") for line in lines), last])
+
+
 def visible(text: str) -> str:
     """Show control, format, bidirectional, surrogate and blank characters as ``<U+202E>``.
 

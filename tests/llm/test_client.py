@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import logging
 import signal
@@ -409,7 +410,8 @@ def test_nothing_of_the_environment_reaches_a_call(server: ModelServer, home: Pa
     assert (done.stdout, done.stderr) == ("ok\nsk-leaked\n", "")
     (sent,) = server.requests
     assert "leaked" not in json.dumps(sent.headers)
-    assert sent.headers["authorization"] == f"Bearer {KEY}"
+    assert sent.headers["x-api-key"] == KEY
+    assert "authorization" not in sent.headers
     assert "traceparent" not in sent.headers
 
 
@@ -578,3 +580,10 @@ def test_a_request_the_api_would_refuse_is_refused_by_the_server(server: ModelSe
         assert plain.post(
             f"{server.url}/v1/messages", headers=keyed, content=json.dumps(body).encode()
         ).is_success
+
+
+def test_a_compressed_answer_is_not_unpacked(server: ModelServer) -> None:
+    server.next(Reply(raw=gzip.compress(b" " * 10_000_000), headers=(("content-encoding", "gzip"),)))
+    found = failed(ask(server, pauses=()))
+    assert found.kind is Kind.NETWORK
+    assert "compressed" in found.text

@@ -63,7 +63,8 @@ class Fault:
 
     ``done``: the request is carried out all the same. ``status`` and ``body`` are answered;
     without them the connection is cut (``cut``: after that many bytes of the answer), after
-    ``seconds`` of silence.
+    ``seconds`` of silence. ``drip``: the body goes out byte by byte, with so many seconds between them;
+    ``encoding``: how it says that the body is compressed.
     """
 
     status: int = 0
@@ -72,6 +73,8 @@ class Fault:
     done: bool = False
     seconds: float = 0.0
     cut: int = 0
+    drip: float = 0.0
+    encoding: str = ""
 
 
 def error(status: int, description: str, **parameters: int) -> Fault:
@@ -309,7 +312,7 @@ def _handler(state: TelegramServer) -> type[BaseHTTPRequestHandler]:
             if fault.seconds:
                 time.sleep(fault.seconds)
             if fault.status:
-                self._send(fault.status, fault.body, fault.kind)
+                self._send(fault.status, fault.body, fault.kind, fault.drip, fault.encoding)
                 return
             self._cut(json.dumps(data).encode(), fault.cut)
 
@@ -320,12 +323,24 @@ def _handler(state: TelegramServer) -> type[BaseHTTPRequestHandler]:
                 return {k: v if isinstance(v, str) else json.dumps(v) for k, v in json.loads(body).items()}
             return {k: v[-1] for k, v in parse_qs(body.decode(), keep_blank_values=True).items()}
 
-        def _send(self, status: int, content: bytes, kind: str = "application/json") -> None:
+        def _send(
+            self,
+            status: int,
+            content: bytes,
+            kind: str = "application/json",
+            drip: float = 0.0,
+            encoding: str = "",
+        ) -> None:
             self.send_response(status)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(content)))
+            if encoding:
+                self.send_header("Content-Encoding", encoding)
             self.end_headers()
-            self.wfile.write(content)
+            with contextlib.suppress(OSError):
+                for part in [content] if not drip else [bytes([byte]) for byte in content]:
+                    self.wfile.write(part)
+                    time.sleep(drip)
 
         def _cut(self, content: bytes, after: int) -> None:
             if after:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import logging
 import socket
 import subprocess
@@ -320,3 +321,33 @@ def test_the_server_can_be_spoken_to_with_anything() -> None:
     with telegram_server() as server, socket.create_connection(("127.0.0.1", server.port)) as raw:
         raw.sendall(b"GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n")
         assert raw.recv(100).startswith(b"HTTP/1.1 404")
+
+
+# What a server may cost.
+
+
+def test_an_answer_that_drips_has_a_deadline_of_its_own(
+    server: TelegramServer, client: Telegram, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(telegram, "_WHOLE", 0.5)
+    server.fault("getMe", Fault(200, b'{"ok": true, "result": {}}' + b" " * 10_000, drip=0.05))
+    found = client.get_me()
+    assert isinstance(found, Unknown)
+    assert found.reason == "getMe had no whole answer after 0.5 seconds"
+    assert client.get_me() == "test_bot"
+
+
+def test_more_than_an_answer_can_hold_is_not_read(server: TelegramServer, client: Telegram) -> None:
+    server.fault("getMe", Fault(200, b" " * (telegram._MOST_BYTES + 1)))
+    found = client.get_me()
+    assert isinstance(found, Unknown)
+    assert "more than cn reads" in found.reason
+    assert client.get_me() == "test_bot"
+
+
+def test_a_compressed_answer_is_not_unpacked(server: TelegramServer, client: Telegram) -> None:
+    server.fault("getMe", Fault(200, gzip.compress(b" " * 10_000_000), encoding="gzip"))
+    found = client.get_me()
+    assert isinstance(found, Unknown)
+    assert "compressed" in found.reason
+    assert client.get_me() == "test_bot"
