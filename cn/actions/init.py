@@ -7,14 +7,15 @@ import stat
 import tempfile
 from pathlib import Path
 
-from cn.git.create import commit_all, create_repo
+from cn.git.create import commit_first, create_repo
 from cn.git.process import GitError
 from cn.git.repository import find_hub
 from cn.secrets.findings import Text, refuse
 from cn.secrets.scanner import find_secrets
+from cn.system.clock import now
 from cn.system.template import template_dir
 from cn.values.errors import Refused
-from cn.values.names import Name
+from cn.values.names import HubPath, Name
 from cn.values.report import Report
 
 _RENAMED = {"gitignore": ".gitignore", "gitattributes": ".gitattributes"}
@@ -45,9 +46,9 @@ def init(
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".cn-init-", dir=path.parent) as scratch:
             fresh = Path(scratch) / "hub"
-            _copy(source, fresh, name)
+            files = _copy(source, fresh, name)
             create_repo(fresh, "main", _settings(name, signing_key))
-            commit_all(fresh, f"Hub of {name}", sign=signing_key is not None)
+            commit_first(fresh, files, f"Hub of {name}", now())
             if path.is_dir():  # an empty folder that was made for it, perhaps for one user alone
                 fresh.chmod(stat.S_IMODE(path.stat().st_mode))
                 path.rmdir()
@@ -72,9 +73,13 @@ def _target(relative: Path) -> Path:
     return relative.with_name(_RENAMED.get(relative.name, relative.name))
 
 
-def _copy(source: Path, target: Path, name: Name) -> None:
+def _copy(source: Path, target: Path, name: Name) -> dict[HubPath, bytes]:
+    """The template's files for this hub, written to ``target``; what was written."""
+    files: dict[HubPath, bytes] = {}
     for file in sorted(p for p in source.rglob("*") if p.is_file()):
-        destination = target / _target(file.relative_to(source))
-        destination.parent.mkdir(parents=True, exist_ok=True)
-        text = file.read_text("utf-8").replace("{{name}}", name)
-        destination.write_text(text, "utf-8")
+        path = _target(file.relative_to(source))
+        data = file.read_text("utf-8").replace("{{name}}", name).encode()
+        (target / path).parent.mkdir(parents=True, exist_ok=True)
+        (target / path).write_bytes(data)
+        files[HubPath(path.as_posix())] = data
+    return files

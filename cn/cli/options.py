@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from cn.values.errors import EXIT_DONE, Refused
 
@@ -109,7 +110,21 @@ VERBOSE = _flag("-v", "--verbose", into="verbose", help="Also what was told befo
 SINCE = click.option(
     "--since", default="", metavar="WHEN", help="A date or time (UTC), or 90m, 12h, 3d back."
 )
-ACTOR = click.option("--actor", default="", help="Who decides; the hub's agent if not given.")
+
+
+def _not_empty(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    """Refuse an option that was given with nothing in it: what is half said decides nothing."""
+    if not value.strip() and ctx.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE:
+        raise click.BadParameter("it is empty; say something, or leave the option out", ctx, param)
+    return value
+
+
+def deciding(name: str, help: str) -> Callable[[Any], Any]:
+    """An option whose text decides something: absent, or not empty."""
+    return click.option(name, default="", callback=_not_empty, help=help)
+
+
+ACTOR = deciding("--actor", "Who decides; the hub's agent if not given.")
 
 
 def options(*extra: Callable[[Any], Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 
-from cn.git.process import Git
+from cn.git.fast_import import FileChange, build_commit
+from cn.git.repository import open_hub
 from cn.values.errors import Refused
+from cn.values.names import HubPath, parse_oid
 
 
 def create_repo(path: Path, main: str, settings: Mapping[str, str]) -> None:
@@ -25,9 +28,19 @@ def create_repo(path: Path, main: str, settings: Mapping[str, str]) -> None:
         ) from None
 
 
-def commit_all(path: Path, message: str, *, sign: bool) -> None:
-    """The first commit: everything that is there, hooks not run."""
-    git = Git(path)
-    git.run("add", "--all")
-    flags = ["--gpg-sign"] if sign else []
-    git.run("commit", "--quiet", "--no-verify", *flags, "-m", message)
+def commit_first(path: Path, files: Mapping[HubPath, bytes], message: str, at: datetime) -> None:
+    """The first commit of the repository at ``path``: exactly ``files``, which stand there already.
+
+    It is built from bytes, as every commit of cn: what a user's own git config ignores or converts
+    (``core.excludesFile``, ``core.safecrlf``) does not matter. What came of it is read back.
+    """
+    hub = open_hub(path)
+    empty = parse_oid(hub.git.run("hash-object", "-w", "-t", "tree", "--stdin").text.strip())
+    changes = [FileChange(name, data) for name, data in sorted(files.items())]
+    head = build_commit(hub, base=empty, parents=(), changes=changes, message=message, at=at)
+    hub.git.run("update-ref", "-m", f"cn: {message}", f"refs/heads/{hub.main}", head, "")
+    hub.git.run("read-tree", head)
+    hub.git.run("update-index", "-q", "--refresh", check=False)
+    listed = hub.git.run("ls-tree", "-r", "-z", "--name-only", f"refs/heads/{hub.main}").text
+    if missing := set(files) - set(listed.split("\0")):
+        raise Refused(f"the first commit lacks {', '.join(sorted(missing))}", "see 'git status' there")

@@ -296,10 +296,11 @@ def _client(api_key: str, base_url: str, transport: httpx2.BaseTransport) -> ant
     import anthropic
     import httpx2
 
+    keyed: Any = {"X-Api-Key": api_key, "Authorization": anthropic.Omit()}
     return anthropic.Anthropic(
         api_key=api_key,
         base_url=base_url or ORIGIN,
-        default_headers={"X-Api-Key": api_key, "Authorization": anthropic.Omit()},
+        default_headers=keyed,
         max_retries=0,
         open_telemetry=False,
         http_client=httpx2.Client(

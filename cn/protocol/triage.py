@@ -165,7 +165,7 @@ def check_section(triage: Triage) -> None:
 
 
 _HEADING = re.compile(r" {0,3}##[ \t]+Triage[ \t]*#*[ \t]*")
-_FIELD = re.compile(r"[ \t]*(decision|actor|timestamp|until|approval)[ \t]*:[ \t]*(.*?)[ \t]*", re.I)
+_FIELD = re.compile(r"[ \t]*(decision|actor|timestamp|until|approval)[ \t]*:(.*)", re.I)
 _FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*\Z)|~{3,})")
 """A code fence; what follows backticks holds none (CommonMark 0.31, "Fenced code blocks")."""
 _BODY = "<!-- body -->"
@@ -227,11 +227,15 @@ def parse_triage(lines: list[str], heading: int, peer_lines: list[str]) -> Triag
             key = field[1].lower()
             if key in fields:
                 raise TriageRefused(f"the Triage section gives {key} twice", "keep one")
-            fields[key] = field[2]
+            fields[key] = field[2].strip(" \t")
             raw[key] = line.strip()
         elif line.strip():
             break
         index += 1
+    if empty := [key for key in ("until", "approval") if fields.get(key) == ""]:
+        raise TriageRefused(
+            f"the Triage section has nothing after {' and '.join(empty)}", "write it, or leave the line out"
+        )
     missing = [key for key in ("decision", "actor", "timestamp") if not fields.get(key)]
     if missing:
         raise TriageRefused(

@@ -143,11 +143,14 @@ def parse_hub_path(text: str) -> HubPath:
 def parse_url(text: str) -> Url:
     """A remote: a path, or a URL of a transport that cn allows.
 
-    Options (a leading ``-``), remote helpers (``ext::…``), other schemes and control
-    characters are refused: see gitremote-helpers(7), git(1) ``GIT_ALLOW_PROTOCOL``.
+    Options (a leading ``-``), remote helpers (``ext::…``), other schemes, control characters and
+    white space around it, which could hide one of them, are refused: see gitremote-helpers(7),
+    git(1) ``GIT_ALLOW_PROTOCOL``.
     """
     hint = "give a path, HOST:PATH, or a file://, git://, http(s):// or ssh:// URL"
-    if not text or text.startswith("-") or any(unicodedata.category(c)[0] == "C" for c in text):
+    if text != text.strip() or not text:
+        raise _refuse("URL", text, "leave out the blanks around it; " + hint)
+    if text.startswith("-") or any(unicodedata.category(c)[0] == "C" for c in text):
         raise _refuse("URL", text, hint)
     if re.match(r"[A-Za-z0-9+.-]*::", text):
         raise _refuse("URL", text, "remote helpers run commands; " + hint)

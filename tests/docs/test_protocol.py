@@ -373,6 +373,7 @@ def _triage_refused(block: Block) -> None:
         "two sections": (thread, f"{thread}\n{section}\n{section}"),
         "a section before the quotation": (thread, f"{section}\n{thread}"),
         "a section without a timestamp": (thread, f"{thread}\n{section[: section.index('timestamp')]}"),
+        "an approval with nothing after it": (thread, f"{thread}\n{section}approval:\n"),
         "the decision twice": (thread, f"{thread}\n{section}decision: do:merge\n"),
         "fields word for word as in the peer's text": (imitated, f"{imitated}\n{section}"),
     }

@@ -221,6 +221,8 @@ def test_white_space_case_of_keys_and_order_do_not_matter(text: str) -> None:
         ("decision: do:merge\ndecision: do:merge\nactor: sigma\ntimestamp: 2026-02-05", "decision twice"),
         ("decision: do:merge\nactor: sigma\nActor: pi\ntimestamp: 2026-02-05", "actor twice"),
         ("decision: do:merge\nactor: sigma\ntimestamp: 2026-02-05\n\nuntil: 3d\nuntil: 4d", "until twice"),
+        ("decision: do:merge\nactor: sigma\ntimestamp: 2026-02-05\napproval:", "nothing after approval"),
+        ("decision: do:merge\nactor: sigma\ntimestamp: 2026-02-05\nuntil: \t", "nothing after until"),
         ("decision: do:merge\nactor: Sigma\ntimestamp: 2026-02-05", "actor 'Sigma' is not valid"),
         ("decision: do:merge\nactor: sigma, pi\ntimestamp: 2026-02-05", "is not valid"),
         ("decision: do:merge\nactor: sigma\ntimestamp: now", "'now' is not a time"),

@@ -217,6 +217,11 @@ def test_urls(text: str, local: bool) -> None:
     "text",
     [
         "",
+        " ",
+        " ext::sh -c touch% x",
+        " --upload-pack=touch x",
+        " /srv/hub.git",
+        "/srv/hub.git\u00a0",
         "-x",
         "--upload-pack=touch x",
         "-oProxyCommand=x:y",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cn.cli.completers import complete_peer, complete_thread
-from cn.cli.options import ACTOR, DRY_RUN, Env, options
+from cn.cli.options import ACTOR, DRY_RUN, Env, deciding, options
 
 if TYPE_CHECKING:
     from cn.protocol.ops import Op
@@ -36,7 +36,7 @@ def done_command(env: Env, thread: str, actor: str) -> None:
 @click.command("defer")
 @_THREAD
 @click.option("--reason", default="", help="What it waits for.")
-@click.option("--until", default="", help="A date or time (UTC), or 90m, 12h, 3d; it comes back then.")
+@deciding("--until", "A date or time (UTC), or 90m, 12h, 3d; it comes back then.")
 @ACTOR
 @options(DRY_RUN)
 def defer_command(env: Env, thread: str, reason: str, until: str, actor: str) -> None:

@@ -8,7 +8,7 @@ import click
 
 from cn.cli.body_option import body_options
 from cn.cli.completers import complete_decision, complete_thread
-from cn.cli.options import ACTOR, DRY_RUN, FOLDER, Env, list_group, options
+from cn.cli.options import ACTOR, DRY_RUN, FOLDER, Env, deciding, list_group, options
 from cn.cli.render.progress import progress
 
 
@@ -61,9 +61,9 @@ def inbox_sync_command(env: Env) -> None:
 @click.argument("thread", shell_complete=complete_thread)
 @click.argument("decision", shell_complete=complete_decision)
 @body_options("Markdown below the fields: the text of a reply.")
-@click.option("--until", default="", help="For defer: a date or time (UTC), or 90m, 12h, 3d.")
+@deciding("--until", "For defer: a date or time (UTC), or 90m, 12h, 3d.")
 @ACTOR
-@click.option("--approval", default="", help="APPROVED, where the hub wants it in so many words.")
+@deciding("--approval", "APPROVED, where the hub wants it in so many words.")
 @options(DRY_RUN)
 def triage_command(
     env: Env, thread: str, decision: str, body: str, body_file: str | None, **fields: str

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cn.cli.completers import complete_peer
-from cn.cli.options import DRY_RUN, Env, list_group, options
+from cn.cli.options import DRY_RUN, Env, deciding, list_group, options
 
 if TYPE_CHECKING:
     from cn.protocol.ops import Op
@@ -122,7 +122,7 @@ def commit_command(env: Env, artifact: str) -> None:
 
 @out.command("defer")
 @click.option("--reason", required=True, help="What it waits for.")
-@click.option("--until", default="", help="A date or time (UTC), or 90m, 12h, 3d.")
+@deciding("--until", "A date or time (UTC), or 90m, 12h, 3d.")
 @options(DRY_RUN)
 def defer_command(env: Env, reason: str, until: str) -> None:
     """Put the item off."""
