@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from cn.doctor import agent, config, machine, origin, place, records, runtime
-from cn.doctor.examined import Patient, examine_from, open_damaged
+from cn.doctor import agent, clone, config, machine, origin, records, runtime
+from cn.doctor.facts import Patient, examine_from, open_damaged
 from cn.doctor.finding import Finding, Level, exit_code, from_error, problem
 from cn.git.repository import Hub
 from cn.values.errors import CnError
@@ -32,11 +32,11 @@ class Check:
 _CHECKS = (
     Check("versions", "git and Python are new enough", machine.check_versions, ""),
     Check("repository", "the repository can be read and written", machine.check_repository, ""),
-    Check("lock", "no run is at work here now", place.check_lock, ""),
-    Check("journal", "no run was interrupted", place.check_journal, ""),
-    Check("locks", "git left no locks behind", place.check_leftovers, ""),
-    Check("unfinished", "no git left unfinished files", place.check_unfinished, ""),
-    Check("place", "HEAD is on main and nothing is half done", place.check_place),
+    Check("lock", "no run is at work here now", clone.check_lock, ""),
+    Check("journal", "no run was interrupted", clone.check_journal, ""),
+    Check("locks", "git left no locks behind", clone.check_leftovers, ""),
+    Check("unfinished", "no git left unfinished files", clone.check_unfinished, ""),
+    Check("place", "HEAD is on main and nothing is half done", clone.check_place),
     Check("configuration", "the configuration in main can be read", config.check_configuration),
     Check(
         "uncommitted",
@@ -63,7 +63,7 @@ _CHECKS = (
     Check("pins", "pins agree with the ledger", records.check_pins, "main"),
     Check("origin", "origin and this clone can be brought together", origin.check_origin, "main"),
     Check("peers", "no peer was unreachable of late", origin.check_peers),
-    Check("aside", "nothing waits that was put aside", place.check_files),
+    Check("aside", "nothing waits that was put aside", clone.check_files),
     Check("crontab", "the crontab runs this hub", machine.check_crontab, ""),
 )
 

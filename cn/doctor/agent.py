@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 
 from cn.agent.plan.turns import source_of
-from cn.doctor.examined import Patient
+from cn.doctor.facts import Patient
 from cn.doctor.finding import Finding, info, problem
 from cn.protocol.queue_item import INPUT, OUTPUT
 from cn.protocol.states.agent import Actor

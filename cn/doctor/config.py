@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 
-from cn.doctor.examined import Patient
+from cn.doctor.facts import Patient
 from cn.doctor.finding import Finding, from_error, info, problem
 from cn.git.lost_branch import head_branch
 from cn.git.objects import list_tree, read_object

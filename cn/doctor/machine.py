@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from cn.agent.wake import is_builtin
-from cn.doctor.examined import Patient
+from cn.doctor.facts import Patient
 from cn.doctor.finding import Finding, info, problem
 from cn.git.fast_import import identity, signs
 from cn.git.running import finds_program, is_shell_command

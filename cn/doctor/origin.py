@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Iterator
 
 from cn.actions.trust import find_broken, find_pending
-from cn.doctor.examined import Patient
+from cn.doctor.facts import Patient
 from cn.doctor.finding import Finding, from_error, info, problem
 from cn.git.repository import Hub
 from cn.protocol.hub_config import AGENT_PATH

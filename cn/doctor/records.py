@@ -7,7 +7,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from cn.doctor.examined import Patient
+from cn.doctor.facts import Patient
 from cn.doctor.finding import Finding, RebuildOpen, SetPin, info, problem
 from cn.git.objects import list_refs, list_tree, read_info
 from cn.protocol import ledger

@@ -8,7 +8,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
-from cn.doctor.examined import Patient
+from cn.doctor.facts import Patient
 from cn.doctor.finding import Finding, Level, info, problem
 from cn.llm.config import AgentConfig
 from cn.llm.config_file import read_agent_config

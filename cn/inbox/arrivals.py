@@ -19,7 +19,7 @@ from cn.git.read_branch import (
 from cn.git.read_branches import read_simple_proposals
 from cn.git.signatures import Signature, read_signatures
 from cn.inbox.plan.arrivals import plan_gone, plan_moved, plan_new, plan_refused_arrival, plan_repeated
-from cn.inbox.plan.seen import Step, classify, is_news_that_it_vanished
+from cn.inbox.plan.seen_before import Step, classify, is_news_that_it_vanished
 from cn.inbox.replayed_heads import SeenBefore
 from cn.inbox.working_copies import read_working
 from cn.outbox.plan.receipts import plan_notice

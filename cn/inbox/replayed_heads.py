@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from cn.inbox.plan.seen import LOOKED
+from cn.inbox.plan.seen_before import LOOKED
 from cn.peers.plan.arrival import Arrival
 from cn.protocol import rules
 from cn.protocol.ledger import IN, Event

@@ -17,7 +17,7 @@ from cn.inbox.plan.arrivals import (
     plan_restored,
     plan_returned,
 )
-from cn.inbox.plan.seen import Step, classify
+from cn.inbox.plan.seen_before import Step, classify
 from cn.outbox.plan.receipts import notice, plan_adopted, plan_notice, plan_ours_gone, plan_proven
 from cn.peers.plan.arrival import Arrival
 from cn.protocol.effects import CleanUp, Drop, Effect, Log, Plan, Post, Put, Record, Wake

@@ -70,7 +70,7 @@ def agent_command(
 
 def _stdio(env: Env, path: Path | None) -> None:
     """Questions from standard input, a line each on a terminal, else all of it as one."""
-    from cn.runtime.talk import open_talk
+    from cn.runtime.stdio import open_talk
     from cn.values.report import Report
 
     report = Report()
@@ -97,7 +97,7 @@ def _stdio(env: Env, path: Path | None) -> None:
 
 
 def _show(answer: object, *, markdown: bool) -> None:
-    from cn.runtime.talk import Spoken
+    from cn.runtime.stdio import Spoken
     from cn.values.text import visible
 
     assert isinstance(answer, Spoken)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from cn.doctor.examined import Patient
+from cn.doctor.facts import Patient
 from cn.doctor.finding import Finding, FinishRun, MoveLock, SweepFailed, from_error, info, problem
 from cn.git.repository import Hub
 from cn.git.running import git_processes
