@@ -206,6 +206,10 @@ def test_messages_of_other_writers(fields: dict[str, str]) -> None:
     assert (found.sender, found.subject, found.body) == (PI, "x", "body")
 
 
+def test_the_indentation_of_a_body_stays() -> None:
+    assert parse_message(plain(later="[x]").replace(b"\nbody", b"\n    code")).body == "    code"
+
+
 @pytest.mark.parametrize(
     "data",
     [
@@ -232,7 +236,7 @@ def test_messages_of_other_writers(fields: dict[str, str]) -> None:
         plain(x="!!binary é"), plain(x="[" * 9000), plain(x="{" * 9000), plain(x="- " * 9000),
         plain(x="&a [*a]"),
         plain(x="&a 1", y="*a"), plain(x="&a {b: 1}", y="{<<: *a}"), plain(x="\t- y"), plain(x="'"),
-        plain(x="{[a]: b}"),
+        plain(x="{[a]: b}"), plain(x="{a: 1, a: 2}"), plain(x="1\nfrom: omega"),
         plain(x="y" * 20_000), plain(x="\x01"),
     ],
     ids=lambda data: ascii(data)[-40:],

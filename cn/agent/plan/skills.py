@@ -9,20 +9,19 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
-from cn.values.errors import ConfigError
+from cn.values.frontmatter import FrontmatterRefused, read_frontmatter
 from cn.values.names import HubPath
 from cn.values.text import one_line
-from cn.values.yaml import load_yaml
 
 FILE = "SKILL.md"
 FOLDERS = (HubPath("skills"), HubPath("src/agent/skills"))
 """Where skills lie; of two with one name the first folder's comes first."""
 CONTRACT = "agent-ops"
 """The folder of the skill that teaches the format of an answer."""
-_FRONTMATTER = re.compile(r"---\n(.*?)^---[ \t]*(?:\n|\Z)", re.S | re.M)
-_MAX_FRONTMATTER = 16 * 1024
+_KEYS = ("name", "description")
 _MAX_DESCRIPTION = 1000
 _WORD = re.compile(r"[^\W_]+")
 STOP_WORDS = frozenset(
@@ -69,20 +68,14 @@ def parse_skill(path: HubPath, text: str) -> Skill:
     Without a ``description`` it is the first paragraph below the title.
     """
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
-    fields: dict[str, str] = {}
-    match = _FRONTMATTER.match(text)
-    if match and len(match[1]) <= _MAX_FRONTMATTER:
-        try:
-            data = load_yaml(match[1], path)
-        except ConfigError:
-            data = None
-        if isinstance(data, dict):
-            fields = {key: value for key, value in data.items() if isinstance(value, str)}
-            text = text[match.end() :]
-    folder = path.split("/")[-2]
-    description = fields.get("description", "") or _first_paragraph(text)
-    name = one_line(fields.get("name", "")) or folder
-    return Skill(path, name, one_line(description, _MAX_DESCRIPTION), text.strip("\n"))
+    fields: dict[str, object] = {}
+    with suppress(FrontmatterRefused):
+        fields, text = read_frontmatter(text, typed=False)
+    name, description = (value if isinstance(value := fields.get(key), str) else "" for key in _KEYS)
+    name = one_line(name) or path.split("/")[-2]
+    return Skill(
+        path, name, one_line(description or _first_paragraph(text), _MAX_DESCRIPTION), text.strip("\n")
+    )
 
 
 def _first_paragraph(text: str) -> str:
