@@ -11,12 +11,16 @@ from cn.agent.queue import current_turn, known_ids
 from cn.git.repository import Hub
 from cn.protocol.queue_item import Input, new_input_id, next_nth
 from cn.run.executor import Executor
+from cn.run.memory import put_bounded
 from cn.run.run import Run, open_run
 from cn.run.secret_gate import mask_text
 from cn.system.random import nonce
 from cn.telegram.api import Already, Enqueued, Incoming, Queued
 from cn.transaction.base import Base
 from cn.values.report import Report
+
+_GROUPS = 300
+"""Groups of which a clone remembers that an allowed user wrote there, and who: only there a text may go."""
 
 Hold = Callable[[Run, Input], str]
 """Why an item must not be given to the agent now; empty: it may."""
@@ -34,7 +38,7 @@ def enqueue(hub: Hub, incoming: Incoming, hold: Hold | None = None) -> Queued:
     with open_run(hub, report) as run:
         run.hold = partial(hold, run) if hold else None
         if incoming.chat_id != incoming.user_id:
-            run.local.hears(chat, incoming.user_id)
+            put_bounded(run.memory.section("chats"), chat, incoming.user_id, most=_GROUPS)
         run.patient = True  # whether the model was asked, the processor knows
 
         def plan(executor: Executor, base: Base, notes: Report) -> str | None:

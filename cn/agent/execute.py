@@ -95,8 +95,10 @@ def _report_blocked(run: Run, notes: Report) -> None:
     """Something lies where the output belongs that is never read: a link, a pipe, a folder."""
     with suppress(OSError):
         info = (run.hub.root / OUTPUT).lstat()
-        known = not run.local.is_new(digest("output", str(info.st_ino), str(info.st_ctime_ns)))
-        notes.refused(f"{OUTPUT} is not a plain file; it is not read", "move it away", known=known)
+        told_before = not run.memory.tell_once("output", str(info.st_ino), str(info.st_ctime_ns))
+        notes.refused(
+            f"{OUTPUT} is not a plain file; it is not read", "move it away", told_before=told_before
+        )
 
 
 def _planned(
@@ -122,7 +124,7 @@ def _why_late(run: Run, executor: Executor, turn: Turn | None, output: Output) -
         return "nothing is in flight that it could answer"
     if turn.machine != run.machine:
         return "another clone of this hub has the agent's turn"
-    if output.id != turn.input.id and run.local.was_given(output.id):
+    if output.id != turn.input.id and output.id in run.memory.section("given"):
         return f"it answers {output.id}, which is not in flight any more"
     if output.id == turn.input.id and not is_wanted(executor, turn.input):
         return f"{source_of(turn.input)} was decided another way, or its branch moved"

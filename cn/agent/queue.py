@@ -43,17 +43,20 @@ from cn.protocol.queue_item import (
 )
 from cn.protocol.states.agent import ACTOR, Actor, ActorEvent, actor_state
 from cn.run.executor import Executor
+from cn.run.memory import put_bounded
 from cn.run.run import NOT_YET, Run
 from cn.run.snapshot import Snapshot
 from cn.system.files import read_plain, read_regular
 from cn.system.random import nonce
 from cn.values.errors import Refused
-from cn.values.names import HubPath, InputId, Name, digest
+from cn.values.names import HubPath, InputId, Name
 from cn.values.report import Report
 
 INBOX = f"{Cadence.INBOX.value}-"
 
 
+_GIVEN = 50
+"""Inputs whose ids a clone remembers, to know a late answer."""
 MOST_READ = 8 << 20
 """Bytes of an output that are read and kept; beyond, it is cut."""
 
@@ -230,8 +233,9 @@ def _promote(run: Run, executor: Executor, notes: Report) -> Turn | None:
         try:
             asked = read_queued(executor, path)
         except QueueRefused as refused:
-            known = not run.local.is_new(digest("queue", path, refused.text))
-            notes.failed(f"{path}: {refused.text}", "remove it with git; it is left out", known=known)
+            told_before = not run.memory.tell_once("queue", path, refused.text)
+            remedy = "remove it with git; it is left out"
+            notes.failed(f"{path}: {refused.text}", remedy, told_before=told_before)
             continue
         if not is_wanted(executor, asked):
             executor.files[path] = None
@@ -241,8 +245,9 @@ def _promote(run: Run, executor: Executor, notes: Report) -> Turn | None:
             continue
         if held:
             tell_chat(run, executor, asked, held, told)
-            known = not run.local.is_new(digest("held", asked.id, held))
-            notes.info(f"{source_of(asked)} waits: {held}", source=source_of(asked), known=known)
+            told_before = not run.memory.tell_once("held", asked.id, held)
+            text = f"{source_of(asked)} waits: {held}"
+            notes.info(text, source=source_of(asked), told_before=told_before)
             continue
         content = (
             (executor.read(asked.path) or b"").decode("utf-8", "replace") if asked.path else asked.content
@@ -271,7 +276,7 @@ def _give(run: Run, executor: Executor, turn: Turn | None) -> None:
         if found is not None and INPUT not in executor.local:
             executor.local[INPUT] = None
         return
-    run.local.given(turn.input.id)
+    put_bounded(run.memory.section("given"), turn.input.id, 1, most=_GIVEN)
     text = turn.text.encode("utf-8", "replace")
     if INPUT not in executor.local and (found is None or found[1] != text):
         executor.local[INPUT] = text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from cn.agent.enqueue import enqueue_own
 from cn.agent.plan.reflections import TITLES, belongs_to, below, due_reflections, has_matter, is_due
@@ -12,12 +12,15 @@ from cn.protocol.log import FOLDER as LOGS
 from cn.protocol.log import Row, format_row, parse_rows
 from cn.protocol.own_thread import ADHOC, CONCERNS, DEFERRED, OPEN, Own, new_own, parse_own
 from cn.run.executor import Executor
+from cn.run.memory import Memory
 from cn.run.run import Run
 from cn.values.names import HubPath
 from cn.values.text import quote
+from cn.values.timestamps import StampRefused, format_second, parse_stamp
 
 _FOLDERS = (f"{CONCERNS}/", f"{ADHOC}/")
 _LOOK_BACK = timedelta(days=8)
+_AN_HOUR = timedelta(hours=1)
 
 
 def plan_agenda(run: Run, executor: Executor, waiting: Collection[int]) -> None:
@@ -26,7 +29,7 @@ def plan_agenda(run: Run, executor: Executor, waiting: Collection[int]) -> None:
     ``waiting`` are the priorities of what is queued or in flight: a reflection waits for
     those it draws on.
     """
-    if not run.local.agenda_is_due(run.now):
+    if next_look(run.memory) is not None:
         _note_times(run, [_own(executor, path) for path in executor.files if path.startswith(_FOLDERS)])
         return
     threads = []
@@ -50,7 +53,18 @@ def _own(executor: Executor, path: HubPath) -> Own:
 def _note_times(run: Run, threads: Iterable[Own]) -> None:
     """Look again when one of them comes back, if that is before the next full hour."""
     times = [own.until for own in threads if own.state == DEFERRED and own.until]
-    run.local.look_again(run.now, (at for at in times if at > run.now))
+    hour = run.now.replace(minute=0, second=0, microsecond=0) + _AN_HOUR
+    at = min(hour, next_look(run.memory) or hour, *(at for at in times if at > run.now))
+    run.memory.section("looks")["agenda"] = format_second(at)
+
+
+def next_look(memory: Memory) -> datetime | None:
+    """When the agenda is looked at again; None: now. A clock that went backwards asks at once."""
+    try:
+        at = parse_stamp(str(memory.section("looks")["agenda"]))
+    except (KeyError, StampRefused):
+        return None
+    return at if memory.at < at <= memory.at + _AN_HOUR else None
 
 
 def _reflections(executor: Executor, waiting: Collection[int]) -> None:

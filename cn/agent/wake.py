@@ -17,11 +17,10 @@ from cn.agent.wake_command import (
     take_pending,
 )
 from cn.git.repository import Hub
-from cn.run.memory import Local
+from cn.run.memory import Memory
 from cn.system.child import hold
 from cn.system.clock import now
 from cn.values.errors import CnError
-from cn.values.names import digest
 from cn.values.report import Report
 from cn.values.text import one_line, redact
 
@@ -48,18 +47,18 @@ def wake(hub: Hub, report: Report) -> None:
     try:
         names = take_pending(hub)
         failure = _run(hub, command, names) if names else ""
-        local = Local(hub)
-        text = f"the wake command failed: {redact(one_line(failure))}"
-        remedy = "see 'git config cn.wake'; it is tried again at each run"
+        memory = Memory(hub, now())
         if failure:
-            known = not local.is_new(digest("wake", text))
-            report.failed(text, remedy, known=known)
+            text = f"the wake command failed: {redact(one_line(failure))}"
+            remedy = "see 'git config cn.wake'; it is tried again at each run"
+            report.failed(text, remedy, told_before=not memory.tell_once("wake", text))
+            memory.conditions.set("wake", text, remedy)
         else:
             drop_taken(hub)
+            memory.conditions.clear("wake")
             if names:
                 report.done(f"woke the agent: you have inbox ({', '.join(names)})")
-        local.stands("wake", text if failure else "", now(), remedy)
-        local.save()
+        memory.save()
     finally:
         os.close(lock)
 

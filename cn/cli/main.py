@@ -174,7 +174,7 @@ def run() -> NoReturn:
         _flush()
         sys.exit(code if isinstance(code, int) else 0)
     except CnError as error:
-        if error.known and {"-q", "--quiet"} & set(sys.argv):
+        if error.told_before and {"-q", "--quiet"} & set(sys.argv):
             sys.exit(error.exit_code)  # cron was told when it began
         _fail(error.text, error.hint, error.exit_code)
     except click.exceptions.Exit as done:

@@ -10,8 +10,9 @@ from cn.doctor.facts import Patient
 from cn.doctor.finding import Finding, from_error, info, problem
 from cn.git.repository import Hub
 from cn.protocol.hub_config import AGENT_PATH
-from cn.run.memory import Local
+from cn.run.memory import Memory
 from cn.run.run import scratch_objects
+from cn.system.clock import now
 from cn.transaction.base import observe_base, work_place
 from cn.transaction.protected_files import trusted_commit
 from cn.values.errors import CnError
@@ -69,7 +70,7 @@ def _apart(hub: Hub, local: Oid, origin: Oid) -> Finding:
 
 def check_peers(patient: Patient) -> Iterator[Finding]:
     """Which peers could not be reached of late (from memory; nobody is contacted)."""
-    for name, entry in Local(patient.hub).unreachable.items():
+    for name, entry in Memory(patient.hub, now()).unreachable.entries.items():
         since = entry.get("since")
         what = f"{'the mailbox' if name.startswith('(') else name} has been unreachable since {since}"
         yield info(

@@ -14,9 +14,10 @@ from cn.protocol import ledger
 from cn.protocol.layout import DONE, INBOX, inbox_path
 from cn.protocol.ledger import IN, Event, Item, LedgerRefused, Open
 from cn.protocol.outbox_entry import take_out
-from cn.run.layout_check import find_displaced
-from cn.run.memory import Local
+from cn.run.checkout_conditions import find_displaced
+from cn.run.memory import Memory
 from cn.run.snapshot import Snapshot
+from cn.system.clock import now
 from cn.transaction.checkout_retries import read_unplaced
 from cn.transaction.origin import ORIGIN_REF
 from cn.transaction.pins import PREFIX, Key, encode, parse_pin, pin_ref
@@ -146,7 +147,7 @@ def _pending(snapshot: Snapshot) -> list[tuple[Name, Item]]:
 
 def check_folders(patient: Patient) -> Iterator[Finding]:
     """Nothing else lies in main where a folder of cn belongs."""
-    for text, remedy in find_displaced(patient.hub, _snapshot(patient)).values():
+    for text, remedy, _ in find_displaced(patient.hub, _snapshot(patient)).values():
         yield problem("folders", text, "what belongs there can be neither read nor written", remedy)
 
 
@@ -213,7 +214,7 @@ def check_outbox(patient: Patient) -> Iterator[Finding]:
             "outbox", f"{visible(path)}: {why}", "it is not sent as long as its bytes are not what cn wrote",
             take_out(path),
         )  # fmt: skip
-    attempts = Local(patient.hub).attempts
+    attempts = Memory(patient.hub, now()).attempts.entries
     for path, entry in entries:
         tried = attempts.get(path.rpartition("/")[2])
         if tried:

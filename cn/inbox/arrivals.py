@@ -254,7 +254,7 @@ def _plan_one(
         text = f"{arrival.source} is refused: {refusal.rule}: {refusal.reason}"
         executor.refused.append(RefusedArrival(found.key, found.head, text, refusal.remedy))
         executor.perform(plan_refused_arrival(arrival, refusal, executor.settings.us, already))
-        report.refused(text, refusal.remedy, source=arrival.source, known=already)
+        report.refused(text, refusal.remedy, source=arrival.source, told_before=already)
         return  # not pinned: the condition is looked at again, a corrected key lets it in
     executor.pin(peer, IN, topic, arrival.head)
     if found.step is Step.REPEATED:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import datetime, timedelta
+
 from cn.inbox.plan.arrivals import plan_returned
 from cn.outbox.plan.due import is_due, is_old
 from cn.outbox.plan.receipts import clean_up
 from cn.protocol.effects import Plan
 from cn.protocol.ledger import IN, OUT, Item
 from cn.run.executor import Executor
-from cn.run.memory import Local
+from cn.run.memory import Memory
 from cn.values.names import Name
 from cn.values.report import Report
+from cn.values.timestamps import StampRefused, format_second, parse_stamp
+
+_A_DAY = timedelta(days=1)
 
 
-def plan_times(executor: Executor, report: Report, local: Local) -> None:
+def plan_times(executor: Executor, report: Report, memory: Memory) -> None:
     """What time alone brings about: deferred threads return, old notices are cleaned up."""
     for peer, known in executor.snapshot.pending():
         item = executor.item(peer, IN, known.topic)  # this very run may have refreshed or ended it
@@ -30,9 +37,29 @@ def plan_times(executor: Executor, report: Report, local: Local) -> None:
         ended = item.state in ("delivered", "answered") and peer in executor.settings.peers
         if answer and ended and is_old(item.since, executor.now, days):
             old[f"{peer}/{item.topic} {item.head}"] = (peer, item)
-    for key in sorted(local.due_for_a_day(old, executor.now)):
+    for key in sorted(_due_for_a_day(memory, old, executor.now)):
         peer, item = old[key]
         source = f"{peer}/{item.topic}"
         executor.perform(
             Plan(source, (clean_up(peer, item, executor.now, f"older than {days} days", source),))
         )
+
+
+def _due_for_a_day(memory: Memory, keys: Iterable[str], now: datetime) -> set[str]:
+    """Of all that is due now: what was due a day ago too, and whenever cn looked since.
+
+    So a clock that jumped ahead, and is set right within that day, has brought nothing about.
+    """
+    before = due_since(memory)
+    since = {key: at if (at := before.get(key)) and at <= now else now for key in keys}
+    entries = memory.section("due")
+    entries.clear()
+    entries.update({key: format_second(at) for key, at in since.items()})
+    return {key for key, at in since.items() if now - at >= _A_DAY}
+
+
+def due_since(memory: Memory) -> dict[str, datetime]:
+    """Since when cn has seen what is due: ``peer/topic head`` of the notice."""
+    with suppress(StampRefused):
+        return {key: parse_stamp(str(at)) for key, at in memory.section("due").items()}
+    return {}

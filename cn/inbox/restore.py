@@ -5,20 +5,21 @@ from __future__ import annotations
 from cn.git.objects import read_info, read_object
 from cn.inbox.plan.arrivals import plan_restored
 from cn.protocol.layout import INBOX, done_path, inbox_path
+from cn.run.conditions import Condition
 from cn.run.executor import Executor
-from cn.run.memory import Local
-from cn.values.names import HubPath, ThreadName, digest
+from cn.run.memory import Memory
+from cn.values.names import HubPath, ThreadName
 from cn.values.report import Report
 
 
-def plan_restore(executor: Executor, report: Report, local: Local) -> None:
+def plan_restore(executor: Executor, report: Report, memory: Memory) -> None:
     """Every open thread of the ledger is in the inbox of main, or is put there again.
 
     Its text is taken from ``done/`` if somebody moved it there by hand, else from the last
     commit of main that had it.
     """
     pending = list(executor.snapshot.pending())
-    lost: dict[str, tuple[str, str]] = {}
+    lost: dict[str, Condition] = {}
     there = {e.path for e in executor.snapshot.folder(INBOX) if e.kind == "blob"} if pending else set()
     for peer, item in pending:
         name = ThreadName(item.get("thread"))
@@ -31,16 +32,15 @@ def plan_restore(executor: Executor, report: Report, local: Local) -> None:
         moved = executor.snapshot.read(done_path(name))
         data = moved if moved is not None else _last(executor, inbox_path(name))
         if data is None:
-            text, remedy = f"{inbox_path(name)} is lost from main and its history", "'cn doctor' tells more"
-            report.failed(text, remedy, known=not local.is_new(digest("lost", name, str(item.head))))
-            lost[f"lost {name}"] = (text, remedy)
+            text = f"{inbox_path(name)} is lost from main and its history"
+            lost[f"{name} {item.head}"] = Condition(text, "'cn doctor' tells more")
             continue
         text = data.decode("utf-8", "replace")
         executor.perform(
             plan_restored(peer, item, executor.now, text, done_path(name) if moved is not None else None)
         )
         report.info(f"{inbox_path(name)} was gone from main; restored")
-    local.stand_only("lost ", lost, executor.now)
+    memory.conditions.tell("lost", lost, report)
 
 
 def _last(executor: Executor, path: HubPath) -> bytes | None:

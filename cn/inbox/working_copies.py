@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from cn.git.repository import Hub
 from cn.protocol.layout import DONE, INBOX, inbox_path
 from cn.protocol.ledger import Item
-from cn.run.memory import Local
+from cn.run.conditions import Condition
+from cn.run.memory import Memory
 from cn.run.snapshot import Snapshot, thread_names
 from cn.system.files import read_regular, write_file
 from cn.transaction.checkout_retries import is_left, read_unplaced
-from cn.values.names import HubPath, Name, Oid, ThreadName, digest
+from cn.values.names import HubPath, Name, Oid, ThreadName
 from cn.values.text import visible
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from cn.values.report import Report
 
 _LARGEST = 8 << 20
@@ -75,25 +74,17 @@ def restore_missing(
             report.info(f"{inbox_path(name)} was missing; restored from main")
 
 
-_BLOCKED = "blocked "
-
-
-def report_blocked(
-    hub: Hub, pending: list[tuple[Name, Item]], report: Report, local: Local, now: datetime
-) -> None:
+def report_blocked(hub: Hub, pending: list[tuple[Name, Item]], report: Report, memory: Memory) -> None:
     """Name what stands in the place of a pending thread and is no file, so that nobody can decide it."""
-    found = {}
+    found: dict[str, Condition] = {}
     for peer, item in pending:
         path = inbox_path(ThreadName(item.get("thread")))
         kind = _other_kind(f"{hub.root}/{path}")
         if kind and path not in read_unplaced(hub):  # that is told elsewhere
             text = f"{path} is {kind} in the work tree: the thread cannot be read or decided there"
             remedy = f"move {path} out of the way; the next run puts the thread there"
-            found[f"{_BLOCKED}{path}"] = (text, remedy, f"{peer}/{item.topic}")
-    stood = local.standing_names(_BLOCKED)
-    local.stand_only(_BLOCKED, {name: one[:2] for name, one in found.items()}, now)
-    for name, (text, remedy, source) in found.items():
-        report.failed(text, remedy, source=source, known=name in stood)
+            found[path] = Condition(text, remedy, f"{peer}/{item.topic}")
+    memory.conditions.tell("blocked", found, report)
 
 
 def _other_kind(path: str) -> str:
@@ -108,7 +99,7 @@ def _other_kind(path: str) -> str:
 
 
 def report_unknown(
-    hub: Hub, snapshot: Snapshot, pending: list[tuple[Name, Item]], report: Report, local: Local
+    hub: Hub, snapshot: Snapshot, pending: list[tuple[Name, Item]], report: Report, memory: Memory
 ) -> list[ThreadName]:
     """Name files in the inbox that no ledger knows. They are never executed.
 
@@ -126,7 +117,7 @@ def report_unknown(
         report.refused(
             f"{INBOX}/{visible(name)} is no thread cn knows; it is not executed",
             "move it elsewhere, for example to threads/adhoc/",
-            known=not local.is_new(digest("stray", name)),
+            told_before=not memory.tell_once("stray", name),
         )
     return late
 

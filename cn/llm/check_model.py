@@ -8,17 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 
 from cn.git.repository import Hub
 from cn.llm import client
 from cn.llm.config import AgentConfig
 from cn.llm.model_info import Checked, unchecked
 from cn.llm.request import Failure, Kind
-from cn.run.memory import Local
+from cn.run.memory import Memory, put_bounded
 from cn.system.clock import now
 from cn.values.errors import ConfigError
 from cn.values.names import digest
 from cn.values.report import Report
+from cn.values.timestamps import StampRefused, format_second, parse_stamp
+
+_SURE, _UNSURE = timedelta(days=1), timedelta(hours=1)
+_MODELS = 20
 
 Look = Callable[[AgentConfig], Checked | Failure]
 """Ask the API for the configured model."""
@@ -44,7 +49,12 @@ class ModelCheck:
 
     def due(self) -> bool:
         """Is it time to ask?"""
-        return Local(self.hub).model_is_due(self._key, now())
+        at = now()
+        try:
+            until = parse_stamp(str(Memory(self.hub, at).section("models")[self._key]))
+        except (KeyError, StampRefused):
+            return True
+        return not at < until <= at + _SURE  # a clock that went backwards ends the pause
 
     def check(self, report: Report) -> None:
         """Ask, and remember; raises :class:`ConfigError` for a model or key that no call can work with."""
@@ -55,8 +65,10 @@ class ModelCheck:
                 raise ConfigError(f"{self.config.path}: {found.text}", hint)
             # A key may be good for messages alone.
             found = unchecked(self.config.llm.model, found.text)
-        local = Local(self.hub)
-        local.model_checked(self._key, now(), known=found.known)
+        memory = Memory(self.hub, now())
+        until = format_second(memory.at + (_SURE if found.known else _UNSURE))
+        put_bounded(memory.section("models"), self._key, until, most=_MODELS)
         if found.note:
-            report.info(found.note, known=not local.is_new(digest("model", self._key, found.note)))
-        local.save()
+            told_before = not memory.tell_once("model", self._key, found.note)
+            report.info(found.note, told_before=told_before)
+        memory.save()

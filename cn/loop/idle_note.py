@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from cn.agent.reflections import next_look
 from cn.agent.wake_command import has_pending
 from cn.git.remote import HEADS
+from cn.inbox.due import due_since
 from cn.loop.idle_check import AS_OURS, LONGEST, NOTE, files_text, rows_of, seen_text
 from cn.peers.observe import Observation
 from cn.protocol.queue_item import QUEUE, TURN
@@ -66,8 +68,10 @@ def _found_nothing(run: Run, seen: Observation) -> bool:
     hub, snapshot = run.hub, run.snapshot()
     plain = hub.git_dir == hub.work_git_dir == hub.root / ".git" and not (hub.git_dir / "worktrees").exists()
     asked = set(seen.urls) == set(seen.listings) and not has_pending(hub)
-    at_rest = not snapshot.outbox_paths() and not run.local.unreachable and snapshot.read(TURN) is None
-    at_rest = at_rest and not run.local.stop
+    at_rest = (
+        not snapshot.outbox_paths() and not run.memory.unreachable.entries and snapshot.read(TURN) is None
+    )
+    at_rest = at_rest and not run.memory.stop
     # What moved while it was fetched may be back; a refused thread counts as soon as somebody decides it.
     at_rest = at_rest and not unplaced_path(hub).exists()
     at_rest = at_rest and not (seen.missing or seen.missing_ours)
@@ -102,7 +106,7 @@ def _ends(run: Run) -> Iterator[float]:
     start = run.now.timestamp()
     yield start + LONGEST
     yield start // _DAY * _DAY + _DAY
-    if run.settings.config.interface == "queue" and (look := run.local.next_look(run.now)):
+    if run.settings.config.interface == "queue" and (look := next_look(run.memory)):
         yield look.timestamp()
     for _, item in run.snapshot().pending():
         if item.state == "deferred" and item.get("until"):
@@ -110,5 +114,5 @@ def _ends(run: Run) -> Iterator[float]:
     for peer, item in run.snapshot().outbound():
         if item.get("about") or item.get("kind") == "notice":
             old = item.since.timestamp() + run.settings.config.notice_days * _DAY
-            seen = run.local.due.get(f"{peer}/{item.topic} {item.head}")
+            seen = due_since(run.memory).get(f"{peer}/{item.topic} {item.head}")
             yield seen.timestamp() + _DAY if seen else old

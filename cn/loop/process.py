@@ -30,6 +30,7 @@ from cn.protocol.ledger import IN, Item
 from cn.protocol.queue_item import Input
 from cn.protocol.thread_file import read_decision, read_text, seen_head
 from cn.protocol.triage import Merge, Triage, TriageRefused, format_decision
+from cn.run.conditions import Condition
 from cn.run.executor import Executor
 from cn.run.run import Run, open_run
 from cn.run.secret_gate import check_plan, clean_refusal, mask_line, without_secrets
@@ -92,7 +93,7 @@ def _look(run: Run, decided: set[tuple[Name, str]]) -> tuple[Observation | None,
     seen = observe(
         run.hub,
         run.settings,
-        run.local,
+        run.memory,
         run.report,
         run.now,
         only=peers,
@@ -100,7 +101,7 @@ def _look(run: Run, decided: set[tuple[Name, str]]) -> tuple[Observation | None,
         force=True,
         progress=run.progress,
     )
-    keys = bring(run.hub, run.settings, seen, run.report, run.local, only=decided, progress=run.progress)
+    keys = bring(run.hub, run.settings, seen, run.report, run.memory, only=decided, progress=run.progress)
     return seen, keys
 
 
@@ -129,9 +130,9 @@ def plan_process(
     if seen is not None:
         plan_vanished(executor, seen, notes)
         plan_arrivals(executor, seen, keys, notes)
-        note_arrivals(run.local, run.settings, seen, keys, executor.refused, run.now)
-    plan_times(executor, notes, run.local)
-    plan_restore(executor, notes, run.local)
+        note_arrivals(run, seen, keys, executor.refused)
+    plan_times(executor, notes, run.memory)
+    plan_restore(executor, notes, run.memory)
     answered = answer(run, executor, notes)
     subjects = [answered] if answered else []
     tips = {key: tip for key, (_, tip) in seen.inbound.items()} if seen is not None else {}
@@ -181,9 +182,6 @@ def _decided(
     return Decided(replace(facts, text=text, committed=committed, about=about), triage, working)
 
 
-_UNDONE = "undone "
-
-
 def _execute(
     run: Run,
     executor: Executor,
@@ -194,7 +192,7 @@ def _execute(
 ) -> list[str]:
     """Decide thread by thread; returns the lines for the commit message."""
     keys, people = _keys_and_people(run)
-    subjects, undone = [], dict[str, tuple[str, str]]()
+    subjects, undone = [], dict[str, Condition]()
     with Merges(run.hub, base.commit, base.local, executor.now, keys) as merges:
         merges.read([d.facts.item.head for d in decided if d.is_merge])
         for one in decided:
@@ -213,9 +211,7 @@ def _execute(
                 condition = digest("not decided", facts.source, facts.item.head, error.text)
                 text = f"{facts.source}: {decision} could not be done: {error.text}"
                 remedy = "it is tried again; if it stays, look at the branch with git, or delete the thread"
-                known = not run.local.is_new(condition)
-                notes.failed(text, remedy, source=facts.source, known=known)
-                undone[f"{_UNDONE}{facts.source}"] = (text, remedy)
+                undone[condition] = Condition(text, remedy, facts.source)
                 continue
             if isinstance(outcome, Plan):
                 own, quoted = _own(one.working), [quoted_of(facts)]
@@ -229,7 +225,7 @@ def _execute(
                 merges.accept(one.facts.item.head)
             notes.done(f"{facts.source}: {decision} by {actor}", source=facts.source)
             subjects.append(f"{facts.source} {one_line(decision, 80)} by {actor}")
-    run.local.stand_only(_UNDONE, undone, run.now)
+    run.memory.conditions.tell("undone", undone, notes)
     return subjects
 
 
@@ -300,5 +296,5 @@ def _refuse(
         f"{facts.source}: {decision} is refused: {refusal.rule}: {refusal.reason}",
         refusal.remedy,
         source=facts.source,
-        known=not plan.effects,
+        told_before=not plan.effects,
     )

@@ -15,7 +15,7 @@ from cn.inbox.working_copies import has_triage, report_blocked, report_unknown, 
 from cn.loop.idle_note import Watch
 from cn.outbox.deliver import deliver
 from cn.outbox.our_branches import plan_claims, plan_ours
-from cn.peers.observe import Observation, bring, observe, refused_before, report_strays
+from cn.peers.observe import Observation, bring, observe, report_strays
 from cn.peers.refused_arrivals import note_arrivals, note_names
 from cn.run.executor import Executor
 from cn.run.run import Run, open_run
@@ -42,7 +42,7 @@ def sync(
         seen = observe(
             run.hub,
             run.settings,
-            run.local,
+            run.memory,
             report,
             run.now,
             only=chosen,
@@ -50,8 +50,8 @@ def sync(
             down=run.down,
             progress=progress,
         )
-        keys = bring(run.hub, run.settings, seen, report, run.local, progress=progress)
-        report_strays(seen, run.settings.us, report, run.local)
+        keys = bring(run.hub, run.settings, seen, report, run.memory, progress=progress)
+        report_strays(seen, run.settings.us, report, run.memory)
 
         def plan(executor: Executor, base: Base, notes: Report) -> str | None:
             return plan_sync(run, executor, seen, keys, notes)
@@ -59,12 +59,12 @@ def sync(
         run.commit(plan)
         check_inbox(run)
         deliver(run, force=force)
-        if not dry_run and run.local.day("sweep", run.now):
+        if not dry_run and run.memory.begin_day("sweep"):
             sweep_stale(run.hub)
             sweep_kept(run.hub)
-        report.untidy = not dry_run and run.local.hour("tidy", run.now)
+        report.untidy = not dry_run and run.memory.begin_hour("tidy")
         if watch is not None:
-            run.local.save()
+            run.memory.save()
             watch.note(run, seen)
     if not dry_run:
         wake(hub, report)
@@ -83,16 +83,16 @@ def plan_sync(
     """All that a sync decides, on one base."""
     plan_vanished(executor, seen, notes)
     plan_arrivals(executor, seen, keys, notes)
-    plan_ours(executor, seen, notes, run.local)
-    plan_claims(executor, seen, notes, run.local)
-    plan_times(executor, notes, run.local)
-    plan_restore(executor, notes, run.local)
+    plan_ours(executor, seen, notes, run.memory)
+    plan_claims(executor, seen, notes, run.memory)
+    plan_times(executor, notes, run.memory)
+    plan_restore(executor, notes, run.memory)
     feed(run, executor, notes)
     for one in executor.refused:
-        run.local.is_new(refused_before(*one.key, one.head))
-    note_arrivals(run.local, run.settings, seen, keys, executor.refused, run.now)
-    note_names(run.local, run.settings, seen, run.now)
-    if not executor.empty and run.local.day("rotation", run.now):
+        run.memory.tell_once("arrival", *one.key, one.head)
+    note_arrivals(run, seen, keys, executor.refused)
+    note_names(run, seen)
+    if not executor.empty and run.memory.begin_day("rotation"):
         plan_rotation(executor)
     arrived = sum(row.decision in ("received", "rewritten", "moved") for row in executor.rows)
     return f"cn: sync, {arrived} new" if arrived else "cn: sync"
@@ -103,11 +103,11 @@ def check_inbox(run: Run) -> None:
     snapshot = run.snapshot()
     pending = snapshot.pending()
     restore_missing(run.hub, snapshot, pending, run.report, dry_run=run.dry_run)
-    report_blocked(run.hub, pending, run.report, run.local, run.now)
-    for late in report_unknown(run.hub, snapshot, pending, run.report, run.local):
+    report_blocked(run.hub, pending, run.report, run.memory)
+    for late in report_unknown(run.hub, snapshot, pending, run.report, run.memory):
         set_aside(run, late)
     for peer, item in pending:
         name = ThreadName(item.get("thread"))
         if item.get("rule") and has_triage(run.hub, name, snapshot.algorithm):
             text = f"{peer}/{item.topic} stays refused: {item.get('rule')}: {item.get('why')}"
-            run.report.refused(text, item.get("remedy"), source=f"{peer}/{item.topic}", known=True)
+            run.report.refused(text, item.get("remedy"), source=f"{peer}/{item.topic}", told_before=True)

@@ -32,7 +32,7 @@ from cn.run.secret_gate import check_entry
 from cn.transaction import mailbox_main
 from cn.transaction.base import Base
 from cn.values.errors import ConfigError, Refusal
-from cn.values.names import HubPath, Name, digest, parse_oid, topic_of
+from cn.values.names import HubPath, Name, parse_oid, topic_of
 from cn.values.report import Report
 from cn.values.shell_words import command
 
@@ -82,8 +82,8 @@ def _ready(run: Run, force: bool) -> list[Pair]:
     ready = []
     entries, broken = run.snapshot().outbox()
     for path, why in broken:
-        known = not run.local.is_new(digest("outbox", path, why))
-        run.report.failed(f"{path}: {why}", f"it is not sent; {take_out(path)}", known=known)
+        told_before = not run.memory.tell_once("outbox", path, why)
+        run.report.failed(f"{path}: {why}", f"it is not sent; {take_out(path)}", told_before=told_before)
     for path, entry in entries:
         if entry.to not in run.settings.peers:
             reason = f"{entry.to} is no peer any more"
@@ -101,9 +101,9 @@ def _ready(run: Run, force: bool) -> list[Pair]:
                 f"{entry.branch} is not ours by the route to {entry.to}",
                 "see deliver: in state/peers.md",
             )
-        elif not force and entry.to in _hubs(run) and run.local.waiting(entry.to, run.now):
-            reason = str(run.local.unreachable[entry.to]["reason"])
-            run.report.failed(f"{entry.branch} waits: {entry.to} is unreachable: {reason}", known=True)
+        elif not force and entry.to in _hubs(run) and run.memory.unreachable.waits(entry.to):
+            reason = run.memory.unreachable.reason(entry.to)
+            run.report.failed(f"{entry.branch} waits: {entry.to} is unreachable: {reason}", told_before=True)
         else:
             ready.append((path, entry))
     return ready
@@ -133,12 +133,11 @@ def _secret(run: Run, path: HubPath, entry: Deliver) -> Refusal | None:
 def _failed(
     run: Run, path: HubPath, entry: Entry, reason: str, hint: str = "", *, tell: bool = False
 ) -> None:
-    new = run.local.attempt(path.rpartition("/")[2], reason, run.now, hint)
+    new = run.memory.attempts.failed(path.rpartition("/")[2], reason, hint)
     verb = "delivered" if isinstance(entry, Deliver) else "deleted"
     text = f"{entry.branch} for {entry.to} is not {verb}: {reason}"
-    run.report.failed(
-        text, hint or "it stays in the outbox", source=entry_source(entry), known=not (new or tell)
-    )
+    hint = hint or "it stays in the outbox"
+    run.report.failed(text, hint, source=entry_source(entry), told_before=not (new or tell))
 
 
 def _perform(run: Run, ready: Sequence[Pair]) -> dict[HubPath, Outcome]:
@@ -238,9 +237,9 @@ def _note_reachability(
     for peer, url in _hubs(run).items():
         answer = asked.get(url)
         if isinstance(answer, dict):
-            run.local.reached(peer)
-        elif answer is not None and peer not in run.local.unreachable:
-            run.local.failed(peer, answer, run.now)
+            run.memory.unreachable.reached(peer)
+        elif answer is not None and peer not in run.memory.unreachable.entries:
+            run.memory.unreachable.failed(peer, answer)
 
 
 def _commit(run: Run, ready: Sequence[Pair], outcomes: Mapping[HubPath, Outcome], *, force: bool) -> None:
@@ -249,7 +248,7 @@ def _commit(run: Run, ready: Sequence[Pair], outcomes: Mapping[HubPath, Outcome]
         if not outcome.ok:
             _failed(run, path, entry, outcome.reason, outcome.hint, tell=force)
         else:
-            run.local.delivered(path.rpartition("/")[2])
+            run.memory.attempts.delivered(path.rpartition("/")[2])
     confirmed = {path: entry for path, entry in ready if outcomes[path].ok}
     if not confirmed:
         return
@@ -293,9 +292,9 @@ def publish_main(run: Run) -> None:
     if done.ok:
         update_refs(run.hub.git, [(mark, parse_oid(text))])
         run.report.done(f"published main at {name}")
-        run.local.stands("publish", "", run.now)
+        run.memory.conditions.clear("publish")
     else:
-        known = not run.local.is_new(digest("publish", text, done.reason))
         told, remedy = f"main is not published at {name}: {done.reason}", "it is tried again at each run"
-        run.report.failed(told, remedy, source=name, known=known)
-        run.local.stands("publish", told, run.now, remedy)
+        told_before = not run.memory.tell_once("publish", text, done.reason)
+        run.report.failed(told, remedy, source=name, told_before=told_before)
+        run.memory.conditions.set("publish", told, remedy)

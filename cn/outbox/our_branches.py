@@ -8,14 +8,14 @@ from cn.peers.observe import Observation, find_main
 from cn.protocol.ledger import OUT, Item
 from cn.protocol.message import About
 from cn.run.executor import Executor
-from cn.run.memory import Local
+from cn.run.memory import Memory
 from cn.transaction.pins import decode, encode
-from cn.values.names import Branch, Name, Oid, digest, parse_oid
+from cn.values.names import Branch, Name, Oid, parse_oid
 from cn.values.report import Report
 from cn.values.text import one_line
 
 
-def plan_ours(executor: Executor, seen: Observation, report: Report, local: Local) -> None:
+def plan_ours(executor: Executor, seen: Observation, report: Report, memory: Memory) -> None:
     """Compare our branches at the remotes with our records."""
     for peer, topic in seen.changed_ours():
         if (peer, topic) in seen.missing_ours:
@@ -33,8 +33,8 @@ def plan_ours(executor: Executor, seen: Observation, report: Report, local: Loca
             executor.perform(plan_adopted(peer, branch, tip, executor.now))
             report.done(f"adopted {branch} at {peer}: pushed by hand", source=f"{peer}/{topic}")
         elif item.head != tip:
-            new = local.is_new(digest("moved", peer, topic, tip))
-            report.info(f"our {branch} at {peer} is at {tip[:8]}, recorded at {item.head[:8]}", known=not new)
+            text = f"our {branch} at {peer} is at {tip[:8]}, recorded at {item.head[:8]}"
+            report.info(text, told_before=not memory.tell_once("moved", peer, topic, tip))
         executor.pin(peer, OUT, topic, tip)
     for peer, component, _ in seen.vanished(OUT):
         item = ours_topic(executor, peer, component)
@@ -56,7 +56,7 @@ def _other_name(executor: Executor, peer: Name, topic: str, tip: Oid) -> str:
     return known[0] if known and topic not in known else ""
 
 
-def plan_claims(executor: Executor, seen: Observation, report: Report, local: Local) -> None:
+def plan_claims(executor: Executor, seen: Observation, report: Report, memory: Memory) -> None:
     """Merges that were only claimed: look again when the peer's main has changed."""
     for peer_name, known in executor.snapshot.outbound():
         peer = executor.settings.peers.get(peer_name)
@@ -66,10 +66,10 @@ def plan_claims(executor: Executor, seen: Observation, report: Report, local: Lo
         if not find_main(executor.hub, executor.settings, seen, peer_name):
             continue
         main = seen.mains[peer_name][1]
-        if not local.is_new(digest("claim", peer_name, item.topic, item.head, main)):
+        if not memory.tell_once("claim", peer_name, item.topic, item.head, main):
             report.info(
                 f"{peer_name} claims {item.get('branch')} is merged; unproven: {item.get('unproven')}",
-                known=True,
+                told_before=True,
             )
             continue
         merge = item.get("merge")

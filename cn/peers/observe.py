@@ -13,11 +13,10 @@ from cn.git.remote import HEADS, Listing, fetch_many, fetch_tips, head_of, list_
 from cn.git.repository import Hub
 from cn.protocol.ledger import IN, OUT
 from cn.protocol.peers_file import MAILBOX, PICKUP, Peer
-from cn.run.memory import Local
+from cn.run.memory import Memory
 from cn.run.settings import MAILBOX_KEY, Settings
-from cn.system.clock import now
 from cn.transaction.pins import Key, encode, read_pins
-from cn.values.names import Branch, Name, NameRefused, Oid, ThreadKey, digest, parse_branch, topic_of
+from cn.values.names import Branch, Name, NameRefused, Oid, ThreadKey, parse_branch, topic_of
 from cn.values.report import Progress, Report
 from cn.values.shell_words import command
 from cn.values.text import visible
@@ -94,7 +93,7 @@ class Observation:
 def observe(
     hub: Hub,
     settings: Settings,
-    local: Local,
+    memory: Memory,
     report: Report,
     at: datetime,
     *,
@@ -113,11 +112,9 @@ def observe(
     for peer in peers:
         if inbound_only and peer.deliver == MAILBOX:
             continue
-        if not force and local.waiting(peer.name, at):
-            known = local.unreachable[peer.name]
-            report.failed(
-                f"{peer.name} is unreachable: {known['reason']}", "it is tried again later", known=True
-            )
+        if not force and memory.unreachable.waits(peer.name):
+            text = f"{peer.name} is unreachable: {memory.unreachable.reason(peer.name)}"
+            report.failed(text, "it is tried again later", told_before=True)
         else:
             urls[peer.name] = peer.hub
     if settings.mailbox and peers:
@@ -127,12 +124,12 @@ def observe(
     seen.urls, listings = urls, seen.listings
     for key, answer in answers.items():
         if isinstance(answer, str):
-            _unreachable(report, local, key, answer, at, tell=force)
+            _unreachable(report, memory, key, answer, tell=force)
             if down is not None:
                 down[key] = answer
         else:
             listings[key] = answer
-            if local.reached(key):
+            if memory.unreachable.reached(key):
                 report.info(f"{_who(key)} is reachable again")
     heads = listings.get(MAILBOX_KEY)
     if not settings.mailbox:
@@ -156,14 +153,14 @@ def _who(key: str) -> str:
     return "the mailbox" if key == MAILBOX_KEY else key
 
 
-def _unreachable(report: Report, local: Local, key: str, reason: str, now: datetime, *, tell: bool) -> None:
-    new = local.failed(key, reason, now)
+def _unreachable(report: Report, memory: Memory, key: str, reason: str, *, tell: bool) -> None:
+    new = memory.unreachable.failed(key, reason)
     hint = (
         "check the remote with 'git remote -v'"
         if key == MAILBOX_KEY
         else f"{command('cn peer sync {}', key)} tries again"
     )
-    report.failed(f"{_who(key)} is unreachable: {reason}", hint, source=key, known=not (new or tell))
+    report.failed(f"{_who(key)} is unreachable: {reason}", hint, source=key, told_before=not (new or tell))
 
 
 def _sort_mailbox(
@@ -212,7 +209,7 @@ def bring(
     settings: Settings,
     seen: Observation,
     report: Report,
-    local: Local,
+    memory: Memory,
     *,
     only: Container[ThreadKey] | None = None,
     progress: Progress | None = None,
@@ -223,9 +220,9 @@ def bring(
     ``only``, nothing but those inbound branches.
     """
     changed = [key for key in seen.changed_inbound() if only is None or key in only]
-    changed = [key for key in changed if not _resting(seen, key, report, local)]
+    changed = [key for key in changed if not _resting(seen, key, report, memory)]
     # What was refused before comes last: a flood of forgeries must not keep the genuine out.
-    changed.sort(key=lambda key: local.knows(refused_before(key[0], key[1], seen.inbound[key][1])))
+    changed.sort(key=lambda key: memory.told_before("arrival", *key, seen.inbound[key][1]))
     chosen = _choose(settings, changed, report)
     ours = [] if only is not None else seen.changed_ours()
     ours = _missing(hub.git, [(seen.ours[key][1], key) for key in ours])
@@ -241,59 +238,54 @@ def bring(
         url, pairs = wanted[remote]
         if reason == TIMED_OUT:
             # Who hangs once would hang for every branch: no more of this run's time.
-            new = local.failed(remote, reason, now())
-            report.failed(
-                f"{_who(remote)} does not send its branches: {reason}", source=remote, known=not new
-            )
+            new = memory.unreachable.failed(remote, reason)
+            text = f"{_who(remote)} does not send its branches: {reason}"
+            report.failed(text, source=remote, told_before=not new)
             continue
         # One bad branch must not keep the others out: fetch each alone, name the bad ones.
         alone = {str(i): (url, [pair]) for i, pair in enumerate(pairs)}
         alone = dict(list(alone.items())[:_ALONE])
         reasons = _fetch(git, settings, alone, None) if len(pairs) > 1 else {"0": reason}
         for index, why in reasons.items():
-            _not_fetched(report, local, pairs[int(index)], why)
+            _not_fetched(report, memory, pairs[int(index)], why)
     # What moved between listing and fetching is left for the next run.
     tips = [(seen.inbound[key][1], key) for key in chosen]
     for (tip, key), info in zip(tips, read_info(hub.git, [tip for tip, _ in tips]), strict=True):
         if info is None or info.kind != "commit":
             seen.missing.add(key)
         if info is not None and info.kind != "commit":  # git takes no such push: the host lies
-            _not_fetched(report, local, (seen.inbound[key][0], tip, key), f"it is a {info.kind}, no commit")
+            _not_fetched(report, memory, (seen.inbound[key][0], tip, key), f"it is a {info.kind}, no commit")
     seen.missing_ours |= set(_missing(hub.git, [(seen.ours[key][1], key) for key in ours]))
     return [key for key in chosen if key not in seen.missing]
 
 
-FETCH = "fetch "
+FETCH = "fetch"
+"""The kind of condition that a head could not be fetched."""
 
 
-def _not_fetched(report: Report, local: Local, found: tuple[Branch, Oid, ThreadKey], why: str) -> None:
+def _not_fetched(report: Report, memory: Memory, found: tuple[Branch, Oid, ThreadKey], why: str) -> None:
     branch, head, key = found
-    new = local.failed(_attempt(key, head), why, now(), "fetch")
+    new = memory.unfetched.failed(_attempt(key, head), why)
     text, remedy = f"{visible(branch)} cannot be fetched: {why}", "its creator must push it again"
-    report.failed(text, remedy, source=key[0], known=not new)
-    local.stands(standing_name(FETCH, key, head), text, now(), remedy)
+    report.failed(text, remedy, source=key[0], told_before=not new)
+    memory.conditions.set(FETCH, text, remedy, name=name_of(key, head))
 
 
-def standing_name(prefix: str, key: ThreadKey, head: Oid) -> str:
-    """Under which name it stands that a head was not let in."""
-    return f"{prefix}{key[0]}/{key[1]} {head}"
-
-
-def refused_before(peer: Name, topic: str, head: Oid) -> str:
-    """The condition under which a refused head is remembered."""
-    return digest("arrival", peer, topic, head)
+def name_of(key: ThreadKey, head: Oid) -> str:
+    """The name of the condition that a head was not let in."""
+    return f"{key[0]}/{key[1]} {head}"
 
 
 def _attempt(key: ThreadKey, head: Oid) -> str:
     return f"{key[0]}/{key[1]}@{head}"
 
 
-def _resting(seen: Observation, key: ThreadKey, report: Report, local: Local) -> bool:
+def _resting(seen: Observation, key: ThreadKey, report: Report, memory: Memory) -> bool:
     """A head that could not be fetched again and again is left alone for a while."""
     branch, head = seen.inbound[key]
-    if not local.waiting(_attempt(key, head), now(), "fetch"):
+    if not memory.unfetched.waits(_attempt(key, head)):
         return False
-    report.failed(f"{visible(branch)} cannot be fetched", "its creator must push it again", known=True)
+    report.failed(f"{visible(branch)} cannot be fetched", "its creator must push it again", told_before=True)
     return True
 
 
@@ -366,23 +358,22 @@ def find_main(hub: Hub, settings: Settings, seen: Observation, name: Name) -> bo
 _STRAYS = 100
 
 
-def report_strays(seen: Observation, us: Name, report: Report, local: Local) -> None:
+def report_strays(seen: Observation, us: Name, report: Report, memory: Memory) -> None:
     """Branches that are nobody's (once, exit code 0), and names outside the grammar (refused)."""
     strays: dict[str, list[str]] = {}
     for name in seen.unknown:
         strays.setdefault(name.partition("/")[0], []).append(name)
     for prefix, names in list(strays.items())[:_STRAYS]:
-        if local.is_new(digest("unknown", prefix)):
+        if memory.tell_once("unknown", prefix):
             more = f" and {len(names) - 1} more" if len(names) > 1 else ""
             whose = (
                 "the prefix is no peer's" if prefix != us else "nobody sends us that, under our own prefix"
             )
             report.info(f"branch {visible(names[0])}{more}: {whose}; left alone")
     for peer, name in seen.invalid:
-        new = local.is_new(digest("invalid", peer, name))
         report.refused(
             f"branch {visible(name)} is refused: valid-name",
             "its creator must rename it",
             source=peer,
-            known=not new,
+            told_before=not memory.tell_once("invalid", peer, name),
         )

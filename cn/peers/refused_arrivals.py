@@ -3,50 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from datetime import datetime
 
-from cn.peers.observe import FETCH, Observation, standing_name
-from cn.run.memory import Local
+from cn.peers.observe import FETCH, Observation, name_of
 from cn.run.refused import RefusedArrival
-from cn.run.settings import Settings
+from cn.run.run import Run
 from cn.values.names import Name, ThreadKey
 from cn.values.text import one_line, visible
 
-ARRIVAL, INVALID = "arrival ", "name "
+ARRIVAL, INVALID = "arrival", "name"
 
 
 def note_arrivals(
-    local: Local,
-    settings: Settings,
-    seen: Observation,
-    read: Collection[ThreadKey],
-    refused: Collection[RefusedArrival],
-    now: datetime,
+    run: Run, seen: Observation, read: Collection[ThreadKey], refused: Collection[RefusedArrival]
 ) -> None:
-    """Of the heads that were not let in: which stand now.
+    """Note which heads are not let in now.
 
     ``read`` are those that this run looked into. What is not listed any more, or moved, is gone.
     """
-    for prefix in (ARRIVAL, FETCH):
-        for name in local.standing_names(prefix):
-            branch, _, head = name.removeprefix(prefix).rpartition(" ")
+    conditions = run.memory.conditions
+    for kind in (ARRIVAL, FETCH):
+        for name in conditions.names(kind):
+            branch, _, head = name.rpartition(" ")
             peer, _, topic = branch.partition("/")
             key = (Name(peer), topic)
             listed = seen.inbound.get(key)
             same = listed is not None and listed[1] == head and key not in read
-            unseen = peer in settings.peers and peer not in seen.saw_inbound
+            unseen = peer in run.settings.peers and peer not in seen.saw_inbound
             if not (same or unseen):
-                local.stands(name, "", now)
+                conditions.clear(kind, name)
     for one in refused:
-        local.stands(standing_name(ARRIVAL, one.key, one.head), one.text, now, one.remedy)
+        conditions.set(ARRIVAL, one.text, one.remedy, name=name_of(one.key, one.head))
 
 
-def note_names(local: Local, settings: Settings, seen: Observation, now: datetime) -> None:
-    """Names outside the grammar, as they are listed now; of a peer that was not seen, as they were."""
-    for name in local.standing_names(INVALID):
-        peer = name.removeprefix(INVALID).partition(" ")[0]
-        if peer not in settings.peers or peer in seen.saw_inbound | seen.saw_ours:
-            local.stands(name, "", now)
+def note_names(run: Run, seen: Observation) -> None:
+    """Note names outside the grammar, as they are listed now; of a peer that was not seen, as they were."""
+    conditions = run.memory.conditions
+    for name in conditions.names(INVALID):
+        peer = name.partition(" ")[0]
+        if peer not in run.settings.peers or peer in seen.saw_inbound | seen.saw_ours:
+            conditions.clear(INVALID, name)
     for peer, branch in seen.invalid:
         text = f"{peer}'s branch {one_line(branch, 100)} is refused: valid-name"
-        local.stands(f"{INVALID}{peer} {visible(branch)}", text, now, "its creator must rename it")
+        conditions.set(INVALID, text, "its creator must rename it", name=f"{peer} {visible(branch)}")

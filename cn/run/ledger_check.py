@@ -12,33 +12,34 @@ from collections.abc import Iterable, Mapping
 from cn.git.objects import list_tree, read_objects
 from cn.protocol import ledger
 from cn.protocol.ledger import Item, LedgerRefused, Open
-from cn.run.memory import Local
+from cn.run.memory import Memory
 from cn.run.snapshot import Snapshot
-from cn.values.names import Name, Oid, digest, is_name
+from cn.values.names import Name, Oid, is_name
 from cn.values.report import Report
 
 
-def check_ledgers(snapshot: Snapshot, local: Local, report: Report) -> None:
+def check_ledgers(snapshot: Snapshot, memory: Memory, report: Report) -> None:
     """Check the ledgers that are new here; mend ``open`` in the snapshot, or call a peer damaged.
 
     What is mended is written by the next commit of the run.
     """
-    if local.ledgers_key == _key(snapshot):
+    known = memory.section("ledgers")
+    if memory.section("checked").get("ledgers") == _key(snapshot):
         return
     now = _trees(snapshot)
-    snapshot.read_histories([peer for peer in now if local.ledger(peer) is None])
+    snapshot.read_histories([peer for peer in now if peer not in known])
     for peer, tree in now.items():
-        before = local.ledger(peer)
+        before = known.get(peer)
         if before == tree:
             continue
         if before is None or not _grew_well(snapshot, peer, before, tree):
-            _check_whole(snapshot, peer, local, report)
+            _check_whole(snapshot, peer, memory, report)
         if peer not in snapshot.damaged and peer not in snapshot.mended:
-            local.ledger_is(peer, tree)
-    _remember(snapshot, local, now)
+            memory.section("ledgers")[peer] = tree
+    _remember(snapshot, memory, now)
 
 
-def note_ledgers(snapshot: Snapshot, local: Local, paths: Iterable[str]) -> None:
+def note_ledgers(snapshot: Snapshot, memory: Memory, paths: Iterable[str]) -> None:
     """Remember the ledgers among ``paths`` as they are: a commit of this clone wrote them."""
     prefix = f"{ledger.FOLDER}/"
     ours = {path.removeprefix(prefix).partition("/")[0] for path in paths if path.startswith(prefix)}
@@ -47,13 +48,14 @@ def note_ledgers(snapshot: Snapshot, local: Local, paths: Iterable[str]) -> None
     now = _trees(snapshot)
     for peer, tree in now.items():
         if peer in ours:
-            local.ledger_is(peer, tree)
-    _remember(snapshot, local, now)
+            memory.section("ledgers")[peer] = tree
+    _remember(snapshot, memory, now)
 
 
-def _remember(snapshot: Snapshot, local: Local, now: Mapping[Name, Oid]) -> None:
-    if all(local.ledger(peer) == tree for peer, tree in now.items()):
-        local.ledgers_are(_key(snapshot))
+def _remember(snapshot: Snapshot, memory: Memory, now: Mapping[Name, Oid]) -> None:
+    known = memory.section("ledgers")
+    if all(known.get(peer) == tree for peer, tree in now.items()):
+        memory.section("checked")["ledgers"] = _key(snapshot)
 
 
 def _trees(snapshot: Snapshot) -> dict[Name, Oid]:
@@ -92,7 +94,7 @@ def _grew_well(snapshot: Snapshot, peer: Name, before: Oid, tree: Oid) -> bool:
         return False
 
 
-def _check_whole(snapshot: Snapshot, peer: Name, local: Local, report: Report) -> None:
+def _check_whole(snapshot: Snapshot, peer: Name, memory: Memory, report: Report) -> None:
     """Fold the whole history; ``open`` is that, or is mended. A line that is no event damages the peer."""
     path = ledger.open_path(peer)
     try:
@@ -106,8 +108,9 @@ def _check_whole(snapshot: Snapshot, peer: Name, local: Local, report: Report) -
     snapshot.mended.add(peer)
     snapshot.damaged.pop(peer, None)
     snapshot.open_items[peer] = wanted
-    known = not local.is_new(digest("mended", peer, str(snapshot.commit)))
-    report.info(f"{path} was not what the history says; it is written anew from the history", known=known)
+    told_before = not memory.tell_once("mended", peer, str(snapshot.commit))
+    text = f"{path} was not what the history says; it is written anew from the history"
+    report.info(text, told_before=told_before)
 
 
 def _agree(one: Open, two: Open) -> bool:

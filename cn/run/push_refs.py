@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 from cn.git.remote import OwnRefs
 from cn.git.repository import Hub
-from cn.run.memory import Local
+from cn.run.memory import Memory
 from cn.transaction.journal import RefUpdate
 from cn.values.errors import Blocked, CnError
-from cn.values.names import digest
 from cn.values.report import Report
 
 
@@ -20,8 +19,8 @@ class OwnRefsPush:
     pins that hides 1.5 s. That it fails stops nothing, and is told once.
     """
 
-    def __init__(self, hub: Hub, local: Local, report: Report) -> None:
-        self._hub, self._local, self._report = hub, local, report
+    def __init__(self, hub: Hub, memory: Memory, report: Report) -> None:
+        self._hub, self._memory, self._report = hub, memory, report
         self._begun: OwnRefs | None = None
         self.seconds = 60.0
 
@@ -54,8 +53,8 @@ class OwnRefsPush:
             begun.leave()
 
     def _tell(self, reason: str) -> None:
-        known = not self._local.is_new(digest("pins", reason))
-        self._report.info(f"origin did not take cn's pins: {reason}", known=known)
+        told_before = not self._memory.tell_once("pins", reason)
+        self._report.info(f"origin did not take cn's pins: {reason}", told_before=told_before)
 
 
 def _reason(why: CnError | OSError) -> str:

@@ -16,12 +16,12 @@ from cn.protocol.hub_config import PATH as CONFIG
 from cn.protocol.ledger import FOLDER as LEDGERS
 from cn.protocol.peers_file import PATH as PEERS
 from cn.protocol.queue_item import Input
-from cn.run.checkout_report import tell_unplaced
+from cn.run.checkout_conditions import find_displaced, find_unplaced
+from cn.run.conditions import Condition
 from cn.run.executor import MACHINE_LOG, Executor
 from cn.run.interrupted import opened
-from cn.run.layout_check import note_displaced, tell_displaced
 from cn.run.ledger_check import check_ledgers, note_ledgers
-from cn.run.memory import Local
+from cn.run.memory import Memory
 from cn.run.push_refs import OwnRefsPush
 from cn.run.settings import Settings, configured, decode_texts, from_origin, not_in_effect, place_settings
 from cn.run.settings_cache import parsed, remember
@@ -34,7 +34,7 @@ from cn.transaction.lock import hub_lock
 from cn.transaction.pins import clone_id
 from cn.transaction.publish import wait_for_place
 from cn.values.errors import Blocked, CnError, ConfigError, LockHeld
-from cn.values.names import HubPath, Oid, digest
+from cn.values.names import HubPath, Oid
 from cn.values.report import Mark, Progress, Report
 
 NOT_YET = "not yet"
@@ -47,14 +47,13 @@ class Run:
 
     ``hold`` tells of an item why it must not be given to the agent now; empty: it may,
     :data:`NOT_YET`: in a moment. A ``patient`` one ends no turn that is out of time. ``moved``: it has
-    made a commit, which stays. ``made`` are the commits it was about to publish. ``displaced``: where
-    folders of cn belong is something else, and these of it stood before; None: nothing is.
+    made a commit, which stays. ``made`` are the commits it was about to publish.
     """
 
     hub: Hub
     base: Base
     settings: Settings
-    local: Local
+    memory: Memory
     report: Report
     now: datetime
     dry_run: bool
@@ -65,7 +64,6 @@ class Run:
     patient: bool = False
     moved: bool = False
     made: set[Oid] = field(default_factory=set)
-    displaced: list[str] | None = None
     _snapshot: Snapshot | None = None
     _machine: str = ""
 
@@ -101,20 +99,23 @@ class Run:
             remember(self.hub, texts, *files)
         settings = place_settings(self.hub, *files)
         shown = set(snapshot.damaged) if snapshot.open_items else set()  # the status sees these by itself
-        check_ledgers(snapshot, self.local, self.report)
+        check_ledgers(snapshot, self.memory, self.report)
         damaged = snapshot.damaged
-        hidden = {f"damaged {peer}": why for peer, why in damaged.items() if peer not in shown}
-        told = {name: (f"{name[8:]} is left out: {why}", "see 'cn doctor'") for name, why in hidden.items()}
-        self.local.stand_only("damaged ", told, self.now)
+        hidden = {
+            str(peer): Condition(f"{peer} is left out: {why}", "see 'cn doctor'")
+            for peer, why in damaged.items()
+            if peer not in shown
+        }
+        self.memory.conditions.replace("damaged", hidden)
         for peer, reason in damaged.items():
-            known = not self.local.is_new(digest("damaged", peer, reason))
+            told_before = not self.memory.tell_once("damaged", peer, reason)
             hint = "'cn doctor' tells how to mend it; the other peers go on"
-            self.report.failed(f"{peer} is left out: {reason}", hint, source=peer, known=known)
+            self.report.failed(f"{peer} is left out: {reason}", hint, source=peer, told_before=told_before)
         behind = Snapshot(self.hub.git, base.local) if base.local != base.commit else snapshot
         for draft in not_in_effect(self.hub, snapshot, behind):
-            known = not self.local.is_new(digest("draft", draft.path, str(base.commit)))
-            self.report.info(f"{draft.text}; {draft.remedy}", known=known)
-        self.displaced = note_displaced(self.hub, snapshot, self.local, self.now)
+            told_before = not self.memory.tell_once("draft", draft.path, str(base.commit))
+            self.report.info(f"{draft.text}; {draft.remedy}", told_before=told_before)
+        self.memory.conditions.replace("displaced", find_displaced(self.hub, snapshot))
         self.own_refs.seconds = settings.config.limits.peer_seconds
         self.settings = settings._replace(peers={n: p for n, p in settings.peers.items() if n not in damaged})
 
@@ -133,12 +134,12 @@ class Run:
             return
 
         written: tuple[HubPath, ...] = ()
-        before = self.local.checkpoint()
+        before = self.memory.checkpoint()
 
         def draft(base: Base) -> Draft | None:
             nonlocal written
             notes.notes.clear()
-            self.local.rollback(before)
+            self.memory.rollback(before)
             if base.commit != self.base.commit:
                 self._read_settings(base)
             self.base = base
@@ -154,7 +155,7 @@ class Run:
         try:
             committed = commit(self.hub, draft, base=self.base, made=self.made, own_refs=self.own_refs)
         except CnError:
-            self.local.rollback(before)  # what was not shown is told by the next run
+            self.memory.rollback(before)  # what was not shown is told by the next run
             raise
         self.moved |= committed.changed
         for line in committed.reports:
@@ -163,7 +164,7 @@ class Run:
         if committed.base is not self.base:  # somebody's commit came in after the plan
             self._read_settings(committed.base)
         self.base = self.base._replace(commit=committed.commit, local=committed.commit)
-        note_ledgers(self.snapshot(), self.local, written)
+        note_ledgers(self.snapshot(), self.memory, written)
 
     def _show(self, executor: Executor, notes: Report) -> None:
         for cause, text in executor.steps:
@@ -198,24 +199,24 @@ def _noting(hub: Hub, dry_run: bool) -> Iterator[list[type[Exception]]]:
         if not isinstance(why, tuple(stops)):
             raise
         error = why if isinstance(why, CnError) else Blocked.by_system(why)
-        local = Local(hub)
-        new = local.stopped(*error.plain, now(), type(error).__name__)
-        error.known = not (new or error.finished)
+        memory = Memory(hub, now())
+        new = memory.stop.set(*error.plain, type(error).__name__)
+        error.told_before = not (new or error.finished)
         if not dry_run:
             with suppress(CnError, OSError):
                 sweep_failed(hub)  # on a full disk it makes the room for the note
             with suppress(Blocked):  # the disk may be what stops it
-                local.save()
+                memory.save()
         raise error from why.__cause__
 
 
 def _resume(run: Run) -> None:
     """Nothing stops this run. One that had nothing to write did not meet what stopped the last one."""
-    if run.local.stop:
+    if run.memory.stop.entries:
         with suppress(Blocked, GitError):
             wait_for_place(run.hub, 0.0)
             read_index(run.hub.git)
-            run.local.resumed()
+            run.memory.stop.clear()
 
 
 def _remember(run: Run, *, always: bool) -> None:
@@ -223,7 +224,7 @@ def _remember(run: Run, *, always: bool) -> None:
     if run.dry_run:
         return
     try:
-        run.local.save()
+        run.memory.save()
     except Blocked as why:
         if run.moved:
             why.is_done("main")
@@ -263,21 +264,21 @@ def open_run(
         base = observe_base(hub, dry_run=dry_run)
         for line in base.reports:
             report.info(line)
-        local = Local(hub)
-        own_refs = OwnRefsPush(hub, local, report)
-        run = Run(hub, base, before, local, report, now(), dry_run, own_refs, progress)
+        memory = Memory(hub, now())
+        own_refs = OwnRefsPush(hub, memory, report)
+        run = Run(hub, base, before, memory, report, memory.at, dry_run, own_refs, progress)
         opened.append((free, run.made))
         run._read_settings(base)
         stops[:] = [Blocked, GitError, OSError]
         try:
             yield run
             run.own_refs.end()
-            if run.displaced is not None:
-                tell_displaced(hub, run.snapshot(), run.local, report, run.now, run.displaced)
+            if run.memory.conditions.names("displaced"):
+                run.memory.conditions.tell("displaced", find_displaced(hub, run.snapshot()), report)
             if not dry_run:
-                if run.local.stop or any(note.mark is Mark.FAILED for note in report.notes):
+                if run.memory.stop.entries or any(note.mark is Mark.FAILED for note in report.notes):
                     sweep_failed(hub)
-                tell_unplaced(hub, run.local, report, run.now)
+                run.memory.conditions.tell("unplaced", find_unplaced(hub), report)
                 if not offline:  # one that asks nobody cannot tell whether origin answers again
                     _resume(run)
         except (Blocked, GitError, OSError) as why:

@@ -19,7 +19,7 @@ from cn.protocol.ledger import FOLDER, IN, Event, LedgerRefused, parse_event
 from cn.protocol.ledger import mentions as ledger_mentions
 from cn.protocol.ledger import months as ledger_months
 from cn.protocol.peers_file import PATH as PEERS
-from cn.run.memory import Local
+from cn.run.memory import Memory
 from cn.run.settings import NoConfig, Settings, decode_texts, place_settings, read_settings, why_none
 from cn.run.settings_cache import parsed
 from cn.run.snapshot import Snapshot
@@ -43,9 +43,9 @@ class View(NamedTuple):
     origin: Oid | None
 
     @property
-    def local(self) -> Local:
-        """This clone's memory: unreachable peers, failed deliveries."""
-        return Local(self.hub)
+    def memory(self) -> Memory:
+        """This clone's memory, read anew."""
+        return Memory(self.hub, self.now)
 
 
 def is_fed(view: View) -> bool:

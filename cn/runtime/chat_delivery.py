@@ -23,7 +23,7 @@ from cn.system.files import write_file
 from cn.telegram.api import is_heard
 from cn.transaction.base import Base
 from cn.values.errors import CnError
-from cn.values.names import HubPath, digest
+from cn.values.names import HubPath
 from cn.values.report import Report
 from cn.values.timestamps import StampRefused, format_second, parse_stamp
 
@@ -87,8 +87,8 @@ def say_all(run: Run, speak: Speak, split: Split, allowed: Collection[int]) -> l
     """
     says, broken = run.snapshot().says()
     for path, reason in broken:
-        known = not run.local.is_new(digest("say", path, reason))
-        run.report.failed(f"{path}: {reason}", "it is not sent", known=known)
+        told_before = not run.memory.tell_once("say", path, reason)
+        run.report.failed(f"{path}: {reason}", "it is not sent", told_before=told_before)
     if run.dry_run:
         for _, say in says:
             run.report.plan(f"say to {say.chat}: {say.text}", source=say.chat)
@@ -99,7 +99,7 @@ def say_all(run: Run, speak: Speak, split: Split, allowed: Collection[int]) -> l
     for path, say in says:
         if say.machine != run.machine:
             continue
-        if not is_heard(chat_id(say.chat), run.local.heard(say.chat), allowed):
+        if not is_heard(chat_id(say.chat), run.memory.section("chats").get(say.chat), allowed):
             _keep(run, say)
             continue
         if say.chat in unsaid:
@@ -120,11 +120,11 @@ def _keep(run: Run, say: Say) -> None:
     """It stays in the outbox: a person may allow that chat, or take the file out."""
     reason = f"{say.chat} is no allowed user's, and none of them wrote there to this machine"
     text = f"{say.name} is not sent: {reason}"
-    new = run.local.attempt(say.name, reason, run.now)
+    new = run.memory.attempts.failed(say.name, reason)
     hint = (
         "add the user to telegram.allowed_users in .cn/agent.yaml, or remove the file; see who put it there"
     )
-    run.report.failed(text, hint, source=say.chat, known=not new)
+    run.report.failed(text, hint, source=say.chat, told_before=not new)
 
 
 def again(unsaid: Sequence[Unsaid], first: Sequence[Unsaid]) -> list[Unsaid]:
@@ -137,7 +137,7 @@ def report_unsaid(unsaid: Sequence[Unsaid], report: Report) -> None:
     """Tell of the texts that stay."""
     for found in unsaid:
         text = f"{found.say.chat}: not sent: {found.reason}"
-        report.failed(text, "it stays in the outbox", source=found.say.chat, known=not found.new)
+        report.failed(text, "it stays in the outbox", source=found.say.chat, told_before=not found.new)
 
 
 def next_say(hub: Hub) -> datetime | None:
@@ -163,7 +163,7 @@ def _say(run: Run, say: Say, speak: Speak, split: Split) -> str | Unsaid:
     """What the log says of it, or why it has to wait."""
     note = _note(run, say.path)
     if note.after and note.after > now():
-        reason = str(run.local.attempts.get(say.name, {}).get("reason", "")) or "it has to wait"
+        reason = str(run.memory.attempts.entries.get(say.name, {}).get("reason", "")) or "it has to wait"
         return Unsaid(say, reason, (note.after - now()).total_seconds(), new=False)
     if note.sending:
         note.done, note.sending, note.unknown = note.done + 1, False, note.unknown + 1
@@ -193,7 +193,7 @@ def _say(run: Run, say: Say, speak: Speak, split: Split) -> str | Unsaid:
                 if spoken.wait:
                     note.after = now() + timedelta(seconds=spoken.wait)
                 note.write()
-                new = run.local.attempt(say.name, spoken.reason, run.now)
+                new = run.memory.attempts.failed(say.name, spoken.reason)
                 return Unsaid(say, spoken.reason, spoken.wait, new)
             case Fate.REFUSED:
                 note.write()
@@ -227,4 +227,4 @@ def _commit(run: Run, ended: dict[HubPath, tuple[Say, str]]) -> None:
 
     run.commit(plan)
     for say, _ in ended.values():
-        run.local.delivered(say.name)
+        run.memory.attempts.delivered(say.name)

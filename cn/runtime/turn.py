@@ -30,7 +30,7 @@ from cn.loop.process import process
 from cn.protocol import rules
 from cn.protocol.queue_item import CHAT, Input, Turn, is_input_id
 from cn.run.executor import Executor
-from cn.run.memory import Local
+from cn.run.memory import Memory
 from cn.run.run import NOT_YET, Run, open_run
 from cn.run.secret_gate import clean_refusal, mask_line
 from cn.run.view import View, open_view
@@ -43,7 +43,6 @@ from cn.system.random import nonce
 from cn.transaction.base import Base
 from cn.transaction.pins import clone_id
 from cn.values.errors import LockHeld, Refusal
-from cn.values.names import digest
 from cn.values.report import Report
 from cn.values.text import one_line
 
@@ -171,9 +170,9 @@ def _was_forgotten(view: View, turn: Turn) -> bool:
     asked = read_calls(view.hub.root, turn.since)
     if any((call.trigger or call.input) == turn.trigger for call in asked):
         return False
-    local = Local(view.hub)
-    once = local.is_new(digest("forgotten", turn.trigger))  # one that is never asked is given up in the end
-    local.save()
+    memory = view.memory
+    once = memory.tell_once("forgotten", turn.trigger)  # one that is never asked is given up in the end
+    memory.save()
     return once
 
 
@@ -235,10 +234,12 @@ def _other_id(turn: Turn, answer: Answer) -> str:
 
 def _note_reachable(hub: Hub, outcome: Answer | Failure) -> None:
     """Whether a model answers here is shown by ``cn status``."""
-    local = Local(hub)
-    failed = isinstance(outcome, Failure)
-    local.stands("model", f"the model gave no answer: {outcome.text}" if failed else "", now())
-    local.save()
+    memory = Memory(hub, now())
+    if isinstance(outcome, Failure):
+        memory.conditions.set("model", f"the model gave no answer: {outcome.text}")
+    else:
+        memory.conditions.clear("model")
+    memory.save()
 
 
 _NOT_THE_ITEM = (Kind.AUTH, Kind.PERMISSION, Kind.NOT_FOUND)

@@ -77,7 +77,7 @@ def commit_edits(hub: Hub, message: str | None = None, *, dry_run: bool = False)
         elif not dry_run:
             report.done(f"committed {_names(taken)} as {run.base.commit[:7]}")
         if not dry_run:
-            note_edits(run.local, run.hub.root, left_out, run.now, run.settings)
+            note_edits(run, left_out)
             known = read_diverged(run.hub)
             forget_diverged(run.hub, [path for path in known if path in taken or path not in looked])
     return report

@@ -3,42 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cn.run.memory import Local
+from cn.run.conditions import Condition, Conditions
 from cn.system.files import read_plain
 from cn.values.names import digest
 from cn.values.text import one_line
 
 if TYPE_CHECKING:  # who only looks has none of them
-    from cn.run.settings import Settings
+    from cn.run.run import Run
     from cn.threads.plan.edits import Left
 
-_EDIT = "edit "
+_EDIT = "edit"
 
 
-def note_edits(local: Local, root: Path, refused: Iterable[Left], now: datetime, settings: Settings) -> None:
-    """Which edits are refused, as they are now."""
+def note_edits(run: Run, refused: Iterable[Left]) -> None:
+    """Note which edits are refused now."""
     from cn.run.secret_gate import mask_line, mask_path
 
-    told = {
-        f"{_EDIT}{_state(root, one.path)} {one.path}": (
-            f"{one_line(mask_path(one.path, settings), 300)} {mask_line(one.why, settings)}",
-            one.remedy,
-        )
-        for one in refused
-    }
-    local.stand_only(_EDIT, told, now)
+    found = {}
+    for one in refused:
+        path = one_line(mask_path(one.path, run.settings), 300)
+        text = f"{path} {mask_line(one.why, run.settings)}"
+        found[f"{_state(run.hub.root, one.path)} {one.path}"] = Condition(text, one.remedy)
+    run.memory.conditions.replace(_EDIT, found)
 
 
-def drop_mended(local: Local, root: Path, now: datetime) -> None:
+def drop_mended(conditions: Conditions, root: Path) -> None:
     """Forget refused edits whose file is another by now: whether that may be committed is not known."""
-    for name in local.standing_names(_EDIT):
-        state, _, path = name.removeprefix(_EDIT).partition(" ")
+    for name in conditions.names(_EDIT):
+        state, _, path = name.partition(" ")
         if _state(root, path) != state:
-            local.stands(name, "", now)
+            conditions.clear(_EDIT, name)
 
 
 def _state(root: Path, path: str) -> str:

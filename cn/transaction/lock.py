@@ -40,7 +40,7 @@ def hub_lock(hub: Hub, wait: float) -> Iterator[Hub]:
             for one in (turn, fd):
                 _take(hub, one, fd, deadline)
         except LockHeld as held:
-            held.known = _was_told(hub)
+            held.told_before = _was_told(hub)
             raise
         finally:
             os.close(turn)

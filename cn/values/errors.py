@@ -26,7 +26,7 @@ class CnError(Exception):
 
     ``text`` says what and why, ``hint`` the remedy, ``exit_code`` what the process
     answers when the error ends it, ``step`` the remedy alone where ``hint`` also says that nothing
-    was committed, ``known`` that it was told at an earlier run, ``finished``
+    was committed, ``told_before`` that it was told at an earlier run, ``finished``
     that the thing asked for is done all the same, ``plain`` text and hint without that.
     """
 
@@ -36,7 +36,7 @@ class CnError(Exception):
         super().__init__(text)
         self.text = text
         self.hint = self.step = hint
-        self.known = False
+        self.told_before = False
         self.finished = False
         self.plain = text, hint
 

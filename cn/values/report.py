@@ -21,13 +21,13 @@ class Mark(Enum):
 
 
 class Note(NamedTuple):
-    """One sentence of a run. ``known`` ones were told before: quiet, but they count."""
+    """One sentence of a run. Those ``told_before`` are quiet, but they count."""
 
     mark: Mark
     text: str
     hint: str = ""
     source: str = ""
-    known: bool = False
+    told_before: bool = False
 
 
 @dataclass
@@ -38,29 +38,31 @@ class Report:
     untidy: bool = False
     """The repository is to be packed when this was shown: nobody waits for it."""
 
-    def add(self, mark: Mark, text: str, hint: str = "", *, source: str = "", known: bool = False) -> None:
+    def add(
+        self, mark: Mark, text: str, hint: str = "", *, source: str = "", told_before: bool = False
+    ) -> None:
         """Add one note."""
-        self.notes.append(Note(mark, text, hint, source, known))
+        self.notes.append(Note(mark, text, hint, source, told_before))
 
     def done(self, text: str, *, source: str = "") -> None:
         """An effect that was read back."""
         self.add(Mark.DONE, text, source=source)
 
-    def info(self, text: str, *, source: str = "", known: bool = False) -> None:
+    def info(self, text: str, *, source: str = "", told_before: bool = False) -> None:
         """Something worth knowing."""
-        self.add(Mark.INFO, text, source=source, known=known)
+        self.add(Mark.INFO, text, source=source, told_before=told_before)
 
     def plan(self, text: str, *, source: str = "") -> None:
         """What a dry run would do."""
         self.add(Mark.PLAN, text, source=source)
 
-    def refused(self, text: str, hint: str = "", *, source: str = "", known: bool = False) -> None:
+    def refused(self, text: str, hint: str = "", *, source: str = "", told_before: bool = False) -> None:
         """A rule said no."""
-        self.add(Mark.REFUSED, text, hint, source=source, known=known)
+        self.add(Mark.REFUSED, text, hint, source=source, told_before=told_before)
 
-    def failed(self, text: str, hint: str = "", *, source: str = "", known: bool = False) -> None:
+    def failed(self, text: str, hint: str = "", *, source: str = "", told_before: bool = False) -> None:
         """Something did not work, or nobody knows whether it did."""
-        self.add(Mark.FAILED, text, hint, source=source, known=known)
+        self.add(Mark.FAILED, text, hint, source=source, told_before=told_before)
 
     @property
     def exit_code(self) -> int:

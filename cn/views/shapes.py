@@ -343,7 +343,7 @@ def report_json(report: Report) -> dict[str, Any]:
             "text": redact(note.text),
             "hint": redact(note.hint),
             "source": note.source,
-            "known": note.known,
+            "known": note.told_before,
         }
         for note in report.notes
     ]

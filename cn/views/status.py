@@ -135,8 +135,8 @@ class Status(NamedTuple):
 
 def read_status(view: View) -> Status:
     """Gather it from main, the working copies of pending threads, and this clone's memory."""
-    local = view.local  # read again: what is dropped here is not written
-    drop_mended(local, view.hub.root, view.now)
+    conditions = view.memory.conditions  # what is dropped here is not written
+    drop_mended(conditions, view.hub.root)
     return Status(
         hub=view.settings.us,
         main=_main(view),
@@ -145,7 +145,7 @@ def read_status(view: View) -> Status:
         outbox=tuple(list_outbox(view)),
         unreachable=tuple(_unreachable(view).values()),
         stopped=_stopped(view),
-        standing=tuple(Standing(text, hint, parse_stamp(at)) for text, hint, at in local.standing),
+        standing=tuple(Standing(text, hint, parse_stamp(at)) for text, hint, at in conditions.shown),
         not_in_effect=tuple(not_in_effect(view.hub, view.snapshot)) if view.on_main else (),
         last_run=_last_run(view),
         queue=_queue(view),
@@ -163,7 +163,7 @@ def _queue(view: View) -> QueueView | None:
 
 
 def _stopped(view: View) -> Stopped | None:
-    stop, state = view.local.stop, view.hub.state
+    stop, state = view.memory.stop.entries, view.hub.state
     if os.path.exists(state / "lock.told") and (held := _held(view.hub)):
         return held
     if stop and not _is_mended(view.hub, stop.get("kind", "")):
@@ -246,7 +246,7 @@ def _waits(item: Item) -> bool:
 def list_outbox(view: View) -> list[Entry]:
     """What waits to be delivered, oldest first, then damaged files."""
     entries, broken = view.snapshot.outbox()
-    attempts = view.local.attempts
+    attempts = view.memory.attempts.entries
     found = [_mail(path.rpartition("/")[2], entry, attempts) for path, entry in entries]
     says, damaged = view.snapshot.says()
     for _, say in says:
@@ -325,7 +325,7 @@ def _unreachable(view: View) -> dict[str, Unreachable]:
             next=_time(entry.get("next")),
             attempts=_count(entry),
         )
-        for key, entry in sorted(view.local.unreachable.items())
+        for key, entry in sorted(view.memory.unreachable.entries.items())
         if key in known
     }
 

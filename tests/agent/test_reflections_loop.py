@@ -62,7 +62,7 @@ def test_a_day_with_activity_is_reflected_on_once_and_the_answer_stands_in_its_f
 
 
 def forget_the_hour(node: Node) -> None:
-    """The agenda is looked at once an hour; losing what a clone remembers costs a look (Local)."""
+    """The agenda is looked at once an hour; losing what a clone remembers costs a look."""
     (node.root / ".git/cn/local.json").unlink(missing_ok=True)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from cn.git.repository import open_hub
-from cn.run.memory import Local
+from cn.run.memory import Memory
 from cn.values.timestamps import parse_stamp
 from tests.support.figures import observed
 from tests.support.hubs import ROOT, branches, cn_env, git, paths
@@ -142,19 +142,19 @@ def test_a_full_disk_is_told_once_with_a_next_step_and_leaves_nothing_behind(
 def test_what_was_told_is_remembered_where_no_room_is_left(world: World, small_disk: Path) -> None:
     hub = open_hub(World(small_disk, world.template).hub("sigma").root)
     path, at = hub.state / "local.json", parse_stamp("2026-02-05T14:00Z")
-    local = Local(hub)
-    local.stands("x", "a", at)
-    local.save()
-    local.stands("x", "a" * (4_090 - len(path.read_bytes().rstrip())), at)
-    local.save()
+    memory = Memory(hub, at)
+    memory.conditions.set("x", "a")
+    memory.save()
+    memory.conditions.set("x", "a" * (4_090 - len(path.read_bytes().rstrip())))
+    memory.save()
     with (small_disk / "filler").open("wb") as file:
         os.posix_fallocate(file.fileno(), 0, free(small_disk))
     for told in ("No space left on device. " * 40, "Another. " * 40):
         for new in (True, False):
-            local = Local(hub)
-            assert local.stopped(told, "make room", at) == new
-            local.save()
-    assert len(Local(hub).standing[0][0]) > 3_000
+            memory = Memory(hub, at)
+            assert memory.stop.set(told, "make room") == new
+            memory.save()
+    assert len(Memory(hub, at).conditions.shown[0][0]) > 3_000
 
 
 @pytest.mark.full

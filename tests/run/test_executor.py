@@ -126,7 +126,7 @@ def test_a_deferred_thread_that_moved_in_this_run_does_not_return_at_its_old_hea
     assert item
     assert is_due(item, executor.now)
     executor.perform(record(run, IN, "refreshed", B))
-    plan_times(executor, Report(), run.local)
+    plan_times(executor, Report(), run.memory)
     assert kinds(executor, IN) == ["refreshed"]
     after = executor.item(PI, IN, "x")
     assert after
@@ -144,8 +144,8 @@ def test_an_old_answer_is_cleaned_up_once(run: Run, first: str) -> None:
         executor.perform(record(run, OUT, "gone"))
     else:
         executor.perform(Plan("test", (clean_up(PI, item, executor.now, "pi/y is gone", "pi/y"),)))
-    run.local.due_for_a_day([f"pi/x {item.head}"], executor.now - timedelta(days=2))
-    plan_times(executor, Report(), run.local)
+    run.memory.section("due")[f"pi/x {item.head}"] = format_second(executor.now - timedelta(days=2))
+    plan_times(executor, Report(), run.memory)
     assert kinds(executor, OUT) == [first]
 
 
@@ -155,7 +155,7 @@ def test_an_old_answer_is_cleaned_up_when_it_was_old_for_a_day(run: Run) -> None
     start = run.now
     for days, cleaned in ((29, 0), (400, 0), (29.5, 0), (400, 0), (1, 0), (31, 0), (31.9, 0), (32, 1)):
         executor.now = start + timedelta(days=days)
-        plan_times(executor, Report(), run.local)
+        plan_times(executor, Report(), run.memory)
         assert len(kinds(executor, OUT)) == cleaned, days
 
 
@@ -165,7 +165,7 @@ def test_a_claim_about_a_branch_that_is_gone_is_not_looked_at(run: Run) -> None:
     executor.perform(record(run, OUT, "gone"))
     seen, report = Observation({}, mains={PI: ("main", B)}), Report()
     for _ in range(2):  # the second look at the same main would tell of the claim
-        plan_claims(executor, seen, report, run.local)
+        plan_claims(executor, seen, report, run.memory)
     assert kinds(executor, OUT) == ["gone"]
     assert report.notes == []
 
@@ -177,7 +177,7 @@ def test_what_the_outbox_still_holds_is_not_gone(run: Run, state: str, gone: boo
     item = executor.item(PI, OUT, "x")
     assert item
     assert item.state == state
-    plan_ours(executor, Observation({(PI, OUT, encode("x")): A}, saw_ours={PI}), Report(), run.local)
+    plan_ours(executor, Observation({(PI, OUT, encode("x")): A}, saw_ours={PI}), Report(), run.memory)
     assert kinds(executor, OUT) == (["gone"] if gone else [])
 
 

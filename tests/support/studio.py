@@ -236,7 +236,7 @@ def lines_of(report: Report) -> list[str]:
     return [
         f"{note.mark.value}: {note.text}{f' ({note.hint})' if note.hint else ''}"
         for note in report.notes
-        if not note.known
+        if not note.told_before
     ]
 
 

@@ -73,7 +73,7 @@ def _beside(env: Env, report: Report) -> None:
 
     for note in report.notes:
         wrong = note.mark in (Mark.REFUSED, Mark.FAILED)
-        if (wrong or not env.quiet) and (env.verbose or not note.known):
+        if (wrong or not env.quiet) and (env.verbose or not note.told_before):
             click.echo(line(note), err=True)
 
 

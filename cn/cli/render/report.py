@@ -23,7 +23,7 @@ def show_report(report: Report, *, json: bool, quiet: bool, verbose: bool) -> No
 
         show_json(report_json(report))
         return
-    standing = sum(n.known and n.mark in (Mark.REFUSED, Mark.FAILED) for n in report.notes)
+    standing = sum(n.told_before and n.mark in (Mark.REFUSED, Mark.FAILED) for n in report.notes)
     if standing and not (quiet or verbose) and sys.stdout.isatty():
         problems = "1 problem stands" if standing == 1 else f"{standing} problems stand"
         click.echo(f"· {problems} as before; 'cn status' shows what, -v tells it again")
@@ -35,7 +35,7 @@ def show_report(report: Report, *, json: bool, quiet: bool, verbose: bool) -> No
 def _lines(report: Report, quiet: bool, verbose: bool) -> Iterator[tuple[bool, str]]:
     """What is printed, line by line; True: on standard error."""
     for note in report.notes:
-        if note.known and not verbose:
+        if note.told_before and not verbose:
             continue
         error = note.mark in (Mark.REFUSED, Mark.FAILED)
         if quiet and not error:
