@@ -46,7 +46,7 @@ def send(hub: Hub, to: str, message: str, *, body: str = "", dry_run: bool = Fal
 def _subject(message: str, body: str) -> str:
     if not is_text(message + body):
         raise UsageError("the message holds bytes that are not UTF-8", "write it as UTF-8")
-    refused = rules.fits(f"{message}\n\n{body}", "the message")
+    refused = rules.check_length(f"{message}\n\n{body}", "the message")
     if refused:
         raise Refused(refused.reason, refused.remedy)
     subject = one_line(message.strip().split("\n", 1)[0])

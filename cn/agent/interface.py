@@ -13,7 +13,7 @@ from dataclasses import fields
 from datetime import datetime
 
 from cn.agent.plan.ack_reason import check_reason
-from cn.agent.plan.ops import flat
+from cn.agent.plan.ops import on_one_line
 from cn.agent.plan.output import format_output
 from cn.git.objects import read_objects
 from cn.git.repository import Hub
@@ -168,7 +168,7 @@ def compose(op: Op, id: str) -> str:
             raise UsageError("the words hold bytes that are not UTF-8", "write them as UTF-8")
         if not value.strip() and name not in ("body", "until"):
             raise UsageError(f"--{_OPTIONS.get(name, name)} is empty", "say something")
-    op = flat(op)
+    op = on_one_line(op)
     match op:
         case Noop(_, reason) | Ack(_, reason):
             if problem := check_reason(reason):

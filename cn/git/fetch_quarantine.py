@@ -31,7 +31,7 @@ def quarantine(git: Git) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def enter(git: Git, folder: Path) -> dict[str, str]:
+def quarantine_environment(git: Git, folder: Path) -> dict[str, str]:
     """The environment in which a fetch sees the hub's objects and writes into ``folder``."""
     (folder / "info").mkdir(parents=True)
     (folder / "info/alternates").write_bytes(bytes(_objects(git)) + b"\n")
@@ -41,7 +41,7 @@ def enter(git: Git, folder: Path) -> dict[str, str]:
 _UNCHECKED = "it is served as files, without git's own protocol (smart HTTP), and git checks no such objects"
 
 
-def take_in(git: Git, folder: Path, done: Done) -> str:
+def move_into_hub(git: Git, folder: Path, done: Done) -> str:
     """What a good fetch brought becomes the hub's; else nothing, and why not.
 
     The index of a pack comes last, as git does it.

@@ -21,7 +21,7 @@ _CONFIG_BYTES = 1 << 20
 _SIGKILL = 9  # the module signal takes 2 ms
 
 
-def nearby(url: str) -> str | None:
+def find_local_git_dir(url: str) -> str | None:
     """The git directory that an absolute path names, if listing its refs tells what its server would.
 
     Not in a repository of another user, which git refuses to serve (git(1), ``safe.directory``),

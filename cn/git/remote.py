@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cn.git.background import Background
-from cn.git.fetch_quarantine import AS_PACK, enter, quarantine, take_in
-from cn.git.local_refs import nearby
+from cn.git.fetch_quarantine import AS_PACK, move_into_hub, quarantine, quarantine_environment
+from cn.git.local_refs import find_local_git_dir
 from cn.git.process import TIMED_OUT, Done, Git, Job, transport_options
 from cn.git.push_scratch import PREFIX, outgoing
 from cn.git.url_rewrites import push_url
@@ -82,7 +82,7 @@ def list_remotes(
 
 def listing_job(git: Git, key: str, url: str, seconds: float) -> Job:
     """``ls-remote``, or where that tells the same, ``for-each-ref`` (see :mod:`cn.git.local_refs`)."""
-    near = nearby(url) if git.direct else None
+    near = find_local_git_dir(url) if git.direct else None
     if near is not None:
         return Job(key, ("for-each-ref", AS_LISTED, HEADS), seconds=seconds, near=Path(near))
     return Job(key, ("ls-remote", "--quiet", "--heads", "--", url), seconds=seconds)
@@ -157,13 +157,13 @@ def _fetch(
                 (*_FETCH, "--", url),
                 b"".join(f"{spec}\n".encode("utf-8", "surrogateescape") for spec in specs),
                 seconds,
-                env=enter(git, folder / str(number)),
+                env=quarantine_environment(git, folder / str(number)),
             )
             for number, (key, url, specs) in enumerate(asked)
         ]
         tell = (lambda job, _: on_done(job.key)) if on_done else None
         answers = git.with_settings(AS_PACK).run_many(jobs, width=WIDTH, on_done=tell)
-        whys = [take_in(git, folder / str(number), done) for number, done in enumerate(answers)]
+        whys = [move_into_hub(git, folder / str(number), done) for number, done in enumerate(answers)]
     failed = {job.key: why for job, why in zip(jobs, whys, strict=True) if why}
     killed = {job.key: wanted[job.key] for job, done in zip(jobs, answers, strict=True) if done.killed}
     if once or not killed:

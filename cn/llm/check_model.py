@@ -25,11 +25,11 @@ from cn.values.timestamps import StampRefused, format_second, parse_stamp
 _SURE, _UNSURE = timedelta(days=1), timedelta(hours=1)
 _MODELS = 20
 
-Look = Callable[[AgentConfig], Checked | Failure]
+Ask = Callable[[AgentConfig], Checked | Failure]
 """Ask the API for the configured model."""
 
 
-def look(config: AgentConfig) -> Checked | Failure:
+def ask_models_api(config: AgentConfig) -> Checked | Failure:
     """Ask the Models API; raises :class:`ConfigError` where a key or the model's name is missing."""
     llm = config.require_llm()
     return client.check_model(llm.model, api_key=config.require_api_key(), base_url=llm.base_url)
@@ -41,7 +41,7 @@ class ModelCheck:
 
     hub: Hub
     config: AgentConfig
-    look: Look = look
+    ask: Ask = ask_models_api
 
     @property
     def _key(self) -> str:
@@ -58,7 +58,7 @@ class ModelCheck:
 
     def check(self, report: Report) -> None:
         """Ask, and remember; raises :class:`ConfigError` for a model or key that no call can work with."""
-        found = self.look(self.config)
+        found = self.ask(self.config)
         if isinstance(found, Failure):
             if found.kind is not Kind.PERMISSION:
                 hint = "name another one" if self.config.path == "--model" else found.hint

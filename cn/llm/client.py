@@ -59,7 +59,7 @@ def call(
     here a slow answer looks the same, and asking twice would pay twice. Signals end the wait.
     """
     body = request_json(request).encode("utf-8")
-    with _line(api_key, base_url, seconds) as line:
+    with _open_session(api_key, base_url, seconds) as line:
         if isinstance(line, Failure):
             return line
         begin, attempt, unknown = time.monotonic(), 1, False
@@ -87,7 +87,7 @@ def check_model(
     A failure means that a call would fail. A server without that API, or one that does not
     answer now, is no failure: ``Checked`` with ``known`` false.
     """
-    with _line(api_key, base_url, seconds) as line:
+    with _open_session(api_key, base_url, seconds) as line:
         if isinstance(line, Failure):
             return line
         reply = line.ask("GET", f"/v1/models/{quote(model, safe='')}")
@@ -108,7 +108,7 @@ def count_tokens(
     request: Request, *, api_key: str, base_url: str = "", seconds: float = CHECK_SECONDS
 ) -> int | None:
     """The input tokens of a request as the API counts them, free of charge; None where it cannot say."""
-    with _line(api_key, base_url, seconds) as line:
+    with _open_session(api_key, base_url, seconds) as line:
         if isinstance(line, Failure):
             return None
         reply = line.ask("POST", "/v1/messages/count_tokens", count_json(request).encode("utf-8"))
@@ -138,7 +138,7 @@ def load() -> None:
 def load_all() -> None:
     """What a first call loads beside the package, too: for a process that waits for work anyway."""
     load()
-    with _line("none", "", 0.0):
+    with _open_session("none", "", 0.0):
         pass
 
 
@@ -152,7 +152,7 @@ class _Reply:
     again: bool = True
 
 
-class _Line:
+class _Session:
     """One client for all attempts of a call. ``deadline`` is a time of :func:`time.monotonic`."""
 
     def __init__(self, api_key: str, base_url: str, deadline: float) -> None:
@@ -161,7 +161,7 @@ class _Line:
         self.deadline = deadline
         self.secrets = (api_key,)
         self.host = _host(base_url)
-        self.watch = _Watch(deadline)
+        self.watch = _Deadline(deadline)
         self.client = _client(api_key, base_url, _transport(self.watch))
         self.response_type = httpx2.Response
         self.timeout_type = httpx2.Timeout
@@ -218,7 +218,7 @@ class _Line:
 
 
 @contextmanager
-def _line(api_key: str, base_url: str, seconds: float) -> Iterator[_Line | Failure]:
+def _open_session(api_key: str, base_url: str, seconds: float) -> Iterator[_Session | Failure]:
     """A line to the server for so many seconds, or the failure that its settings are."""
     problem = _unusable(api_key, base_url)
     if problem is not None:
@@ -226,7 +226,7 @@ def _line(api_key: str, base_url: str, seconds: float) -> Iterator[_Line | Failu
         return
     load()
     with _without_settings():
-        line = _Line(api_key, base_url, time.monotonic() + seconds)
+        line = _Session(api_key, base_url, time.monotonic() + seconds)
     try:
         yield line
     finally:
@@ -309,7 +309,7 @@ def _client(api_key: str, base_url: str, transport: httpx2.BaseTransport) -> ant
     )
 
 
-class _Watch:
+class _Deadline:
     """Ends an exchange that outlasts the deadline: the limits of the package are per read, not in all.
 
     It follows the exchange through the ``trace`` extension of httpx2 ("Request extensions"), which
@@ -352,7 +352,7 @@ class _Watch:
                 socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
 
-def _transport(watch: _Watch) -> httpx2.BaseTransport:
+def _transport(watch: _Deadline) -> httpx2.BaseTransport:
     """The network, watched and bounded."""
     import httpx2
 

@@ -21,7 +21,7 @@ import os
 import time
 
 from cn import __version__
-from cn.git.local_refs import list_many, nearby
+from cn.git.local_refs import find_local_git_dir, list_many
 from cn.transaction.lock_owner import note_owner
 
 NOTE = "quiet"
@@ -68,7 +68,7 @@ def _around(folder: str) -> str:
 
 def _seen(root: str, facts: dict[str, str], urls: dict[str, str]) -> str:
     """Our refs and what the remotes list, on one line; empty when somebody does not answer."""
-    near = {key: nearby(url) if facts["direct"] else None for key, url in urls.items()}
+    near = {key: find_local_git_dir(url) if facts["direct"] else None for key, url in urls.items()}
     asked = [(place, [_AS_LISTED, _HEADS]) for place in near.values() if place is not None]
     said = list_many([(f"{root}/.git", [AS_OURS, *facts["refs"].split(" ")]), *asked], _WIDTH)
     if said is None:

@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from cn.git.local_refs import nearby
+from cn.git.local_refs import find_local_git_dir
 from cn.git.objects import list_refs, read_info
 from cn.git.process import TIMED_OUT, Git
 from cn.git.remote import HEADS, Listing, fetch_many, fetch_tips, head_of, list_remotes, main_of
@@ -145,7 +145,7 @@ def observe(
 
 def _mailbox(hub: Hub, settings: Settings) -> str:
     """The mailbox by name; origin on this machine by its path, which is listed faster."""
-    near = settings.mailbox == "origin" and hub.git.direct and nearby(hub.origin_url) is not None
+    near = settings.mailbox == "origin" and hub.git.direct and find_local_git_dir(hub.origin_url) is not None
     return hub.origin_url if near else settings.mailbox
 
 

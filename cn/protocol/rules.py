@@ -177,7 +177,7 @@ def no_hidden_name(changes: Sequence[TreeChange]) -> Refusal | None:
     return None
 
 
-def together(refusals: Iterable[Refusal | None]) -> Refusal | None:
+def join_refusals(refusals: Iterable[Refusal | None]) -> Refusal | None:
     """The first refusal, and what else stands in the way: who mends one thing should know of all.
 
     Where the branch's creator is to act, without what only people here can mend.
@@ -196,7 +196,7 @@ _SINCE, _CONFLICT, _ALSO = "main changed since: ", "conflict in ", "; also "
 _GROWING = re.compile(rf"({_SINCE}|{_CONFLICT}).*?(?={_ALSO}|$)")
 
 
-def lasting(reason: str) -> str:
+def without_changed_files(reason: str) -> str:
     """A reason without the files that main has changed: others join them, and it is the same reason still."""
     return _GROWING.sub(r"\1", reason)
 
@@ -231,7 +231,7 @@ def proven_sender(signature: str, shared_mailbox: bool, trusted: bool) -> Refusa
     )
 
 
-def can_take(to: Name, config: HubConfig, peers: Collection[Name]) -> Refusal | None:
+def check_addressee(to: Name, config: HubConfig, peers: Collection[Name]) -> Refusal | None:
     """Who something can be handed to: a peer, or a reviewer of this hub."""
     if to == config.name:
         why = f"{to} is this hub's own agent"
@@ -242,7 +242,7 @@ def can_take(to: Name, config: HubConfig, peers: Collection[Name]) -> Refusal | 
     return Refusal(KNOWN_PEER, f"{to} is neither a peer nor a reviewer", f"known: {known}")
 
 
-def comes_back(until: str, said: datetime, now: datetime) -> datetime | Refusal | None:
+def read_return_time(until: str, said: datetime, now: datetime) -> datetime | Refusal | None:
     """When what is put off comes back: a time to come, or None where nothing says when."""
     if not until:
         return None
@@ -255,7 +255,7 @@ def comes_back(until: str, said: datetime, now: datetime) -> datetime | Refusal 
     return at
 
 
-def fits(text: str, what: str) -> Refusal | None:
+def check_length(text: str, what: str) -> Refusal | None:
     """A message holds what its receiver can show."""
     size = len(text.encode("utf-8", "replace"))
     if size <= MOST_TEXT:

@@ -59,13 +59,18 @@ def origin_main(hub: Hub) -> Oid | None:
 
 def fetch_main(hub: Hub) -> None:
     """Bring the objects of origin's main here."""
-    from cn.git.fetch_quarantine import AS_PACK, enter, quarantine, take_in  # most runs fetch nothing
+    from cn.git.fetch_quarantine import (  # most runs fetch nothing
+        AS_PACK,
+        move_into_hub,
+        quarantine,
+        quarantine_environment,
+    )
 
     url = _url(hub)
     with quarantine(hub.git) as folder:
-        git = hub.git.with_settings(AS_PACK).with_env(**enter(hub.git, folder))
+        git = hub.git.with_settings(AS_PACK).with_env(**quarantine_environment(hub.git, folder))
         done = git.run(*_FETCH, "--", url, hub.main_ref, check=False, network=True, seconds=_SECONDS)
-        why = take_in(hub.git, folder, done)
+        why = move_into_hub(hub.git, folder, done)
     if why and why != done.reason:  # git's own answer is not what stands against it
         raise Blocked.uncommitted(f"origin cannot be fetched from: {why}", "see 'git remote -v'")
     if why:

@@ -243,16 +243,16 @@ def test_all_that_stands_in_the_way_is_told_together() -> None:
     protected = rules.no_protected_path([TreeChange(".cn/hub.yaml", "100644")])
     dirty = rules.clean(MergeFacts(HEAD, True, dirty=("b",)))
     own = rules.no_self_merge(PI, PI, (), ())
-    assert rules.together([None, None]) is None
-    assert rules.together([None, stale, None]) == stale
-    both = rules.together([protected, stale, dirty])
+    assert rules.join_refusals([None, None]) is None
+    assert rules.join_refusals([None, stale, None]) == stale
+    both = rules.join_refusals([protected, stale, dirty])
     assert both is not None
     assert both.rule == rules.PROTECTED_PATHS
     assert both.reason == ".cn/hub.yaml is protected; also rebase-before-merge: main changed since: a"
     assert both.remedy.startswith("leave it out of the branch")
     assert both.remedy.endswith("; rebase the branch on the latest main and push it again")
     assert both.notify
-    here = rules.together([own, stale, dirty])
+    here = rules.join_refusals([own, stale, dirty])
     assert here is not None
     assert not here.notify
     assert "also rebase-before-merge" in here.reason

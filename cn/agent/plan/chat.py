@@ -140,7 +140,7 @@ def _title(facts: ChatFacts) -> str:
 
 def _deferred(facts: ChatFacts, op: Defer, actor: Name) -> Put | Refusal:
     """It becomes a thread of our own, which comes back when its time has come."""
-    at = rules.comes_back(op.until, facts.now, facts.now)
+    at = rules.read_return_time(op.until, facts.now, facts.now)
     if isinstance(at, Refusal):
         return at
     until = format_second(at) if at else ""
@@ -160,7 +160,7 @@ def _delegated(facts: ChatFacts, actor: Name, to: str) -> Effect | Refusal:
         name = parse_name(to, "peer")
     except NameRefused as refused:
         return Refusal(rules.KNOWN_PEER, f"delegate: {refused.text}", refused.hint)
-    stop = rules.can_take(name, facts.config, facts.peers)
+    stop = rules.check_addressee(name, facts.config, facts.peers)
     if stop:
         return stop
     if facts.config.is_actor(name):

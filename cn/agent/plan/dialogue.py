@@ -10,7 +10,7 @@ from itertools import groupby
 
 from cn.agent.plan.conversation import ASSISTANT, USER, Entry
 from cn.agent.plan.output import format_output
-from cn.agent.plan.prompt_parts import cut, told
+from cn.agent.plan.prompt_parts import cut, cut_note
 from cn.llm.request import Said
 from cn.protocol.ops import Reply
 from cn.protocol.queue_item import is_input_id
@@ -49,7 +49,7 @@ def _said(entry: Entry) -> str:
     text, left = cut(entry.text, SAID_BYTES)
     known = is_input_id(entry.input)
     if entry.role == ASSISTANT:
-        text = visible(text).strip() + told(left)
+        text = visible(text).strip() + cut_note(left)
         return (
             format_output(entry.input, (Reply(entry.input),), text).rstrip("\n")
             if known
@@ -61,4 +61,4 @@ def _said(entry: Entry) -> str:
         "queued": format_second(entry.at),
     }
     lines = [f"{key}: {value}" for key, value in fields.items() if value]
-    return "\n".join(["---", *lines, "---", "", message_content(text) + told(left)])
+    return "\n".join(["---", *lines, "---", "", message_content(text) + cut_note(left)])

@@ -108,8 +108,8 @@ def _bad(reason: str, remedy: str = "") -> Refusal:
 
 def plan_order(facts: AnyFacts, order: Order) -> Plan | tuple[Refusal, ...]:
     """All that the ops do, or every reason why they do nothing."""
-    order = replace(order, ops=tuple(flat(op) for op in order.ops))
-    refused = strangers(order.ops, order.names)
+    order = replace(order, ops=tuple(on_one_line(op) for op in order.ops))
+    refused = find_foreign_ops(order.ops, order.names)
     ending = find_ending(order.ops)
     if isinstance(ending, Refusal):
         refused.append(ending)
@@ -142,7 +142,7 @@ _TEXTS = ("message", "body")
 """What of an op may have several lines; all else stands on one line of threads, logs and records."""
 
 
-def flat(op: Op) -> Op:
+def on_one_line(op: Op) -> Op:
     """The op with its reasons, names and descriptions each on one visible line."""
     words = {f.name: str(getattr(op, f.name)) for f in fields(op)}
     lines = {key: text if key in _TEXTS else one_line(text, 2000) for key, text in words.items()}
@@ -162,7 +162,7 @@ def _stranger(op: Op, names: frozenset[str]) -> Refusal | None:
     )
 
 
-def strangers(ops: Sequence[Op], names: frozenset[str]) -> list[Refusal]:
+def find_foreign_ops(ops: Sequence[Op], names: frozenset[str]) -> list[Refusal]:
     """The ops that speak of another item than the one of these names."""
     return [refused for op in ops if (refused := _stranger(op, names))]
 
@@ -212,7 +212,7 @@ def _beside(facts: AnyFacts, order: Order, op: Beside, index: int, *, quiet: boo
             if isinstance(peer, Refusal):
                 return peer
             subject, text = one_line(message), body or order.body or message
-            refused = rules.fits(text, "the message")
+            refused = rules.check_length(text, "the message")
             if refused:
                 return refused
             mail = Message(MESSAGE, facts.config.name, peer.name, subject, facts.now, text)

@@ -20,7 +20,7 @@ from datetime import datetime
 
 from cn.agent.plan.conversation import USER, Conversation
 from cn.agent.plan.dialogue import format_messages
-from cn.agent.plan.prompt_parts import CONVERSATION, HUB, ITEM, STABLE, TAIL, Packed, Part, cut, told
+from cn.agent.plan.prompt_parts import CONVERSATION, HUB, ITEM, STABLE, TAIL, Packed, Part, cut, cut_note
 from cn.agent.plan.skills import CONTRACT, FILE, FOLDERS, Skill, match_skills
 from cn.llm.config import AgentConfig
 from cn.llm.request import Block, Request, Said
@@ -158,7 +158,7 @@ def _hub(material: Material) -> list[Part]:
     pages += [("weekly", material.weekly)] if material.weekly else []
     for name, page in pages:
         text, left = cut(_clean(page.text), PAGE_BYTES)
-        parts.append(Part(name, HUB, f"### {page.path}\n\n{quote(text)}{told(left)}", page.path, left))
+        parts.append(Part(name, HUB, f"### {page.path}\n\n{quote(text)}{cut_note(left)}", page.path, left))
     return parts
 
 
@@ -183,7 +183,7 @@ def _skill(skill: Skill) -> Part:
 
 def _part(name: str, place: str, path: HubPath, text: str, limit: int) -> Part:
     text, left = cut(text, limit)
-    return Part(name, place, f"### {path}\n\n{text}{told(left)}", path, left)
+    return Part(name, place, f"### {path}\n\n{text}{cut_note(left)}", path, left)
 
 
 def _clean(text: str) -> str:

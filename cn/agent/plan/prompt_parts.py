@@ -89,6 +89,6 @@ def cut(text: str, limit: int) -> tuple[str, int]:
     return kept, len(data) - len(kept.encode())
 
 
-def told(left: int) -> str:
+def cut_note(left: int) -> str:
     """What stands below a text that was cut."""
     return f"\n\n({left} bytes more are left out)" if left else ""

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
-from cn.agent.plan.ops import Beside, check_output, find_ending, strangers
+from cn.agent.plan.ops import Beside, check_output, find_ending, find_foreign_ops
 from cn.agent.plan.output import Output, parse_output
 from cn.protocol.ops import Commit, Defer, Delegate, Op, Send, format_whole
 from cn.values.errors import Refusal
@@ -57,7 +57,7 @@ def read_typed(answer: bytes, id: str, names: Iterable[str]) -> Typed:
     """
     output = parse_output(answer)
     known = frozenset({id, *names})
-    refused = [*check_output(output, id), *strangers(output.ops, known)]
+    refused = [*check_output(output, id), *find_foreign_ops(output.ops, known)]
     ending = find_ending(output.ops)
     if isinstance(ending, Refusal):
         refused.append(ending)

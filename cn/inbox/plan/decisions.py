@@ -189,7 +189,7 @@ def _finish(
 
 
 def _defer(facts: Facts, triage: Triage, reason: str) -> Plan | Refusal:
-    at = rules.comes_back(triage.until, triage.at, facts.now)
+    at = rules.read_return_time(triage.until, triage.at, facts.now)
     if isinstance(at, Refusal):
         return at
     until = format_second(at) if at else ""
@@ -213,7 +213,7 @@ def _keep(facts: Facts, triage: Triage, state: str, heading: str, fields: dict[s
 
 
 def _delegate(facts: Facts, triage: Triage, actor: Name) -> Plan | Refusal:
-    refused = rules.can_take(actor, facts.config, facts.peers)
+    refused = rules.check_addressee(actor, facts.config, facts.peers)
     if refused:
         return refused
     if facts.config.is_actor(actor):
@@ -269,7 +269,7 @@ def _reply(facts: Facts, triage: Triage, topic: str) -> Plan | Refusal:
         return Refusal(
             rules.VALID_TRIAGE, "the reply has no text", "write it below the fields of the Triage section"
         )
-    refused = rules.fits(triage.body, "the reply")
+    refused = rules.check_length(triage.body, "the reply")
     if refused:
         return refused
     about = About(facts.branch, facts.item.head, "replied")
@@ -321,7 +321,7 @@ def _merge(facts: Facts, triage: Triage) -> Plan | Refusal:
     signature = facts.item.get("signature")
     mailbox = facts.shared_mailbox and facts.peers[facts.peer].deliver == "mailbox"
     # What the branch holds stands before where it stands: main moves on, and that reason would be gone.
-    refusal = rules.together(
+    refusal = rules.join_refusals(
         [
             rules.no_self_merge(triage.actor, facts.peer, merge.people, facts.identities),
             rules.approval(triage, merge.head, facts.config.explicit_approval),
@@ -379,4 +379,4 @@ def plan_refused(facts: Facts, decision: str, actor: str, refusal: Refusal, at: 
 
 def refusal_digest(decision: str, actor: str, rule: str, reason: str, head: Oid) -> str:
     """What a refusal is remembered by, so that it is told once."""
-    return digest(decision, actor, rule, rules.lasting(reason), head)
+    return digest(decision, actor, rule, rules.without_changed_files(reason), head)

@@ -124,7 +124,7 @@ def _closed(
 
 
 def _defer(facts: OwnFacts, op: Defer, actor: Name) -> Plan | Refusal:
-    at = rules.comes_back(op.until, facts.now, facts.now)
+    at = rules.read_return_time(op.until, facts.now, facts.now)
     if isinstance(at, Refusal):
         return at
     own = facts.own.with_field("Until", format_second(at) if at else "")
@@ -144,7 +144,7 @@ def _delegate(facts: OwnFacts, actor: Name, to: str) -> Plan | Refusal:
         name = parse_name(to, "peer")
     except NameRefused as refused:
         return Refusal(rules.KNOWN_PEER, f"delegate: {refused.text}", refused.hint)
-    stop = rules.can_take(name, facts.config, facts.peers)
+    stop = rules.check_addressee(name, facts.config, facts.peers)
     if stop:
         return stop
     if facts.config.is_actor(name):
