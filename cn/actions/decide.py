@@ -22,7 +22,6 @@ from cn.run.secret_gate import check_plan, clean_refusal
 from cn.secrets.findings import Text, joined, text_of, unnamed
 from cn.threads.plan.decisions import OwnFacts
 from cn.threads.store import find_own, read_own
-from cn.transaction.base import Base
 from cn.values.errors import Refused, UsageError
 from cn.values.names import Name, NameRefused, parse_name
 from cn.values.report import Report
@@ -52,7 +51,7 @@ def decide_now(run: Run, thread: str, make: Make, *, actor: str = "", body: str 
 
     given = [*(Text("the decision", (word,), 0) for word in format_op(op)), text_of("the text", body)]
 
-    def plan(executor: Executor, base: Base, notes: Report) -> str | None:
+    def plan(executor: Executor) -> str | None:
         facts = _facts(run, executor, thread)
         order = Order(who, frozenset({thread}), (op,), body, "", find_artifacts(executor, (op,)))
         outcome = plan_order(facts, order)
@@ -68,9 +67,9 @@ def decide_now(run: Run, thread: str, make: Make, *, actor: str = "", body: str 
             first = clean_refusal(outcome[0], run.settings, joined([*given, *sources_of(facts)]))
             raise Refused(f"{facts.source}: {first.rule}: {first.reason}", first.remedy)
         executor.perform(outcome)
-        feed(run, executor, notes)
+        feed(run, executor)
         told = format_op(op)[0]
-        notes.done(f"{facts.source}: {told} by {who}", source=facts.source)
+        executor.notes.done(f"{facts.source}: {told} by {who}", source=facts.source)
         return f"cn: {facts.source} {one_line(told, 80)} by {who}"
 
     run.commit(plan)

@@ -20,7 +20,6 @@ from cn.run.run import Run, open_run
 from cn.run.secret_gate import check_plan, mask_line
 from cn.run.snapshot import Snapshot
 from cn.secrets.findings import Text, text_of
-from cn.transaction.base import Base
 from cn.values.errors import Refused, UsageError
 from cn.values.names import Name, NameRefused, parse_thread_name
 from cn.values.report import Report
@@ -56,13 +55,13 @@ def _subject(message: str, body: str) -> str:
 
 
 def _queue(run: Run, post: Post, what: str, given: Sequence[Text]) -> None:
-    def plan(executor: Executor, base: Base, notes: Report) -> str | None:
+    def plan(executor: Executor) -> str | None:
         sending = Plan(post.source or f"{post.message.to}/{post.topic}", (post,))
         if refusal := check_plan(sending, run.settings, given=given):
             raise Refused.by(refusal)
         executor.perform(sending)
         if not run.dry_run:
-            notes.info(f"queued: {what}")
+            executor.notes.info(f"queued: {what}")
         return f"cn: {one_line(what, 60)}"
 
     run.commit(plan)

@@ -14,7 +14,6 @@ from cn.run.run import open_run
 from cn.run.secret_gate import check_texts
 from cn.run.settings import configured
 from cn.secrets.findings import Text
-from cn.transaction.base import Base
 from cn.values.errors import Refused
 from cn.values.names import Name, NameRefused, Url, is_local, parse_url
 from cn.values.report import Report
@@ -52,7 +51,7 @@ def add(hub: Hub, peer: Peer, *, check: bool = False, dry_run: bool = False) -> 
         kind, peered = one_line(peer.kind, 60), peer.peered or format_stamp(run.now)[:10]
         dated = peer._replace(kind=kind, peered=peered)
 
-        def plan(executor: Executor, base: Base, notes: Report) -> str | None:
+        def plan(executor: Executor) -> str | None:
             if peer.name in run.settings.peers:
                 raise Refused(
                     f"{peer.name} is a peer already", f"{command('cn peer remove {}', peer.name)} first"
@@ -67,12 +66,12 @@ def add(hub: Hub, peer: Peer, *, check: bool = False, dry_run: bool = False) -> 
             if dated.deliver == MAILBOX and others and not run.settings.config.mailbox_trusted:
                 open_ones = [p.name for p in (*others, dated) if not p.key]
                 if open_ones:
-                    notes.info(
+                    executor.notes.info(
                         f"several peers now write one mailbox: merges and notices of {', '.join(open_ones)} "
                         "are refused until a --key proves the sender, or hub.yaml says "
                         "'mailbox_trusted: true'"
                     )
-            notes.done(f"added the peer {peer.name} ({redact(peer.hub)}, {peer.deliver})")
+            executor.notes.done(f"added the peer {peer.name} ({redact(peer.hub)}, {peer.deliver})")
             return f"cn: peer add {peer.name}"
 
         run.commit(plan)
@@ -95,11 +94,11 @@ def remove(hub: Hub, name: Name, *, dry_run: bool = False) -> Report:
     report = Report()
     with open_run(hub, report, dry_run=dry_run) as run:
 
-        def plan(executor: Executor, base: Base, notes: Report) -> str | None:
+        def plan(executor: Executor) -> str | None:
             run.settings.peer(name)
             executor.files[PATH] = remove_peer(executor.snapshot.text(PATH), name).encode()
             executor.steps.append((str(name), f"remove from {PATH}"))
-            notes.done(f"removed the peer {name}; its threads and records stay")
+            executor.notes.done(f"removed the peer {name}; its threads and records stay")
             return f"cn: peer remove {name}"
 
         run.commit(plan)

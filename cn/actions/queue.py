@@ -12,7 +12,6 @@ from cn.protocol.queue_item import DEAD, QUEUE, Input, QueueRefused, new_input_i
 from cn.run.executor import Executor
 from cn.run.run import open_run
 from cn.system.random import nonce
-from cn.transaction.base import Base
 from cn.values.errors import Refused
 from cn.values.names import HubPath
 from cn.values.report import Report
@@ -25,14 +24,16 @@ def next_item(hub: Hub, *, dry_run: bool = False) -> Report:
     with open_run(hub, report, dry_run=dry_run) as run:
         require_queue(run)
 
-        def plan(executor: Executor, base: Base, notes: Report) -> str | None:
-            before = current_turn(executor, notes)
-            feed(run, executor, notes)
-            after = current_turn(executor, notes)
+        def plan(executor: Executor) -> str | None:
+            before = current_turn(executor)
+            feed(run, executor)
+            after = current_turn(executor)
             if after is None:
-                notes.info("nothing waits for the agent")
+                executor.notes.info("nothing waits for the agent")
             elif before is not None and before.input.id == after.input.id:
-                notes.info(f"{source_of(after.input)} is the agent's input already ({after.input.id})")
+                executor.notes.info(
+                    f"{source_of(after.input)} is the agent's input already ({after.input.id})"
+                )
             return "cn: next"
 
         run.commit(plan)
@@ -46,7 +47,7 @@ def clear(hub: Hub, *, dry_run: bool = False) -> Report:
     report = Report()
     with open_run(hub, report, dry_run=dry_run) as run:
 
-        def plan(executor: Executor, base: Base, notes: Report) -> str | None:
+        def plan(executor: Executor) -> str | None:
             cleared = 0
             for name in names_in(executor, QUEUE):
                 path = HubPath(f"{QUEUE}/{name}")
@@ -56,11 +57,11 @@ def clear(hub: Hub, *, dry_run: bool = False) -> Report:
                     executor.files[path] = None  # a damaged file waits for nobody
                 cleared += 1
             if not cleared:
-                notes.info("nothing waits in the queue")
+                executor.notes.info("nothing waits in the queue")
             elif not run.dry_run:
                 fed = run.settings.config.interface == "queue"
                 back = "; 'cn queue retry' brings them back" if fed else ""
-                notes.done(f"took {cleared} out of the queue{back}")
+                executor.notes.done(f"took {cleared} out of the queue{back}")
             return f"cn: cleared {cleared} from the queue"
 
         run.commit(plan)
@@ -73,16 +74,16 @@ def retry(hub: Hub, wanted: str, *, dry_run: bool = False) -> Report:
     with open_run(hub, report, dry_run=dry_run) as run:
         require_queue(run)
 
-        def plan(executor: Executor, base: Base, notes: Report) -> str | None:
+        def plan(executor: Executor) -> str | None:
             asked = _find_dead(executor, wanted)
-            turn = current_turn(executor, notes)
+            turn = current_turn(executor)
             id = new_input_id(
                 executor.now, (source_of(asked), asked.head, nonce()), known_ids(executor, turn)
             )
             executor.perform(plan_retry(asked, id, executor.now, _own_thread(executor, asked)))
             if not run.dry_run:
-                notes.done(f"{source_of(asked)} waits again as {id}", source=source_of(asked))
-            feed(run, executor, notes)
+                executor.notes.done(f"{source_of(asked)} waits again as {id}", source=source_of(asked))
+            feed(run, executor)
             return f"cn: retry {source_of(asked)}"
 
         run.commit(plan)

@@ -32,7 +32,6 @@ from cn.secrets.findings import text_of
 from cn.system.clock import now
 from cn.threads.read import OwnDocument, read_document
 from cn.threads.store import done_concerns, own_paths, pick_own
-from cn.transaction.base import Base
 from cn.values.errors import Refused, UsageError
 from cn.values.names import HubPath
 from cn.values.report import Report
@@ -46,7 +45,7 @@ def open_adhoc(hub: Hub, title: str, body: str = "", *, dry_run: bool = False) -
     report = Report()
     with open_run(hub, report, dry_run=dry_run) as run:
 
-        def plan(executor: Executor, base: Base, notes: Report) -> str | None:
+        def plan(executor: Executor) -> str | None:
             taken = frozenset(map(str, own_paths(executor.snapshot, executor.hub)))
             path = adhoc_path(title, executor.now, taken)
             own = new_own(path, title, executor.now, run.settings.us, body.replace("\r\n", "\n"))
@@ -55,7 +54,7 @@ def open_adhoc(hub: Hub, title: str, body: str = "", *, dry_run: bool = False) -
             if queued:
                 enqueue_own(executor, own)
             if not run.dry_run:
-                notes.done(
+                executor.notes.done(
                     f"opened {path}" + ("; it waits for the agent" if queued else ""), source=own.source
                 )
             return f"cn: open {own.source}"
@@ -103,7 +102,7 @@ def reflect(hub: Hub, cadence: Cadence, *, dry_run: bool = False) -> Reflection:
 def _begin(hub: Hub, cadence: Cadence, path: HubPath, report: Report, *, dry_run: bool) -> None:
     with open_run(hub, report, dry_run=dry_run) as run:
 
-        def plan(executor: Executor, base: Base, notes: Report) -> str | None:
+        def plan(executor: Executor) -> str | None:
             if executor.read(path) is not None:
                 return None  # another clone was first
             name = path.rpartition("/")[2].removesuffix(".md")
@@ -111,7 +110,7 @@ def _begin(hub: Hub, cadence: Cadence, path: HubPath, report: Report, *, dry_run
             own = new_own(path, title, executor.now, run.settings.us)
             _open(executor, own, title, "opened", "✓ written")
             if not run.dry_run:
-                notes.done(f"opened {path}", source=own.source)
+                executor.notes.done(f"opened {path}", source=own.source)
             return f"cn: open {own.source}"
 
         run.commit(plan)
@@ -129,12 +128,12 @@ def add_concern(hub: Hub, description: str, body: str = "", *, dry_run: bool = F
     with open_run(hub, report, dry_run=dry_run) as run:
         us = run.settings.us
 
-        def plan(executor: Executor, base: Base, notes: Report) -> str | None:
+        def plan(executor: Executor) -> str | None:
             path = _free_concern(executor, one_line(description, 300), us)
             own = new_own(path, description, executor.now, us, body.replace("\r\n", "\n"), Source=us)
             _open(executor, own, description, f"surface:{one_line(description, 120)}", "✓ opened")
             if not run.dry_run:
-                notes.done(f"opened {path}", source=own.source)
+                executor.notes.done(f"opened {path}", source=own.source)
             return f"cn: open {own.source}"
 
         run.commit(plan)

@@ -16,7 +16,6 @@ from cn.run.run import Run, open_run
 from cn.run.secret_gate import mask_text
 from cn.system.random import nonce
 from cn.telegram.api import Already, Enqueued, Incoming, Queued
-from cn.transaction.base import Base
 from cn.values.report import Report
 
 _GROUPS = 300
@@ -34,29 +33,25 @@ def enqueue(hub: Hub, incoming: Incoming, hold: Hold | None = None) -> Queued:
     """
     report = Report()
     chat = f"telegram:{incoming.chat_id}"
-    queued: list[Queued] = []
     with open_run(hub, report) as run:
         run.hold = partial(hold, run) if hold else None
         if incoming.chat_id != incoming.user_id:
             put_bounded(run.memory.section("chats"), chat, incoming.user_id, most=_GROUPS)
         run.patient = True  # whether the model was asked, the processor knows
 
-        def plan(executor: Executor, base: Base, notes: Report) -> str | None:
+        def plan(executor: Executor) -> tuple[str | None, Queued]:
             seen = parse_seen(executor.snapshot.read(SEEN))
             if incoming.update_id in seen:
-                queued.append(Already())
-                return None
-            taken = known_ids(executor, current_turn(executor, notes))
+                return None, Already()
+            taken = known_ids(executor, current_turn(executor))
             nth = next_nth(executor.now, taken)  # in the order in which they came
             id = new_input_id(executor.now, (chat, str(incoming.update_id), nonce()), taken, nth)
             text = _clean(incoming.text, run)
             executor.perform(plan_incoming(chat, incoming.update_id, text, id, seen, executor.now))
-            feed(run, executor, notes)
-            queued.append(Enqueued(id))
-            return f"cn: {chat}"
+            feed(run, executor)
+            return f"cn: {chat}", Enqueued(id)
 
-        run.commit(plan)
-    return queued[-1]
+        return run.commit_for(plan)
 
 
 def _clean(text: str, run: Run) -> str:

@@ -37,22 +37,24 @@ from cn.values.report import Report
 from cn.values.text import one_line
 
 
-def plan_answer(run: Run, executor: Executor, notes: Report) -> str | None:
+def plan_answer(run: Run, executor: Executor) -> str | None:
     """Execute what waits in ``state/output.md``; returns the line for the commit message."""
     data = read_output(run)
     if data is None:
-        _report_blocked(run, notes)
+        _report_blocked(run, executor.notes)
         return None
     if len(data) < MOST_READ:
         executor.seen[OUTPUT] = data  # removed only while it holds just this
     output = parse_output(data)
-    turn = current_turn(executor, notes)
+    turn = current_turn(executor)
     late = _why_late(run, executor, turn, output)
     if turn is None or late:
         id = output.id if is_input_id(output.id) else f"unknown-{digest(data.decode('latin-1'))[:8]}"
         nth = _nth_late(executor, id)
         executor.perform(out_of_turn(data, id, executor.now, late, nth))
-        notes.refused(f"{OUTPUT}: {late}; it is kept as {late_path(id, nth)}", "ask 'cn input' what is on")
+        executor.notes.refused(
+            f"{OUTPUT}: {late}; it is kept as {late_path(id, nth)}", "ask 'cn input' what is on"
+        )
         return None
     refused = tuple(check_output(output, turn.input.id))
     whole = text_of(OUTPUT, data.decode("utf-8", "replace").replace("\0", ""))
@@ -63,7 +65,7 @@ def plan_answer(run: Run, executor: Executor, notes: Report) -> str | None:
         ACTOR.step(actor_of(run, turn), ActorEvent.REJECTED)
         executor.perform(plan_rejected(turn, data, plan, failing(run, executor, turn.input)))
         for refusal in plan:
-            notes.refused(
+            executor.notes.refused(
                 f"{source}: output of {turn.input.id}: {refusal.rule}: {refusal.reason}",
                 refusal.remedy,
                 source=source,
@@ -75,9 +77,9 @@ def plan_answer(run: Run, executor: Executor, notes: Report) -> str | None:
     if is_chat(turn.input.sender):
         remember(executor, turn, said(plan.effects))
     for key in (without_secrets(key, run.settings, whole) for key in output.unknown):
-        notes.info(f"{source}: the output's key {key!r} is unknown; ignored", source=source)
+        executor.notes.info(f"{source}: the output's key {key!r} is unknown; ignored", source=source)
     words = _words(output.ops)
-    notes.done(f"{source}: {words} by {run.settings.us}", source=source)
+    executor.notes.done(f"{source}: {words} by {run.settings.us}", source=source)
     return f"{source} {one_line(words, 80)} by {run.settings.us}"
 
 

@@ -14,7 +14,6 @@ from cn.protocol.queue_item import INPUT, OUTPUT, Turn
 if TYPE_CHECKING:
     from cn.run.executor import Executor
     from cn.run.run import Run
-    from cn.values.report import Report
 
 
 def answered_turn(run: Run) -> Turn | None:
@@ -26,21 +25,21 @@ def answered_turn(run: Run) -> Turn | None:
     return peek_turn(run.snapshot()) if read_output(run) is not None else None
 
 
-def answer(run: Run, executor: Executor, notes: Report) -> str | None:
+def answer(run: Run, executor: Executor) -> str | None:
     """Execute what waits in ``state/output.md``; returns the line for the commit message."""
     if not _has_output(run):
         return None
     from cn.agent.execute import plan_answer
 
-    return plan_answer(run, executor, notes)
+    return plan_answer(run, executor)
 
 
-def feed(run: Run, executor: Executor, notes: Report) -> None:
+def feed(run: Run, executor: Executor) -> None:
     """Bring the queue up to date where this hub feeds an agent, or did until a moment ago."""
     if run.settings.config.interface == "queue" or (run.hub.root / INPUT).exists():
         from cn.agent.queue import plan_queue
 
-        plan_queue(run, executor, notes)
+        plan_queue(run, executor)
 
 
 def _has_output(run: Run) -> bool:

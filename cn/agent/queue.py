@@ -50,7 +50,6 @@ from cn.system.files import read_plain, read_regular
 from cn.system.random import nonce
 from cn.values.errors import Refused
 from cn.values.names import HubPath, InputId, Name
-from cn.values.report import Report
 
 INBOX = f"{Cadence.INBOX.value}-"
 
@@ -61,26 +60,26 @@ MOST_READ = 8 << 20
 """Bytes of an output that are read and kept; beyond, it is cut."""
 
 
-def plan_queue(run: Run, executor: Executor, notes: Report) -> None:
+def plan_queue(run: Run, executor: Executor) -> None:
     """Bring the queue up to date, and give the agent its next item if it has none."""
-    turn = current_turn(executor, notes)
+    turn = current_turn(executor)
     state = actor_of(run, turn)
     if turn is not None and not is_wanted(executor, turn.input):
         executor.perform(plan_withdrawn(turn))
-        notes.info(f"{source_of(turn.input)} needs no answer of the agent any more")
+        executor.notes.info(f"{source_of(turn.input)} needs no answer of the agent any more")
         turn, state = None, ACTOR.step(state, ActorEvent.WITHDRAWN)
     if turn is not None and state is Actor.TIMED_OUT and not run.patient:
         executor.perform(plan_lapsed(turn, failing(run, executor, turn.input)))
         source = source_of(turn.input)
         remedy = "is it woken? see 'git config cn.wake' and 'cn queue'"
-        notes.failed(f"{source}: the agent gave no answer in time", remedy, source=source)
+        executor.notes.failed(f"{source}: the agent gave no answer in time", remedy, source=source)
         turn, state = None, ACTOR.step(state, ActorEvent.ARCHIVED)
     if run.settings.config.interface == "queue":
         _drop_unwanted(executor)
         _enqueue_pending(executor, turn)
         plan_agenda(run, executor, _priorities(executor, turn))
         if state is Actor.IDLE:
-            turn = _promote(run, executor, notes)
+            turn = _promote(run, executor)
             if turn is not None:
                 ACTOR.step(state, ActorEvent.PROMOTED)
     _give(run, executor, turn)
@@ -98,7 +97,7 @@ def actor_of(run: Run, turn: Turn | None) -> Actor:
     )
 
 
-def current_turn(executor: Executor, notes: Report) -> Turn | None:
+def current_turn(executor: Executor) -> Turn | None:
     """The item in flight, as this run leaves it so far."""
     data = executor.read(TURN)
     if data is None:
@@ -106,7 +105,7 @@ def current_turn(executor: Executor, notes: Report) -> Turn | None:
     try:
         return parse_turn(data)
     except QueueRefused as refused:
-        notes.failed(f"{TURN}: {refused.text}", "it is dropped; what waits is given again")
+        executor.notes.failed(f"{TURN}: {refused.text}", "it is dropped; what waits is given again")
         executor.files[TURN] = None
         return None
 
@@ -226,7 +225,7 @@ def known_ids(executor: Executor, turn: Turn | None) -> set[str]:
 # What is given.
 
 
-def _promote(run: Run, executor: Executor, notes: Report) -> Turn | None:
+def _promote(run: Run, executor: Executor) -> Turn | None:
     told: set[str] = set()
     for name in names_in(executor, QUEUE):
         path = HubPath(f"{QUEUE}/{name}")
@@ -235,7 +234,7 @@ def _promote(run: Run, executor: Executor, notes: Report) -> Turn | None:
         except QueueRefused as refused:
             told_before = not run.memory.tell_once("queue", path, refused.text)
             remedy = "remove it with git; it is left out"
-            notes.failed(f"{path}: {refused.text}", remedy, told_before=told_before)
+            executor.notes.failed(f"{path}: {refused.text}", remedy, told_before=told_before)
             continue
         if not is_wanted(executor, asked):
             executor.files[path] = None
@@ -247,14 +246,14 @@ def _promote(run: Run, executor: Executor, notes: Report) -> Turn | None:
             tell_chat(run, executor, asked, held, told)
             told_before = not run.memory.tell_once("held", asked.id, held)
             text = f"{source_of(asked)} waits: {held}"
-            notes.info(text, source=source_of(asked), told_before=told_before)
+            executor.notes.info(text, source=source_of(asked), told_before=told_before)
             continue
         content = (
             (executor.read(asked.path) or b"").decode("utf-8", "replace") if asked.path else asked.content
         )
         executor.perform(plan_promote(asked, content, run.machine, executor.now))
-        turn = current_turn(executor, notes)
-        notes.done(f"{source_of(asked)} is the agent's input ({asked.id})", source=source_of(asked))
+        turn = current_turn(executor)
+        executor.notes.done(f"{source_of(asked)} is the agent's input ({asked.id})", source=source_of(asked))
         return turn
     return None
 

@@ -41,7 +41,6 @@ from cn.transaction.stale_edits import read_diverged
 from cn.values.errors import Refusal
 from cn.values.names import Branch, HubPath, Name, Oid, ThreadKey, ThreadName, fold, join_branch, thread_name
 from cn.values.names import Topic as TopicName
-from cn.values.report import Report
 from cn.values.text import decode as decode_text
 from cn.values.timestamps import format_day
 
@@ -64,7 +63,7 @@ class Found(NamedTuple):
     past: tuple[Event, ...]
 
 
-def plan_arrivals(executor: Executor, seen: Observation, keys: Sequence[ThreadKey], report: Report) -> None:
+def plan_arrivals(executor: Executor, seen: Observation, keys: Sequence[ThreadKey]) -> None:
     """Perform the plan of every arrived branch on the executor."""
     _read_past(executor, seen, keys)
     found = [_classified(executor, seen, key) for key in keys]
@@ -80,7 +79,7 @@ def plan_arrivals(executor: Executor, seen: Observation, keys: Sequence[ThreadKe
             refusal = refusal or before.refusal(arrival)
             if refusal is None:
                 before.let_in(arrival)
-            _plan_one(executor, seen, arrival, item, refusal, report)
+            _plan_one(executor, seen, arrival, item, refusal)
 
 
 def _read_past(executor: Executor, seen: Observation, keys: Sequence[ThreadKey]) -> None:
@@ -244,7 +243,6 @@ def _plan_one(
     arrival: Arrival,
     found: Found,
     refusal: Refusal | None,
-    report: Report,
 ) -> None:
     peer, topic = found.key
     if refusal is not None:
@@ -254,26 +252,26 @@ def _plan_one(
         text = f"{arrival.source} is refused: {refusal.rule}: {refusal.reason}"
         executor.refused.append(RefusedArrival(found.key, found.head, text, refusal.remedy))
         executor.perform(plan_refused_arrival(arrival, refusal, executor.settings.us, already))
-        report.refused(text, refusal.remedy, source=arrival.source, told_before=already)
+        executor.notes.refused(text, refusal.remedy, source=arrival.source, told_before=already)
         return  # not pinned: the condition is looked at again, a corrected key lets it in
     executor.pin(peer, IN, topic, arrival.head)
     if found.step is Step.REPEATED:
         executor.perform(plan_repeated(arrival))
-        report.info(f"{arrival.source} was seen before at {arrival.head[:8]}; no new thread")
+        executor.notes.info(f"{arrival.source} was seen before at {arrival.head[:8]}; no new thread")
         return
     message = arrival.message
     if message is not None and message.about is not None:
         trusted = _unproven_sender(executor, arrival) is None
         if message.kind == NOTICE or trusted:
-            take_notice(executor, seen, arrival, message, message.about, report)
+            take_notice(executor, seen, arrival, message, message.about)
     if message is not None and message.kind == NOTICE:
         if message.about is None:
             executor.perform(plan_notice(arrival, None, arrival.branch, None, None))
         return
-    _thread(executor, arrival, found, report)
+    _thread(executor, arrival, found)
 
 
-def _thread(executor: Executor, arrival: Arrival, found: Found, report: Report) -> None:
+def _thread(executor: Executor, arrival: Arrival, found: Found) -> None:
     peer, topic = found.key
     if found.step is Step.MOVED and found.item is not None and found.item.get("thread"):
         executor.dropped.append(found.item.head)
@@ -287,7 +285,7 @@ def _thread(executor: Executor, arrival: Arrival, found: Found, report: Report) 
             data = executor.mask(path, working.encode("utf-8", "surrogateescape"), mains=mains)
             working = data.decode("utf-8", "replace")
         executor.perform(plan_moved(arrival, found.item, working))
-        report.done(
+        executor.notes.done(
             f"{arrival.source} moved to {arrival.head[:8]}; {name} is refreshed", source=arrival.source
         )
         return
@@ -295,7 +293,7 @@ def _thread(executor: Executor, arrival: Arrival, found: Found, report: Report) 
     name = thread_name(format_day(executor.now), peer, topic, arrival.head, executor.threads)
     executor.threads.add(fold(name))
     executor.perform(plan_new(arrival, name, earlier))
-    report.done(f"received {arrival.source} as {inbox_path(name)}", source=arrival.source)
+    executor.notes.done(f"received {arrival.source} as {inbox_path(name)}", source=arrival.source)
 
 
 def working_text(executor: Executor, name: ThreadName) -> str | None:
@@ -326,7 +324,7 @@ def _edited(executor: Executor, path: HubPath) -> bytes | None:
     return read_object(executor.hub.git, noted.base) if noted and noted.base else None
 
 
-def plan_vanished(executor: Executor, seen: Observation, report: Report) -> None:
+def plan_vanished(executor: Executor, seen: Observation) -> None:
     """Inbound branches that are gone: their creators cleaned up, and so do we."""
     for peer, component, tip in seen.vanished(IN):
         topic = _topic(executor, peer, IN, component)
@@ -345,7 +343,9 @@ def plan_vanished(executor: Executor, seen: Observation, report: Report) -> None
             if item.get("about") == branch and item.state in ("delivered", "answered")
         ]
         executor.perform(plan_gone(peer, topic, branch, tip, executor.now, answers))
-        report.done(f"{peer}/{topic} is gone: its creator deleted the branch", source=f"{peer}/{topic}")
+        executor.notes.done(
+            f"{peer}/{topic} is gone: its creator deleted the branch", source=f"{peer}/{topic}"
+        )
 
 
 def _is_gone(executor: Executor, peer: Name, topic: str) -> bool:

@@ -14,19 +14,20 @@ from cn.protocol.ledger import IN, OUT, Item
 from cn.run.executor import Executor
 from cn.run.memory import Memory
 from cn.values.names import Name
-from cn.values.report import Report
 from cn.values.timestamps import StampRefused, format_second, parse_stamp
 
 _A_DAY = timedelta(days=1)
 
 
-def plan_times(executor: Executor, report: Report, memory: Memory) -> None:
+def plan_times(executor: Executor) -> None:
     """What time alone brings about: deferred threads return, old notices are cleaned up."""
     for peer, known in executor.snapshot.pending():
         item = executor.item(peer, IN, known.topic)  # this very run may have refreshed or ended it
         if item is not None and is_due(item, executor.now):
             executor.perform(plan_returned(peer, item, executor.now))
-            report.done(f"{item.get('thread')} returns: deferred until now", source=f"{peer}/{item.topic}")
+            executor.notes.done(
+                f"{item.get('thread')} returns: deferred until now", source=f"{peer}/{item.topic}"
+            )
     days = executor.settings.config.notice_days
     old: dict[str, tuple[Name, Item]] = {}
     for peer, known in executor.snapshot.outbound():
@@ -37,7 +38,7 @@ def plan_times(executor: Executor, report: Report, memory: Memory) -> None:
         ended = item.state in ("delivered", "answered") and peer in executor.settings.peers
         if answer and ended and is_old(item.since, executor.now, days):
             old[f"{peer}/{item.topic} {item.head}"] = (peer, item)
-    for key in sorted(_due_for_a_day(memory, old, executor.now)):
+    for key in sorted(_due_for_a_day(executor.memory, old, executor.now)):
         peer, item = old[key]
         source = f"{peer}/{item.topic}"
         executor.perform(

@@ -7,12 +7,10 @@ from cn.inbox.plan.arrivals import plan_restored
 from cn.protocol.layout import INBOX, done_path, inbox_path
 from cn.run.conditions import Condition
 from cn.run.executor import Executor
-from cn.run.memory import Memory
 from cn.values.names import HubPath, ThreadName
-from cn.values.report import Report
 
 
-def plan_restore(executor: Executor, report: Report, memory: Memory) -> None:
+def plan_restore(executor: Executor) -> None:
     """Every open thread of the ledger is in the inbox of main, or is put there again.
 
     Its text is taken from ``done/`` if somebody moved it there by hand, else from the last
@@ -39,8 +37,8 @@ def plan_restore(executor: Executor, report: Report, memory: Memory) -> None:
         executor.perform(
             plan_restored(peer, item, executor.now, text, done_path(name) if moved is not None else None)
         )
-        report.info(f"{inbox_path(name)} was gone from main; restored")
-    memory.conditions.tell("lost", lost, report)
+        executor.notes.info(f"{inbox_path(name)} was gone from main; restored")
+    executor.memory.conditions.tell("lost", lost, executor.notes)
 
 
 def _last(executor: Executor, path: HubPath) -> bytes | None:

@@ -35,7 +35,6 @@ from cn.run.executor import Executor
 from cn.run.run import Run, open_run
 from cn.run.secret_gate import check_plan, clean_refusal, mask_line, without_secrets
 from cn.secrets.findings import Text, own_lines
-from cn.transaction.base import Base
 from cn.transaction.mailbox_main import publish
 from cn.values.errors import Refusal
 from cn.values.names import Name, Oid, ThreadKey, ThreadName, digest
@@ -70,10 +69,7 @@ def process(
         }
         seen, keys = _look(run, decided)
 
-        def plan(executor: Executor, base: Base, notes: Report) -> str | None:
-            return plan_process(run, executor, base, seen, keys, notes)
-
-        run.commit(plan)
+        run.commit(lambda executor: plan_process(run, executor, seen, keys))
         if deliver_more is not None:
             deliver_more(run)  # first: a person waits for it
         check_inbox(run)
@@ -121,30 +117,28 @@ class Decided(NamedTuple):
 def plan_process(
     run: Run,
     executor: Executor,
-    base: Base,
     seen: Observation | None,
     keys: list[tuple[Name, str]],
-    notes: Report,
 ) -> str | None:
     """All that one run decides, on one base."""
     if seen is not None:
-        plan_vanished(executor, seen, notes)
-        plan_arrivals(executor, seen, keys, notes)
+        plan_vanished(executor, seen)
+        plan_arrivals(executor, seen, keys)
         note_arrivals(run, seen, keys, executor.refused)
-    plan_times(executor, notes, run.memory)
-    plan_restore(executor, notes, run.memory)
-    answered = answer(run, executor, notes)
+    plan_times(executor)
+    plan_restore(executor)
+    answered = answer(run, executor)
     subjects = [answered] if answered else []
     tips = {key: tip for key, (_, tip) in seen.inbound.items()} if seen is not None else {}
-    decided = _read_decided(run, executor, notes)
-    subjects += _execute(run, executor, base, decided, tips, notes)
-    feed(run, executor, notes)
+    decided = _read_decided(run, executor)
+    subjects += _execute(run, executor, decided, tips)
+    feed(run, executor)
     if len(subjects) == 1:
         return f"cn: {subjects[0]}"
     return f"cn: {len(subjects)} decisions\n\n" + "\n".join(subjects) if subjects else "cn: process"
 
 
-def _read_decided(run: Run, executor: Executor, notes: Report) -> list[Decided]:
+def _read_decided(run: Run, executor: Executor) -> list[Decided]:
     """The pending threads with a Triage; one that must not decide is refused."""
     found: list[tuple[Name, Item, Working]] = []
     for peer, item in executor.snapshot.pending():
@@ -157,13 +151,11 @@ def _read_decided(run: Run, executor: Executor, notes: Report) -> list[Decided]:
         if working is not None and shows_triage(working):
             found.append((peer, now, working))
     executor.snapshot.read_many(working.path for _, _, working in found)
-    decided = (_decided(run, executor, peer, item, working, notes) for peer, item, working in found)
+    decided = (_decided(run, executor, peer, item, working) for peer, item, working in found)
     return [one for one in decided if one is not None]
 
 
-def _decided(
-    run: Run, executor: Executor, peer: Name, item: Item, working: Working, notes: Report
-) -> Decided | None:
+def _decided(run: Run, executor: Executor, peer: Name, item: Item, working: Working) -> Decided | None:
     facts = Facts(
         run.settings.config, run.settings.peers, peer, item, "", executor.now, run.settings.shared_mailbox
     )
@@ -173,7 +165,7 @@ def _decided(
         triage = read_decision(text, committed)
     except TriageRefused as refused:
         refusal = Refusal(rules.VALID_TRIAGE, refused.text, refused.hint)
-        _refuse(executor, facts, _raw_decision(working.data), "", refusal, notes, _own(working))
+        _refuse(executor, facts, _raw_decision(working.data), "", refusal, _own(working))
         return None
     if triage is None:
         return None
@@ -185,15 +177,13 @@ def _decided(
 def _execute(
     run: Run,
     executor: Executor,
-    base: Base,
     decided: Sequence[Decided],
     tips: Mapping[ThreadKey, Oid],
-    notes: Report,
 ) -> list[str]:
     """Decide thread by thread; returns the lines for the commit message."""
     keys, people = _keys_and_people(run)
     subjects, undone = [], dict[str, Condition]()
-    with Merges(run.hub, base.commit, base.local, executor.now, keys) as merges:
+    with Merges(run.hub, executor.base.commit, executor.base.local, executor.now, keys) as merges:
         merges.read([d.facts.item.head for d in decided if d.is_merge])
         for one in decided:
             actor = one.triage.actor
@@ -205,7 +195,7 @@ def _execute(
                 if error.done.limited:  # the branch is to blame
                     remedy = "look at the branch with git, or delete the thread"
                     refusal = Refusal(rules.CLEAN_MERGE, error.text, remedy)
-                    _refuse(executor, facts, decision, actor, refusal, notes, _own(one.working))
+                    _refuse(executor, facts, decision, actor, refusal, _own(one.working))
                     continue
                 # Disk or memory may be to blame: the creator is told nothing, the others go on.
                 condition = digest("not decided", facts.source, facts.item.head, error.text)
@@ -217,15 +207,15 @@ def _execute(
                 own, quoted = _own(one.working), [quoted_of(facts)]
                 outcome = check_plan(outcome, run.settings, [own], quoted) or outcome
             if isinstance(outcome, Refusal):
-                _refuse(executor, facts, decision, actor, outcome, notes, _own(one.working))
+                _refuse(executor, facts, decision, actor, outcome, _own(one.working))
                 continue
             executor.inputs[one.working.path] = one.working.oid
             executor.perform(outcome)
             if one.is_merge:
                 merges.accept(one.facts.item.head)
-            notes.done(f"{facts.source}: {decision} by {actor}", source=facts.source)
+            executor.notes.done(f"{facts.source}: {decision} by {actor}", source=facts.source)
             subjects.append(f"{facts.source} {one_line(decision, 80)} by {actor}")
-    run.memory.conditions.tell("undone", undone, notes)
+    run.memory.conditions.tell("undone", undone, executor.notes)
     return subjects
 
 
@@ -285,14 +275,14 @@ def _raw_decision(data: bytes) -> str:
 
 
 def _refuse(
-    executor: Executor, facts: Facts, decision: str, actor: str, refusal: Refusal, notes: Report, whole: Text
+    executor: Executor, facts: Facts, decision: str, actor: str, refusal: Refusal, whole: Text
 ) -> None:
     # What was decided is logged as it was written, unless it is what must not get into a log.
     decision, actor = (without_secrets(text, executor.settings, whole) for text in (decision, actor))
     refusal = clean_refusal(refusal, executor.settings, whole)
     plan = plan_refused(facts, decision, actor, refusal, executor.now)
     executor.perform(plan)
-    notes.refused(
+    executor.notes.refused(
         f"{facts.source}: {decision} is refused: {refusal.rule}: {refusal.reason}",
         refusal.remedy,
         source=facts.source,

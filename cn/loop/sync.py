@@ -20,7 +20,6 @@ from cn.peers.refused_arrivals import note_arrivals, note_names
 from cn.run.executor import Executor
 from cn.run.run import Run, open_run
 from cn.threads.rotate import plan_rotation
-from cn.transaction.base import Base
 from cn.transaction.housekeeping import sweep_kept, sweep_stale, tidy
 from cn.values.names import Name, ThreadName
 from cn.values.report import Progress, Report
@@ -53,10 +52,7 @@ def sync(
         keys = bring(run.hub, run.settings, seen, report, run.memory, progress=progress)
         report_strays(seen, run.settings.us, report, run.memory)
 
-        def plan(executor: Executor, base: Base, notes: Report) -> str | None:
-            return plan_sync(run, executor, seen, keys, notes)
-
-        run.commit(plan)
+        run.commit(lambda executor: plan_sync(run, executor, seen, keys))
         check_inbox(run)
         deliver(run, force=force)
         if not dry_run and run.memory.begin_day("sweep"):
@@ -77,17 +73,15 @@ def finish(hub: Hub, report: Report) -> None:
         tidy(hub)
 
 
-def plan_sync(
-    run: Run, executor: Executor, seen: Observation, keys: list[tuple[Name, str]], notes: Report
-) -> str | None:
+def plan_sync(run: Run, executor: Executor, seen: Observation, keys: list[tuple[Name, str]]) -> str | None:
     """All that a sync decides, on one base."""
-    plan_vanished(executor, seen, notes)
-    plan_arrivals(executor, seen, keys, notes)
-    plan_ours(executor, seen, notes, run.memory)
-    plan_claims(executor, seen, notes, run.memory)
-    plan_times(executor, notes, run.memory)
-    plan_restore(executor, notes, run.memory)
-    feed(run, executor, notes)
+    plan_vanished(executor, seen)
+    plan_arrivals(executor, seen, keys)
+    plan_ours(executor, seen)
+    plan_claims(executor, seen)
+    plan_times(executor)
+    plan_restore(executor)
+    feed(run, executor)
     for one in executor.refused:
         run.memory.tell_once("arrival", *one.key, one.head)
     note_arrivals(run, seen, keys, executor.refused)

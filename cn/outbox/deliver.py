@@ -30,7 +30,6 @@ from cn.run.executor import Executor, entry_source
 from cn.run.run import Run, open_run
 from cn.run.secret_gate import check_entry
 from cn.transaction import mailbox_main
-from cn.transaction.base import Base
 from cn.values.errors import ConfigError, Refusal
 from cn.values.names import HubPath, Name, parse_oid, topic_of
 from cn.values.report import Report
@@ -254,7 +253,7 @@ def _commit(run: Run, ready: Sequence[Pair], outcomes: Mapping[HubPath, Outcome]
         return
     delivered = {path: run.snapshot().blob(path) for path in confirmed}
 
-    def plan(executor: Executor, base: Base, notes: Report) -> str | None:
+    def plan(executor: Executor) -> str | None:
         for path, entry in confirmed.items():
             topic = topic_of(entry.branch)
             tip = entry.id if isinstance(entry, Deliver) else None
@@ -265,7 +264,9 @@ def _commit(run: Run, ready: Sequence[Pair], outcomes: Mapping[HubPath, Outcome]
             blob = executor.snapshot.blob(path)
             if blob is not None and blob == delivered[path]:
                 executor.confirm(path, entry, outcomes[path].kind, outcomes[path].executed)
-                notes.done(f"{outcomes[path].kind} {entry.branch} at {entry.to}", source=entry_source(entry))
+                executor.notes.done(
+                    f"{outcomes[path].kind} {entry.branch} at {entry.to}", source=entry_source(entry)
+                )
         return "cn: delivered"
 
     run.commit(plan)

@@ -8,14 +8,12 @@ from cn.peers.observe import Observation, find_main
 from cn.protocol.ledger import OUT, Item
 from cn.protocol.message import About
 from cn.run.executor import Executor
-from cn.run.memory import Memory
 from cn.transaction.pins import decode, encode
 from cn.values.names import Branch, Name, Oid, parse_oid
-from cn.values.report import Report
 from cn.values.text import one_line
 
 
-def plan_ours(executor: Executor, seen: Observation, report: Report, memory: Memory) -> None:
+def plan_ours(executor: Executor, seen: Observation) -> None:
     """Compare our branches at the remotes with our records."""
     for peer, topic in seen.changed_ours():
         if (peer, topic) in seen.missing_ours:
@@ -24,17 +22,17 @@ def plan_ours(executor: Executor, seen: Observation, report: Report, memory: Mem
         item = executor.item(peer, OUT, topic)
         other = _other_name(executor, peer, topic, tip) if item is None else ""
         if item is None and other:  # not ours to clean up: whoever writes the mailbox may have put it there
-            report.info(
+            executor.notes.info(
                 f"{branch} at {peer} is the very commit of our {peer}/{one_line(other, 80)}, pushed under "
                 "another name; cn did not do that, and leaves it there",
                 source=f"{peer}/{topic}",
             )
         elif item is None:
             executor.perform(plan_adopted(peer, branch, tip, executor.now))
-            report.done(f"adopted {branch} at {peer}: pushed by hand", source=f"{peer}/{topic}")
+            executor.notes.done(f"adopted {branch} at {peer}: pushed by hand", source=f"{peer}/{topic}")
         elif item.head != tip:
             text = f"our {branch} at {peer} is at {tip[:8]}, recorded at {item.head[:8]}"
-            report.info(text, told_before=not memory.tell_once("moved", peer, topic, tip))
+            executor.notes.info(text, told_before=not executor.memory.tell_once("moved", peer, topic, tip))
         executor.pin(peer, OUT, topic, tip)
     for peer, component, _ in seen.vanished(OUT):
         item = ours_topic(executor, peer, component)
@@ -47,7 +45,7 @@ def plan_ours(executor: Executor, seen: Observation, report: Report, memory: Mem
         else:
             executor.perform(plan_ours_gone(peer, item, executor.now))
             executor.pin(peer, OUT, item.topic, None)
-            report.info(f"our {item.get('branch')} is gone at {peer}", source=f"{peer}/{item.topic}")
+            executor.notes.info(f"our {item.get('branch')} is gone at {peer}", source=f"{peer}/{item.topic}")
 
 
 def _other_name(executor: Executor, peer: Name, topic: str, tip: Oid) -> str:
@@ -56,7 +54,7 @@ def _other_name(executor: Executor, peer: Name, topic: str, tip: Oid) -> str:
     return known[0] if known and topic not in known else ""
 
 
-def plan_claims(executor: Executor, seen: Observation, report: Report, memory: Memory) -> None:
+def plan_claims(executor: Executor, seen: Observation) -> None:
     """Merges that were only claimed: look again when the peer's main has changed."""
     for peer_name, known in executor.snapshot.outbound():
         peer = executor.settings.peers.get(peer_name)
@@ -66,8 +64,8 @@ def plan_claims(executor: Executor, seen: Observation, report: Report, memory: M
         if not find_main(executor.hub, executor.settings, seen, peer_name):
             continue
         main = seen.mains[peer_name][1]
-        if not memory.tell_once("claim", peer_name, item.topic, item.head, main):
-            report.info(
+        if not executor.memory.tell_once("claim", peer_name, item.topic, item.head, main):
+            executor.notes.info(
                 f"{peer_name} claims {item.get('branch')} is merged; unproven: {item.get('unproven')}",
                 told_before=True,
             )
@@ -78,7 +76,7 @@ def plan_claims(executor: Executor, seen: Observation, report: Report, memory: M
         about = About(Branch(item.get("branch")), item.head, "merged", parse_oid(merge))
         if prove_merge(executor, seen, peer, about, "unverified") is None:
             executor.perform(plan_proven(peer_name, item, executor.now))
-            report.done(
+            executor.notes.done(
                 f"{item.get('branch')} is merged in {peer_name}'s main", source=f"{peer_name}/{item.topic}"
             )
 

@@ -15,11 +15,10 @@ from cn.run.executor import Executor
 from cn.transaction.base import is_ancestor
 from cn.values.errors import Refusal
 from cn.values.names import Topic, join_branch, topic_of
-from cn.values.report import Report
 
 
 def take_notice(
-    executor: Executor, seen: Observation, arrival: Arrival, message: Message, about: About, report: Report
+    executor: Executor, seen: Observation, arrival: Arrival, message: Message, about: About
 ) -> None:
     """Perform what a message says became of a branch of ours, as far as it is authentic and proven."""
     peer = executor.settings.peers[arrival.peer]
@@ -38,15 +37,15 @@ def take_notice(
     text = f"{peer.name} says {about.branch} is {about.status}"
     taken = any(isinstance(e, Record) and e.event.kind == "answered" for e in plan.effects)
     if taken and proof is None:
-        report.done(f"{text}{reason}", source=source)
+        executor.notes.done(f"{text}{reason}", source=source)
     elif taken and proof is not None:
-        report.info(f"{text} (claimed, unproven: {proof.reason}){reason}", source=source)
+        executor.notes.info(f"{text} (claimed, unproven: {proof.reason}){reason}", source=source)
     elif deleted or (
         about.branch == expected and ours and (ours.state, ours.head) == ("deleting", about.head)
     ):
-        report.info(f"{text}{reason}; it is cleaned up, or about to be", source=source)
+        executor.notes.info(f"{text}{reason}; it is cleaned up, or about to be", source=source)
     else:
-        report.info(
+        executor.notes.info(
             f"{text}{reason}; but it names no branch and head of ours: nothing follows", source=source
         )
 

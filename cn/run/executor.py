@@ -38,17 +38,20 @@ from cn.protocol.log import Row
 from cn.protocol.message import own_topic
 from cn.protocol.outbox_entry import Deliver, Entry, Remove, sent_path
 from cn.protocol.queue_item import INPUT
+from cn.run.memory import Memory
 from cn.run.message_commit import Sealer
 from cn.run.refused import RefusedArrival
 from cn.run.secret_gate import check_change, mask_file, mask_line, mask_text
 from cn.run.settings import Settings
 from cn.run.snapshot import Snapshot
 from cn.transaction import mailbox_main as published
+from cn.transaction.base import Base
 from cn.transaction.commit import Draft, LocalAppend, LocalFile, RefUpdate
 from cn.transaction.housekeeping import KEPT
 from cn.transaction.pins import Key, encode, keep, pin_ref
 from cn.values.errors import Refused
 from cn.values.names import HubPath, Name, Oid, fold, is_machine_local, join_branch, parse_oid, topic_of
+from cn.values.report import Report
 from cn.values.timestamps import format_day
 
 MACHINE_LOG = "logs/cn.log"
@@ -60,15 +63,19 @@ Content = bytes | Oid | None
 class Executor:
     """The state of a run while its plans are performed upon ``snapshot``.
 
-    ``local`` are files of this machine, ``seen`` the bytes of those that a plan has read,
-    ``withheld`` the whole of files that are masked, ``steps`` what a dry run shows.
+    ``notes`` are what this attempt has to tell, ``local`` files of this machine, ``seen`` the bytes of
+    those that a plan has read, ``withheld`` the whole of files that are masked, ``steps`` what a dry run
+    shows.
     """
 
     hub: Hub
     settings: Settings
     snapshot: Snapshot
     now: datetime
-    tip: Oid
+    base: Base
+    memory: Memory
+    notes: Report = field(default_factory=Report)
+    tip: Oid = field(init=False)
     files: dict[HubPath, Content] = field(default_factory=dict)
     local: dict[HubPath, bytes | None] = field(default_factory=dict)
     seen: dict[HubPath, bytes] = field(default_factory=dict)
@@ -96,6 +103,7 @@ class Executor:
         return {fold(name) for name in names if name.startswith(day)}
 
     def __post_init__(self) -> None:
+        self.tip = self.base.commit
         if self.settings.separate_mailbox:
             text = self.snapshot.text(published.PATH).strip()
             self.published = parse_oid(text) if text else None

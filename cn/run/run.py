@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import TypeVar
 
 from cn.git.entries import read_index
 from cn.git.objects import reading
 from cn.git.process import GitError
 from cn.git.repository import Hub
 from cn.protocol.hub_config import PATH as CONFIG
-from cn.protocol.ledger import FOLDER as LEDGERS
 from cn.protocol.peers_file import PATH as PEERS
 from cn.protocol.queue_item import Input
 from cn.run.checkout_conditions import find_displaced, find_unplaced
@@ -34,9 +34,10 @@ from cn.transaction.lock import hub_lock
 from cn.transaction.pins import clone_id
 from cn.transaction.publish import wait_for_place
 from cn.values.errors import Blocked, CnError, ConfigError, LockHeld
-from cn.values.names import HubPath, Oid
+from cn.values.names import Oid
 from cn.values.report import Mark, Progress, Report
 
+T = TypeVar("T")
 NOT_YET = "not yet"
 """What ``Run.hold`` answers for an item that is kept back without anybody being told."""
 
@@ -75,9 +76,8 @@ class Run:
 
     def executor(self, base: Base) -> Executor:
         """An empty executor on ``base``."""
-        return Executor(
-            self.hub, self.settings, self.snapshot(base), self.now, base.commit, dry_run=self.dry_run
-        )
+        snapshot = self.snapshot(base)
+        return Executor(self.hub, self.settings, snapshot, self.now, base, self.memory, dry_run=self.dry_run)
 
     def snapshot(self, base: Base | None = None) -> Snapshot:
         """The commit of ``base`` (this run's if not given) for reading; cached."""
@@ -119,59 +119,61 @@ class Run:
         self.own_refs.seconds = settings.config.limits.peer_seconds
         self.settings = settings._replace(peers={n: p for n, p in settings.peers.items() if n not in damaged})
 
-    def commit(self, plan: Callable[[Executor, Base, Report], str | None]) -> None:
-        """Plan on the base, commit, and report what the last plan said.
+    def commit(self, plan: Callable[[Executor], str | None]) -> None:
+        """Plan on the base, commit, and report what the last plan noted.
 
-        ``plan`` fills the executor and answers with the subject of the commit. It is called
-        again on a new base when main moved meanwhile.
+        ``plan`` fills the executor and returns the subject of the commit. It is called again, with an empty
+        executor on the new base, when main moved meanwhile: so it changes nothing else.
         """
-        notes = Report()
+        self.commit_for(lambda executor: (plan(executor), None))
+
+    def commit_for(self, plan: Callable[[Executor], tuple[str | None, T]]) -> T:
+        """:meth:`commit` with a plan that returns a result too: that of the last attempt."""
         if self.dry_run:
             executor = self.executor(self.base)
-            plan(executor, self.base, notes)
+            _, result = plan(executor)
             executor.check()
-            self._show(executor, notes)
-            return
-
-        written: tuple[HubPath, ...] = ()
+            self._show(executor)
+            return result
+        attempts: list[tuple[Executor, T]] = []
         before = self.memory.checkpoint()
 
         def draft(base: Base) -> Draft | None:
-            nonlocal written
-            notes.notes.clear()
             self.memory.rollback(before)
             if base.commit != self.base.commit:
                 self._read_settings(base)
             self.base = base
             executor = self.executor(base)
-            subject = plan(executor, base, notes)
+            subject, result = plan(executor)
+            attempts.append((executor, result))
             for path in executor.withheld:
                 text = f"{path}: what looks like a secret is masked in it"
-                notes.info(f"{text}; the whole is in {executor.kept_in(path)}")
-            made = executor.draft(subject or "cn: run")
-            written = tuple(path for path in executor.files if path.startswith(f"{LEDGERS}/"))
-            return made
+                executor.notes.info(f"{text}; the whole is in {executor.kept_in(path)}")
+            return executor.draft(subject or "cn: run")
 
         try:
             committed = commit(self.hub, draft, base=self.base, made=self.made, own_refs=self.own_refs)
         except CnError:
             self.memory.rollback(before)  # what was not shown is told by the next run
             raise
+        executor, result = attempts[-1]
         self.moved |= committed.changed
         for line in committed.reports:
             self.report.info(line)
-        self.report.notes.extend(notes.notes)
+        self.report.notes.extend(executor.notes.notes)
         if committed.base is not self.base:  # somebody's commit came in after the plan
             self._read_settings(committed.base)
         self.base = self.base._replace(commit=committed.commit, local=committed.commit)
-        note_ledgers(self.snapshot(), self.memory, written)
+        note_ledgers(self.snapshot(), self.memory, executor.files)
+        return result
 
-    def _show(self, executor: Executor, notes: Report) -> None:
+    def _show(self, executor: Executor) -> None:
         for cause, text in executor.steps:
             self.report.plan(f"{cause}: {text}", source=cause)
         if executor.publish():
             self.report.plan(f"publish main at {self.settings.mailbox}")
-        self.report.notes.extend(n for n in notes.notes if n.mark.value in ("refused", "failed", "info"))
+        shown = (Mark.REFUSED, Mark.FAILED, Mark.INFO)
+        self.report.notes.extend(note for note in executor.notes.notes if note.mark in shown)
 
 
 def scratch_objects(hub: Hub, folder: str) -> Hub:

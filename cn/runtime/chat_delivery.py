@@ -21,7 +21,6 @@ from cn.run.run import Run
 from cn.system.clock import now
 from cn.system.files import write_file
 from cn.telegram.api import is_heard
-from cn.transaction.base import Base
 from cn.values.errors import CnError
 from cn.values.names import HubPath
 from cn.values.report import Report
@@ -203,7 +202,7 @@ def _say(run: Run, say: Say, speak: Speak, split: Split) -> str | Unsaid:
 
 
 def _commit(run: Run, ended: dict[HubPath, tuple[Say, str]]) -> None:
-    def plan(executor: Executor, base: Base, notes: Report) -> str | None:
+    def plan(executor: Executor) -> str | None:
         waiting = {path for path, _ in executor.snapshot.says()[0]}
         for path, (say, executed) in ended.items():
             if path not in waiting:
@@ -222,7 +221,7 @@ def _commit(run: Run, ended: dict[HubPath, tuple[Say, str]]) -> None:
                 )
             )
             if executed.startswith("✓"):
-                notes.done(f"answered {say.chat}", source=say.chat)
+                executor.notes.done(f"answered {say.chat}", source=say.chat)
         return "cn: answered"
 
     run.commit(plan)

@@ -40,7 +40,6 @@ from cn.secrets.findings import text_of
 from cn.system.child import hold as hold_lock
 from cn.system.clock import now
 from cn.system.random import nonce
-from cn.transaction.base import Base
 from cn.transaction.pins import clone_id
 from cn.values.errors import LockHeld, Refusal
 from cn.values.report import Report
@@ -251,13 +250,13 @@ def _give_back(hub: Hub, turn: Turn, report: Report, hold: Callable[[Input], str
     with open_run(hub, report) as run:
         run.hold = hold
 
-        def plan(executor: Executor, base: Base, notes: Report) -> str | None:
-            there = current_turn(executor, notes)
+        def plan(executor: Executor) -> str | None:
+            there = current_turn(executor)
             if there is None or there.trigger != turn.trigger:
                 return None
             executor.perform(plan_released(turn, executor.now))
             if hold is not None:
-                feed(run, executor, notes)
+                feed(run, executor)
             return f"cn: {source_of(turn.input)} waits"
 
         run.commit(plan)
@@ -270,8 +269,8 @@ def _end(hub: Hub, means: Means, turn: Turn, report: Report, outcome: Answer | F
     with open_run(hub, report) as run:
         run.hold = partial(_held, hub, means)
 
-        def plan(executor: Executor, base: Base, notes: Report) -> str | None:
-            there = current_turn(executor, notes)
+        def plan(executor: Executor) -> str | None:
+            there = current_turn(executor)
             if there is None or there.trigger != turn.trigger:
                 return None  # it was decided another way meanwhile
             facts = failing(run, executor, turn.input)
@@ -281,18 +280,20 @@ def _end(hub: Hub, means: Means, turn: Turn, report: Report, outcome: Answer | F
                 executor.perform(
                     plan_rejected(turn, outcome.text.encode("utf-8", "replace"), (refusal,), facts)
                 )
-                notes.refused(f"{source}: {refusal.rule}: {refusal.reason}", refusal.remedy, source=source)
+                executor.notes.refused(
+                    f"{source}: {refusal.rule}: {refusal.reason}", refusal.remedy, source=source
+                )
             elif outcome.kind in _NOT_THE_ITEM:
                 executor.perform(plan_released(turn, executor.now))
                 tell_chat(run, executor, turn.input, "the model cannot be asked now", set())
-                notes.failed(f"{source}: {outcome.text}", outcome.hint, source=source)
+                executor.notes.failed(f"{source}: {outcome.text}", outcome.hint, source=source)
             else:
                 executor.perform(
                     plan_lapsed(turn, facts, one_line(mask_line(outcome.text, run.settings), 300))
                 )
-                notes.failed(f"{source}: {outcome.text}", outcome.hint, source=source)
+                executor.notes.failed(f"{source}: {outcome.text}", outcome.hint, source=source)
             if _is_the_items(outcome):
-                feed(run, executor, notes)  # the others need not wait for the next run
+                feed(run, executor)  # the others need not wait for the next run
             return f"cn: {source} has no answer"
 
         run.commit(plan)

@@ -7,6 +7,7 @@ integrates it with origin's main and pushes it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from cn.git.objects import read_object
 from cn.git.repository import Hub
@@ -20,7 +21,6 @@ from cn.secrets.findings import Text, name_of, own_lines, quoted_here
 from cn.threads.plan.edits import FOLDERS, Kind, Left, judge
 from cn.threads.read_edits import Edited, read_edit, read_edits
 from cn.threads.refused_edits import note_edits
-from cn.transaction.base import Base
 from cn.transaction.checkout_retries import is_left, read_unplaced
 from cn.transaction.stale_edits import Diverged, forget_diverged, merge_edit, read_diverged
 from cn.values.errors import CnError, Refused, UsageError
@@ -48,13 +48,10 @@ def commit_edits(hub: Hub, message: str | None = None, *, dry_run: bool = False)
         raise UsageError("the message is empty or not UTF-8", "say in a few words what changed")
     report = Report()
     with open_run(hub, report, dry_run=dry_run, offline=True) as run:
-        taken: list[str] = []
-        looked: list[str] = []
         if refusal := check_texts([Text("the commit message", _lines(message))], run.settings):
             raise Refused.by(refusal)
-        left_out: list[Left] = []
 
-        def plan(executor: Executor, base: Base, notes: Report) -> str | None:
+        def plan(executor: Executor) -> tuple[str | None, _Looked]:
             # What peers may read is published by a run that asks origin: two clones would differ.
             executor.settings = executor.settings._replace(
                 config=executor.settings.config._replace(mailbox="")
@@ -66,20 +63,19 @@ def commit_edits(hub: Hub, message: str | None = None, *, dry_run: bool = False)
                 for e in edits
                 if e.path not in left or not is_left(run.hub, e.path, read_edit(run.hub, e.path))
             ]
-            looked[:] = [one.path for one in edits]
-            left_out.clear()
-            taken[:] = _take(executor, edits, notes, left_out)
-            return message or _subject(taken)
+            looked = _take(executor, edits)
+            return message or _subject(looked.taken), looked
 
-        run.commit(plan)
+        looked = run.commit_for(plan)
+        taken = looked.taken
         if not taken:
             report.info("nothing to commit")
         elif not dry_run:
             report.done(f"committed {_names(taken)} as {run.base.commit[:7]}")
         if not dry_run:
-            note_edits(run, left_out)
+            note_edits(run, looked.refused)
             known = read_diverged(run.hub)
-            forget_diverged(run.hub, [path for path in known if path in taken or path not in looked])
+            forget_diverged(run.hub, [path for path in known if path in taken or path not in looked.paths])
     return report
 
 
@@ -88,14 +84,8 @@ def push(hub: Hub, *, dry_run: bool = False) -> Report:
     _need_origin(hub)
     report = Report()
     with open_run(hub, report, dry_run=dry_run) as run:
-        bases: list[Base] = []
-
-        def plan(executor: Executor, base: Base, notes: Report) -> str | None:
-            bases.append(base)
-            return None
-
-        run.commit(plan)
-        origin, main = bases[-1].origin, run.base.commit
+        origin = run.commit_for(lambda executor: (None, executor.base.origin))
+        main = run.base.commit
         if origin == main:
             report.info(f"nothing to push: origin has {run.hub.main} at {main[:7]}")
         elif dry_run:
@@ -129,23 +119,31 @@ def _unique(edits: Iterable[Edited]) -> list[Edited]:
     return sorted(found.values(), key=lambda one: one.path)
 
 
-def _take(executor: Executor, edits: Sequence[Edited], notes: Report, refused: list[Left]) -> list[str]:
-    """Perform what may be committed, say what is left out and why; the paths taken."""
+class _Looked(NamedTuple):
+    """The paths of all edits, of those that are committed, and what a rule refuses."""
+
+    paths: list[str]
+    taken: list[str]
+    refused: list[Left]
+
+
+def _take(executor: Executor, edits: Sequence[Edited]) -> _Looked:
+    """Perform what may be committed, say what is left out and why."""
     pending = {str(inbox_path(ThreadName(item.get("thread")))) for _, item in executor.snapshot.pending()}
     diverged = read_diverged(executor.hub)
     tracked = [one.path for one in edits if one.edit.tracked]
-    taken = []
+    looked = _Looked([one.path for one in edits], [], [])
     for one in edits:
         outcome = judge(one.edit, pending)
         if isinstance(outcome, str):
-            outcome = _displaced(one, tracked) or _take_one(executor, one, HubPath(outcome), diverged, notes)
+            outcome = _displaced(one, tracked) or _take_one(executor, one, HubPath(outcome), diverged)
         if isinstance(outcome, Left):
-            _tell(outcome, executor.settings, notes)
+            _tell(outcome, executor.settings, executor.notes)
             if outcome.mark is not Mark.INFO:
-                refused.append(outcome)
+                looked.refused.append(outcome)
         elif outcome is not None:
-            taken.append(str(outcome))
-    return taken
+            looked.taken.append(str(outcome))
+    return looked
 
 
 def _displaced(one: Edited, tracked: Sequence[str]) -> Left | None:
@@ -158,7 +156,7 @@ def _displaced(one: Edited, tracked: Sequence[str]) -> Left | None:
 
 
 def _take_one(
-    executor: Executor, one: Edited, path: HubPath, diverged: dict[str, Diverged], notes: Report
+    executor: Executor, one: Edited, path: HubPath, diverged: dict[str, Diverged]
 ) -> HubPath | Left | None:
     main = executor.snapshot.read(path)
     if one.edit.kind is Kind.MISSING:
@@ -187,7 +185,7 @@ def _take_one(
                 "was changed here and in main, and git cannot merge the two",
                 f"see {command('git diff -- {}', path)}, take over what shall stay, 'git add' it, run again",
             )
-        notes.info(f"{path} was changed here and in main: both are in it now")
+        executor.notes.info(f"{path} was changed here and in main: both are in it now")
         if merged == main:
             return None
         data = merged

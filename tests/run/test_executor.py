@@ -21,7 +21,6 @@ from cn.protocol.message import Message
 from cn.protocol.message_kinds import MESSAGE
 from cn.run.executor import Executor
 from cn.run.run import Run, open_run
-from cn.transaction.base import Base
 from cn.transaction.pins import encode
 from cn.values.errors import Refused
 from cn.values.names import HubPath, Name, Oid
@@ -56,7 +55,7 @@ def record(run: Run, side: str, kind: str, head: Oid = A, /, **fields: str) -> P
 def known(run: Run, side: str, *kinds: str, **fields: str) -> Executor:
     """An executor on a main whose ledger has these events of one topic."""
 
-    def plan(executor: Executor, base: Base, notes: Report) -> str:
+    def plan(executor: Executor) -> str:
         for kind in kinds:
             executor.perform(record(run, side, kind, **fields))
         return "cn: test"
@@ -87,7 +86,7 @@ def test_an_event_that_cannot_be_commits_nothing(
     known(run, side, *history)
     before = tip(sigma.root, "main")
 
-    def plan(executor: Executor, base: Base, notes: Report) -> str:
+    def plan(executor: Executor) -> str:
         executor.perform(Plan("test", (Put(HubPath("threads/inbox/x.md"), "x"),)))
         executor.perform(record(run, side, kind))
         return "cn: test"
@@ -126,7 +125,7 @@ def test_a_deferred_thread_that_moved_in_this_run_does_not_return_at_its_old_hea
     assert item
     assert is_due(item, executor.now)
     executor.perform(record(run, IN, "refreshed", B))
-    plan_times(executor, Report(), run.memory)
+    plan_times(executor)
     assert kinds(executor, IN) == ["refreshed"]
     after = executor.item(PI, IN, "x")
     assert after
@@ -145,7 +144,7 @@ def test_an_old_answer_is_cleaned_up_once(run: Run, first: str) -> None:
     else:
         executor.perform(Plan("test", (clean_up(PI, item, executor.now, "pi/y is gone", "pi/y"),)))
     run.memory.section("due")[f"pi/x {item.head}"] = format_second(executor.now - timedelta(days=2))
-    plan_times(executor, Report(), run.memory)
+    plan_times(executor)
     assert kinds(executor, OUT) == [first]
 
 
@@ -155,7 +154,7 @@ def test_an_old_answer_is_cleaned_up_when_it_was_old_for_a_day(run: Run) -> None
     start = run.now
     for days, cleaned in ((29, 0), (400, 0), (29.5, 0), (400, 0), (1, 0), (31, 0), (31.9, 0), (32, 1)):
         executor.now = start + timedelta(days=days)
-        plan_times(executor, Report(), run.memory)
+        plan_times(executor)
         assert len(kinds(executor, OUT)) == cleaned, days
 
 
@@ -163,11 +162,11 @@ def test_a_claim_about_a_branch_that_is_gone_is_not_looked_at(run: Run) -> None:
     known(run, OUT, "queued", "delivered", branch="sigma/x")
     executor = known(run, OUT, "answered", status="merged", unproven="main cannot be read", merge=B)
     executor.perform(record(run, OUT, "gone"))
-    seen, report = Observation({}, mains={PI: ("main", B)}), Report()
+    seen = Observation({}, mains={PI: ("main", B)})
     for _ in range(2):  # the second look at the same main would tell of the claim
-        plan_claims(executor, seen, report, run.memory)
+        plan_claims(executor, seen)
     assert kinds(executor, OUT) == ["gone"]
-    assert report.notes == []
+    assert executor.notes.notes == []
 
 
 @pytest.mark.parametrize(("state", "gone"), [("queued", False), ("delivered", True)])
@@ -177,7 +176,7 @@ def test_what_the_outbox_still_holds_is_not_gone(run: Run, state: str, gone: boo
     item = executor.item(PI, OUT, "x")
     assert item
     assert item.state == state
-    plan_ours(executor, Observation({(PI, OUT, encode("x")): A}, saw_ours={PI}), Report(), run.memory)
+    plan_ours(executor, Observation({(PI, OUT, encode("x")): A}, saw_ours={PI}))
     assert kinds(executor, OUT) == (["gone"] if gone else [])
 
 
@@ -219,7 +218,7 @@ def test_the_message_of_a_commit_is_masked(run: Run) -> None:
 def test_a_file_may_be_written_more_than_once_in_a_run(run: Run, sigma: Node) -> None:
     paths = [HubPath(f"threads/inbox/20260101-pi-{n}.md") for n in range(3)]
 
-    def plan(executor: Executor, base: Base, notes: Report) -> str:
+    def plan(executor: Executor) -> str:
         for n, path in enumerate(paths):
             executor.perform(Plan("test", (Put(path, f"# {n}\n"),)))
         assert executor.read(paths[1]) == b"# 1\n"
@@ -240,7 +239,7 @@ def test_a_secret_in_what_cn_writes_by_itself_is_masked(run: Run) -> None:
 
 
 def test_all_letters_are_sent_as_they_were_queued(run: Run, sigma: Node, tmp_path: Path) -> None:
-    def plan(executor: Executor, base: Base, notes: Report) -> str:
+    def plan(executor: Executor) -> str:
         for n in range(5):
             message = Message(MESSAGE, Name("sigma"), PI, f"No {n}", run.now, f"{n}\n" + "word\n" * 80)
             executor.perform(Plan("test", (Post(message, f"no-{n}"),)))

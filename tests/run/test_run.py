@@ -13,7 +13,6 @@ from cn.run.executor import Executor
 from cn.run.memory import Memory
 from cn.run.run import open_run
 from cn.system.clock import now
-from cn.transaction.base import Base
 from cn.values.errors import Blocked
 from cn.values.names import HubPath
 from cn.values.report import Report
@@ -28,7 +27,7 @@ def test_an_error_of_the_system_after_the_commit_says_that_it_is_done(
 ) -> None:
     root = shutil.copytree(hub_template, tmp_path / "hub", symlinks=True)
 
-    def plan(executor: Executor, base: Base, notes: Report) -> str:
+    def plan(executor: Executor) -> str:
         if commits:
             executor.files[PATH] = b"a rack\n"
         return "cn: test"
