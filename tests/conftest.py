@@ -20,6 +20,7 @@ import hypothesis.configuration
 import pytest
 
 from tests.support.daemon_runs import Daemon
+from tests.support.forked import close_servers
 from tests.support.hubs import ROOT, cn
 from tests.support.model_server import model_server
 from tests.support.servers import KINDS, Remote, serve
@@ -102,6 +103,7 @@ def pytest_configure() -> None:
 
 def pytest_unconfigure() -> None:
     """Leave nothing behind."""
+    close_servers()
     _SCRATCH.cleanup()
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import subprocess
 import sys
 import time
@@ -120,3 +122,37 @@ def test_cn_runs_the_checkout(tmp_path: Path) -> None:
 def test_cn_with_another_exit_code_fails_the_test(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="ended with"):
         cn("no-such-command", cwd=tmp_path, check=99)
+
+
+@pytest.mark.parametrize(
+    ("words", "stdin"),
+    [
+        (("--version",), ""),
+        (("nonsense",), ""),
+        (("status",), ""),
+        (("adhoc", "note", "--body-file", "-"), "a\r\nb\n"),
+    ],
+)
+def test_a_forked_cn_answers_as_a_started_one(tmp_path: Path, words: tuple[str, ...], stdin: str) -> None:
+    answers = []
+    for started in (False, True):
+        cn("init", "sigma", "--path", tmp_path / "hub", check=0)
+        done = cn(*words, cwd=tmp_path / "hub", stdin=stdin, started=started)
+        answers.append((done.returncode, re.sub("[0-9a-f]{6,}", "ID", done.stdout), done.stderr))
+        shutil.rmtree(tmp_path / "hub")
+    assert answers[0] == answers[1]
+
+
+def test_a_forked_cn_leaves_nothing_to_the_next(tmp_path: Path) -> None:
+    before = cn("--help", env={"COLUMNS": "60"}).stdout
+    other = cn("--help", env={"COLUMNS": "120", "TZ": "UTC"}, cwd=tmp_path).stdout
+    assert max(map(len, other.splitlines())) > max(map(len, before.splitlines()))
+    assert cn("--help", env={"COLUMNS": "60"}).stdout == before
+
+
+def test_a_cn_that_does_not_end_is_killed(tmp_path: Path) -> None:
+    cn("init", "sigma", "--path", tmp_path / "hub", check=0)
+    (tmp_path / "git").write_text("#!/bin/sh\nexec sleep 5\n")
+    (tmp_path / "git").chmod(0o755)
+    with pytest.raises(subprocess.TimeoutExpired):
+        cn("status", hub=tmp_path / "hub", env={"PATH": f"{tmp_path}:{os.environ['PATH']}"}, seconds=0.5)

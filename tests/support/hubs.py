@@ -13,11 +13,11 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from tests.support import forked
+from tests.support.forked import ROOT as ROOT
+
 WHEN = "2026-02-05T12:00:00+0000"
 """The author and committer date of every commit that does not name another."""
-
-ROOT = Path(__file__).resolve().parents[2]
-"""The checkout under test."""
 
 Content = bytes | str | None
 """What a file holds; ``None`` removes it."""
@@ -253,24 +253,31 @@ def cn(
     cwd: Path | None = None,
     stdin: str = "",
     seconds: float = _SECONDS,
+    started: bool = False,
 ) -> subprocess.CompletedProcess[str]:
     """Run the command ``cn`` as a process of its own.
 
-    ``hub`` becomes ``--hub``; ``check`` is the exit code that must come.
+    ``hub`` becomes ``--hub``; ``check`` is the exit code that must come. The process is forked from one
+    that has imported cn already (``tests/support/forked.py``); with ``started`` it is one that a shell
+    would start.
     """
     words = [str(a) for a in args]
     if hub is not None:
         words = ["--hub", str(hub), *words]
-    done = subprocess.run(
-        [sys.executable, "-m", "cn", *words],
-        cwd=cwd or Path.cwd(),
-        env=cn_env(env),
-        input=stdin,
-        capture_output=True,
-        encoding="utf-8",
-        timeout=seconds,
-        check=False,
-    )
+    environment = cn_env(env)
+    if started or not forked.can_fork(environment):
+        done = subprocess.run(
+            [sys.executable, "-m", "cn", *words],
+            cwd=cwd or Path.cwd(),
+            env=environment,
+            input=stdin,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=seconds,
+            check=False,
+        )
+    else:
+        done = forked.run(words, cwd or Path.cwd(), environment, stdin, seconds)
     if check is not None and done.returncode != check:
         raise AssertionError(
             f"cn {' '.join(words)} ended with {done.returncode}, not {check}\n"

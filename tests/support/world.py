@@ -61,9 +61,10 @@ class Node:
         check: int | None = 0,
         env: Mapping[str, str] | None = None,
         stdin: str = "",
+        started: bool = False,
     ) -> subprocess.CompletedProcess[str]:
         """Run cn on this hub."""
-        return cn(*args, hub=self.root, check=check, env=env, stdin=stdin)
+        return cn(*args, hub=self.root, check=check, env=env, stdin=stdin, started=started)
 
     def sync(self, check: int = 0) -> subprocess.CompletedProcess[str]:
         """``cn sync``."""
