@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+from cn.git.objects import ask_history, read_info
 from cn.git.process import Git, GitError
-from cn.git.read_branch import DIFF_SECONDS, OUTPUT_BYTES
 from cn.values.names import Oid
+
+OUTPUT_BYTES = 8 << 20
+DIFF_SECONDS = 20.0
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -17,10 +20,12 @@ def halving(
     items: Sequence[_T],
     read: Callable[[Sequence[_T]], list[_R]],
     failed: Callable[[_T, GitError], list[_R]] = lambda _, __: [],
+    given_up: Callable[[_T], bool] = lambda _: False,
 ) -> list[_R]:
     """``read`` of all at once; where git fails or says too much, in halves down to the bad one.
 
-    ``failed`` is what one item stands for that git cannot answer even alone.
+    ``failed`` is what one item stands for that git cannot answer even alone. What is ``given_up`` by then
+    is not asked for once more.
     """
     if not items:
         return []
@@ -29,8 +34,35 @@ def halving(
     except GitError as error:
         if len(items) == 1:
             return failed(items[0], error)
-    half = len(items) // 2
-    return halving(items[:half], read, failed) + halving(items[half:], read, failed)
+    left = [item for item in items if not given_up(item)]
+    half = len(left) // 2
+    first = halving(left[:half], read, failed, given_up)
+    return first + halving([item for item in left[half:] if not given_up(item)], read, failed, given_up)
+
+
+def contained(git: Git, tip: Oid, commits: Sequence[Oid]) -> set[Oid]:
+    """Which of ``commits`` (they may be missing) are part of the history of ``tip``."""
+    asked = list(dict.fromkeys(commits))
+    infos = zip(asked, read_info(git, asked), strict=True)
+    there = [commit for commit, info in infos if info is not None and info.kind == "commit"]
+
+    def read(some: Sequence[Oid]) -> list[Oid]:
+        lines = "\n".join([f"^{tip}", *some, ""]).encode()
+        others = set(git.run("rev-list", "--stdin", stdin=lines, max_out=OUTPUT_BYTES).lines)
+        return [commit for commit in some if commit not in others]
+
+    def failed(_: Oid, error: GitError) -> list[Oid]:
+        if error.done.too_much:
+            return []  # so much of it is not in there
+        raise error
+
+    return set(halving(there, read, failed))
+
+
+def merge_bases(git: Git, ours: str, head: Oid) -> list[Oid]:
+    """All merge bases, none for unrelated histories."""
+    done = ask_history(git, ("merge-base", "--all", "--end-of-options", ours, head), (ours, head))
+    return [Oid(line) for line in done.lines] if done.ok else []
 
 
 def diff_trees(git: Git, pairs: Sequence[tuple[Oid, Oid]], *flags: str, recursive: bool = True) -> bytes:

@@ -1,198 +1,529 @@
-"""Read many branches with few processes.
+"""What the branches of peers hold, read from objects, never from a checkout.
 
-:mod:`cn.git.read_branch` reads any branch, with six to eight processes each. Nearly all are
-*simple*: a few commits in a row on one commit of main, plain files within the limits.
-Those are read together, a bounded number of processes for any number of branches: 1,000
-new branches took 65 s one by one, and 0.6 s so. What is not simple, or made git say too
-much, is left to the careful reader; both give the same (a property test compares them).
+Any number of branches is read with a few processes, whatever they are: one ``log``, two ``diff-tree``, and
+questions to the reader of the run. Where git fails over many, or says too much, they are asked about in
+halves, down to the one that is to blame: it is read alone, and costs the others nothing.
+
+The facts are plain data; :mod:`cn.git.branch_content` makes the thread's text of them.
 """
 
 from __future__ import annotations
 
+import heapq
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from cn.git.branch_content import Commit, FileText, Proposal, Touched
-from cn.git.diff_many import by_head, diff_trees, halving
-from cn.git.objects import read_info, read_known
-from cn.git.process import Git
-from cn.git.read_branch import COMMITS, LOG, OUTPUT_BYTES, PATH_BYTES, as_text, hunks_of
+from cn.git.diff_many import DIFF_SECONDS, OUTPUT_BYTES, halving, merge_bases
+from cn.git.objects import Info, TreeEntry, parse_tree, read_info, read_known, read_objects
+from cn.git.process import Done, Git, GitError
 from cn.protocol.hub_config import Limits
+from cn.protocol.message import FILE, object_id
+from cn.protocol.rules import TreeChange
 from cn.values.names import Oid
 from cn.values.text import decode
 
-_PLAIN = {"000000", "100644", "100755"}
+COMMITS = 100
+"""How many commits of a branch are shown."""
+_LOG = "--format=%H%x00%an%x00%ae%x00%ad%x00%B%x00%P%x00%ct"
+_COMMIT_BYTES = 1 << 20
+_PATH_BYTES = 1000
 _HEADS = 250
 """How many branches are read together: bounds memory, and what one bad branch makes slow."""
 _BYTES = 4 << 20
 """Bytes of old and new files that are compared and read in one go."""
-_COMMIT_LINE = re.compile(rb"^([0-9a-f]{40}|[0-9a-f]{64})\n", re.MULTILINE)
+_PATHS_BYTES = 1 << 16
+"""Bytes of the paths that one command line names."""
+_UNREADABLE = 3
+_WALKED = 1000
+"""Commits of a branch that are followed here; git finds the base of a longer one."""
+_ATTACHMENTS, _FOLDERS_DEEP, _TREE_BYTES = 1000, 50, 1 << 20
+_UNTOLD = ["(too many to list)"]
+_PAIR = re.compile(rb"([0-9a-f]{40,64}) ([0-9a-f]{40,64})\n")
+_RECORD = re.compile(
+    rb":[0-7]{6} ([0-7]{6}) ([0-9a-f]{40,64}) ([0-9a-f]{40,64}) ([A-Z])[0-9]*\0([^\0]+)\0", re.DOTALL
+)
+_NEXT_PAIR = re.compile(rb"\n(?=[0-9a-f]{40,64} [0-9a-f]{40,64}\n)")
+_COMMITTED = re.compile(rb"\ncommitter [^\n]*> ([0-9]{1,15}) ")
+_PLAIN = ("100644", "100755")
+_OTHER_KINDS = {"120000": "symbolic link", "160000": "submodule"}
+
+# Commits and messages.
 
 
-class _Draft(NamedTuple):
-    """A simple branch on the way to a proposal; ``size`` is that of its files, old and new."""
+def read_commits(git: Git, heads: Sequence[Oid]) -> dict[Oid, bytes]:
+    """Head → the commit's bytes, but for those that are too large for what cn asks of them."""
+    known = zip(heads, read_info(git, list(heads)), strict=True)
+    short = [h for h, info in known if info is not None and info.size <= _COMMIT_BYTES]
+    return {h: c for h, c in zip(short, read_objects(git, short), strict=True) if c is not None}
+
+
+def is_message_commit(commit: bytes) -> bool:
+    """Has it no parent? Only then its ``message.md`` can be a message."""
+    return b"\nparent " not in b"\n" + commit.partition(b"\n\n")[0]
+
+
+def is_signed(commit: bytes) -> bool:
+    """Has it a signature, whatever it is worth? Else git need not be asked for it (git's ``commit.c``)."""
+    return b"\ngpgsig" in commit.partition(b"\n\n")[0]
+
+
+def read_messages(git: Git, commits: Mapping[Oid, bytes], limit: int) -> dict[Oid, bytes | None]:
+    """Head → bytes of ``message.md``, for parentless commits that have one (None: over ``limit``)."""
+    roots = [head for head, commit in commits.items() if is_message_commit(commit)]
+    infos = read_info(git, [f"{h}:{FILE}" for h in roots])
+    have = {h: i for h, i in zip(roots, infos, strict=True) if i is not None and i.kind == "blob"}
+    small = [h for h, i in have.items() if i.size <= limit]
+    contents = dict(zip(small, read_objects(git, [have[h].oid for h in small]), strict=True))
+    return {head: contents.get(head) for head in have}
+
+
+def read_attachments(git: Git, heads: Sequence[Oid]) -> dict[Oid, list[str]]:
+    """The names of what came with messages, by path; one question for each level of folders."""
+    names: dict[Oid, list[str]] = {head: [] for head in heads}
+    untold = set[Oid]()
+    folders = [(head, "", f"{head}^{{tree}}") for head in names]
+    for _ in range(_FOLDERS_DEEP):
+        trees = _read_small_trees(git, list(dict.fromkeys(name for _, _, name in folders)))
+        deeper = []
+        for head, above, name in folders:
+            tree = trees.get(name)
+            if head in untold:
+                continue
+            if tree is None or len(names[head]) + len(tree) > _ATTACHMENTS:
+                untold.add(head)
+                continue
+            names[head] += [f"{above}{e.path}" for e in tree if e.kind != "tree"]
+            deeper += [(head, f"{above}{e.path}/", str(e.oid)) for e in tree if e.kind == "tree"]
+            if sum(one[0] == head for one in deeper) > _ATTACHMENTS:
+                untold.add(head)
+        folders = [one for one in deeper if one[0] not in untold]
+        if not folders:
+            break
+    untold.update(head for head, _, _ in folders)
+    return {
+        head: _UNTOLD if head in untold else [n for n in sorted(found, key=_as_bytes) if n != FILE]
+        for head, found in names.items()
+    }
+
+
+def _read_small_trees(git: Git, names: Sequence[str]) -> dict[str, list[TreeEntry]]:
+    infos = zip(names, read_info(git, names), strict=True)
+    small = [(name, info.oid) for name, info in infos if info is not None and info.size <= _TREE_BYTES]
+    found = zip(small, read_objects(git, [oid for _, oid in small]), strict=True)
+    return {name: parse_tree(data, len(oid) // 2) for (name, oid), data in found if data is not None}
+
+
+def _as_bytes(path: str) -> bytes:
+    return path.encode("utf-8", "surrogateescape")
+
+
+# The history of a branch.
+
+
+class History(NamedTuple):
+    """The commits that a branch has and main has not, newest first; ``base`` None: nothing is common."""
 
     head: Oid
-    base: Oid
+    base: Oid | None
     commits: tuple[Commit, ...]
-    touched: tuple[Touched, ...] = ()
-    size: int = 0
+    more: bool
 
 
-def read_simple_proposals(
-    git: Git, main: Oid, heads: Sequence[Oid], limits: Limits
-) -> Iterator[tuple[Oid, Proposal]]:
-    """The proposals of the simple branches among ``heads``; the others are not answered."""
-    unique = list(dict.fromkeys(heads))
-    for start in range(0, len(unique), _HEADS):
-        drafts = halving(unique[start : start + _HEADS], lambda some: _chains(git, main, some))
-        drafts = halving(drafts, lambda some: _with_changes(git, some))
-        for group in _grouped(_within(git, drafts, limits)):
-            yield from halving(group, lambda some: _proposals(git, some))
+class _Row(NamedTuple):
+    commit: Commit
+    parents: list[Oid]
+    at: int
 
 
-def _chains(git: Git, main: Oid, heads: Sequence[Oid]) -> list[_Draft]:
-    """The branches that are at most so many commits in a row, with a base in main.
+class Patience:
+    """How long cn goes on with branches of a peer that cannot be read: each may cost it all the time it has.
 
-    Without what each commit changes: between two trees that nest the same folder again and again that
-    takes any time, and of all but the first and the last of a branch nobody wants to know.
+    ``owner`` names the peer of a head. After so many, others of it that git failed over are not tried alone.
     """
-    log = git.run(
-        "log",
-        "-z",
-        "--date=iso-strict",
-        f"{LOG}%x00%P",
-        "--no-color",
-        "--stdin",
-        stdin="\n".join([f"^{main}", *heads, ""]).encode(),
-        max_out=OUTPUT_BYTES,
-    )
-    rows = log.out.decode("utf-8", "surrogateescape").split("\0") if log.out else []
-    new: dict[Oid, tuple[Commit, list[Oid]]] = {}
-    for i in range(0, len(rows) - 5, 6):
-        commit = Commit(Oid(rows[i]), *(as_text(x) for x in rows[i + 1 : i + 5]))
-        new[commit.id] = commit, [Oid(parent) for parent in rows[i + 5].split()]
-    found = []
-    for head in heads:
-        chain: list[Commit] = []
-        at: Oid | None = head
-        while at in new and len(chain) < COMMITS:
-            commit, parents = new[at]
-            chain.append(commit)
-            at = parents[0] if len(parents) == 1 else None
-        # What log did not list is in main: the one place where the branch leaves it.
-        if at is not None and at not in new and chain:
-            found.append(_Draft(head, at, tuple(chain)))
+
+    def __init__(self, owner: Callable[[Oid], str] = str) -> None:
+        self._owner = owner
+        self._unreadable: dict[str, int] = {}
+
+    def is_over(self, head: Oid) -> bool:
+        """Were so many branches of its peer unreadable that this one is left?"""
+        return self._unreadable.get(self._owner(head), 0) >= _UNREADABLE
+
+    def blame(self, head: Oid, error: GitError) -> None:
+        """git could not read it alone."""
+        _ensure_not_killed(error)
+        owner = self._owner(head)
+        self._unreadable[owner] = self._unreadable.get(owner, 0) + 1
+
+
+def _ensure_not_killed(error: GitError) -> None:
+    """Raise what nothing in a branch can cause: the next run shows it."""
+    if error.done.killed:
+        raise error
+
+
+def read_histories(git: Git, main: Oid, heads: Sequence[Oid], patience: Patience) -> dict[Oid, History]:
+    """Head → its history; those that git cannot tell within the limits are missing."""
+    found: dict[Oid, History] = {}
+    unique = list(dict.fromkeys(heads))
+
+    def alone(head: Oid, error: GitError) -> list[History]:
+        _ensure_not_killed(error)
+        return _read_alone(git, main, head, patience)
+
+    for start in range(0, len(unique), _HEADS):
+        some = unique[start : start + _HEADS]
+        histories = halving(
+            some, lambda few: _read_together(git, main, few, patience), alone, patience.is_over
+        )
+        found.update((history.head, history) for history in histories)
     return found
 
 
-def _diff(git: Git, drafts: Sequence[_Draft], *flags: str) -> bytes:
-    return diff_trees(git, [(d.head, d.base) for d in drafts], *flags)
+def _read_together(git: Git, main: Oid, heads: Sequence[Oid], patience: Patience) -> list[History]:
+    """Without what each commit changes: between two trees that nest the same folder again and again that
+    takes any time, and of all but the first and the last of a branch nobody wants to know.
+    """
+    rows = _log(git, "--stdin", stdin="\n".join([f"^{main}", *heads, ""]).encode())
+    walks = {head: _walk(head, rows) for head in heads}
+    newest = _newest(git, [bases for _, bases in walks.values() if len(bases) > 1])
+    found = []
+    for head, (commits, bases) in walks.items():
+        base = newest.get(bases) if len(bases) > 1 else next(iter(bases), None)
+        if len(commits) > _WALKED or (bases and base is None):
+            found += _read_alone(git, main, head, patience)
+        else:
+            found.append(History(head, base, tuple(commits[:COMMITS]), len(commits) > COMMITS))
+    return found
 
 
-def _fields(out: bytes, drafts: Sequence[_Draft], size: int) -> dict[str, list[str]]:
-    return by_head(out, {str(d.head) for d in drafts}, size)
+def _walk(head: Oid, rows: Mapping[Oid, _Row]) -> tuple[list[Commit], frozenset[Oid]]:
+    """The commits of a branch in git's order, no more than are followed, and where it leaves main.
+
+    What ``log`` did not list is in main.
+    """
+    if head not in rows:
+        return [], frozenset([head])
+    commits, bases = list[Commit](), set[Oid]()
+    waiting, met = [(-rows[head].at, 0, head)], {head}
+    while waiting and len(commits) <= _WALKED:
+        row = rows[heapq.heappop(waiting)[2]]
+        commits.append(row.commit)
+        for parent in row.parents:
+            if parent not in rows:
+                bases.add(parent)
+            elif parent not in met:
+                met.add(parent)
+                heapq.heappush(waiting, (-rows[parent].at, len(met), parent))
+    return commits, frozenset(bases)
+
+
+def _newest(git: Git, several: Sequence[frozenset[Oid]]) -> dict[frozenset[Oid], Oid]:
+    """Of several places where a branch leaves main the one that git names first: the newest.
+
+    Nearly always the others are older parts of main, because the branch merged main meanwhile. Of two of the
+    same second it is the one that has the other as a parent; where nothing tells, only git can.
+    """
+    commits = list(dict.fromkeys(oid for bases in several for oid in bases))
+    heads = {oid: data.partition(b"\n\n")[0] for oid, data in read_commits(git, commits).items()}
+    times = {oid: int(m[1]) for oid, head in heads.items() if (m := _COMMITTED.search(head))}
+    newest = {}
+    for bases in several:
+        if bases <= times.keys():
+            latest = max(times[oid] for oid in bases)
+            tied = [oid for oid in bases if times[oid] == latest]
+            above = b"".join(heads[oid] for oid in tied)
+            left = [oid for oid in tied if b"\nparent %s\n" % oid.encode() not in above]
+            if len(left) == 1:
+                newest[bases] = left[0]
+    return newest
+
+
+def _read_alone(git: Git, main: Oid, head: Oid, patience: Patience) -> list[History]:
+    """The same for one branch, of any length."""
+    try:
+        base = next(iter(merge_bases(git, main, head)), None)
+        span = [f"{base}..{head}"] if base else [head]
+        commits = [row.commit for row in _log(git, f"-{COMMITS + 1}", "--end-of-options", *span).values()]
+    except GitError as error:
+        patience.blame(head, error)
+        return []
+    return [History(head, base, tuple(commits[:COMMITS]), len(commits) > COMMITS)]
+
+
+def _log(git: Git, *words: str, stdin: bytes = b"") -> dict[Oid, _Row]:
+    flags = ("log", "-z", "--date=iso-strict", _LOG, "--no-color")
+    out = git.run(*flags, *words, stdin=stdin, max_out=OUTPUT_BYTES).out
+    fields = out.decode("utf-8", "surrogateescape").split("\0") if out else []
+    rows = {}
+    for i in range(0, len(fields) - 6, 7):
+        commit = Commit(Oid(fields[i]), *(_as_text(x) for x in fields[i + 1 : i + 5]))
+        at = fields[i + 6]
+        rows[commit.id] = _Row(
+            commit, [Oid(p) for p in fields[i + 5].split()], int(at) if at.isdigit() else 0
+        )
+    return rows
+
+
+def _as_text(text: str) -> str:
+    """Text of git's, split at NUL, with undecodable bytes made visible."""
+    return decode(text.encode("utf-8", "surrogateescape"))
+
+
+# What a branch changes.
+
+
+class _Draft(NamedTuple):
+    """A branch on the way to a proposal: its trees, what it changes, and of that what is shown."""
+
+    history: History
+    old: Oid
+    new: Oid
+    touched: tuple[Touched, ...] = ()
+    shown: tuple[Touched, ...] = ()
+    left_out: tuple[tuple[str, str], ...] = ()
+    size: int = 0
+
+    @property
+    def trees(self) -> tuple[Oid, Oid]:
+        """What is compared."""
+        return self.old, self.new
+
+    @property
+    def compared(self) -> list[str]:
+        """The files whose differences are asked for."""
+        return [t.path for t in self.shown if t.status == "M" and len(t.path) <= _PATH_BYTES]
+
+
+_Patches = dict[str, str]
+"""Path → hunks."""
+
+
+def read_proposals(
+    git: Git, histories: Sequence[History], limits: Limits, patience: Patience
+) -> Iterator[tuple[Oid, Proposal]]:
+    """What the branches change since their base; those that git cannot tell within the limits are missing."""
+
+    def unchanged(draft: _Draft, error: GitError) -> list[_Draft]:
+        patience.blame(draft.history.head, error)
+        return []
+
+    def unpatched(draft: _Draft, error: GitError) -> list[tuple[Oid, _Patches]]:
+        _ensure_not_killed(error)
+        return []  # the new texts are shown
+
+    for start in range(0, len(histories), _HEADS):
+        drafts = _with_trees(git, histories[start : start + _HEADS])
+        drafts = halving(
+            drafts,
+            lambda some: _with_changes(git, some),
+            unchanged,
+            lambda draft: patience.is_over(draft.history.head),
+        )
+        for group in _grouped(_within(git, drafts, limits)):
+            patches = dict(halving(group, lambda some: _read_patches(git, some), unpatched))
+            yield from _proposals(git, group, patches)
+
+
+def _with_trees(git: Git, histories: Sequence[History]) -> list[_Draft]:
+    """With the trees that are compared; of a branch that has nothing in common with main the empty one."""
+    commits = list(dict.fromkeys(c for h in histories for c in (h.base, h.head) if c is not None))
+    trees = dict(zip(commits, read_info(git, [f"{c}^{{tree}}" for c in commits]), strict=True))
+    drafts = []
+    for history in histories:
+        new = trees[history.head]
+        old = trees[history.base] if history.base is not None else None
+        empty = object_id("tree", b"", "sha1" if len(history.head) == 40 else "sha256")
+        if new is not None:
+            drafts.append(_Draft(history, old.oid if old is not None else empty, new.oid))
+    return drafts
 
 
 def _with_changes(git: Git, drafts: Sequence[_Draft]) -> list[_Draft]:
-    raw = _fields(_diff(git, drafts, "-z", "--raw", "--no-abbrev"), drafts, 2)
-    full = []
-    for draft in drafts:
-        fields = raw.get(draft.head, [])
-        metas = [meta.lstrip(":").split() for meta in fields[::2]]
-        # Links, submodules and changes of type: the careful reader says what it leaves out.
-        if all(old in _PLAIN and new in _PLAIN for old, new, *_ in metas):
-            touched = [
-                Touched(status[0], path, mode, Oid(old), Oid(new), "-", "-")
-                for (_, mode, old, new, status), path in zip(metas, fields[1::2], strict=True)
-            ]
-            full.append(draft._replace(touched=tuple(touched)))
-    return full
+    args = _diff("--raw", "--no-abbrev")
+    out = git.run(*args, stdin=_pairs(drafts), max_out=OUTPUT_BYTES, seconds=DIFF_SECONDS).out
+    changes = parse_changes(out)
+    if any(draft.trees not in changes for draft in drafts):
+        raise GitError(Done(args, 1, b"", "error: it did not answer all questions"))
+    return [draft._replace(touched=tuple(changes[draft.trees])) for draft in drafts]
+
+
+def _diff(*flags: str) -> tuple[str, ...]:
+    return ("diff-tree", "--stdin", "-r", "-z", "--no-renames", *flags)
+
+
+def _pairs(drafts: Sequence[_Draft]) -> bytes:
+    return "".join(f"{old} {new}\n" for old, new in dict.fromkeys(d.trees for d in drafts)).encode()
+
+
+def parse_changes(out: bytes) -> dict[tuple[Oid, Oid], list[Touched]]:
+    """What ``diff-tree --stdin -z --raw`` tells of pairs of trees, up to what cn does not understand."""
+    changes: dict[tuple[Oid, Oid], list[Touched]] = {}
+    at = 0
+    while header := _PAIR.match(out, at):
+        changes[_pair(header)], at = _raw_records(out, header.end())
+    if changes and at < len(out):
+        changes.popitem()
+    return changes
+
+
+def parse_patches(out: bytes) -> dict[tuple[Oid, Oid], _Patches]:
+    """The hunks that ``diff-tree --stdin -z --raw -p`` tells of pairs of trees."""
+    patches: dict[tuple[Oid, Oid], _Patches] = {}
+    at = 0
+    while header := _PAIR.match(out, at):
+        records, at = _raw_records(out, header.end())
+        # Every line of a hunk starts with a mark of its own, so a bare pair starts the next branch.
+        following = _NEXT_PAIR.search(out, at) if records else None
+        end = following.end() if following else len(out) if records else at
+        patches[_pair(header)] = _hunks(out[at:end], records)
+        at = end
+    return patches
+
+
+def _pair(header: re.Match[bytes]) -> tuple[Oid, Oid]:
+    return Oid(header[1].decode()), Oid(header[2].decode())
+
+
+def _raw_records(out: bytes, at: int) -> tuple[list[Touched], int]:
+    """The records of ``--raw -z`` that begin at ``at``, and where they end (git-diff-tree(1))."""
+    found = []
+    while record := _RECORD.match(out, at):
+        mode, old, new, status = (word.decode() for word in record.groups()[:4])
+        path = record[5].decode("utf-8", "surrogateescape")
+        found.append(Touched(status, path, mode, Oid(old), Oid(new), "-", "-"))
+        at = record.end()
+    return found, at
+
+
+def _hunks(diff: bytes, files: Sequence[Touched]) -> _Patches:
+    """The hunks in ``diff``, which holds ``files`` in this order; of one that only changed its mode, none.
+
+    Not of what git takes for binary. Nothing, if it holds something else.
+    """
+    # As above, "diff --git" starts a file. What comes before the first is the NUL behind the paths.
+    parts = ("\n" + decode(diff.removeprefix(b"\0"))).split("\ndiff --git ")[1:]
+    if len(parts) != len(files):
+        return {}
+    hunks = [(t, part.partition("\n@@ ")) for t, part in zip(files, parts, strict=True)]
+    return {
+        t.path: "@@ " + rest.removesuffix("\n") if mark else ""
+        for t, (_, mark, rest) in hunks
+        if mark or t.old == t.new
+    }
 
 
 def _within(git: Git, drafts: Sequence[_Draft], limits: Limits) -> list[_Draft]:
-    """Those of which everything is shown, judged by the sizes of the files."""
-    infos = iter(read_info(git, [oid for d in drafts for t in d.touched for oid in (t.new, t.old)]))
-    kept = []
-    for draft in drafts:
-        total, fits = 0, len(draft.touched) <= limits.files_per_thread
-        for t in draft.touched:
-            new, old = next(infos), next(infos)
-            sizes = (new.size if new else 0), (old.size if old else 0)
-            fits = fits and max(sizes) <= limits.file_bytes and len(t.path) <= PATH_BYTES
-            total += sum(sizes)
-        if fits and total <= limits.thread_bytes:
-            kept.append(draft._replace(size=total))
-    return kept
+    """The files to show, judged by size before any is read; the rest with the reason."""
+    plain = [t for d in drafts for t in d.touched if t.mode in _PLAIN]
+    infos = iter(read_info(git, [oid for t in plain for oid in (t.new, t.old)]))
+    return [_within_one(draft, limits, infos) for draft in drafts]
+
+
+def _within_one(draft: _Draft, limits: Limits, infos: Iterator[Info | None]) -> _Draft:
+    left_out = [(t.path, _OTHER_KINDS[t.mode]) for t in draft.touched if t.mode in _OTHER_KINDS]
+    shown: list[Touched] = []
+    total = 0
+    for t in draft.touched:
+        if t.mode not in _PLAIN:
+            continue
+        new, old = _size(next(infos)), _size(next(infos))
+        size = new + (old if t.status == "M" else 0)
+        if new > limits.file_bytes or size > 2 * limits.file_bytes:
+            left_out.append((t.path, f"{new} bytes, over the limit of a file"))
+        elif len(shown) >= limits.files_per_thread or total + size > limits.thread_bytes:
+            left_out.append((t.path, "over the limits of a thread"))
+        else:
+            shown.append(t)
+            total += size
+    return draft._replace(shown=tuple(shown), left_out=tuple(left_out), size=total)
+
+
+def _size(info: Info | None) -> int:
+    return info.size if info else 0
 
 
 def _grouped(drafts: Sequence[_Draft]) -> Iterator[list[_Draft]]:
-    group, size = list[_Draft](), 0
+    group, size, paths = list[_Draft](), 0, 0
     for draft in drafts:
-        if group and size + draft.size > _BYTES:
+        named = sum(len(_as_bytes(path)) for path in draft.compared)
+        if group and (size + draft.size > _BYTES or paths + named > _PATHS_BYTES):
             yield group
-            group, size = [], 0
+            group, size, paths = [], 0, 0
         group.append(draft)
         size += draft.size
+        paths += named
     if group:
         yield group
 
 
-def _proposals(git: Git, drafts: Sequence[_Draft]) -> list[tuple[Oid, Proposal]]:
-    counts = _fields(_diff(git, drafts, "-z", "--numstat"), drafts, 1)
-    plain = [(d, t) for d in drafts for t in d.touched if t.mode != "000000"]
-    contents = iter(read_known(git, [oid for _, t in plain for oid in (t.new, t.old)]))
-    texts: dict[Oid, list[FileText]] = {}
-    left_out: dict[Oid, list[tuple[str, str]]] = {}
-    for draft, t in plain:
-        new, old = next(contents), next(contents)
-        if b"\0" in new or b"\0" in old:
-            left_out.setdefault(draft.head, []).append((t.path, f"binary, {len(new)} bytes"))
-        else:
-            texts.setdefault(draft.head, []).append(FileText(t.path, t.status == "A", decode(new)))
-    patches = _patches(git, drafts, texts)
-    return [
-        (
-            draft.head,
+def _read_patches(git: Git, drafts: Sequence[_Draft]) -> list[tuple[Oid, _Patches]]:
+    """The hunks of changed text files, by git's own diff, within a time limit.
+
+    Files that one branch does not show may be compared for another; alone it is asked for its own.
+    """
+    wanted = [d for d in drafts if d.compared]
+    if not wanted:
+        return []
+    paths = dict.fromkeys(path for d in wanted for path in d.compared)
+    flags = ("--raw", "-p", "-U3", "--diff-filter=M", "--no-ext-diff", "--no-textconv", "--no-color")
+    args = (*_diff(*flags), "--", *paths)
+    out = git.run(*args, stdin=_pairs(wanted), max_out=OUTPUT_BYTES, seconds=DIFF_SECONDS).out
+    found = parse_patches(out)
+    return [(d.history.head, found.get(d.trees, {})) for d in wanted]
+
+
+def _proposals(
+    git: Git, drafts: Sequence[_Draft], patches: Mapping[Oid, _Patches]
+) -> Iterator[tuple[Oid, Proposal]]:
+    """The new text of added files, the hunks of changed ones."""
+    contents = iter(read_known(git, [oid for d in drafts for t in d.shown for oid in (t.new, t.old)]))
+    for draft in drafts:
+        head = draft.history.head
+        counted: dict[str, Touched] = {}
+        texts, left_out = list[FileText](), list(draft.left_out)
+        for t in draft.shown:
+            new, old = next(contents), next(contents)
+            patch = patches.get(head, {}).get(t.path)
+            counted[t.path] = _counted(t, new, old, patch)
+            if b"\0" in new or b"\0" in old:
+                left_out.append((t.path, f"binary, {len(new)} bytes"))
+            else:
+                texts.append(FileText(t.path, t.status == "A", decode(new), patch or None))
+        yield (
+            head,
             Proposal(
-                commits=draft.commits,
-                more_commits=False,
-                touched=_counted(draft.touched, counts.get(draft.head, [])),
-                texts=tuple(
-                    t if t.added else t._replace(patch=patches.get(draft.head, {}).get(t.path))
-                    for t in texts.get(draft.head, [])
-                ),
-                left_out=tuple(left_out.get(draft.head, [])),
-                base=draft.base,
+                commits=draft.history.commits,
+                more_commits=draft.history.more,
+                touched=tuple(counted.get(t.path, t) for t in draft.touched),
+                texts=tuple(texts),
+                left_out=tuple(left_out),
+                base=draft.history.base,
             ),
         )
-        for draft in drafts
+
+
+def _counted(t: Touched, new: bytes, old: bytes, patch: str | None) -> Touched:
+    """Lines added and removed; unknown where a file is binary, or its difference is not known."""
+    if b"\0" in new or b"\0" in old or (t.status == "M" and patch is None):
+        return t
+    if t.status == "M":
+        marks = [line[:1] for line in (patch or "").split("\n")]
+        return t._replace(added=str(marks.count("+")), removed=str(marks.count("-")))
+    return t._replace(added=str(_lines(new)), removed=str(_lines(old)))
+
+
+def _lines(data: bytes) -> int:
+    return data.count(b"\n") + (not data.endswith(b"\n") and data != b"")
+
+
+def tree_changes(git: Git, old: str, new: str) -> list[TreeChange]:
+    """``diff --no-renames`` of two trees or commits, as paths and modes."""
+    args = ("diff-tree", "-r", "-z", "--raw", "--no-renames", "--end-of-options", old, new)
+    fields = git.run(*args, max_out=OUTPUT_BYTES, seconds=DIFF_SECONDS).fields
+    return [
+        TreeChange(path, meta.split()[1], meta.split()[0].lstrip(":"))
+        for meta, path in zip(fields[::2], fields[1::2], strict=True)
     ]
-
-
-def _counted(touched: Sequence[Touched], numstat: Sequence[str]) -> tuple[Touched, ...]:
-    """Lines added and removed; a file that the branch deletes is not counted."""
-    counts = {path: (added, removed) for added, removed, path in (f.split("\t", 2) for f in numstat)}
-    return tuple(
-        t._replace(added=counts[t.path][0], removed=counts[t.path][1])
-        if t.mode != "000000" and t.path in counts
-        else t
-        for t in touched
-    )
-
-
-def _patches(
-    git: Git, drafts: Sequence[_Draft], texts: Mapping[Oid, Sequence[FileText]]
-) -> dict[Oid, dict[str, str]]:
-    """The hunks of changed text files: head → path → text."""
-    changed = {head: paths for head in texts if (paths := [t.path for t in texts[head] if not t.added])}
-    wanted = [d for d in drafts if d.head in changed]
-    if not wanted:
-        return {}
-    flags = ("-p", "-U3", "--diff-filter=M", "--no-ext-diff", "--no-textconv", "--no-color")
-    # Every line of a hunk starts with a mark of its own, so a bare id starts the next branch.
-    parts = _COMMIT_LINE.split(_diff(git, wanted, *flags))
-    modified = {d.head: [t.path for t in d.touched if t.status == "M"] for d in wanted}
-    pairs = zip((Oid(head.decode()) for head in parts[1::2]), parts[2::2], strict=True)
-    return {head: hunks_of(part, modified[head]) for head, part in pairs}

@@ -7,23 +7,23 @@ from typing import NamedTuple
 
 from cn.git.branch_content import format_message_content, format_proposal
 from cn.git.objects import read_object
-from cn.git.process import GitError
-from cn.git.read_branch import (
+from cn.git.read_branches import (
+    History,
+    Patience,
     is_signed,
-    merge_bases,
     read_attachments,
     read_commits,
+    read_histories,
     read_messages,
-    read_proposal,
+    read_proposals,
 )
-from cn.git.read_branches import read_simple_proposals
 from cn.git.signatures import Signature, read_signatures
 from cn.inbox.plan.arrivals import plan_gone, plan_moved, plan_new, plan_refused_arrival, plan_repeated
 from cn.inbox.plan.seen_before import Step, classify, is_news_that_it_vanished
 from cn.inbox.replayed_heads import SeenBefore
 from cn.inbox.working_copies import read_working
 from cn.outbox.plan.receipts import plan_notice
-from cn.outbox.receipts import take_notice
+from cn.outbox.receipts import find_merges, take_notice
 from cn.peers.observe import Observation, fetch_mains
 from cn.peers.plan.arrival import Arrival
 from cn.protocol import rules
@@ -44,8 +44,6 @@ from cn.values.names import Topic as TopicName
 from cn.values.text import decode as decode_text
 from cn.values.timestamps import format_day
 
-_UNREADABLE = 3
-"""After so many branches of a peer that cannot be read in one run, the others are not tried."""
 _TOGETHER = 500
 """How many branches are read before their threads are planned: what one run holds in memory."""
 _NOTICES = 10
@@ -73,9 +71,10 @@ def plan_arrivals(executor: Executor, seen: Observation, keys: Sequence[ThreadKe
     fresh = [f for f in found if f.step is not Step.KNOWN]
     before = SeenBefore(executor)
     before.read((f.key[0], f.head) for f in fresh)
-    unreadable: dict[Name, int] = {}
+    peers = {str(f.head): f.key[0] for f in fresh}
+    patience = Patience(lambda head: peers[head])
     for start in range(0, len(fresh), _TOGETHER):
-        for arrival, item, refusal in _read(executor, seen, fresh[start : start + _TOGETHER], unreadable):
+        for arrival, item, refusal in _read(executor, seen, fresh[start : start + _TOGETHER], patience):
             refusal = refusal or before.refusal(arrival)
             if refusal is None:
                 before.let_in(arrival)
@@ -106,37 +105,56 @@ def _classified(executor: Executor, seen: Observation, key: ThreadKey) -> Found:
 
 
 def _read(
-    executor: Executor, seen: Observation, found: Sequence[Found], unreadable: dict[Name, int]
+    executor: Executor, seen: Observation, found: Sequence[Found], patience: Patience
 ) -> list[tuple[Arrival, Found, Refusal | None]]:
-    """Everything that cn knows of these branches; ``unreadable`` counts per peer over the whole run."""
-    commits = read_commits(executor.hub.git, list(dict.fromkeys(f.head for f in found)))
+    """Everything that cn knows of these branches."""
+    git, limits = executor.hub.git, executor.settings.config.limits
+    commits = read_commits(git, list(dict.fromkeys(f.head for f in found)))
     signatures = _signatures(
         executor, [f for f in found if f.head not in commits or is_signed(commits[f.head])]
     )
-    messages = read_messages(executor.hub.git, commits, executor.settings.config.limits.thread_bytes)
-    checked = [
-        (*_checked(executor, f, signatures.get((f.key[0], f.head)), messages.get(f.head)), f) for f in found
-    ]
-    shown = [a.head for a, refusal, f in checked if _needs_text(a, refusal, f)]
-    limits = executor.settings.config.limits
-    proposals = dict(read_simple_proposals(executor.hub.git, executor.snapshot.commit, shown, limits))
+    messages = read_messages(git, commits, limits.thread_bytes)
+    attachments = read_attachments(git, [head for head, data in messages.items() if data is not None])
+    checked = []
+    for f in found:
+        data, names = messages.get(f.head), attachments.get(f.head, [])
+        checked.append((*_checked(executor, f, signatures.get((f.key[0], f.head)), data, names), f))
+    shown = [arrival for arrival, refusal, f in checked if _needs_text(arrival, refusal, f)]
+    histories = _histories(executor, seen, shown, patience)
+    texts = {
+        head: format_proposal(proposal, limits.thread_bytes)
+        for head, proposal in read_proposals(git, list(histories.values()), limits, patience)
+    }
+    heard = [arrival for arrival, refusal, _ in checked if refusal is None]
+    find_merges(executor, seen, [a for a in heard if _unproven_sender(executor, a) is None])
     arrivals = []
     for arrival, refusal, f in checked:
         if _needs_text(arrival, refusal, f):
-            simple = proposals.get(arrival.head)
-            text = format_proposal(simple, limits.thread_bytes) if simple is not None else None
-            if text is None and unreadable.get(arrival.peer, 0) < _UNREADABLE:
-                text = _shown_text(executor, seen, arrival)
-            if text is None:
-                unreadable[arrival.peer] = unreadable.get(arrival.peer, 0) + 1
-                text = f"(this branch cannot be shown within cn's limits; look at {arrival.head} with git)"
-            arrival = arrival._replace(content=arrival.content + text)
+            unread = f"(this branch cannot be shown within cn's limits; look at {arrival.head} with git)"
+            arrival = arrival._replace(content=arrival.content + texts.get(arrival.head, unread))
         arrivals.append((arrival, f, refusal))
     return arrivals
 
 
+def _histories(
+    executor: Executor, seen: Observation, shown: Sequence[Arrival], patience: Patience
+) -> dict[Oid, History]:
+    """What each branch has since it left our main; one that never was in it, since it left its creator's."""
+    git = executor.hub.git
+    histories = read_histories(git, executor.snapshot.commit, [a.head for a in shown], patience)
+    strangers: dict[Name, list[Oid]] = {}
+    for arrival in shown:
+        history = histories.get(arrival.head)
+        if history is not None and history.base is None:
+            strangers.setdefault(arrival.peer, []).append(arrival.head)
+    mains = fetch_mains(executor.hub, executor.settings, seen, strangers) if strangers else set()
+    for peer in strangers.keys() & mains:
+        histories |= read_histories(git, seen.mains[peer][1], strangers[peer], patience)
+    return histories
+
+
 def _checked(
-    executor: Executor, found: Found, sign: Signature | None, message: bytes | None
+    executor: Executor, found: Found, sign: Signature | None, message: bytes | None, attachments: list[str]
 ) -> tuple[Arrival, Refusal | None]:
     """A branch with its signature and, where it is one, its message; refused where these forbid it."""
     peer = executor.settings.peers[found.key[0]]
@@ -145,7 +163,7 @@ def _checked(
         arrival = arrival._replace(signature=sign.word)
     refusal = _signature_refusal(peer, sign) if peer.key else None
     if message is not None:
-        arrival, wrong = _message_arrival(executor, arrival, message)
+        arrival, wrong = _message_arrival(executor, arrival, message, attachments)
         refusal = refusal or wrong
     return arrival, refusal
 
@@ -185,7 +203,9 @@ def _signature_refusal(peer: Peer, sign: Signature | None) -> Refusal | None:
     )
 
 
-def _message_arrival(executor: Executor, arrival: Arrival, data: bytes) -> tuple[Arrival, Refusal | None]:
+def _message_arrival(
+    executor: Executor, arrival: Arrival, data: bytes, attachments: list[str]
+) -> tuple[Arrival, Refusal | None]:
     """The arrival with its message; a message that lies about its sender or addressee is refused."""
     try:
         message = parse_message(data)
@@ -204,11 +224,7 @@ def _message_arrival(executor: Executor, arrival: Arrival, data: bytes) -> tuple
         unproven = _unproven_sender(executor, arrival)
         if unproven and message.kind == NOTICE:
             return arrival, unproven
-    text = format_message_content(
-        message,
-        read_attachments(executor.hub.git, arrival.head),
-        executor.settings.config.limits.thread_bytes,
-    )
+    text = format_message_content(message, attachments, executor.settings.config.limits.thread_bytes)
     return arrival._replace(content=text), None
 
 
@@ -216,25 +232,6 @@ def _unproven_sender(executor: Executor, arrival: Arrival) -> Refusal | None:
     mailbox = executor.settings.peers[arrival.peer].deliver == MAILBOX
     shared = mailbox and executor.settings.shared_mailbox
     return rules.proven_sender(arrival.signature, shared, executor.settings.config.mailbox_trusted)
-
-
-def _shown_text(executor: Executor, seen: Observation, arrival: Arrival) -> str | None:
-    """The branch as text, or None where git cannot read it within the limits."""
-    try:
-        return _proposal_text(executor, seen, arrival)
-    except GitError as error:
-        if error.done.killed:
-            raise  # by nothing in the branch: the next run shows it
-        return None
-
-
-def _proposal_text(executor: Executor, seen: Observation, arrival: Arrival) -> str:
-    limits = executor.settings.config.limits
-    bases = merge_bases(executor.hub.git, executor.snapshot.commit, arrival.head)
-    if not bases and arrival.peer in fetch_mains(executor.hub, executor.settings, seen, [arrival.peer]):
-        bases = merge_bases(executor.hub.git, seen.mains[arrival.peer][1], arrival.head)
-    proposal = read_proposal(executor.hub.git, arrival.head, bases[0] if bases else None, limits)
-    return format_proposal(proposal, limits.thread_bytes)
 
 
 def _plan_one(

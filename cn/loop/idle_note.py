@@ -68,8 +68,10 @@ def _found_nothing(run: Run, seen: Observation) -> bool:
     hub, snapshot = run.hub, run.snapshot()
     plain = hub.git_dir == hub.work_git_dir == hub.root / ".git" and not (hub.git_dir / "worktrees").exists()
     asked = set(seen.urls) == set(seen.listings) and not has_pending(hub)
-    at_rest = not snapshot.outbox_paths() and snapshot.read(TURN) is None
-    at_rest = at_rest and not run.memory.unreachable.entries and not run.memory.stop.entries
+    at_rest = (
+        not snapshot.outbox_paths() and not run.memory.unreachable.entries and snapshot.read(TURN) is None
+    )
+    at_rest = at_rest and not run.memory.stop
     # What moved while it was fetched may be back; a refused thread counts as soon as somebody decides it.
     at_rest = at_rest and not unplaced_path(hub).exists()
     at_rest = at_rest and not (seen.missing or seen.missing_ours)

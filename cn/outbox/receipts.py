@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from cn.git.diff_many import contained
 from cn.git.objects import read_object
 from cn.outbox.plan.receipts import plan_notice
 from cn.peers.observe import Observation, fetch_mains
@@ -14,7 +17,7 @@ from cn.protocol.peers_file import Peer
 from cn.run.executor import Executor
 from cn.transaction.base import is_ancestor
 from cn.values.errors import Refusal
-from cn.values.names import Topic, join_branch, topic_of
+from cn.values.names import Name, Oid, Topic, join_branch, topic_of
 
 
 def take_notice(
@@ -50,6 +53,19 @@ def take_notice(
         )
 
 
+def find_merges(executor: Executor, seen: Observation, arrivals: Sequence[Arrival]) -> None:
+    """Look up all merges that these messages claim, with one question for each peer."""
+    claimed: dict[Name, list[Oid]] = {}
+    for arrival in arrivals:
+        about = arrival.message.about if arrival.message is not None else None
+        if about is not None and about.status == "merged" and about.merge is not None:
+            claimed.setdefault(arrival.peer, []).append(about.merge)
+    mains = fetch_mains(executor.hub, executor.settings, seen, claimed) if claimed else set()
+    for peer in claimed.keys() & mains:
+        held = contained(executor.hub.git, seen.mains[peer][1], claimed[peer])
+        seen.merges.update(((peer, merge), merge in held) for merge in claimed[peer])
+
+
 def prove_merge(
     executor: Executor, seen: Observation, peer: Peer, about: About, signature: str
 ) -> Refusal | None:
@@ -71,7 +87,9 @@ def prove_merge(
         return no(f"{peer.name}'s main does not hold {about.merge[:8]}")
     head = commit.partition(b"\n\n")[0].decode("ascii", "replace").split("\n")
     parents = [line.split(" ")[1] for line in head if line.startswith("parent ")]
-    if not is_ancestor(executor.hub.git, about.merge, main):
+    if (peer.name, about.merge) not in seen.merges:
+        seen.merges[(peer.name, about.merge)] = is_ancestor(executor.hub.git, about.merge, main)
+    if not seen.merges[(peer.name, about.merge)]:
         return no(f"{peer.name}'s main does not hold {about.merge[:8]}")
     if about.head not in parents[1:]:
         return no(f"{about.merge[:8]} does not merge {about.head[:8]}")

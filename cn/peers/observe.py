@@ -34,7 +34,8 @@ class Observation:
     ``inbound`` and ``ours`` map (peer, topic) to branch and tip; a peer is in
     ``saw_inbound`` / ``saw_ours`` when its listing is known, so that absence means gone.
     ``urls`` are the remotes that were asked, ``listings`` what those that answered have,
-    ``heads`` our own branches where they are the mailbox.
+    ``heads`` our own branches where they are the mailbox, ``merges`` of the merges that were
+    claimed whether the peer's main holds them.
     """
 
     pins: dict[Key, Oid]
@@ -48,6 +49,7 @@ class Observation:
     missing: set[ThreadKey] = field(default_factory=set)
     missing_ours: set[ThreadKey] = field(default_factory=set)
     fetched_mains: dict[Name, bool] = field(default_factory=dict)
+    merges: dict[tuple[Name, Oid], bool] = field(default_factory=dict)
     urls: dict[str, str] = field(default_factory=dict)
     listings: dict[str, Listing] = field(default_factory=dict)
     heads: Listing = field(default_factory=dict)

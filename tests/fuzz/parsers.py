@@ -20,7 +20,7 @@ from cn.git.entries import UNMERGED
 from cn.git.history import parse_log
 from cn.git.merge_tree import read_answers, read_tree_diffs
 from cn.git.process import Done
-from cn.git.read_branch import hunks_of
+from cn.git.read_branches import parse_changes, parse_patches
 from cn.git.remote import read_listing, read_pushed
 from cn.llm.api_errors import parse_retry_after, read_error
 from cn.llm.config import parse_agent_config
@@ -396,6 +396,11 @@ def _merged(data: bytes) -> object:
     return answers
 
 
+TREES = f"{ID} {ID}\n".encode()
+RECORD = f":100644 100755 {ID} {ID} M\0a\n\0".encode()
+PATCH = b"diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1 +1 @@\n-x\n+y\n"
+
+
 def _by_head(data: bytes) -> object:
     return by_head(data, {ID}, 2)
 
@@ -408,9 +413,7 @@ PARSERS |= {
     "reflog": Parser(_reflog, (REFLOG,)),
     "merge-tree": Parser(_merged, (MERGED,)),
     "tree-diffs": Parser(read_tree_diffs, (DIFFS,)),
-    "hunks": Parser(
-        lambda data: hunks_of(data, ["a", "b"]),
-        (b"diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1 +1 @@\n-x\n+y\ndiff --git a/b b/b\n",),
-    ),
+    "tree-changes": Parser(parse_changes, (TREES + RECORD, TREES + TREES)),
+    "hunks": Parser(parse_patches, (TREES + RECORD + b"\0" + PATCH + TREES, TREES + TREES)),
 }
 REFUSALS = (CnError,)

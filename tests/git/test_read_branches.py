@@ -1,4 +1,4 @@
-"""Branches read together say the same as each read on its own."""
+"""Branches read together say the same as each read on its own, and as git."""
 
 from __future__ import annotations
 
@@ -6,18 +6,21 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, event, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from cn.git.branch_content import Proposal
+from cn.git.diff_many import merge_bases
 from cn.git.process import Git
-from cn.git.read_branch import merge_bases, read_proposal
-from cn.git.read_branches import read_simple_proposals
+from cn.git.read_branches import Patience, read_histories, read_proposals
 from cn.protocol.hub_config import Limits
 from cn.values.names import Oid
+from cn.values.text import decode
 from tests.support.hubs import git, git_bytes, tip, work, write_commit
 
 Commits = list[tuple[str, list[tuple[str, bytes | None, str]]]]
 """Per commit its message and the changed (path, content, mode)."""
+EMPTY = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 LIMITS = Limits(file_bytes=400, thread_bytes=1500, files_per_thread=4)
 PATHS = ["a.md", "a/b.md", 'ü "q".md', "x\ny.md", "bin/run", "deep/er/file"]
 CONTENTS = st.one_of(
@@ -65,14 +68,43 @@ def build(root: Path, start: str, commits: Commits, last: str) -> str:
     return parents[0]
 
 
-def compare(root: Path, heads: list[str]) -> set[str]:
-    """What was read together equals what is read alone; the heads that were."""
-    here, main = Git(root), Oid(tip(root, "main"))
-    together = dict(read_simple_proposals(here, main, [Oid(h) for h in heads], LIMITS))
+def read(root: Path, heads: list[str]) -> dict[Oid, Proposal]:
+    """The branches, read together."""
+    here, asked = Git(root), [Oid(head) for head in heads]
+    histories = read_histories(here, Oid(tip(root, "main")), asked, Patience())
+    assert set(histories) == set(asked)
+    return dict(read_proposals(here, list(histories.values()), LIMITS, Patience()))
+
+
+def compare(root: Path, heads: list[str]) -> None:
+    """What was read together equals what is read alone, and what git itself says."""
+    together, here, main = read(root, heads), Git(root), Oid(tip(root, "main"))
+    assert set(together) == set(heads)
     for head, proposal in together.items():
-        (base,) = merge_bases(here, main, head)
-        assert proposal == read_proposal(here, head, base, LIMITS)
-    return set(together)
+        assert proposal == read(root, [head])[head]
+        assert proposal.base == next(iter(merge_bases(here, main, head)), None)
+        since = [f"^{proposal.base}"] if proposal.base else []
+        assert [c.id for c in proposal.commits] == git(root, "rev-list", "-100", head, *since).split()
+        compare_files(root, proposal, head)
+
+
+def compare_files(root: Path, proposal: Proposal, head: str) -> None:
+    old = proposal.base or EMPTY
+    raw = git(root, "diff-tree", "-r", "-z", "--no-renames", "--raw", old, head).split("\0")[:-1]
+    rows = [meta.split() for meta in raw[::2]]
+    assert [(t.path, t.mode, t.status) for t in proposal.touched] == [
+        (path, row[1], row[4]) for row, path in zip(rows, raw[1::2], strict=True)
+    ]
+    numstat = git(root, "diff-tree", "-r", "-z", "--no-renames", "--numstat", old, head).split("\0")[:-1]
+    counts = {path: (added, removed) for added, removed, path in (row.split("\t", 2) for row in numstat)}
+    texts = {text.path: text for text in proposal.texts}
+    for touched in proposal.touched:
+        if touched.path in texts and touched.status in ("A", "M"):
+            assert (touched.added, touched.removed) == counts[touched.path]
+            patch = git_bytes(root, "diff-tree", "-p", "-r", old, head, "--", touched.path)
+            hunks = decode(patch).partition("\n@@ ")
+            wanted = "@@ " + hunks[2].removesuffix("\n") if hunks[1] else None
+            assert texts[touched.path].patch == (wanted if touched.status == "M" else None)
 
 
 def repository(folder: Path) -> Path:
@@ -91,7 +123,7 @@ def test_read_together_is_read_alone(drawn: list[tuple[str, Commits]]) -> None:
         for start, commits in drawn:
             heads.append(build(root, start, commits, last))
             last = heads[-1]
-        event(f"{len(compare(root, heads)) > 0}")
+        compare(root, heads)
 
 
 @pytest.fixture
@@ -103,32 +135,42 @@ def test_what_is_simple(root: Path) -> None:
     main = tip(root, "main")
     one = write_commit(root, {"n.md": b"new\n", "a.md": b"one\n2\nthree\n", "gone": None}, "one\n", [main])
     two = write_commit(root, {"bin/run": b"#!\n"}, "two\n", [one], modes={"bin/run": "100755"})
-    assert compare(root, [one, two, one]) == {one, two}
+    compare(root, [one, two, one])
 
 
-def test_what_is_left_to_the_careful_reader(root: Path) -> None:
+def test_what_is_odd(root: Path) -> None:
     main = tip(root, "main")
     side = write_commit(root, {"s.md": b"s\n"}, parents=[main])
-    left = {
+    old = write_commit(root, {"o.md": b"o\n"}, parents=[tip(root, "main~1")])
+    odd = {
         "stranger": write_commit(root, {"n.md": b"new\n"}),
         "in main": main,
-        "merge": write_commit(root, {}, parents=[side, tip(root, "main~1")]),
+        "merge": write_commit(root, {}, parents=[side, old]),
         "link": write_commit(root, {"l": b"a.md"}, parents=[main], modes={"l": "120000"}),
-        "large": write_commit(root, {"l": b"x" * 500}, parents=[main]),
+        "became a link": write_commit(
+            root, {"a.md": b"x", "more": b"less\n"}, parents=[main], modes={"a.md": "120000"}
+        ),
+        "large": write_commit(root, {"l": b"x" * 500, "more": b"less\n"}, parents=[main]),
         "long name": write_commit(root, {"n" * 1001: b"x"}, parents=[main]),
     }
     plain = write_commit(root, {"p.md": b"p\n"}, parents=[main])
-    assert compare(root, [*left.values(), plain]) == {plain}
+    compare(root, [*odd.values(), plain])
+    shown = read(root, [odd["large"]])[Oid(odd["large"])]
+    assert [t.path for t in shown.texts if t.patch] == ["more"]
+    assert [path for path, _ in shown.left_out] == ["l"]
 
 
-def test_a_branch_of_many_commits_is_left_alone(root: Path) -> None:
+def test_a_branch_of_many_commits_shows_the_last(root: Path) -> None:
     stream = "".join(
         f"commit refs/heads/many\nmark :{n}\ncommitter P <p@x.example> 1770000000 +0000\ndata 1\nm\n"
-        f"{'from refs/heads/main^0' if n == 1 else f'from :{n - 1}'}\nM 644 inline f\ndata 3\n{n:03}\n"
-        for n in range(1, 102)
+        f"{'from refs/heads/main^0' if n == 1 else f'from :{n - 1}'}\nM 644 inline f\ndata 4\n{n:04}\n"
+        for n in range(1, 1102)
     )
     git(root, "fast-import", "--quiet", stdin=stream)
-    assert compare(root, [tip(root, "many"), tip(root, "many~1")]) == {tip(root, "many~1")}
+    heads = [tip(root, f"many~{back}") for back in (0, 1000, 1001, 1002)]
+    compare(root, heads)
+    found = read(root, heads)
+    assert [found[Oid(head)].more_commits for head in heads] == [True, True, False, False]
 
 
 def test_what_the_commits_within_a_branch_change_costs_nothing(root: Path) -> None:
@@ -139,7 +181,7 @@ def test_what_the_commits_within_a_branch_change_costs_nothing(root: Path) -> No
     inner = git(root, "commit-tree", two, "-p", inner, "-m", "two")
     files = git(root, "rev-parse", f"{write_commit(root, {'n.md': b'new'}, parents=[main])}^{{tree}}")
     head = git(root, "commit-tree", files, "-p", inner, "-m", "three")
-    assert compare(root, [head]) == {head}
+    assert read(root, [head])[Oid(head)].touched
 
 
 def nested(root: Path, mode: str, depth: int) -> str:

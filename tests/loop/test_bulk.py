@@ -8,7 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.hubs import branches, git
+from cn.protocol.message import About, Message, format_message
+from cn.protocol.message_kinds import CONCERN, MESSAGE, NOTICE
+from cn.values.names import Branch, Name, Oid
+from cn.values.timestamps import parse_stamp
+from tests.support.hubs import branches, clone, git, tip
 from tests.support.world import Node, World, is_in_main
 
 FEW, MANY = 3, 9
@@ -64,3 +68,59 @@ def test_more_branches_start_no_more_processes(
     few, many = seen
     assert many[0] <= few[0] + 2
     assert many[1] <= few[1] + 2
+
+
+KINDS: dict[str, tuple[str, ...]] = {
+    "proposals": ("proposal",),
+    "messages": ("message",),
+    "notices": ("notice",),
+    "concerns": ("concern",),
+    "a mix": ("proposal", "message", "notice", "concern", "merge", "stranger", "link", "attached"),
+}
+
+
+def commits(kind: str, n: int, heads: dict[int, str]) -> str:
+    """One branch of a kind, as pi would make it for sigma (git-fast-import(1)): ``t<n>``."""
+    start = f"commit refs/heads/t{n}\ncommitter Pi <pi@people.example> 177000{n:04} +0000\ndata 2\nm\n"
+    base = "from refs/remotes/sigma/main^0\n"
+    if kind == "stranger":
+        return f"{start}M 644 inline a{n}\ndata 2\nx\n"
+    if kind == "link":
+        return f"{start}{base}M 120000 inline l{n}\ndata 1\nx\n"
+    if kind == "merge":
+        return f"{start}{base}M 644 inline a{n}\ndata 2\nx\n\n{start}merge refs/remotes/sigma/main~1\n"
+    if kind == "proposal":
+        return f"{start}{base}M 644 inline docs/start.md\ndata 2\n{n % 10}\n"
+    about = About(Branch(f"sigma/ours-{n}"), Oid(heads[n]), "replied") if kind == "notice" else None
+    created = parse_stamp(f"2026-02-05T12:00:{n:02}Z")
+    word = {"notice": NOTICE, "concern": CONCERN}.get(kind, MESSAGE)
+    message = Message(word, Name("pi"), Name("sigma"), f"number {n}", created, "Hello.\n", about=about)
+    data = format_message(message).decode()
+    more = "M 644 inline attachments/a\ndata 2\na\n" if kind == "attached" else ""
+    return f"{start}M 644 inline message.md\ndata {len(data)}\n{data}\n{more}"
+
+
+@pytest.mark.parametrize("route", ["mailbox", "pickup"])
+@pytest.mark.parametrize("what", KINDS)
+def test_more_branches_of_any_kind_start_no_more_processes(
+    world: World, tmp_path: Path, what: str, route: str
+) -> None:
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi, route)
+    person = clone(pi.url, world.folder / "person", "Pi")
+    git(person, "remote", "add", "sigma", sigma.url)
+    ours = {n: git(person, "commit-tree", f"{tip(person)}^{{tree}}", "-m", f"{n}") for n in range(40)}
+    there, back = (sigma.url, pi.url) if route == "mailbox" else (pi.url, sigma.url)
+    prefix, their_prefix = ("pi", "sigma") if route == "mailbox" else ("sigma", "pi")
+    git(person, "push", "-q", back, *(f"{oid}:refs/heads/{their_prefix}/ours-{n}" for n, oid in ours.items()))
+    sigma.sync()
+    seen = []
+    for numbers in (range(8), range(10, 10 + 3 * 8)):
+        git(person, "fetch", "-q", "sigma")
+        kinds = KINDS[what]
+        made = "".join(commits(kinds[n % len(kinds)], n, ours) for n in numbers)
+        git(person, "fast-import", "--quiet", "--force", stdin=made)
+        git(person, "push", "-q", there, *(f"t{n}:refs/heads/{prefix}/t{n}" for n in numbers))
+        seen.append(counted(sigma, tmp_path, "inbox", "sync"))
+    assert "cannot be shown" not in "".join(sigma.thread(name) for name in sigma.threads())
+    assert seen[1] <= seen[0] + 2, seen

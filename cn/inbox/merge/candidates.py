@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from cn.git.diff_many import by_head, diff_trees, halving
+from cn.git.diff_many import OUTPUT_BYTES, by_head, diff_trees, halving, merge_bases
 from cn.git.entries import Change, parse_change, read_changes
 from cn.git.objects import read_info
 from cn.git.process import Git, GitError
-from cn.git.read_branch import OUTPUT_BYTES, merge_bases
 from cn.git.signatures import read_signatures
 from cn.protocol.rules import Person
 from cn.values.names import Oid, is_owned

@@ -15,7 +15,7 @@ from types import TracebackType
 from cn.git.entries import Change
 from cn.git.fast_import import CommitStream, EntryChange, FileChange, build_commit, signs
 from cn.git.merge_tree import merge_each, merge_trees
-from cn.git.read_branch import tree_changes
+from cn.git.read_branches import tree_changes
 from cn.git.repository import Hub
 from cn.inbox.merge.candidates import MOST_COMMITS, MergeCandidate, read_candidates
 from cn.inbox.merge.folded_names import FoldedNames
