@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cn.values.report import Report
 from cn.values.timestamps import format_second
+
+if TYPE_CHECKING:  # who only looks reports nothing
+    from cn.values.report import Report
 
 _MOST = 300
 

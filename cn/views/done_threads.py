@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from cn.protocol.ledger import OUT, Event
 from cn.protocol.thread_life import INFORMED, Life, executed_text, read_chain, read_lives
 from cn.values.names import Name, ThreadName
-from cn.views.thread_view import DONE, ThreadView
+from cn.views.thread_view import DONE, Decided, Result, ThreadView
 
 
 def all_done(histories: Mapping[Name, Sequence[Event]]) -> list[ThreadView]:
@@ -69,12 +69,9 @@ def done_view(peer: Name, life: Life, forwards: Sequence[Event]) -> ThreadView:
         signature=latest.fields.get("signature") or "unverified",
         state=DONE,
         received=received.at,
-        decision=get("decision", ""),
-        actor=get("actor", ""),
-        executed=executed_text(status, get("merge", ""), through),
-        withdrawn=gone.at if gone and gone.at < decided.at and proposal else None,
-        status=status,
-        merge=get("merge", ""),
         earlier=received.fields.get("earlier", ""),
+        withdrawn=gone.at if gone and gone.at < decided.at and proposal else None,
+        decided=Decided(get("decision", ""), get("actor", "")),
+        result=Result(executed_text(status, get("merge", ""), through), status, get("merge", "")),
         chain=chain,
     )

@@ -42,6 +42,7 @@ def link_json(link: Link) -> dict[str, Any]:
 
 def brief_json(thread: ThreadView) -> dict[str, Any]:
     """A thread without its chain."""
+    decided, result, refused = thread.decided, thread.result, thread.refused
     return {
         "thread": thread.thread,
         "peer": thread.peer,
@@ -53,19 +54,19 @@ def brief_json(thread: ThreadView) -> dict[str, Any]:
         "signature": thread.signature,
         "state": thread.state,
         "received": time_json(thread.received),
-        "decision": thread.decision or None,
-        "actor": thread.actor or None,
-        "executed": thread.executed or None,
-        "status": thread.status or None,
-        "merge": thread.merge or None,
-        "until": time_json(thread.until),
-        "assigned_to": thread.assigned_to or None,
+        "decision": decided.text or None,
+        "actor": decided.actor or None,
+        "executed": result.executed or None,
+        "status": result.status or None,
+        "merge": result.merge or None,
+        "until": time_json(decided.until),
+        "assigned_to": decided.assigned_to or None,
         "reason": thread.reason or None,
-        "rule": thread.rule or None,
-        "remedy": thread.remedy or None,
+        "rule": (refused.rule if refused else "") or None,
+        "remedy": (refused.remedy if refused else "") or None,
         "withdrawn": time_json(thread.withdrawn),
         "earlier": thread.earlier or None,
-        "note": thread.note or None,
+        "note": decided.problem or None,
     }
 
 
@@ -92,7 +93,7 @@ def any_json(thread: OwnDocument | ThreadView) -> dict[str, Any]:
         "state": thread.state,
         "opened": time_json(thread.received),
         "by": thread.peer,
-        "until": time_json(thread.until),
+        "until": time_json(thread.decided.until),
         "reason": thread.reason or None,
         "input": None,
         "path": None,

@@ -10,10 +10,10 @@ from cn.protocol.ledger import Event, Item
 from cn.protocol.states.thread import Thread
 from cn.run.view import View, is_fed, read_events
 from cn.transaction.checkout_retries import is_left
-from cn.values.errors import Refused
+from cn.values.errors import Refusal, Refused
 from cn.values.names import Name, ThreadName
 from cn.values.timestamps import parse_stamp
-from cn.views.thread_view import DECIDED, PENDING, REFUSED, ThreadView
+from cn.views.thread_view import DECIDED, PENDING, REFUSED, Decided, Result, ThreadView
 
 if TYPE_CHECKING:  # imported where somebody decided, or a history is asked for
     from cn.protocol.thread_life import Life, Link, Written
@@ -87,15 +87,12 @@ def pending_view(
 ) -> ThreadView:
     """A pending thread; with ``life`` its chain too. ``fed``: this hub gives its threads to an agent."""
     state = _state(item, written, fed)
-    refused = state == REFUSED
+    refusal = Refusal(item.get("rule"), item.get("why"), item.get("remedy")) if state == REFUSED else None
     chain: tuple[Link, ...] = ()
     if life:
         from cn.protocol.thread_life import read_chain
 
-        chain = read_chain(life, written=None if refused else written)
-    executed = f"✓ {item.state}" if item.state in ("deferred", "assigned") else ""
-    if refused:
-        executed = f"refused: {item.get('rule')}: {item.get('why')}"
+        chain = read_chain(life, written=None if refusal else written)
     proposal = item.get("kind") in ("", "proposal")
     return ThreadView(
         thread=ThreadName(item.get("thread")),
@@ -108,19 +105,31 @@ def pending_view(
         signature=item.get("signature") or "unverified",
         state=state,
         received=item.since,
-        decision=written.decision if written else _standing(item),
-        actor=written.actor if written else item.get("by"),
-        executed=executed,
-        until=parse_stamp(item.get("until")) if item.get("until") else None,
-        assigned_to=item.get("actor"),
-        reason=item.get("why") if refused else item.get("reason"),
-        rule=item.get("rule") if refused else "",
-        remedy=item.get("remedy") if refused else "",
-        withdrawn=parse_stamp(item.get("gone")) if item.get("gone") and proposal else None,
         earlier=item.get("earlier"),
-        note=written.problem if written and not refused else "",
+        withdrawn=parse_stamp(item.get("gone")) if item.get("gone") and proposal else None,
+        decided=_decided(item, written, refused=refusal is not None),
+        result=Result(_executed(item, refusal)),
+        refused=refusal,
         chain=chain,
     )
+
+
+def _decided(item: Item, written: Written | None, *, refused: bool) -> Decided:
+    """What is written now counts before what was recorded."""
+    return Decided(
+        text=written.decision if written else _standing(item),
+        actor=written.actor if written else item.get("by"),
+        until=parse_stamp(item.get("until")) if item.get("until") else None,
+        assigned_to=item.get("actor"),
+        reason="" if refused else item.get("reason"),
+        problem=written.problem if written and not refused else "",
+    )
+
+
+def _executed(item: Item, refusal: Refusal | None) -> str:
+    if refusal is not None:
+        return f"refused: {refusal.rule}: {refusal.reason}"
+    return f"✓ {item.state}" if item.state in ("deferred", "assigned") else ""
 
 
 def _standing(item: Item) -> str:

@@ -100,7 +100,7 @@ def explain(view: View, name: str) -> Why:
     decided = _decided(view, thread, machine)
     if decided is not None and any(a.ended and a.ended.past == decided.past for a in attempts):
         decided = None  # the answer did it
-    merge = read_past(view.hub.git, thread.merge) if isinstance(thread, ThreadView) and thread.merge else None
+    merge = _merge(view, thread)
     if item is not None:
         notes += _about_calls(view, attempts, made)
         if item.where == "waits" and not is_fed(view):
@@ -248,6 +248,11 @@ def _decided(view: View, thread: ThreadView | Own | None, machine: Sequence[Happ
         return None
     past = added_by(view.hub.git, view.snapshot.commit, f"threads/inbox/done/{thread.thread}")
     return read_ended(view, past, {thread.source}, "", machine) if past else None
+
+
+def _merge(view: View, thread: ThreadView | Own | None) -> Past | None:
+    merge = thread.result.merge if isinstance(thread, ThreadView) else ""
+    return read_past(view.hub.git, merge) if merge else None
 
 
 def _about_calls(view: View, attempts: Sequence[Attempt], calls: Sequence[Call]) -> list[str]:

@@ -174,11 +174,13 @@ def _thread(why: Why) -> Iterator[str]:
         yield paint(f"thread {clean(thread.source)}: {clean(thread.state, 60)}", bold=True)
         return
     yield paint(f"thread {thread.thread}: {state_text(thread)}", bold=True)
-    if thread.decision:
-        yield from wrap("  decided  ", f"{clean(thread.decision)} by {clean(thread.actor, 60)}")
+    if thread.decided.text:
+        told = f"{clean(thread.decided.text)} by {clean(thread.decided.actor, 60)}"
+        yield from wrap("  decided  ", told)
     yield f"  head     {thread.head} ({clean(thread.signature, 80)})"
-    if thread.rule:
-        yield from wrap("  refused  ", f"{thread.rule}: {clean(thread.reason)}", colour="yellow")
+    if thread.refused is not None:
+        told = f"{thread.refused.rule}: {clean(thread.refused.reason)}"
+        yield from wrap("  refused  ", told, colour="yellow")
     for link in thread.chain:
         if link.at is not None:
             yield from wrap(

@@ -37,7 +37,7 @@ def inbox_lines(threads: Sequence[ThreadView], now: datetime) -> list[str]:
 
 
 def _next_step(thread: ThreadView) -> list[str]:
-    if thread.state == "refused":
-        reason = wrap("    ", clean(thread.reason)) if thread.reason else []
-        return reason + next_step(thread.remedy, 4)
-    return wrap("    ", clean(thread.note)) if thread.note else []
+    if thread.refused is not None:
+        reason = wrap("    ", clean(thread.refused.reason)) if thread.refused.reason else []
+        return reason + next_step(thread.refused.remedy, 4)
+    return wrap("    ", clean(thread.decided.problem)) if thread.decided.problem else []

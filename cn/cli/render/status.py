@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, TypeVar
 
 from cn.cli.render.text import age, clean, grid, next_step, paint, since, width, wrap
+from cn.values.errors import Refusal
 from cn.values.shell_words import command
 from cn.values.timestamps import format_age, format_stamp
 from cn.views.status import Entry, Main, Status, Unreachable, Waiting
@@ -24,16 +25,17 @@ _MOST = 5
 
 def state_text(thread: ThreadView) -> str:
     """A thread's state in a few words."""
+    decided = thread.decided
     match thread.state:
         case "deferred":
-            text = f"deferred until {format_stamp(thread.until)}" if thread.until else "deferred"
+            text = f"deferred until {format_stamp(decided.until)}" if decided.until else "deferred"
         case "assigned":
-            text = f"assigned to {thread.assigned_to}"
+            text = f"assigned to {decided.assigned_to}"
         case "decided":
-            told = f"{clean(thread.decision, 80)} by {thread.actor}" if thread.decision else "unreadable"
+            told = f"{clean(decided.text, 80)} by {decided.actor}" if decided.text else "unreadable"
             text = f"decided: {told}"
         case "refused":
-            text = f"refused: {thread.rule}"
+            text = f"refused: {thread.refused.rule if thread.refused else ''}"
         case "queued":
             text = "waits for the agent"
         case "claimed":
@@ -41,7 +43,7 @@ def state_text(thread: ThreadView) -> str:
         case "dead":
             text = "given up by the agent"
         case "done":
-            text = f"done: {thread.status}"
+            text = f"done: {thread.result.status}"
         case _:
             text = thread.state
     return f"{text}, withdrawn by its creator" if thread.withdrawn else text
@@ -89,7 +91,7 @@ def status_lines(status: Status, *, everything: bool = False) -> list[str]:
     lines += section(
         "assigned",
         by_state.get("assigned", ()),
-        lambda t: _thread(t, f"to {t.assigned_to}, {age(t.received, now)}"),
+        lambda t: _thread(t, f"to {t.decided.assigned_to}, {age(t.received, now)}"),
     )
     lines += section(
         "no thread, not executed; move it out of threads/inbox/",
@@ -188,20 +190,23 @@ def _pending_text(thread: ThreadView, now: datetime) -> str:
 
 
 def _refused(thread: ThreadView) -> list[str]:
+    rule, reason, remedy, *_ = thread.refused or Refusal("", "")
     lines = [f"  {thread.thread.removesuffix('.md')}"]
-    lines += wrap("      ", f"{thread.rule}: {clean(thread.reason)}")
-    return lines + next_step(thread.remedy, 6)
+    lines += wrap("      ", f"{rule}: {clean(reason)}")
+    return lines + next_step(remedy, 6)
 
 
 def _decided_text(thread: ThreadView) -> str:
-    if thread.note:
-        return f"cannot be read: {clean(thread.note)}"
-    return f"{clean(thread.decision, 120)} by {thread.actor}"
+    decided = thread.decided
+    if decided.problem:
+        return f"cannot be read: {clean(decided.problem)}"
+    return f"{clean(decided.text, 120)} by {decided.actor}"
 
 
 def _deferred_text(thread: ThreadView) -> str:
-    until = f"until {format_stamp(thread.until)}" if thread.until else "until decided again"
-    return f"{until}: {clean(thread.reason, 120)}" if thread.reason else until
+    decided = thread.decided
+    until = f"until {format_stamp(decided.until)}" if decided.until else "until decided again"
+    return f"{until}: {clean(decided.reason, 120)}" if decided.reason else until
 
 
 def _waiting(waiting: Waiting, now: datetime) -> list[str]:

@@ -37,11 +37,11 @@ def chain_lines(document: Document, now: datetime) -> list[str]:
     """The chain with times; what is waited for says since when."""
     thread = document.thread
     head = f"{thread.source} is {state_text(thread)}"
-    if thread.merge:
-        head += f" as {thread.merge}"
+    if thread.result.merge:
+        head += f" as {thread.result.merge}"
     lines = [paint("-- chain " + "-" * 31, dim=True), head]
-    if thread.rule:
-        lines += next_step(thread.remedy)
+    if thread.refused is not None:
+        lines += next_step(thread.refused.remedy)
     steps = [(_when(link, now), link.step.replace("_", " ")) for link in thread.chain]
     for (when, step, _), link in zip(align([(*s, "") for s in steps]), thread.chain, strict=True):
         told = clean(link.text)
