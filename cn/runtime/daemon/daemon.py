@@ -11,7 +11,8 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from cn.git.repository import Hub
 from cn.run.settings import configured
@@ -85,34 +86,27 @@ async def _run(
 ) -> int:
     monitor = Monitor(hub, times, lines, read_offset(hub))
     runner = Runner(monitor, command, period, standby)
-    loop = asyncio.get_running_loop()
+    receiver = Receiver(monitor, settings, _without_signals(enqueue, runner), view, runner.run_soon)
+    try:
+        with _signals(monitor, runner):
+            _announce_start(monitor, settings)
+            receiver.deliver_dead()
+            tasks = await _work(monitor, receiver, runner)
+    finally:
+        monitor.health |= {"state": "stopped", "child": None}
+        monitor.save()
+    for task in tasks:
+        if task.done() and not task.cancelled() and (why := task.exception()):
+            monitor.say(f"ends: {why}", Level.ERROR)
+            raise why
+    monitor.say("ended")
+    return 0
 
-    def enqueue_unstirred(hub: Hub, incoming: Incoming) -> Queued:
-        # Each git of it that ends sends SIGCHLD. While it blocks the loop nobody reads these, only some
-        # hundred fit, and then SIGTERM is lost.
-        loop.remove_signal_handler(signal.SIGCHLD)
-        try:
-            return enqueue(hub, incoming)
-        finally:
-            loop.add_signal_handler(signal.SIGCHLD, runner.stir)
-            runner.stir()
 
-    receiver = Receiver(monitor, settings, enqueue_unstirred, view, runner.call)
-
-    def stop(number: signal.Signals) -> None:
-        if not monitor.stop.is_set():
-            monitor.say(f"{number.name}: finishes")
-        monitor.stop.set()
-        runner.stir()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop, number)
-    loop.add_signal_handler(signal.SIGCHLD, runner.stir)
-    _greet(monitor, settings)
-    receiver.deliver_dead()
-    poll = asyncio.create_task(receiver.poll())
-    work = asyncio.create_task(runner.run())
-    beat = asyncio.create_task(monitor.beat())
+async def _work(monitor: Monitor, receiver: Receiver, runner: Runner) -> Sequence[asyncio.Task[None]]:
+    """Receive and process until one of the two ends, or the daemon is stopped; the tasks as they ended."""
+    poll, work = asyncio.create_task(receiver.poll()), asyncio.create_task(runner.run())
+    beat = asyncio.create_task(monitor.send_heartbeats())
     stopped = asyncio.create_task(monitor.stop.wait())
     try:
         await asyncio.wait({poll, work, beat, stopped}, return_when=asyncio.FIRST_COMPLETED)
@@ -120,7 +114,7 @@ async def _run(
         monitor.save()  # the processor looks there before it begins another turn
         notify(STOPPING=1, STATUS="finishes")
         monitor.stop.set()
-        runner.stir()
+        runner.look_again()
         if receiver.receiving:
             await asyncio.wait({poll}, timeout=_FINISH)
         poll.cancel()
@@ -129,20 +123,51 @@ async def _run(
         for task in (poll, work, beat, stopped):
             task.cancel()
         await receiver.close()
+    return poll, work, beat
+
+
+@contextmanager
+def _signals(monitor: Monitor, runner: Runner) -> Iterator[None]:
+    """SIGTERM and SIGINT stop the daemon, SIGCHLD says that a child ended."""
+    loop = asyncio.get_running_loop()
+
+    def stop(number: signal.Signals) -> None:
+        if not monitor.stop.is_set():
+            monitor.say(f"{number.name}: finishes")
+        monitor.stop.set()
+        runner.look_again()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop, number)
+    loop.add_signal_handler(signal.SIGCHLD, runner.look_again)
+    try:
+        yield
+    finally:
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGCHLD):
             loop.remove_signal_handler(number)
-        monitor.health |= {"state": "stopped", "child": None}
-        monitor.save()
-    for task in (poll, work, beat):
-        if task.done() and not task.cancelled() and (why := task.exception()):
-            monitor.say(f"ends: {why}", Level.ERROR)
-            raise why
-    monitor.say("ended")
-    return 0
 
 
-def _greet(monitor: Monitor, settings: DaemonSettings) -> None:
-    monitor.expect(settings.poll_timeout)
+def _without_signals(enqueue: Enqueue, runner: Runner) -> Enqueue:
+    """``enqueue`` with SIGCHLD unhandled meanwhile.
+
+    Each git of it that ends sends one. While it blocks the loop nobody reads these, only some hundred fit,
+    and then SIGTERM is lost.
+    """
+
+    def enqueue_alone(hub: Hub, incoming: Incoming) -> Queued:
+        loop = asyncio.get_running_loop()
+        loop.remove_signal_handler(signal.SIGCHLD)
+        try:
+            return enqueue(hub, incoming)
+        finally:
+            loop.add_signal_handler(signal.SIGCHLD, runner.look_again)
+            runner.look_again()
+
+    return enqueue_alone
+
+
+def _announce_start(monitor: Monitor, settings: DaemonSettings) -> None:
+    monitor.expect_within(settings.poll_timeout)
     monitor.save()
     users = len(settings.allowed_users)
     monitor.say(f"daemon of {monitor.hub.root}: asks {settings.base_url}, {users} allowed users")

@@ -69,17 +69,17 @@ class Monitor:
         """A line for the journal."""
         self._lines.say(text, level)
 
-    def trouble(self, text: str, level: Level = Level.WARNING, *, say: bool = True) -> None:
+    def report_error(self, text: str, level: Level = Level.WARNING, *, say: bool = True) -> None:
         """Something is wrong: it stands in the health file, and in the journal unless it did a moment ago."""
         if say:
             self.say(text, level)
         self.health["last_error"] = {"at": format_second(now()), "text": text}
 
-    def expect(self, seconds: float = 0.0) -> None:
+    def expect_within(self, seconds: float = 0.0) -> None:
         """The next sign of life comes within that time; else the watchdog may end us."""
         self._due = clock() + seconds + _SLACK
 
-    async def beat(self) -> NoReturn:
+    async def send_heartbeats(self) -> NoReturn:
         """Tell systemd that the daemon moves on, and keep the health file."""
         watchdog = watchdog_seconds()
         pause = min(self.times.health, watchdog / 3) if watchdog else self.times.health
@@ -115,7 +115,7 @@ class Monitor:
         """Wait on purpose. When the daemon stops meanwhile, the task that waits ends here."""
         if seconds <= 0:
             return
-        self.expect(seconds)
+        self.expect_within(seconds)
         with suppress(TimeoutError):
             await asyncio.wait_for(self.stop.wait(), seconds)
             raise asyncio.CancelledError

@@ -99,7 +99,7 @@ class Receiver:
         """Ask what is new until the daemon stops; raises :class:`ConfigError` for a refused token."""
         failed = 0
         while not self._monitor.stop.is_set():
-            self._monitor.expect(self._settings.poll_timeout)
+            self._monitor.expect_within(self._settings.poll_timeout)
             begun = clock()
             answer = await self._connection.get_updates(self._offset, self._settings.poll_timeout)
             pause = self._settings.poll_interval - (clock() - begun)
@@ -112,18 +112,18 @@ class Receiver:
                     if await self._receive_all(updates):
                         continue  # there may be more, and somebody waits
                 case Unauthorized() as failure:
-                    self._monitor.trouble(describe(failure), say=False)
+                    self._monitor.report_error(describe(failure), say=False)
                     raise ConfigError(describe(failure), "set TELEGRAM_TOKEN to what @BotFather gave you")
                 case failure:
                     failed += 1
                     pause = max(pause, self._monitor.pause(failed, failure))
-                    self._note(describe(failure), pause, new=failed == 1)
+                    self._report_failure(describe(failure), pause, new=failed == 1)
             await self._monitor.sleep(pause)
 
-    def _note(self, text: str, pause: float, *, new: bool) -> None:
+    def _report_failure(self, text: str, pause: float, *, new: bool) -> None:
         last = self._monitor.health["last_error"]
         new = new or not last or not last["text"].startswith(text)
-        self._monitor.trouble(f"{text}; tries again in {pause:.0f} s", say=new)
+        self._monitor.report_error(f"{text}; tries again in {pause:.0f} s", say=new)
 
     async def _receive_all(self, updates: list[Any]) -> bool:
         """Deal with all of them, in order; did the offset move?"""
@@ -175,11 +175,11 @@ class Receiver:
     async def _receive_command(self, incoming: Incoming, command: Command) -> None:
         source = f"update {incoming.update_id} of user {incoming.user_id}"
         self._monitor.say(f"{source}: /{command.value}")
-        text = START_REPLY if command is Command.START else self._look(command)
+        text = START_REPLY if command is Command.START else self._read_view(command)
         await self._answer(incoming.chat_id, text, source)
 
-    def _look(self, command: Command) -> str:
-        self._monitor.expect()
+    def _read_view(self, command: Command) -> str:
+        self._monitor.expect_within()
         try:
             return self._view(command)
         except CnError as error:
@@ -195,7 +195,7 @@ class Receiver:
         try:
             write_offset(self._monitor.hub, self._offset)
         except CnError as refused:  # at worst Telegram shows the message once more
-            self._monitor.trouble(refused.text)
+            self._monitor.report_error(refused.text)
 
     # Queueing.
 
@@ -215,11 +215,11 @@ class Receiver:
                     old = (now() - incoming.at).total_seconds() > self._monitor.times.letter
                     if (later and not old) or (not later and failures < _TRIES):
                         pause = self._monitor.pause(tries)
-                        self._note(f"{source}: not queued: {reason}", pause, new=tries == 1)
+                        self._report_failure(f"{source}: not queued: {reason}", pause, new=tries == 1)
                         await self._answer_views(incoming.update_id)
                         await self._monitor.sleep(pause)
                         continue
-                    if not await self._bury(incoming, update, reason, source):
+                    if not await self._keep_dead_letter(incoming, update, reason, source):
                         continue
                 case _:
                     assert_never(outcome)
@@ -242,7 +242,7 @@ class Receiver:
                 self._looked.add(look.update_id)
 
     def _try_queue(self, incoming: Incoming) -> Queued:
-        self._monitor.expect()
+        self._monitor.expect_within()
         notify(WATCHDOG=1)
         try:
             return self._enqueue(self._monitor.hub, incoming)
@@ -251,14 +251,14 @@ class Receiver:
         except Exception as error:  # of a bug this one message dies, not the daemon
             return Failed(f"{type(error).__name__}: {error}")
 
-    async def _bury(self, incoming: Incoming, update: Any, reason: str, source: str) -> bool:
+    async def _keep_dead_letter(self, incoming: Incoming, update: Any, reason: str, source: str) -> bool:
         try:
             path = write_dead(self._monitor.hub, update, reason, now())
         except CnError as error:
-            self._monitor.trouble(f"{source}: {error.text}", Level.ERROR)
+            self._monitor.report_error(f"{source}: {error.text}", Level.ERROR)
             await self._monitor.sleep(self._monitor.times.pauses.longest)
             return False
-        self._monitor.trouble(f"{source}: given up, kept in {path}: {reason}", Level.ERROR)
+        self._monitor.report_error(f"{source}: given up, kept in {path}: {reason}", Level.ERROR)
         self._monitor.health["dead"] += 1
         text = "I could not take this message; it is kept for a person to look at. Try to put it otherwise."
         await self._answer(incoming.chat_id, text, source)
@@ -283,7 +283,7 @@ class Receiver:
         """Send what needs no agent. What certainly did not arrive is sent again, a few times."""
         for part in split_text(text):
             for tries in range(1, _TRIES + 1):
-                self._monitor.expect()
+                self._monitor.expect_within()
                 outcome = await self._connection.send_message(chat_id, part)
                 if isinstance(outcome, Sent):
                     break

@@ -17,7 +17,7 @@ from cn.values.timestamps import format_second
 
 
 class Runner:
-    """Starts the processor and waits for it; :meth:`call` has it run soon.
+    """Starts the processor and waits for it; :meth:`run_soon` has it run soon.
 
     It ends with :data:`EXIT_MORE` when more waits, with :data:`EXIT_LOCKED` when another
     run was in its way; after anything else it comes again with the next message, or when
@@ -31,24 +31,24 @@ class Runner:
         self._monitor, self._command, self._period = monitor, command, period
         self._standby = Standby(monitor, standby)
         self._called = False
-        self._stir = asyncio.Event()
+        self._news = asyncio.Event()
 
-    def call(self) -> None:
+    def run_soon(self) -> None:
         """Something was queued."""
         self._called = True
-        self._standby.want()
-        self._stir.set()
+        self._standby.keep_ready()
+        self._news.set()
 
-    def stir(self) -> None:
+    def look_again(self) -> None:
         """Look again: a child ended, or the daemon stops."""
-        self._stir.set()
+        self._news.set()
 
     async def run(self) -> None:
         """Run the child at the start, for each message, and once per period."""
         wait = 0.0
         try:
             while True:
-                await self._rest(wait)
+                await self._wait_for_work(wait)
                 if self._monitor.stop.is_set():
                     return
                 self._called = False
@@ -63,17 +63,17 @@ class Runner:
         at, here = next_say(self._monitor.hub), now()
         return min(self._period, (at - here).total_seconds() + 1) if at and at > here else self._period
 
-    async def _rest(self, seconds: float) -> None:
+    async def _wait_for_work(self, seconds: float) -> None:
         """Until there is work, or the time is over; meanwhile the next processor gets ready."""
         deadline = clock() + seconds
         while not (self._called or self._monitor.stop.is_set()) and (left := deadline - clock()) > 0:
-            self._stir.clear()
-            look = self._standby.keep()
+            self._news.clear()
+            look = self._standby.update()
             with suppress(TimeoutError):  # SIGCHLD ends the pause at once
-                await asyncio.wait_for(self._stir.wait(), min(left, look))
+                await asyncio.wait_for(self._news.wait(), min(left, look))
 
     async def _run_child(self) -> int:
-        child = self._standby.take()
+        child = self._standby.begin()
         if child is None:
             try:
                 child = Child.start(
@@ -86,14 +86,14 @@ class Runner:
             self._monitor.say("an earlier processor still works")
             return EXIT_LOCKED
         self._monitor.health["child"] = {"pid": child.pid, "since": format_second(now())}
-        code = await self._finish(child)
+        code = await self._wait_for_end(child)
         self._monitor.health["child"] = None
         if code not in (0, EXIT_MORE):
             level = Level.INFO if code == EXIT_LOCKED else Level.WARNING
             self._monitor.say(f"the processor: {_ended(code)}", level)
         return code
 
-    async def _finish(self, child: Child) -> int:
+    async def _wait_for_end(self, child: Child) -> int:
         """Wait for it; at the end of its time ask it to stop, then make it."""
         deadline = clock() + self._monitor.times.limit
         steps = iter((signal.SIGTERM, signal.SIGKILL))
@@ -107,10 +107,10 @@ class Runner:
                 self._monitor.say(f"the processor takes too long: {number.name}", Level.WARNING)
                 child.end(number)
                 deadline = clock() + self._monitor.times.kill
-            self._stir.clear()
+            self._news.clear()
             if child.poll() is None:
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._stir.wait(), min(1.0, max(0.01, deadline - clock())))
+                    await asyncio.wait_for(self._news.wait(), min(1.0, max(0.01, deadline - clock())))
         return code
 
 
@@ -127,17 +127,17 @@ class Standby:
         self._failed = 0
         self._from = 0.0
         self._until = 0.0
-        self.want()
+        self.keep_ready()
 
-    def want(self) -> None:
+    def keep_ready(self) -> None:
         """From now on a message may come soon."""
         self._until = clock() + self._monitor.times.standby
 
-    def keep(self) -> float:
+    def update(self) -> float:
         """Start it, replace it, or let it go; tells in how many seconds to look again."""
         if self._child is not None and (code := self._child.poll()) is not None:
             self._child = None
-            self._later(f"the waiting processor: {_ended(code)}")
+            self._try_later(f"the waiting processor: {_ended(code)}")
         time = clock()
         if not self._command or time >= self._until:
             self.dismiss()
@@ -146,17 +146,17 @@ class Standby:
             try:
                 self._child = Child.stand_by(self._command, self._monitor.hub.root)
             except CnError as error:
-                self._later(error.text)
+                self._try_later(error.text)
         return max(0.01, min(self._until, self._from if self._child is None else self._until) - time)
 
-    def _later(self, reason: str) -> None:
+    def _try_later(self, reason: str) -> None:
         """Not at once again: what fails each time must not keep the machine busy."""
         pause = self._monitor.times.busy * 2 ** min(self._failed, 9)
         self._monitor.say(f"{reason}; another in {pause:.0f} s", Level.WARNING)
         self._failed += 1
         self._from = clock() + pause
 
-    def take(self) -> Child | None:
+    def begin(self) -> Child | None:
         """Let it begin; None when there is none."""
         child, self._child = self._child, None
         if child is None or not child.go():
