@@ -15,7 +15,7 @@ from contextlib import suppress
 
 ARGS = ("cat-file", "--batch-command", "--buffer")
 _CHUNK = 1 << 20
-_END_SECONDS = 5.0
+_END_SECONDS = 1.0
 
 
 class Ended(Exception):

@@ -40,9 +40,19 @@ _CUT_OFF = "fatal: fetch-pack: invalid index-pack output"
 _NOT_READ = "fatal: Could not read from remote repository"
 _TEMPORARY = re.compile(r"(?<=/tmp_)[a-z]+_[A-Za-z0-9]{6}\b")
 """The part of a file's name that is another each time: what is told once must read the same."""
+_READING = frozenset(
+    {"cat-file", "diff", "diff-tree", "for-each-ref", "log", "ls-files", "ls-tree", "merge-base"}
+    | {"merge-tree", "rev-list", "rev-parse", "status"}
+)
+"""What only reads: it may be killed at any time, with all that it started."""
+_LAST_WORD = 1.0
+"""Seconds that a local git has to end by itself when a signal ends cn."""
 _GRACE = 0.5
 """Seconds that pipes may stay open after git itself has ended."""
 
+
+_CRASHES = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE})
+"""Signals by which a process brings itself down (signal(7)): a stack too deep, a failed assertion."""
 
 _FULL = ("No space left", "Out of diskspace", "Disk quota exceeded")
 _REMEDIES = (
@@ -92,9 +102,14 @@ class Done(NamedTuple):
         return self.code == 0 and not self.timed_out
 
     @property
+    def crashed(self) -> bool:
+        """Did what it read bring it down? That is an answer, and asking again would give the same."""
+        return -self.code in _CRASHES
+
+    @property
     def killed(self) -> bool:
-        """Did somebody else end it, for none of our limits?"""
-        return self.code < 0 and not self.limited
+        """Did somebody else end it, for none of our limits, and not over what it read?"""
+        return self.code < 0 and not self.limited and not self.crashed
 
     @property
     def limited(self) -> bool:
@@ -287,9 +302,12 @@ def answer_of(
         kill_group(child)
         out, err = child.communicate()
         return Done(args, -signal.SIGKILL, out, tail(err), timed_out=True)
-    except BaseException:
-        # Interrupted by a signal: a local child finishes on its own (it holds the lock).
-        child.communicate()
+    except BaseException:  # a signal: cn is to end soon, whatever a child does
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.communicate(timeout=_LAST_WORD)
+        if child.returncode is None and args[:1] and args[0] in _READING:
+            kill_group(child)
+        # One that changes refs or files finishes on its own, and holds the lock until then.
         raise
     return Done(args, child.returncode, out, tail(err))
 

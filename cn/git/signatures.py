@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cn.git.config import GitConfig
+from cn.git.objects import read_info, read_raw
 from cn.git.process import Git
 from cn.values.names import Oid
 
@@ -18,7 +19,12 @@ _SSH_ONLY = {
     "gpg.openpgp.program": "false",
     "gpg.x509.program": "false",
 }
-_FORMAT = "--format=%H%x00%G?%x00%GF%x00%GS%x00%an%x00%ae"
+_PLAIN = "%H%x00%an%x00%ae%x00"
+_SIGNED = f"{_PLAIN}%G?%x00%GF%x00%GS%x00"
+HEADER_BYTES = 16 << 10
+"""Of a commit's header. An SSH signature has 300 bytes to 4 KiB, and a parent 48."""
+COMMIT_BYTES = 1 << 20
+"""A longer commit is not read only to see whether it is signed: its signature counts as bad."""
 
 
 class Signature(NamedTuple):
@@ -46,39 +52,58 @@ class Signature(NamedTuple):
         return "bad" if self.broken else "unverified"
 
 
-def read_signatures(
-    git: Git, commits: Sequence[str], keys: Mapping[str, str], *, walk: bool = False
-) -> list[Signature]:
-    """Check ``commits`` against ``keys`` (name → ``TYPE BASE64``) in one git process.
+def read_signatures(git: Git, commits: Sequence[str], keys: Mapping[str, str]) -> list[Signature]:
+    """Check ``commits`` against ``keys`` (name → ``TYPE BASE64``), all in one or two git processes.
 
-    With ``walk`` the arguments are revision ranges. Unsigned commits cost nothing more;
-    each signed one is checked by ssh-keygen.
+    Unsigned commits cost nothing more; each signed one is checked by ssh-keygen, whose time grows with the
+    square of a signature's size: one beyond :data:`HEADER_BYTES` is bad, and nobody is asked.
     """
+    oversized = _oversized(git, commits)
+    fits = [commit for commit in commits if commit not in oversized]
     with tempfile.TemporaryDirectory(prefix="cn-") as scratch:
         signers = Path(scratch) / "allowed_signers"
         signers.write_text("".join(f'{name} namespaces="git" {key}\n' for name, key in keys.items()))
         hardened = git.with_settings({"gpg.ssh.allowedSignersFile": str(signers), **_SSH_ONLY})
-        flags = () if walk else ("--no-walk=unsorted",)
-        done = hardened.run(
-            "log", *flags, "-z", _FORMAT, "--no-color", "--stdin", stdin="\n".join(commits).encode() + b"\n"
+        rows = [
+            *_log(hardened, fits, _SIGNED),
+            *([*row, "B", "", ""] for row in _log(git, oversized, _PLAIN)),
+        ]
+    return [
+        Signature(
+            Oid(commit),
+            mark == "G" and signer in keys,
+            mark == "B",
+            mark != "N",
+            fingerprint,
+            signer,
+            author,
+            email,
         )
-    rows = done.out.decode("utf-8", "replace").split("\0")
-    found = []
-    for i in range(0, len(rows) - 5, 6):
-        commit, mark, fingerprint, signer, author, email = rows[i : i + 6]
-        found.append(
-            Signature(
-                Oid(commit.strip()),
-                mark == "G" and signer in keys,
-                mark == "B",
-                mark != "N",
-                fingerprint,
-                signer,
-                author,
-                email,
-            )
-        )
-    return found
+        for commit, author, email, mark, fingerprint, signer in rows
+    ]
+
+
+def _log(git: Git, commits: Sequence[str], form: str) -> list[list[str]]:
+    """Of each commit the fields of a pretty format (git-log(1)) that ends every field with NUL."""
+    if not commits:
+        return []
+    asked = "".join(f"{commit}\n" for commit in commits).encode()
+    done = git.run("log", "--no-walk=unsorted", f"--format={form}", "--no-color", "--stdin", stdin=asked)
+    count = form.count("%x00")
+    fields = [field.lstrip("\n") for field in done.out.decode("utf-8", "replace").split("\0")]
+    return [fields[i : i + count] for i in range(0, len(fields) - count, count)]
+
+
+def _oversized(git: Git, commits: Sequence[str]) -> list[str]:
+    """The commits whose header, where a signature stands, holds more than any that is meant to be read."""
+    infos = zip(commits, read_info(git, commits), strict=True)
+    sizes = {commit: info.size for commit, info in infos if info is not None and info.size > HEADER_BYTES}
+    small = [commit for commit, size in sizes.items() if size <= COMMIT_BYTES]
+    headers = {
+        commit: len(found.data.partition(b"\n\n")[0]) if found else 0
+        for commit, found in zip(small, read_raw(git, small), strict=True)
+    }
+    return [commit for commit in sizes if headers.get(commit, HEADER_BYTES + 1) > HEADER_BYTES]
 
 
 def own_key(config: GitConfig) -> str:

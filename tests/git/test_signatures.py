@@ -13,7 +13,7 @@ import pytest
 from cn.git.config import read_config
 from cn.git.process import Git
 from cn.git.read_branches import is_signed, read_commits
-from cn.git.signatures import Signature, own_key, read_signatures
+from cn.git.signatures import COMMIT_BYTES, HEADER_BYTES, Signature, own_key, read_signatures
 from cn.values.names import Oid
 from tests.support.hubs import commit, git, make_ssh_key, sign_with, tip, work
 
@@ -67,6 +67,34 @@ def test_a_signature_moved_to_another_commit_is_bad(repo: Path, tmp_path: Path) 
     oid = Oid(git(repo, "hash-object", "-t", "commit", "-w", "--stdin", stdin=forged))
     (found,) = read_signatures(Git(repo), [oid], {"pi": public(text)})
     assert (found.good, found.word) == (False, "bad")
+
+
+@pytest.mark.parametrize("size", [HEADER_BYTES + 1, 3 * COMMIT_BYTES])
+def test_a_huge_signature_is_bad_and_nobody_is_asked(
+    repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    private, text = make_ssh_key(tmp_path / "pi")
+    sign_with(repo, private)
+    commit(repo, {"f": "x"}, "signed")
+    good = Oid(tip(repo))
+    line = "A" * 70
+    blown = git(repo, "cat-file", "commit", "HEAD").replace(
+        "-----END SSH SIGNATURE", f"{line}\n " * (size // 72) + "\n -----END SSH SIGNATURE", 1
+    )
+    oid = Oid(git(repo, "hash-object", "-t", "commit", "-w", "--stdin", stdin=blown + "\n"))
+    asked = tmp_path / "asked"
+    tool = tmp_path / "bin" / "ssh-keygen"
+    tool.parent.mkdir()
+    tool.write_text(f'#!/bin/sh\necho x >> {asked}\nexec {shutil.which("ssh-keygen")} "$@"\n')
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tool.parent}{os.pathsep}{os.environ['PATH']}")
+    found = {s.commit: s for s in read_signatures(Git(repo), [oid], {"pi": public(text)})}
+    assert (found[oid].good, found[oid].present, found[oid].word) == (False, True, "bad")
+    assert (found[oid].author, found[oid].email) == ("pi", "pi@example.org")
+    assert not asked.exists()
+    both = {s.commit: s for s in read_signatures(Git(repo), [oid, good], {"pi": public(text)})}
+    assert (both[oid].word, both[good].good) == ("bad", True)
+    assert asked.exists()
 
 
 @pytest.mark.skipif(shutil.which("gpg") is None, reason="gpg is not installed")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
 import pytest
 
-from tests.support.hubs import blob, branches, cn_env
+from tests.support.hubs import blob, branches, cn_env, git
 from tests.support.world import Node, World, is_in_main
 
 DIES = {
@@ -124,3 +126,40 @@ def test_packing_costs_no_run_its_answer(world: World, sigma: Node, pi: Node, tm
         assert (run.wait(60), run.stderr.read()) == (0, "")
     assert not late.exists()
     assert len(sigma.threads()) == 1
+
+
+def deep_tree(repo: Path, depth: int) -> str:
+    """A commit whose tree holds so many folders in each other, as git's own checks accept it."""
+    oid = git(repo, "hash-object", "-w", "--stdin", stdin="deep\n")
+    mode, name = b"100644", b"f"
+    for _ in range(depth):
+        data = mode + b" " + name + b"\0" + bytes.fromhex(oid)
+        whole = b"tree %d\0" % len(data) + data
+        oid = hashlib.sha1(whole).hexdigest()
+        path = repo / ".git/objects" / oid[:2] / oid[2:]
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(zlib.compress(whole, 1))
+        mode, name = b"40000", b"a"
+    return git(repo, "commit-tree", oid, "-p", "main", "-m", "deep")
+
+
+def test_a_tree_that_brings_git_down_is_named_and_keeps_nobody_out(world: World) -> None:
+    sigma = world.hub("sigma", config="mailbox_trusted: true\n")
+    pi, omega = world.hub("pi"), world.hub("omega")
+    for peer in (pi, omega):
+        world.link(sigma, peer)
+    work = world.person(pi, sigma)
+    git(work, "push", "-q", "origin", f"{deep_tree(work, 20_000)}:refs/heads/pi/deep")
+    world.propose(pi, sigma, "fine")
+    world.propose(omega, sigma, "other")
+    done = sigma.cn("inbox", "sync", check=None)
+    assert {name[9:] for name in sigma.threads()} >= {"pi-fine.md", "omega-other.md"}
+    assert "internal error" not in done.stderr
+    (deep,) = [name for name in sigma.threads() if "pi-deep" in name]
+    assert "cannot be shown" in sigma.thread(deep)
+    sigma.sync()
+    sigma.triage("pi/deep", "do:merge")
+    sigma.triage("omega/other", "do:merge")
+    merged = sigma.cn("inbox", "process", check=None)
+    assert "pi/deep" in merged.stderr
+    assert (sigma.root / "docs/other.md").exists()
