@@ -22,7 +22,7 @@ ADHOC = HubPath("threads/adhoc")
 CONCERNS = HubPath("state/mca")
 DONE_CONCERNS = HubPath("state/mca/done")
 OPEN, DEFERRED, ASSIGNED = "open", "deferred", "assigned"
-_FIELD = re.compile(r"\*\*([A-Z][a-z-]*):\*\*[ \t]*(.*?)[ \t]*")
+_FIELD = re.compile(r"\*\*([A-Z][a-z-]*):\*\*(.*)")
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def parse_own(path: HubPath, text: str) -> Own:
     while index < len(lines):
         match = _FIELD.fullmatch(lines[index])
         if match:
-            fields.append((match[1], match[2]))
+            fields.append((match[1], match[2].strip(" \t")))
         elif fields or lines[index].strip():
             break
         index += 1
