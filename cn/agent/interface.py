@@ -12,12 +12,11 @@ from contextlib import suppress
 from dataclasses import fields
 from datetime import datetime
 
-from cn.agent.plan.ack_reason import check_reason
 from cn.agent.plan.ops import on_one_line
 from cn.agent.plan.output import format_output
 from cn.git.objects import read_objects
 from cn.git.repository import Hub
-from cn.protocol.ops import Ack, Defer, Noop, Op, Reply, Send, format_op
+from cn.protocol.ops import Defer, Op, Reply, Send, format_op
 from cn.protocol.queue_item import INPUT, OUTPUT, TURN, QueueRefused, Shown, parse_input, parse_turn
 from cn.secrets.findings import text_of_word
 from cn.secrets.scanner import find_secrets
@@ -170,9 +169,6 @@ def compose(op: Op, id: str) -> str:
             raise UsageError(f"--{_OPTIONS.get(name, name)} is empty", "say something")
     op = on_one_line(op)
     match op:
-        case Noop(_, reason) | Ack(_, reason):
-            if problem := check_reason(reason):
-                raise UsageError(f"--reason: {problem}", "say what you found, and why nothing is to be done")
         case Defer(_, until) if until:
             try:
                 parse_until(until, now())
