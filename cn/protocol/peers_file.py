@@ -13,7 +13,7 @@ from cn.protocol.hub_config import HubConfig
 from cn.values.errors import ConfigError
 from cn.values.names import HubPath, Name, NameRefused, Url, parse_name, parse_url
 from cn.values.text import one_line, yaml_string, yaml_word
-from cn.values.yaml import load_yaml
+from cn.values.yaml import compose_yaml, load_yaml
 
 if TYPE_CHECKING:
     import yaml  # heavy: imported where it is used
@@ -99,7 +99,7 @@ def _items(block: str) -> list[yaml.Node]:
     """The items of the list with their places in the block."""
     import yaml
 
-    node = yaml.compose(block, yaml.SafeLoader)
+    node = compose_yaml(block)
     return list(node.value) if isinstance(node, yaml.SequenceNode) else []
 
 

@@ -23,8 +23,7 @@ from cn.run.interrupted import opened
 from cn.run.ledger_check import check_ledgers, note_ledgers
 from cn.run.memory import Memory
 from cn.run.push_refs import OwnRefsPush
-from cn.run.settings import Settings, configured, decode_texts, from_origin, not_in_effect, place_settings
-from cn.run.settings_cache import parsed, remember
+from cn.run.settings import Settings, configured, decode_texts, from_origin, not_in_effect, parse_settings
 from cn.run.snapshot import Snapshot
 from cn.system.clock import now
 from cn.transaction.base import Base, observe_base
@@ -92,12 +91,9 @@ class Run:
         snapshot.look_ahead()
         try:
             texts = decode_texts(snapshot.read(CONFIG), snapshot.read(PEERS))
-            files = parsed(self.hub, texts)
+            settings = parse_settings(self.hub, *texts)
         except ConfigError as error:
             raise from_origin(self.hub, error) if base.local != base.commit else error from None
-        if not self.dry_run:
-            remember(self.hub, texts, *files)
-        settings = place_settings(self.hub, *files)
         shown = set(snapshot.damaged) if snapshot.open_items else set()  # the status sees these by itself
         check_ledgers(snapshot, self.memory, self.report)
         damaged = snapshot.damaged

@@ -14,7 +14,6 @@ from cn.protocol import hub_config
 from cn.protocol import peers_file as hub_peers
 from cn.protocol.hub_config import HubConfig
 from cn.protocol.peers_file import MAILBOX, PICKUP, Peer
-from cn.run.settings_cache import parsed
 from cn.run.snapshot import Snapshot
 from cn.transaction.checkout_retries import is_left
 from cn.values.errors import CnError, ConfigError, Refused
@@ -195,12 +194,10 @@ def decode_texts(config: bytes | None, peers: bytes | None) -> tuple[str, str]:
 
 
 def parse_settings(hub: Hub, config_text: str, peers_text: str) -> Settings:
-    """Both files, checked against each other."""
-    return place_settings(hub, *parsed(hub, (config_text, peers_text)))
-
-
-def place_settings(hub: Hub, config: HubConfig, peers: tuple[Peer, ...]) -> Settings:
-    """The same in this hub: where the mailbox is, and the peers beside it."""
+    """Both files, checked against each other; where the mailbox is, and the peers beside this hub."""
+    config = hub_config.parse_config(config_text)
+    peers = hub_peers.parse_peers(peers_text.replace("\r\n", "\n"))
+    hub_peers.check_names(config, peers)
     mailbox = config.mailbox or ("origin" if hub.origin else "")
     # A relative path means a place beside the hub, and never a remote of that name.
     placed = [p._replace(hub=Url(str(hub.root / p.hub))) if _is_relative(p.hub) else p for p in peers]

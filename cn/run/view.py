@@ -20,8 +20,7 @@ from cn.protocol.ledger import mentions as ledger_mentions
 from cn.protocol.ledger import months as ledger_months
 from cn.protocol.peers_file import PATH as PEERS
 from cn.run.memory import Memory
-from cn.run.settings import NoConfig, Settings, decode_texts, place_settings, read_settings, why_none
-from cn.run.settings_cache import parsed
+from cn.run.settings import NoConfig, Settings, decode_texts, parse_settings, read_settings, why_none
 from cn.run.snapshot import Snapshot
 from cn.system.clock import now
 from cn.transaction.origin import ORIGIN_REF
@@ -68,7 +67,7 @@ def open_view(hub: Hub) -> View:
         head = Snapshot(hub.git, Oid("HEAD"))
         head.look_ahead(_peers_here(hub))
         texts = decode_texts(head.read(CONFIG), head.read(PEERS))
-        settings = place_settings(hub, *parsed(hub, texts))
+        settings = parse_settings(hub, *texts)
     except ConfigError as error:
         # HEAD is elsewhere, or broken there: main counts.
         with suppress(ConfigError):

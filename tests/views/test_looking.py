@@ -53,7 +53,7 @@ def test_a_look_starts_three_gits_whatever_waits(waiting: Node, tmp_path: Path, 
 @pytest.mark.parametrize("words", LOOKS)
 def test_a_look_loads_nothing_of_what_only_acts(waiting: Node, words: str) -> None:
     names = loaded(waiting, words)
-    outside = {"yaml", "rich", "git", "hashlib", "secrets", "shutil", "tempfile", "click.shell_completion"}
+    outside = {"rich", "git", "hashlib", "secrets", "shutil", "tempfile", "click.shell_completion"}
     ours = {
         *(
             "protocol.triage",
