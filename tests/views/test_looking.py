@@ -75,7 +75,8 @@ def test_a_look_loads_nothing_of_what_only_acts(waiting: Node, words: str) -> No
     }
     missing = [name for name in ours if importlib.util.find_spec(f"cn.{name}") is None]
     assert not missing, "the modules have these names"
-    assert not names & (outside | {f"cn.{name}" for name in ours})
+    wrong = names & (outside | {f"cn.{name}" for name in ours})
+    assert not wrong, wrong
 
 
 def test_a_run_of_a_hub_without_an_agent_loads_nothing_of_the_agents(waiting: Node) -> None:
