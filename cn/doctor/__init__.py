@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from cn.doctor import agent, clone, config, machine, origin, records, runtime
-from cn.doctor.facts import Patient, examine_from, open_damaged
+from cn.doctor.facts import HubFacts, examine_from, open_damaged
 from cn.doctor.finding import Finding, Level, exit_code, from_error, problem
 from cn.git.repository import Hub
 from cn.values.errors import CnError
@@ -25,7 +25,7 @@ class Check:
 
     name: str
     fine: str
-    look: Callable[[Patient], Iterator[Finding]]
+    look: Callable[[HubFacts], Iterator[Finding]]
     needs: str = "git"
 
 
@@ -70,22 +70,22 @@ _CHECKS = (
 
 def examine(hub: Hub, *, full: bool = False, locked: bool = False) -> list[Finding]:
     """Every finding, in the order of the checks. Changes nothing, raises nothing."""
-    patient = examine_from(hub, full=full, locked=locked)
+    facts = examine_from(hub, full=full, locked=locked)
     findings: list[Finding] = []
     for check in _CHECKS:
-        if check.needs and not patient.readable:
+        if check.needs and not facts.readable:
             continue
-        if check.needs == "main" and patient.main is None:
+        if check.needs == "main" and facts.main is None:
             continue
-        found = _run(check, patient)
+        found = _run(check, facts)
         findings += found or [Finding(check.name, Level.OK, check.fine)]
     return findings
 
 
-def _run(check: Check, patient: Patient) -> list[Finding]:
+def _run(check: Check, facts: HubFacts) -> list[Finding]:
     found: list[Finding] = []
     try:
-        found.extend(check.look(patient))
+        found.extend(check.look(facts))
     except CnError as error:
         found.append(from_error(check.name, error, f"the check '{check.name}' could not be finished"))
     except Exception as error:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 
 from cn.agent.plan.turns import source_of
-from cn.doctor.facts import Patient
+from cn.doctor.facts import HubFacts
 from cn.doctor.finding import Finding, info, problem
 from cn.protocol.queue_item import INPUT, OUTPUT
 from cn.protocol.states.agent import Actor
@@ -16,12 +16,12 @@ from cn.values.shell_words import command
 from cn.views.queue import QueueView, look_at_queue
 
 
-def check_queue(patient: Patient) -> Iterator[Finding]:
+def check_queue(facts: HubFacts) -> Iterator[Finding]:
     """The queue can be read, moves on, and nothing in it was given up."""
-    if patient.main is None or patient.settings is None:
+    if facts.main is None or facts.settings is None:
         return
-    config = patient.settings.config
-    view = look_at_queue(patient.hub, Snapshot(patient.hub.git, patient.main), config, patient.now)
+    config = facts.settings.config
+    view = look_at_queue(facts.hub, Snapshot(facts.hub.git, facts.main), config, facts.now)
     for path in view.damaged:
         yield problem(
             "queue",
@@ -45,11 +45,11 @@ def check_queue(patient: Patient) -> Iterator[Finding]:
             "hub.yaml says 'interface: triage', so nothing is given to an agent",
             "decide their threads, and 'cn queue clear' takes out what waits; or set 'interface: queue'",
         )
-    yield from _stuck(patient, view)
+    yield from _stuck(facts, view)
 
 
-def _stuck(patient: Patient, view: QueueView) -> Iterator[Finding]:
-    there = os.path.lexists(patient.hub.root / OUTPUT)
+def _stuck(facts: HubFacts, view: QueueView) -> Iterator[Finding]:
+    there = os.path.lexists(facts.hub.root / OUTPUT)
     if there and (view.turn is None or not view.here):
         yield info(
             "queue",
@@ -66,12 +66,12 @@ def _stuck(patient: Patient, view: QueueView) -> Iterator[Finding]:
         )
 
 
-def check_local(patient: Patient) -> Iterator[Finding]:
+def check_local(facts: HubFacts) -> Iterator[Finding]:
     """What stays on this machine is ignored by git, so that nobody commits it by accident."""
-    local = patient.settings.config.local if patient.settings else ()
+    local = facts.settings.config.local if facts.settings else ()
     paths = [INPUT, OUTPUT, HubPath("logs/cn.log"), *local]
     probes = [f"{path}/x.md" if path in local and not path.endswith(".json") else str(path) for path in paths]
-    git = patient.hub.git.with_env(GIT_LITERAL_PATHSPECS="0")  # check-ignore knows no other
+    git = facts.hub.git.with_env(GIT_LITERAL_PATHSPECS="0")  # check-ignore knows no other
     done = git.run(
         "check-ignore", "--no-index", "--stdin", "-z", stdin="\0".join(probes).encode(), check=False
     )

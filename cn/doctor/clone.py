@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from cn.doctor.facts import Patient
+from cn.doctor.facts import HubFacts
 from cn.doctor.finding import Finding, FinishRun, MoveLock, SweepFailed, from_error, info, problem
 from cn.git.repository import Hub
 from cn.git.running import git_processes
@@ -26,18 +26,18 @@ _LONG = 900.0
 _WHY_LOCK = "git refuses to change what it locks, and so does cn"
 
 
-def check_place(patient: Patient) -> Iterator[Finding]:
+def check_place(facts: HubFacts) -> Iterator[Finding]:
     """HEAD is main, nothing is half done, no other work tree holds main."""
     try:
-        work_place(patient.hub)
+        work_place(facts.hub)
     except CnError as error:
         yield from_error("place", error, "cn works on main only, and never into somebody's unfinished work")
 
 
-def check_lock(patient: Patient) -> Iterator[Finding]:
+def check_lock(facts: HubFacts) -> Iterator[Finding]:
     """Does a run work here now? Then some of the findings are its unfinished work."""
-    path = patient.hub.state / "lock"
-    if patient.locked:
+    path = facts.hub.state / "lock"
+    if facts.locked:
         return
     try:
         fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -52,7 +52,7 @@ def check_lock(patient: Patient) -> Iterator[Finding]:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
-            age = patient.now.timestamp() - os.fstat(file.fileno()).st_mtime
+            age = facts.now.timestamp() - os.fstat(file.fileno()).st_mtime
             owner = one_line(file.read(200).decode("utf-8", "replace"), 80)
             text = f"a run of cn is at work here ({owner})" if owner else "the lock of cn is held here"
             why = "what is found now may be its unfinished work"
@@ -63,9 +63,9 @@ def check_lock(patient: Patient) -> Iterator[Finding]:
                 yield info("lock", text, why, "run 'cn doctor' again when it has ended")
 
 
-def check_journal(patient: Patient) -> Iterator[Finding]:
+def check_journal(facts: HubFacts) -> Iterator[Finding]:
     """No run was interrupted in the middle."""
-    hub = patient.hub
+    hub = facts.hub
     remedy = "the next run does it by itself, such as 'cn sync'"
     try:
         if read_journal(journal_path(hub)) is not None:
@@ -89,18 +89,18 @@ def check_journal(patient: Patient) -> Iterator[Finding]:
         )
 
 
-def check_leftovers(patient: Patient) -> Iterator[Finding]:
+def check_leftovers(facts: HubFacts) -> Iterator[Finding]:
     """No lock files of git were left by a crash."""
     users: list[str] | None = None
-    for path in _locks(patient.hub):
+    for path in _locks(facts.hub):
         try:
             state = path.lstat()
         except OSError:
             continue
-        age = max(0.0, patient.now.timestamp() - state.st_mtime)
+        age = max(0.0, facts.now.timestamp() - state.st_mtime)
         if users is None:
-            users = git_processes(patient.hub)
-        name = os.path.relpath(path, patient.hub.root)
+            users = git_processes(facts.hub)
+        name = os.path.relpath(path, facts.hub.root)
         what = f"{visible(name)} is there, for {format_age_seconds(age)}"
         if users:
             yield info("locks", what, f"a git is at work here: {', '.join(users[:3])}", "let it end")
@@ -116,9 +116,9 @@ def check_leftovers(patient: Patient) -> Iterator[Finding]:
             )
 
 
-def check_unfinished(patient: Patient) -> Iterator[Finding]:
+def check_unfinished(facts: HubFacts) -> Iterator[Finding]:
     """No files of a git that failed take up room."""
-    hub = patient.hub
+    hub = facts.hub
     found, size = unfinished(hub), 0
     for path in found:
         with suppress(OSError):
@@ -153,12 +153,12 @@ def format_age_seconds(seconds: float) -> str:
     return format_age(timedelta(seconds=seconds))
 
 
-def check_files(patient: Patient) -> Iterator[Finding]:
+def check_files(facts: HubFacts) -> Iterator[Finding]:
     """Nothing that a run put aside waits to be looked at."""
-    folder = patient.hub.state / "aside"
+    folder = facts.hub.state / "aside"
     kept: list[str] = []
     for here, _, names in os.walk(folder):
-        kept += [os.path.relpath(Path(here) / n, patient.hub.root) for n in names]
+        kept += [os.path.relpath(Path(here) / n, facts.hub.root) for n in names]
     kept = [k for k in kept if not re.search(r"/\.cn-tmp-", k)]
     if kept:
         shown = ", ".join(visible(k) for k in sorted(kept)[:5])

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 
-from cn.doctor.facts import Patient
+from cn.doctor.facts import HubFacts
 from cn.doctor.finding import Finding, from_error, info, problem
 from cn.git.lost_branch import head_branch
 from cn.git.objects import list_tree, read_object
@@ -28,15 +28,15 @@ _ALWAYS = (str(hub_config.PATH), str(AGENT_PATH), "spec/SOUL.md", "spec/USER.md"
 _SECRET = re.compile(r"^(?:https?://[^/@\s]+@|[a-z+]+://[^/@\s:]*:[^/@\s]+@)")
 
 
-def check_configuration(patient: Patient) -> Iterator[Finding]:
+def check_configuration(facts: HubFacts) -> Iterator[Finding]:
     """``hub.yaml``, ``peers.md`` and ``agent.yaml`` in main can be read."""
-    texts = {path: _text(patient, path) for path in _ALWAYS}
+    texts = {path: _text(facts, path) for path in _ALWAYS}
     yield from _parse(texts, "no run works before it is mended", "configuration")
 
 
-def check_working_configuration(patient: Patient) -> Iterator[Finding]:
+def check_working_configuration(facts: HubFacts) -> Iterator[Finding]:
     """Protected files have no uncommitted changes; those are not in effect."""
-    hub, main = patient.hub, patient.main
+    hub, main = facts.hub, facts.main
     assert main is not None
     if head_branch(hub) != hub.main:
         return  # told by the check of the place: the files are those of another branch
@@ -61,10 +61,10 @@ def check_working_configuration(patient: Patient) -> Iterator[Finding]:
         yield problem(finding.check, f"uncommitted {finding.what}", finding.why, finding.remedy)
 
 
-def _text(patient: Patient, path: str) -> str | ConfigError | None:
-    data = read_object(patient.hub.git, f"{patient.main}:{path}")
+def _text(facts: HubFacts, path: str) -> str | ConfigError | None:
+    data = read_object(facts.hub.git, f"{facts.main}:{path}")
     if data is None and path == hub_config.PATH:
-        found = why_none(patient.hub)
+        found = why_none(facts.hub)
         return found if isinstance(found, ConfigError) else None  # else told by the check of the place
     return None if data is None else _decode(data, path)
 
@@ -104,9 +104,9 @@ def _parse(texts: Mapping[str, str | ConfigError | None], why: str, check: str) 
             yield from_error(check, error, why)
 
 
-def check_credentials(patient: Patient) -> Iterator[Finding]:
+def check_credentials(facts: HubFacts) -> Iterator[Finding]:
     """No password stands in a URL that is committed and pushed."""
-    for peer in patient.settings.peers.values() if patient.settings else ():
+    for peer in facts.settings.peers.values() if facts.settings else ():
         if _SECRET.match(peer.hub):
             yield problem(
                 "credentials",
@@ -114,7 +114,7 @@ def check_credentials(patient: Patient) -> Iterator[Finding]:
                 f"whoever can read this hub or its origin can read {hub_peers.PATH} and its history",
                 "change the password, take it out of the URL, and use a git credential helper or SSH",
             )
-    url = remote_url(patient.hub.git, "origin") if patient.hub.origin else ""
+    url = remote_url(facts.hub.git, "origin") if facts.hub.origin else ""
     if url and _SECRET.match(url):
         yield info(
             "credentials",
@@ -124,12 +124,12 @@ def check_credentials(patient: Patient) -> Iterator[Finding]:
         )
 
 
-def check_mailbox(patient: Patient) -> Iterator[Finding]:
+def check_mailbox(facts: HubFacts) -> Iterator[Finding]:
     """Who can write in whose name?"""
-    settings = patient.settings
+    settings = facts.settings
     if settings is None:
         return
-    if settings.config.mailbox and not remote_url(patient.hub.git, settings.config.mailbox):
+    if settings.config.mailbox and not remote_url(facts.hub.git, settings.config.mailbox):
         yield problem(
             "mailbox",
             f"hub.yaml names the mailbox {visible(settings.config.mailbox)}, and there is no such remote",

@@ -19,7 +19,7 @@ from cn.values.names import Oid
 
 
 @dataclass(frozen=True)
-class Patient:
+class HubFacts:
     """A hub in whatever state it is.
 
     ``readable`` tells whether git can read the repository at all, ``main`` is its main
@@ -60,7 +60,7 @@ def _was_hub(root: Path) -> bool:
     return (root / ".git" / "cn").is_dir() or (root / ".cn").is_dir()
 
 
-def examine_from(hub: Hub, *, full: bool = False, locked: bool = False) -> Patient:
+def examine_from(hub: Hub, *, full: bool = False, locked: bool = False) -> HubFacts:
     """Read what every check needs; nothing that fails here ends the examination."""
     main: Oid | None = None
     settings: Settings | None = None
@@ -77,4 +77,4 @@ def examine_from(hub: Hub, *, full: bool = False, locked: bool = False) -> Patie
             settings = None
             with suppress(CnError, OSError, ValueError):
                 settings = read_settings(hub, main)
-    return Patient(hub, now(), readable, main, settings, full, locked)
+    return HubFacts(hub, now(), readable, main, settings, full, locked)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from cn.agent.wake import is_builtin
-from cn.doctor.facts import Patient
+from cn.doctor.facts import HubFacts
 from cn.doctor.finding import Finding, info, problem
 from cn.git.fast_import import identity, signs
 from cn.git.running import finds_program, is_shell_command
@@ -27,9 +27,9 @@ _ROOM = 1 << 20
 _RESERVED = {"if", "for", "while", "case", "until", "{", "(", "!"}
 
 
-def check_versions(patient: Patient) -> Iterator[Finding]:
+def check_versions(facts: HubFacts) -> Iterator[Finding]:
     """Git and Python are new enough."""
-    text = patient.hub.git.run("version").text
+    text = facts.hub.git.run("version").text
     found = re.search(r"(\d+)\.(\d+)", text)
     version = (int(found[1]), int(found[2])) if found else (0, 0)
     if version < _GIT:
@@ -45,10 +45,10 @@ def check_versions(patient: Patient) -> Iterator[Finding]:
         )
 
 
-def check_repository(patient: Patient) -> Iterator[Finding]:
+def check_repository(facts: HubFacts) -> Iterator[Finding]:
     """Git can read the repository, and we may write it."""
-    hub = patient.hub
-    if not patient.readable:
+    hub = facts.hub
+    if not facts.readable:
         done = hub.git.run("rev-parse", "--git-dir", check=False)
         yield problem(
             "repository",
@@ -75,7 +75,7 @@ def check_repository(patient: Patient) -> Iterator[Finding]:
             "make room on the disk",
         )
     for name in (".cn/hub.yaml",):
-        if not (hub.root / name).is_file() and patient.main is not None:
+        if not (hub.root / name).is_file() and facts.main is not None:
             yield problem(
                 "repository",
                 f"{name} is missing from the work tree",
@@ -84,10 +84,10 @@ def check_repository(patient: Patient) -> Iterator[Finding]:
             )
 
 
-def check_identity(patient: Patient) -> Iterator[Finding]:
+def check_identity(facts: HubFacts) -> Iterator[Finding]:
     """This clone has a name and an email of its own; cn never uses the machine's."""
-    hub = patient.hub
-    named = replace(hub, name=patient.settings.us) if patient.settings else hub
+    hub = facts.hub
+    named = replace(hub, name=facts.settings.us) if facts.settings else hub
     for key, used in zip(("user.name", "user.email"), identity(named), strict=True):
         if not hub.git.run("config", "--local", "--get", key, check=False).text.strip():
             remedy = command("git config {} NAME" if key == "user.name" else "git config {} EMAIL", key)
@@ -99,9 +99,9 @@ def check_identity(patient: Patient) -> Iterator[Finding]:
             )
 
 
-def check_wake(patient: Patient) -> Iterator[Finding]:
+def check_wake(facts: HubFacts) -> Iterator[Finding]:
     """The wake command can be started."""
-    command = patient.hub.git.run("config", "--get", "cn.wake", check=False).text
+    command = facts.hub.git.run("config", "--get", "cn.wake", check=False).text
     if not command or is_builtin(command):
         return
     remedy = "git config cn.wake COMMAND, with an absolute path"
@@ -114,16 +114,16 @@ def check_wake(patient: Patient) -> Iterator[Finding]:
     program = words[0].strip("'\"") if words else ""
     if program[:1] in tuple("$({`~!") or program in _RESERVED:
         return  # only the shell knows
-    if not finds_program(program, patient.hub.root):
+    if not finds_program(program, facts.hub.root):
         what = f"the program of the wake command is not found: {one_line(program, 80)}"
         yield problem("wake", what, why, remedy)
 
 
-def check_signing(patient: Patient) -> Iterator[Finding]:
+def check_signing(facts: HubFacts) -> Iterator[Finding]:
     """What is to be signed can be signed, what is to be verified can be verified."""
-    git = patient.hub.git
-    pinned = [p.name for p in patient.settings.peers.values() if p.key] if patient.settings else []
-    will_sign = signs(patient.hub)
+    git = facts.hub.git
+    pinned = [p.name for p in facts.settings.peers.values() if p.key] if facts.settings else []
+    will_sign = signs(facts.hub)
     form = git.run("config", "--get", "gpg.format", check=False).text or "openpgp"
     if (pinned or (will_sign and form == "ssh")) and shutil.which("ssh-keygen") is None:
         whose = f"branches of {', '.join(pinned)}" if pinned else "our own commits"
@@ -149,14 +149,14 @@ def check_signing(patient: Patient) -> Iterator[Finding]:
         yield problem(
             "signing", f"the signing key {key} is missing", why, "restore the file, or name another key"
         )
-    elif not own_key(patient.hub.config):
+    elif not own_key(facts.hub.config):
         yield problem("signing", f"{one_line(key, 80)} is no SSH key", why, "name a key made with ssh-keygen")
 
 
-def check_crontab(patient: Patient) -> Iterator[Finding]:
+def check_crontab(facts: HubFacts) -> Iterator[Finding]:
     """Is anything started by itself? Only worth knowing: systemd or a person may do it."""
     try:
-        lines = [line for line in split(read_table()) if owner(line, patient.hub.root)]
+        lines = [line for line in split(read_table()) if owner(line, facts.hub.root)]
     except CnError as error:
         yield info("crontab", error.text, "", error.hint)
         return

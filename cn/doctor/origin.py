@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Iterator
 
 from cn.actions.trust import find_broken, find_pending
-from cn.doctor.facts import Patient
+from cn.doctor.facts import HubFacts
 from cn.doctor.finding import Finding, from_error, info, problem
 from cn.git.repository import Hub
 from cn.protocol.hub_config import AGENT_PATH
@@ -21,14 +21,14 @@ from cn.values.shell_words import command
 from cn.values.text import one_line, redact
 
 
-def check_origin(patient: Patient) -> Iterator[Finding]:
+def check_origin(facts: HubFacts) -> Iterator[Finding]:
     """A run could plan on what origin and this clone have; looks only, keeps nothing."""
     try:
-        work_place(patient.hub)
+        work_place(facts.hub)
     except CnError:
         return  # told by the check of the place
     with tempfile.TemporaryDirectory(prefix="cn-doctor-") as scratch:
-        hub = scratch_objects(patient.hub, scratch)
+        hub = scratch_objects(facts.hub, scratch)
         try:
             base = observe_base(hub, dry_run=True, check_trust=False)
         except CnError as error:
@@ -36,10 +36,10 @@ def check_origin(patient: Patient) -> Iterator[Finding]:
             return
         if base.origin is not None and base.origin != base.local:
             yield _apart(hub, base.local, base.origin)
-        elif patient.hub.origin and base.origin is None:
+        elif facts.hub.origin and base.origin is None:
             yield info(
                 "origin", "origin has no main yet", "the first run pushes it",
-                f"or {command('git push origin {}', patient.hub.main)}",
+                f"or {command('git push origin {}', facts.hub.main)}",
             )  # fmt: skip
         if base.commit != base.local and (broken := find_broken(hub, base.commit, base.local)) is not None:
             what = "the runtime does not start" if AGENT_PATH in broken.text else "no run works"
@@ -68,9 +68,9 @@ def _apart(hub: Hub, local: Oid, origin: Oid) -> Finding:
     )
 
 
-def check_peers(patient: Patient) -> Iterator[Finding]:
+def check_peers(facts: HubFacts) -> Iterator[Finding]:
     """Which peers could not be reached of late (from memory; nobody is contacted)."""
-    for name, entry in Memory(patient.hub, now()).unreachable.entries.items():
+    for name, entry in Memory(facts.hub, now()).unreachable.entries.items():
         since = entry.get("since")
         what = f"{'the mailbox' if name.startswith('(') else name} has been unreachable since {since}"
         yield info(

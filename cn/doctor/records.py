@@ -7,7 +7,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from cn.doctor.facts import Patient
+from cn.doctor.facts import HubFacts
 from cn.doctor.finding import Finding, RebuildOpen, SetPin, info, problem
 from cn.git.objects import list_refs, list_tree, read_info
 from cn.protocol import ledger
@@ -63,9 +63,9 @@ def _plain(items: Open) -> Open:
     return {k: i._replace(fields={n: v for n, v in i.fields.items() if v}) for k, i in items.items()}
 
 
-def _snapshot(patient: Patient) -> Snapshot:
-    assert patient.main is not None
-    return Snapshot(patient.hub.git, patient.main)
+def _snapshot(facts: HubFacts) -> Snapshot:
+    assert facts.main is not None
+    return Snapshot(facts.hub.git, facts.main)
 
 
 def _peers(snapshot: Snapshot) -> tuple[list[Name], list[str]]:
@@ -79,9 +79,9 @@ def _peers(snapshot: Snapshot) -> tuple[list[Name], list[str]]:
     return names, strange
 
 
-def check_ledger(patient: Patient) -> Iterator[Finding]:
+def check_ledger(facts: HubFacts) -> Iterator[Finding]:
     """Every line of the ledger is an event."""
-    snapshot = _snapshot(patient)
+    snapshot = _snapshot(facts)
     names, strange = _peers(snapshot)
     for name in strange:
         yield info(
@@ -92,9 +92,9 @@ def check_ledger(patient: Patient) -> Iterator[Finding]:
             shown = ", ".join(map(str, lines[:_FEW])) + (" …" if len(lines) > _FEW else "")
             log = command("git log -p -- {}", path)
             remedy = f"{log} shows what they were; correct or remove the lines, and commit."
-            if patient.hub.origin:
-                push = command("git push origin {}", patient.hub.main)
-                known = command("git update-ref {} {}", ORIGIN_REF, patient.hub.main)
+            if facts.hub.origin:
+                push = command("git push origin {}", facts.hub.main)
+                known = command("git update-ref {} {}", ORIGIN_REF, facts.hub.main)
                 remedy += f" Then {push} and {known}; other clones say what to do there"
             yield problem(
                 "ledger",
@@ -104,9 +104,9 @@ def check_ledger(patient: Patient) -> Iterator[Finding]:
             )
 
 
-def check_open(patient: Patient) -> Iterator[Finding]:
+def check_open(facts: HubFacts) -> Iterator[Finding]:
     """``open`` is the fold of the history."""
-    snapshot = _snapshot(patient)
+    snapshot = _snapshot(facts)
     for peer in _peers(snapshot)[0]:
         path = ledger.open_path(peer)
         history = read_history(snapshot, peer)
@@ -145,15 +145,15 @@ def _pending(snapshot: Snapshot) -> list[tuple[Name, Item]]:
     return found
 
 
-def check_folders(patient: Patient) -> Iterator[Finding]:
+def check_folders(facts: HubFacts) -> Iterator[Finding]:
     """Nothing else lies in main where a folder of cn belongs."""
-    for text, remedy, _ in find_displaced(patient.hub, _snapshot(patient)).values():
+    for text, remedy, _ in find_displaced(facts.hub, _snapshot(facts)).values():
         yield problem("folders", text, "what belongs there can be neither read nor written", remedy)
 
 
-def check_threads(patient: Patient) -> Iterator[Finding]:
+def check_threads(facts: HubFacts) -> Iterator[Finding]:
     """Pending threads are where they belong, and nothing else is there."""
-    snapshot = _snapshot(patient)
+    snapshot = _snapshot(facts)
     pending = _pending(snapshot)
     in_main = {e.path for e in snapshot.folder(INBOX) if e.kind == "blob"}
     known = {item.get("thread") for _, item in pending}
@@ -168,7 +168,7 @@ def check_threads(patient: Patient) -> Iterator[Finding]:
             )
             continue
         try:
-            mode = (patient.hub.root / path).lstat().st_mode
+            mode = (facts.hub.root / path).lstat().st_mode
         except OSError:
             yield problem(
                 "threads", f"{visible(path)} is missing from the work tree", "nobody can decide it", remedy
@@ -178,12 +178,12 @@ def check_threads(patient: Patient) -> Iterator[Finding]:
             yield problem(
                 "threads", f"{visible(path)} is no regular file", "it is not read", "move it away; " + remedy
             )
-    yield from _strays(patient, snapshot, known, in_main)
+    yield from _strays(facts, snapshot, known, in_main)
 
 
-def _strays(patient: Patient, snapshot: Snapshot, known: set[str], in_main: set[str]) -> Iterator[Finding]:
+def _strays(facts: HubFacts, snapshot: Snapshot, known: set[str], in_main: set[str]) -> Iterator[Finding]:
     try:
-        with os.scandir(patient.hub.root / INBOX) as entries:
+        with os.scandir(facts.hub.root / INBOX) as entries:
             here = {
                 os.fsencode(e.name).decode("utf-8", "surrogateescape"): e.is_dir(follow_symlinks=False)
                 for e in entries
@@ -191,7 +191,7 @@ def _strays(patient: Patient, snapshot: Snapshot, known: set[str], in_main: set[
     except OSError:
         here = {}
     done = DONE.rpartition("/")[2]
-    left = {path.removeprefix(f"{INBOX}/") for path in read_unplaced(patient.hub)}  # cn's own, told elsewhere
+    left = {path.removeprefix(f"{INBOX}/") for path in read_unplaced(facts.hub)}  # cn's own, told elsewhere
     for name in sorted((here.keys() | in_main) - known - left - {done}):
         if name.startswith(".") or name.endswith("~"):
             continue
@@ -206,15 +206,15 @@ def _strays(patient: Patient, snapshot: Snapshot, known: set[str], in_main: set[
             )
 
 
-def check_outbox(patient: Patient) -> Iterator[Finding]:
+def check_outbox(facts: HubFacts) -> Iterator[Finding]:
     """Every entry of the outbox can be delivered as it was written."""
-    entries, broken = _snapshot(patient).outbox()
+    entries, broken = _snapshot(facts).outbox()
     for path, why in broken:
         yield problem(
             "outbox", f"{visible(path)}: {why}", "it is not sent as long as its bytes are not what cn wrote",
             take_out(path),
         )  # fmt: skip
-    attempts = Memory(patient.hub, now()).attempts.entries
+    attempts = Memory(facts.hub, now()).attempts.entries
     for path, entry in entries:
         tried = attempts.get(path.rpartition("/")[2])
         if tried:
@@ -223,10 +223,10 @@ def check_outbox(patient: Patient) -> Iterator[Finding]:
             yield info("outbox", what, one_line(str(tried.get("reason"))), remedy)
 
 
-def check_pins(patient: Patient) -> Iterator[Finding]:
+def check_pins(facts: HubFacts) -> Iterator[Finding]:
     """Pins agree with the ledger, and what they name is here."""
-    git = patient.hub.git
-    snapshot = _snapshot(patient)
+    git = facts.hub.git
+    snapshot = _snapshot(facts)
     refs = list_refs(git, PREFIX)
     pins = {key: oid for ref, oid in refs.items() if (key := parse_pin(ref))}
     for ref, oid in refs.items():
@@ -257,13 +257,13 @@ def check_pins(patient: Patient) -> Iterator[Finding]:
             remedy = "'cn doctor --fix' drops it; 'cn sync' looks at the branch again"
             what = f"the pin {visible(ref)} holds {oid[:12]}, and the ledger knows nothing of it"
             yield problem("pins", what, why, remedy, SetPin(ref, oid, None))
-    yield from _unpinned(patient, snapshot, pins)
+    yield from _unpinned(facts, snapshot, pins)
 
 
-def _unpinned(patient: Patient, snapshot: Snapshot, pins: Mapping[Key, Oid]) -> Iterator[Finding]:
+def _unpinned(facts: HubFacts, snapshot: Snapshot, pins: Mapping[Key, Oid]) -> Iterator[Finding]:
     pending = [(p, i) for p, i in _pending(snapshot) if not i.get("gone")]
     bare = [(p, i) for p, i in pending if (p, IN, encode(i.topic)) not in pins]
-    infos = read_info(patient.hub.git, [i.head for _, i in bare])
+    infos = read_info(facts.hub.git, [i.head for _, i in bare])
     for (peer, item), found in zip(bare, infos, strict=True):
         here = found is not None and found.kind == "commit"
         fix = SetPin(pin_ref(peer, IN, item.topic), None, item.head) if here else None
@@ -277,9 +277,9 @@ def _unpinned(patient: Patient, snapshot: Snapshot, pins: Mapping[Key, Oid]) -> 
         )
 
 
-def check_objects(patient: Patient) -> Iterator[Finding]:
+def check_objects(facts: HubFacts) -> Iterator[Finding]:
     """Main's tree is whole here, as far as cn reads it (``--full`` asks git to check everything)."""
-    git, main = patient.hub.git, patient.main
+    git, main = facts.hub.git, facts.main
     assert main is not None
     entries = list_tree(git, main, recursive=True)
     oids = list(dict.fromkeys(e.oid for e in entries if e.kind == "blob"))
@@ -292,7 +292,7 @@ def check_objects(patient: Patient) -> Iterator[Finding]:
             "the repository is damaged",
             "'git fetch --refetch origin' brings them again, or copy .git/objects from another clone",
         )
-    if not patient.full:
+    if not facts.full:
         return
     done = git.run("fsck", "--connectivity-only", "--no-dangling", "--no-progress", check=False)
     if not done.ok:

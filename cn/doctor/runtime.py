@@ -8,7 +8,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
-from cn.doctor.facts import Patient
+from cn.doctor.facts import HubFacts
 from cn.doctor.finding import Finding, Level, info, problem
 from cn.llm.config import AgentConfig
 from cn.llm.config_file import read_agent_config
@@ -27,12 +27,12 @@ _SILENT = timedelta(minutes=5)
 """A daemon polls every minute at most; beyond this it is stuck, or cannot reach Telegram."""
 
 
-def check_runtime(patient: Patient) -> Iterator[Finding]:
+def check_runtime(facts: HubFacts) -> Iterator[Finding]:
     """What ``agent.yaml`` warns of, and whether the runtime could work. That it parses is checked before."""
-    if patient.main is None:
+    if facts.main is None:
         return
     try:
-        config = read_agent_config(Snapshot(patient.hub.git, patient.main), os.environ)
+        config = read_agent_config(Snapshot(facts.hub.git, facts.main), os.environ)
     except ConfigError:
         return  # the check of the configuration tells file, line and remedy
     for warning in config.warnings:
@@ -45,9 +45,9 @@ def check_runtime(patient: Patient) -> Iterator[Finding]:
     if config.telegram.enabled:
         for missing in (one for one in config.missing if one.key.startswith("telegram.")):
             yield info("runtime", missing.text, "'cn agent' cannot reach Telegram from here", missing.remedy)
-    if patient.settings is not None and patient.settings.config.interface == "queue":
+    if facts.settings is not None and facts.settings.config.interface == "queue":
         yield from _key(config)
-    if patient.full:
+    if facts.full:
         yield from _model(config)
 
 
@@ -84,15 +84,15 @@ def _model(config: AgentConfig) -> Iterator[Finding]:
         yield Finding("runtime", Level.OK, f"the API knows the model {llm.model}")
 
 
-def check_daemon(patient: Patient) -> Iterator[Finding]:
+def check_daemon(facts: HubFacts) -> Iterator[Finding]:
     """A daemon that ran here runs still, polls, and gave up no message."""
-    health = read_health(patient.hub)
+    health = read_health(facts.hub)
     if health is None:
-        if health_path(patient.hub).exists():
+        if health_path(facts.hub).exists():
             yield info("daemon", "what the daemon said of itself cannot be read", "", "start it again")
     else:
-        yield from _alive(patient, health)
-    for path, incoming, reason in read_dead(patient.hub):
+        yield from _alive(facts, health)
+    for path, incoming, reason in read_dead(facts.hub):
         yield info(
             "daemon",
             f"a message of telegram:{incoming.chat_id} ({format_stamp(incoming.at)}) could not be queued: "
@@ -102,12 +102,12 @@ def check_daemon(patient: Patient) -> Iterator[Finding]:
         )
 
 
-def _alive(patient: Patient, health: dict[str, Any]) -> Iterator[Finding]:
+def _alive(facts: HubFacts, health: dict[str, Any]) -> Iterator[Finding]:
     from cn.runtime.daemon.daemon import is_running
 
     polled, error = _time(health.get("last_poll")), health.get("last_error")
     told = one_line(visible(str(error.get("text", ""))), 300) if isinstance(error, dict) else ""
-    if not is_running(patient.hub):
+    if not is_running(facts.hub):
         if health.get("state") == "stopped":
             yield info("daemon", "the daemon was stopped; nobody listens to Telegram here", told)
             return
@@ -119,9 +119,9 @@ def _alive(patient: Patient, health: dict[str, Any]) -> Iterator[Finding]:
         return
     if polled is None:
         yield info("daemon", "the daemon runs and has not reached Telegram yet", told)
-    elif patient.now - polled > _SILENT:
+    elif facts.now - polled > _SILENT:
         yield problem(
-            "daemon", f"the daemon runs and reached Telegram last {format_age(patient.now - polled)} ago",
+            "daemon", f"the daemon runs and reached Telegram last {format_age(facts.now - polled)} ago",
             told or "it said no reason", "look at its journal; check network, token and telegram.base_url",
         )  # fmt: skip
     else:
@@ -134,16 +134,16 @@ def _time(value: object) -> datetime | None:
     return None
 
 
-def check_says(patient: Patient) -> Iterator[Finding]:
+def check_says(facts: HubFacts) -> Iterator[Finding]:
     """What is to be said in chats can be read, and waits on the machine that can say it."""
-    assert patient.main is not None
-    says, broken = Snapshot(patient.hub.git, patient.main).says()
+    assert facts.main is not None
+    says, broken = Snapshot(facts.hub.git, facts.main).says()
     for path, why in broken:
         yield problem(
             "says", f"{visible(path)}: {why}", "it is not sent as long as it cannot be read",
             f"{command('git log -p -- {}', path)} shows what it was: restore it and commit, or remove it",
         )  # fmt: skip
-    here = clone_id(patient.hub, make=False)
+    here = clone_id(facts.hub, make=False)
     for path, say in says:
         if say.machine != here:
             move = command("git mv -- {} {}", path, say.sent_path)

@@ -20,7 +20,7 @@ from cn.run.view import open_view, require_queue
 from cn.runtime.chat_delivery import Speak
 from cn.runtime.gather_prompt import pack_item
 from cn.runtime.health import is_stopping
-from cn.runtime.turn import Means, More, in_flight, release, run_turn
+from cn.runtime.turn import TurnTools, More, in_flight, release, run_turn
 from cn.system.extras import require_runtime
 from cn.telegram import client as telegram
 from cn.telegram.api import RateLimited, Rejected, Sent, describe, is_unsent, split_text
@@ -56,8 +56,8 @@ def cycle(hub: Hub, path: Path | None, *, until_idle: bool, report: Report) -> b
         report.info(warning)
     with ExitStack() as stack:
         ask, speak = (lambda request: _ask(config, request)), _speaker(config, stack)
-        means = Means(config, ask, speak, split_text, ModelCheck(hub, config))
-        more = run_turn(hub, means, report)
+        tools = TurnTools(config, ask, speak, split_text, ModelCheck(hub, config))
+        more = run_turn(hub, tools, report)
         turns = 1
         while (until_idle or under_daemon) and more is More.NEXT and turns < _MOST_TURNS:
             if under_daemon and time.monotonic() - begun > _ENOUGH:
@@ -65,7 +65,7 @@ def cycle(hub: Hub, path: Path | None, *, until_idle: bool, report: Report) -> b
             if under_daemon and is_stopping(hub):
                 release(hub, report)
                 return False
-            more = run_turn(hub, means, report)
+            more = run_turn(hub, tools, report)
             turns += 1
     return under_daemon and more is More.NEXT
 

@@ -50,7 +50,7 @@ Ask = Callable[[Request], Answer | Failure]
 
 
 @dataclass(frozen=True)
-class Means:
+class TurnTools:
     """What a turn works with. ``speak`` is None where there is no bot, ``check`` looks the model up."""
 
     config: AgentConfig
@@ -67,7 +67,7 @@ class More(Enum):
     NEXT = "next"
 
 
-def run_turn(hub: Hub, means: Means, report: Report) -> More:
+def run_turn(hub: Hub, tools: TurnTools, report: Report) -> More:
     """Execute what waits, ask the model about the item in flight, execute its answer.
 
     Raises :class:`LockHeld` where another process is at it, :class:`ConfigError` where no call can work.
@@ -80,32 +80,32 @@ def run_turn(hub: Hub, means: Means, report: Report) -> More:
         turn = in_flight(view)
         forgotten = turn is not None and _was_forgotten(view, turn)
         if turn is not None and forgotten:
-            _give_back(hub, turn, report, partial(_held, hub, means))
-        if _check(hub, means, report) or forgotten:
+            _give_back(hub, turn, report, partial(_held, hub, tools))
+        if _check(hub, tools, report) or forgotten:
             view = open_view(hub)
             turn = in_flight(view)
         if turn is None or is_answered(hub) or not _just_given(turn, view):
-            _process(hub, means, report)
+            _process(hub, tools, report)
             view = open_view(hub)
             turn = in_flight(view)
             if turn is None or is_answered(hub):
                 return More.IDLE
-        if _held(hub, means, turn.input):
-            _give_back(hub, turn, report, partial(_held, hub, means))
+        if _held(hub, tools, turn.input):
+            _give_back(hub, turn, report, partial(_held, hub, tools))
         else:
-            _ask(view, means, turn, report)
+            _ask(view, tools, turn, report)
         return More.NEXT if in_flight(open_view(hub)) is not None else More.IDLE
     finally:
         os.close(lock)
 
 
-def _check(hub: Hub, means: Means, report: Report) -> bool:
+def _check(hub: Hub, tools: TurnTools, report: Report) -> bool:
     """Look the model up where an item waits for it and nobody did lately; was it time to?
 
     What can be done without a model is done first, and nothing is claimed: a wrong name in the
     configuration costs no item an attempt, and holds up no answer that is there.
     """
-    if means.check is None or not means.check.due():
+    if tools.check is None or not tools.check.due():
         return False
     wanted: list[Input] = []
 
@@ -113,35 +113,35 @@ def _check(hub: Hub, means: Means, report: Report) -> bool:
         wanted.append(asked)
         return NOT_YET
 
-    _process(hub, means, report, held)
+    _process(hub, tools, report, held)
     if wanted or (in_flight(open_view(hub)) is not None and not is_answered(hub)):
-        means.check.check(report)
+        tools.check.check(report)
     return True
 
 
-def _held(hub: Hub, means: Means, asked: Input) -> str:
-    return over_budget(hub.root, means.config.budgets, asked.sender, now())
+def _held(hub: Hub, tools: TurnTools, asked: Input) -> str:
+    return over_budget(hub.root, tools.config.budgets, asked.sender, now())
 
 
-def _process(hub: Hub, means: Means, report: Report, hold: Callable[[Input], str] | None = None) -> None:
+def _process(hub: Hub, tools: TurnTools, report: Report, hold: Callable[[Input], str] | None = None) -> None:
     unsaid: list[Unsaid] = []
 
     def say(run: Run) -> None:
-        unsaid.extend(_say(run, means))
+        unsaid.extend(_say(run, tools))
 
-    report.notes += process(hub, hold=hold or partial(_held, hub, means), deliver_more=say, rouse=False).notes
-    _say_again(hub, means, unsaid, report)
+    report.notes += process(hub, hold=hold or partial(_held, hub, tools), deliver_more=say, rouse=False).notes
+    _say_again(hub, tools, unsaid, report)
 
 
 _PAUSES = (1.0, 4.0)
 
 
-def _say(run: Run, means: Means) -> list[Unsaid]:
-    allowed = means.config.telegram.allowed_users
-    return say_all(run, means.speak, means.split, allowed) if means.speak is not None else []
+def _say(run: Run, tools: TurnTools) -> list[Unsaid]:
+    allowed = tools.config.telegram.allowed_users
+    return say_all(run, tools.speak, tools.split, allowed) if tools.speak is not None else []
 
 
-def _say_again(hub: Hub, means: Means, unsaid: list[Unsaid], report: Report) -> None:
+def _say_again(hub: Hub, tools: TurnTools, unsaid: list[Unsaid], report: Report) -> None:
     """What was not sent is tried again soon, while nobody has to wait for the hub.
 
     A chat that Telegram wants to be left alone for a while does not keep the others waiting:
@@ -152,7 +152,7 @@ def _say_again(hub: Hub, means: Means, unsaid: list[Unsaid], report: Report) -> 
             break
         time.sleep(pause)
         with open_run(hub, report) as run:
-            unsaid = again(_say(run, means), unsaid)
+            unsaid = again(_say(run, tools), unsaid)
     report_unsaid(unsaid, report)
 
 
@@ -191,9 +191,9 @@ def _just_given(turn: Turn, view: View) -> bool:
     return fresh and view.on_main and turn.attempt == 1 and turn.input.lane == CHAT
 
 
-def _ask(view: View, means: Means, turn: Turn, report: Report) -> None:
+def _ask(view: View, tools: TurnTools, turn: Turn, report: Report) -> None:
     hub = view.hub
-    packed = pack_item(view, means.config, turn.input.id)
+    packed = pack_item(view, tools.config, turn.input.id)
     source = source_of(turn.input)
     begun = begin_call(
         now(),
@@ -207,18 +207,18 @@ def _ask(view: View, means: Means, turn: Turn, report: Report) -> None:
         main=view.snapshot.commit,
         parts=packed.sizes,
     )
-    outcome, _ = ask_counted(hub.root, begun, partial(means.ask, packed.request))
+    outcome, _ = ask_counted(hub.root, begun, partial(tools.ask, packed.request))
     _note_reachable(hub, outcome)
     match outcome:
         case Answer(stop=Stop.END_TURN | Stop.STOP_SEQUENCE) if not _other_id(turn, outcome):
             report.info(f"{source}: {outcome.model} answered in {outcome.seconds:.1f} s", source=source)
             # From now on the model is not asked again. Where 'cn out' was first, that answer counts.
             put_output(hub, outcome.text)
-            _process(hub, means, report)
+            _process(hub, tools, report)
         case Answer():
-            _end(hub, means, turn, report, outcome)
+            _end(hub, tools, turn, report, outcome)
         case Failure():
-            _end(hub, means, turn, report, outcome)
+            _end(hub, tools, turn, report, outcome)
 
 
 def _other_id(turn: Turn, answer: Answer) -> str:
@@ -262,12 +262,12 @@ def _give_back(hub: Hub, turn: Turn, report: Report, hold: Callable[[Input], str
         run.commit(plan)
 
 
-def _end(hub: Hub, means: Means, turn: Turn, report: Report, outcome: Answer | Failure) -> None:
+def _end(hub: Hub, tools: TurnTools, turn: Turn, report: Report, outcome: Answer | Failure) -> None:
     """An attempt without an answer that can be executed."""
     source = source_of(turn.input)
     unsaid: list[Unsaid] = []
     with open_run(hub, report) as run:
-        run.hold = partial(_held, hub, means)
+        run.hold = partial(_held, hub, tools)
 
         def plan(executor: Executor) -> str | None:
             there = current_turn(executor)
@@ -297,8 +297,8 @@ def _end(hub: Hub, means: Means, turn: Turn, report: Report, outcome: Answer | F
             return f"cn: {source} has no answer"
 
         run.commit(plan)
-        unsaid = _say(run, means)
-    _say_again(hub, means, unsaid, report)
+        unsaid = _say(run, tools)
+    _say_again(hub, tools, unsaid, report)
 
 
 def _is_the_items(outcome: Answer | Failure) -> bool:
