@@ -20,7 +20,7 @@ from cn.run.view import open_view, require_queue
 from cn.runtime.chat_delivery import Speak
 from cn.runtime.gather_prompt import pack_item
 from cn.runtime.health import is_stopping
-from cn.runtime.turn import TurnTools, More, in_flight, release, run_turn
+from cn.runtime.turn import More, TurnTools, in_flight, release, run_turn
 from cn.system.extras import require_runtime
 from cn.telegram import client as telegram
 from cn.telegram.api import RateLimited, Rejected, Sent, describe, is_unsent, split_text
