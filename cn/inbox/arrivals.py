@@ -24,7 +24,8 @@ from cn.inbox.replayed_heads import SeenBefore
 from cn.inbox.working_copies import read_working
 from cn.outbox.plan.receipts import plan_notice
 from cn.outbox.receipts import find_merges, take_notice
-from cn.peers.observe import Observation, fetch_mains
+from cn.peers.fetch_changed import fetch_mains
+from cn.peers.observe import Observation
 from cn.peers.plan.arrival import Arrival
 from cn.protocol import rules
 from cn.protocol.layout import inbox_path
@@ -147,7 +148,7 @@ def _histories(
         history = histories.get(arrival.head)
         if history is not None and history.base is None:
             strangers.setdefault(arrival.peer, []).append(arrival.head)
-    mains = fetch_mains(executor.hub, executor.settings, seen, strangers) if strangers else set()
+    mains = fetch_mains(executor, seen, strangers) if strangers else set()
     for peer in strangers.keys() & mains:
         histories |= read_histories(git, seen.mains[peer][1], strangers[peer], patience)
     return histories

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import os
-import stat
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from cn.git.repository import Hub
-from cn.protocol.layout import DONE, INBOX, inbox_path
+from cn.protocol.layout import INBOX, inbox_path
 from cn.protocol.ledger import Item
-from cn.run.conditions import Condition
-from cn.run.memory import Memory
 from cn.run.snapshot import Snapshot, thread_names
-from cn.system.files import read_regular, write_file
+from cn.system.files import read_regular
 from cn.transaction.checkout_retries import is_left, read_unplaced
 from cn.values.names import HubPath, Name, Oid, ThreadName
-from cn.values.text import visible
-
-if TYPE_CHECKING:
-    from cn.values.report import Report
 
 _LARGEST = 8 << 20
 
@@ -52,74 +45,6 @@ def read_file(hub: Hub, name: ThreadName, algorithm: str) -> Working | None:
     path = inbox_path(name)
     data = read_regular(f"{hub.root}/{path}", _LARGEST)
     return None if data is None else Working(path, data, algorithm)
-
-
-def restore_missing(
-    hub: Hub, snapshot: Snapshot, pending: list[tuple[Name, Item]], report: Report, *, dry_run: bool
-) -> None:
-    """Put back working copies of pending threads that somebody removed or moved away."""
-    names = [ThreadName(item.get("thread")) for _, item in pending]
-    missing = [name for name in names if not os.path.lexists(hub.root / inbox_path(name))]
-    if missing:  # those that cannot be written are told of, and tried again, elsewhere
-        missing = [name for name in missing if inbox_path(name) not in read_unplaced(hub)]
-    snapshot.read_many(inbox_path(name) for name in missing)
-    for name in missing:
-        data = snapshot.read(inbox_path(name))
-        if data is None:
-            continue
-        if dry_run:
-            report.plan(f"restore the missing {inbox_path(name)}")
-        else:
-            write_file(hub.root / inbox_path(name), data, root=hub.root)
-            report.info(f"{inbox_path(name)} was missing; restored from main")
-
-
-def report_blocked(hub: Hub, pending: list[tuple[Name, Item]], report: Report, memory: Memory) -> None:
-    """Name what stands in the place of a pending thread and is no file, so that nobody can decide it."""
-    found: dict[str, Condition] = {}
-    for peer, item in pending:
-        path = inbox_path(ThreadName(item.get("thread")))
-        kind = _other_kind(f"{hub.root}/{path}")
-        if kind and path not in read_unplaced(hub):  # that is told elsewhere
-            text = f"{path} is {kind} in the work tree: the thread cannot be read or decided there"
-            remedy = f"move {path} out of the way; the next run puts the thread there"
-            found[path] = Condition(text, remedy, f"{peer}/{item.topic}")
-    memory.conditions.tell("blocked", found, report)
-
-
-def _other_kind(path: str) -> str:
-    """What is there instead of a file; empty: a file, or nothing, or nobody can tell."""
-    try:
-        mode = os.lstat(path).st_mode
-    except OSError:
-        return ""
-    if stat.S_ISREG(mode):
-        return ""
-    return "a folder" if stat.S_ISDIR(mode) else "a symlink" if stat.S_ISLNK(mode) else "no file"
-
-
-def report_unknown(
-    hub: Hub, snapshot: Snapshot, pending: list[tuple[Name, Item]], report: Report, memory: Memory
-) -> list[ThreadName]:
-    """Name files in the inbox that no ledger knows. They are never executed.
-
-    Answers with the threads that are done, and were edited here while another clone decided them, or
-    that an editor saved once more: they would stand in the way for ever.
-    """
-    unknown = unknown_files(hub, snapshot, pending)
-    done = {e.path for e in snapshot.folder(DONE)} if unknown else set()
-    late = []
-    for name in unknown:
-        path = hub.root / INBOX / name
-        if name in done and path.is_file() and not path.is_symlink():
-            late.append(ThreadName(name))
-            continue
-        report.refused(
-            f"{INBOX}/{visible(name)} is no thread cn knows; it is not executed",
-            "move it elsewhere, for example to threads/adhoc/",
-            told_before=not memory.tell_once("stray", name),
-        )
-    return late
 
 
 def unknown_files(hub: Hub, snapshot: Snapshot, pending: list[tuple[Name, Item]]) -> list[str]:

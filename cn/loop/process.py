@@ -14,15 +14,15 @@ from cn.git.process import GitError
 from cn.git.repository import Hub
 from cn.git.signatures import own_key
 from cn.inbox.arrivals import plan_arrivals, plan_vanished, with_mains
+from cn.inbox.check_inbox import check_inbox
 from cn.inbox.due import plan_times
 from cn.inbox.merge.merges import Merges
 from cn.inbox.plan.decisions import Facts, plan_decision, plan_refused, quoted_of
 from cn.inbox.restore import plan_restore
 from cn.inbox.working_copies import Working, has_triage, read_working, shows_triage
-from cn.loop.sync import check_inbox
 from cn.outbox.deliver import deliver
-from cn.peers.observe import Observation, bring, observe
-from cn.peers.refused_arrivals import note_arrivals
+from cn.peers.fetch_changed import fetch_changed, note_refused
+from cn.peers.observe import Observation, observe
 from cn.protocol import rules
 from cn.protocol.effects import Plan
 from cn.protocol.layout import inbox_path
@@ -86,18 +86,8 @@ def _look(run: Run, decided: set[tuple[Name, str]]) -> tuple[Observation | None,
     peers = {peer for peer, _ in decided if peer in run.settings.peers}
     if not peers:
         return None, []
-    seen = observe(
-        run.hub,
-        run.settings,
-        run.memory,
-        run.report,
-        run.now,
-        only=peers,
-        inbound_only=True,
-        force=True,
-        progress=run.progress,
-    )
-    keys = bring(run.hub, run.settings, seen, run.report, run.memory, only=decided, progress=run.progress)
+    seen = observe(run, only=peers, inbound_only=True, force=True)
+    keys = fetch_changed(run, seen, only=decided)
     return seen, keys
 
 
@@ -124,7 +114,7 @@ def plan_process(
     if seen is not None:
         plan_vanished(executor, seen)
         plan_arrivals(executor, seen, keys)
-        note_arrivals(run, seen, keys, executor.refused)
+        note_refused(run, seen, keys, executor.refused)
     plan_times(executor)
     plan_restore(executor)
     answered = answer(run, executor)

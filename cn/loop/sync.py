@@ -8,20 +8,19 @@ from cn.agent.hooks import feed
 from cn.agent.wake import wake
 from cn.git.repository import Hub
 from cn.inbox.arrivals import plan_arrivals, plan_vanished
+from cn.inbox.check_inbox import check_inbox
 from cn.inbox.due import plan_times
 from cn.inbox.restore import plan_restore
-from cn.inbox.superseded import set_aside
-from cn.inbox.working_copies import has_triage, report_blocked, report_unknown, restore_missing
 from cn.loop.idle_note import Watch
 from cn.outbox.deliver import deliver
 from cn.outbox.our_branches import plan_claims, plan_ours
-from cn.peers.observe import Observation, bring, observe, report_strays
-from cn.peers.refused_arrivals import note_arrivals, note_names
+from cn.peers.fetch_changed import fetch_changed, note_refused
+from cn.peers.observe import Observation, observe, report_strays
 from cn.run.executor import Executor
 from cn.run.run import Run, open_run
 from cn.threads.rotate import plan_rotation
 from cn.transaction.housekeeping import sweep_kept, sweep_stale, tidy
-from cn.values.names import Name, ThreadName
+from cn.values.names import Name
 from cn.values.report import Progress, Report
 
 
@@ -38,20 +37,9 @@ def sync(
     watch = None if only is not None or force or dry_run else Watch(hub.root)
     with open_run(hub, report, dry_run=dry_run, progress=progress) as run:
         chosen = None if only is None else [run.settings.peer(name).name for name in only]
-        seen = observe(
-            run.hub,
-            run.settings,
-            run.memory,
-            report,
-            run.now,
-            only=chosen,
-            force=force,
-            down=run.down,
-            progress=progress,
-        )
-        keys = bring(run.hub, run.settings, seen, report, run.memory, progress=progress)
-        report_strays(seen, run.settings.us, report, run.memory)
-
+        seen = observe(run, only=chosen, force=force)
+        keys = fetch_changed(run, seen)
+        report_strays(run, seen)
         run.commit(lambda executor: plan_sync(run, executor, seen, keys))
         check_inbox(run)
         deliver(run, force=force)
@@ -84,24 +72,8 @@ def plan_sync(run: Run, executor: Executor, seen: Observation, keys: list[tuple[
     feed(run, executor)
     for one in executor.refused:
         run.memory.tell_once("arrival", *one.key, one.head)
-    note_arrivals(run, seen, keys, executor.refused)
-    note_names(run, seen)
+    note_refused(run, seen, keys, executor.refused)
     if not executor.empty and run.memory.begin_day("rotation"):
         plan_rotation(executor)
     arrived = sum(row.decision in ("received", "rewritten", "moved") for row in executor.rows)
     return f"cn: sync, {arrived} new" if arrived else "cn: sync"
-
-
-def check_inbox(run: Run) -> None:
-    """Working copies: put back what is missing, name what is unknown."""
-    snapshot = run.snapshot()
-    pending = snapshot.pending()
-    restore_missing(run.hub, snapshot, pending, run.report, dry_run=run.dry_run)
-    report_blocked(run.hub, pending, run.report, run.memory)
-    for late in report_unknown(run.hub, snapshot, pending, run.report, run.memory):
-        set_aside(run, late)
-    for peer, item in pending:
-        name = ThreadName(item.get("thread"))
-        if item.get("rule") and has_triage(run.hub, name, snapshot.algorithm):
-            text = f"{peer}/{item.topic} stays refused: {item.get('rule')}: {item.get('why')}"
-            run.report.refused(text, item.get("remedy"), source=f"{peer}/{item.topic}", told_before=True)

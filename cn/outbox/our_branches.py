@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from cn.outbox.plan.receipts import plan_adopted, plan_ours_gone, plan_proven
 from cn.outbox.receipts import prove_merge
-from cn.peers.observe import Observation, find_main
+from cn.peers.fetch_changed import find_main
+from cn.peers.observe import Observation
 from cn.protocol.ledger import OUT, Item
 from cn.protocol.message import About
 from cn.run.executor import Executor
@@ -61,7 +62,7 @@ def plan_claims(executor: Executor, seen: Observation) -> None:
         item = executor.item(peer_name, OUT, known.topic)  # this very run may have ended it
         if peer is None or item is None or not item.get("unproven") or item.state != "answered":
             continue
-        if not find_main(executor.hub, executor.settings, seen, peer_name):
+        if not find_main(executor, seen, peer_name):
             continue
         main = seen.mains[peer_name][1]
         if not executor.memory.tell_once("claim", peer_name, item.topic, item.head, main):

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from cn.git.diff_many import contained
 from cn.git.objects import read_object
 from cn.outbox.plan.receipts import plan_notice
-from cn.peers.observe import Observation, fetch_mains
+from cn.peers.fetch_changed import fetch_mains
+from cn.peers.observe import Observation
 from cn.peers.plan.arrival import Arrival
 from cn.protocol import rules
 from cn.protocol.effects import Record
@@ -60,7 +61,7 @@ def find_merges(executor: Executor, seen: Observation, arrivals: Sequence[Arriva
         about = arrival.message.about if arrival.message is not None else None
         if about is not None and about.status == "merged" and about.merge is not None:
             claimed.setdefault(arrival.peer, []).append(about.merge)
-    mains = fetch_mains(executor.hub, executor.settings, seen, claimed) if claimed else set()
+    mains = fetch_mains(executor, seen, claimed) if claimed else set()
     for peer in claimed.keys() & mains:
         held = contained(executor.hub.git, seen.mains[peer][1], claimed[peer])
         seen.merges.update(((peer, merge), merge in held) for merge in claimed[peer])
@@ -79,7 +80,7 @@ def prove_merge(
 
     if about.merge is None:
         return no("it names no merge commit")
-    if peer.name not in fetch_mains(executor.hub, executor.settings, seen, [peer.name]):
+    if peer.name not in fetch_mains(executor, seen, [peer.name]):
         return None if signature.startswith("verified") else no(f"{peer.name}'s main cannot be read")
     main = seen.mains[peer.name][1]
     commit = read_object(executor.hub.git, about.merge)

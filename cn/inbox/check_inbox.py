@@ -1,0 +1,97 @@
+"""The inbox of the work tree after a run's commit: put back what is missing, report what does not belong."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from cn.inbox.superseded import set_aside
+from cn.inbox.working_copies import has_triage, unknown_files
+from cn.protocol.layout import DONE, INBOX, inbox_path
+from cn.protocol.ledger import Item
+from cn.run.conditions import Condition
+from cn.run.run import Run
+from cn.system.files import write_file
+from cn.transaction.checkout_retries import read_unplaced
+from cn.values.names import Name, ThreadName
+from cn.values.text import visible
+
+_Pending = list[tuple[Name, Item]]
+
+
+def check_inbox(run: Run) -> None:
+    """Restore what is missing, report what stands in the way, is unknown, or stays refused."""
+    snapshot = run.snapshot()
+    pending = snapshot.pending()
+    _restore_missing(run, pending)
+    _report_blocked(run, pending)
+    _report_unknown(run, pending)
+    for peer, item in pending:
+        name = ThreadName(item.get("thread"))
+        if item.get("rule") and has_triage(run.hub, name, snapshot.algorithm):
+            text = f"{peer}/{item.topic} stays refused: {item.get('rule')}: {item.get('why')}"
+            run.report.refused(text, item.get("remedy"), source=f"{peer}/{item.topic}", told_before=True)
+
+
+def _restore_missing(run: Run, pending: _Pending) -> None:
+    """Put back working copies of pending threads that somebody removed or moved away."""
+    root, snapshot = run.hub.root, run.snapshot()
+    names = [ThreadName(item.get("thread")) for _, item in pending]
+    missing = [name for name in names if not os.path.lexists(root / inbox_path(name))]
+    if missing:  # those that cannot be written are told of, and tried again, elsewhere
+        missing = [name for name in missing if inbox_path(name) not in read_unplaced(run.hub)]
+    snapshot.read_many(inbox_path(name) for name in missing)
+    for name in missing:
+        data = snapshot.read(inbox_path(name))
+        if data is None:
+            continue
+        if run.dry_run:
+            run.report.plan(f"restore the missing {inbox_path(name)}")
+        else:
+            write_file(root / inbox_path(name), data, root=root)
+            run.report.info(f"{inbox_path(name)} was missing; restored from main")
+
+
+def _report_blocked(run: Run, pending: _Pending) -> None:
+    """Name what stands in the place of a pending thread and is no file, so that nobody can decide it."""
+    found: dict[str, Condition] = {}
+    for peer, item in pending:
+        path = inbox_path(ThreadName(item.get("thread")))
+        kind = _other_kind(f"{run.hub.root}/{path}")
+        if kind and path not in read_unplaced(run.hub):  # that is told elsewhere
+            text = f"{path} is {kind} in the work tree: the thread cannot be read or decided there"
+            remedy = f"move {path} out of the way; the next run puts the thread there"
+            found[path] = Condition(text, remedy, f"{peer}/{item.topic}")
+    run.memory.conditions.tell("blocked", found, run.report)
+
+
+def _other_kind(path: str) -> str:
+    """What is there instead of a file; empty: a file, or nothing, or nobody can tell."""
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:
+        return ""
+    if stat.S_ISREG(mode):
+        return ""
+    return "a folder" if stat.S_ISDIR(mode) else "a symlink" if stat.S_ISLNK(mode) else "no file"
+
+
+def _report_unknown(run: Run, pending: _Pending) -> None:
+    """Name files in the inbox that no ledger knows. They are never executed.
+
+    Threads that are done, and were edited here while another clone decided them, or that an editor saved
+    once more, are set aside: they would stand in the way for ever.
+    """
+    snapshot = run.snapshot()
+    unknown = unknown_files(run.hub, snapshot, pending)
+    done = {e.path for e in snapshot.folder(DONE)} if unknown else set()
+    for name in unknown:
+        path = run.hub.root / INBOX / name
+        if name in done and path.is_file() and not path.is_symlink():
+            set_aside(run, ThreadName(name))
+            continue
+        run.report.refused(
+            f"{INBOX}/{visible(name)} is no thread cn knows; it is not executed",
+            "move it elsewhere, for example to threads/adhoc/",
+            told_before=not run.memory.tell_once("stray", name),
+        )
