@@ -22,6 +22,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
+from git import Repo
+
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 
 from tests.support.model_server import KEY, MODEL, ModelServer, fill, model_server
@@ -143,7 +145,13 @@ class Stage:
 
     def branches(self, remote: str) -> set[str]:
         """The branches of a bare remote."""
-        return set(self.ask(f"git -C {remote} for-each-ref --format='%(refname:short)' refs/heads").split())
+        return {head.name for head in self.repo(remote).heads}
+
+    def repo(self, name: str) -> Repo:
+        """A repository, to look at; what changes one is a command that is shown."""
+        repo = Repo(self.root / name)
+        repo.git.update_environment(**self._env)
+        return repo
 
     def log(self, hub: str) -> str:
         """All of a hub's inbox log."""
@@ -212,7 +220,7 @@ def propose(stage: Stage, topic: str, file: str, text: str, *, author: str = "",
     by = f" --author='{author}'" if author else ""
     stage.run(f"git -C pi-work commit -q{by} -m 'Add {file}'")
     stage.run(f"git -C pi-work push -q origin pi/{topic}")
-    return stage.ask(f"git -C pi-work rev-parse pi/{topic}")
+    return stage.repo("pi-work").commit(f"pi/{topic}").hexsha
 
 
 def merged(stage: Stage) -> None:
@@ -251,7 +259,8 @@ def _thread(stage: Stage, name: str) -> str:
 
 
 def _holds(stage: Stage, commit: str) -> bool:
-    return stage.ask(f"git -C sigma.git merge-base --is-ancestor {commit} main && echo yes") == "yes"
+    repo = stage.repo("sigma.git")
+    return repo.is_ancestor(repo.commit(commit), repo.commit("main"))
 
 
 def stale(stage: Stage) -> None:
@@ -275,7 +284,7 @@ def stale(stage: Stage) -> None:
     stage.run("git -C pi-work fetch -q")
     stage.run("git -C pi-work rebase -q origin/main")
     stage.run("git -C pi-work push -q --force origin pi/late")
-    tip = stage.ask("git -C pi-work rev-parse pi/late")
+    tip = stage.repo("pi-work").commit("pi/late").hexsha
     stage.run("cn inbox sync cn-sigma")
     stage.run("cn inbox process cn-sigma")
     stage.check("the old decision did not merge the new tip", not _holds(stage, tip))
@@ -452,8 +461,8 @@ def _say(stage: Stage, bot: TelegramServer, api: ModelServer) -> None:
     asked = api.calls[0].json["messages"][-1]["content"]
     stage.check("it got the message as data, behind '>'", f"> {_QUESTION}" in asked)
     stage.check("the stranger was not answered", bot.sent[0].chat_id == USER and "keys" not in asked)
-    done = "git -C cn-sigma log -1 --format=%s"
-    stage.wait("what was said is filed away in a commit", lambda: stage.ask(done) == "cn: answered")
+    hub = stage.repo("cn-sigma")
+    stage.wait("what was said is filed away in a commit", lambda: hub.head.commit.summary == "cn: answered")
 
 
 def _holds_secret(folder: Path) -> bool:
@@ -472,7 +481,9 @@ def epilogue(stage: Stage) -> None:
     stage.check("sigma's log shows the agent's two answers", _answers(sigma) == 2)
     stage.check("sigma's log shows both refusals", sigma.count("| do:merge | refused: ") == 2)
     stage.check("pi's log shows four branches deleted", pi.count("| clean up | ✓ deleted |") >= 4)
-    stage.check("pi's work tree is clean: all is committed", not stage.ask("git -C cn-pi status --porcelain"))
+    stage.check(
+        "pi's work tree is clean: all is committed", not stage.repo("cn-pi").is_dirty(untracked_files=True)
+    )
 
 
 def _answers(log: str) -> int:
