@@ -12,7 +12,7 @@ from cn.protocol.rules import NO_SECRETS
 from cn.run.executor import Executor
 from cn.run.run import open_run
 from cn.run.secret_gate import check_texts
-from cn.run.settings import configured
+from cn.run.settings import read_head_settings
 from cn.secrets.findings import Text
 from cn.values.errors import Refused
 from cn.values.names import Name, NameRefused, Url, is_local, parse_url
@@ -107,4 +107,4 @@ def remove(hub: Hub, name: Name, *, dry_run: bool = False) -> Report:
 
 def listed(hub: Hub) -> list[Peer]:
     """The peers as main has them."""
-    return list(configured(hub)[1].peers.values())
+    return list(read_head_settings(hub)[1].peers.values())

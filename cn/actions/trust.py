@@ -21,7 +21,7 @@ from cn.git.repository import Hub
 from cn.llm.config import check_agent_config
 from cn.protocol.hub_config import AGENT_PATH, LOCK_WAIT
 from cn.run.run import scratch_objects
-from cn.run.settings import configured, from_origin, read_settings
+from cn.run.settings import from_origin, read_head_settings, read_settings
 from cn.system.files import write_file
 from cn.transaction.base import observe_base
 from cn.transaction.commit import recover
@@ -140,7 +140,7 @@ def _locked(hub: Hub, dry_run: bool) -> Iterator[Hub]:
     wait = LOCK_WAIT
     # The change to be accepted may be the one that mends a broken configuration.
     with suppress(ConfigError):
-        hub, settings = configured(hub)
+        hub, settings = read_head_settings(hub)
         wait = settings.config.lock_wait
     if dry_run:
         with tempfile.TemporaryDirectory(prefix="cn-dry-run-") as scratch:

@@ -125,9 +125,9 @@ def _check_secrets(hub: Hub, op: Op) -> None:
     if not find_secrets(texts):
         return  # nearly always, and hub.yaml is not read for it
     from cn.run.secret_gate import check_words
-    from cn.run.settings import configured
+    from cn.run.settings import read_head_settings
 
-    hub, settings = configured(hub)
+    hub, settings = read_head_settings(hub)
     if refusal := check_words(texts, settings, lambda: _topic(hub)):
         raise Refused.by(refusal)
 

@@ -25,11 +25,11 @@ def complete_thread(ctx: click.Context, param: click.Parameter, incomplete: str)
     """Pending threads, with where they come from."""
     from cn.cli.options import Env
     from cn.git.objects import resolve
-    from cn.run.settings import configured
+    from cn.run.settings import read_head_settings
     from cn.run.snapshot import Snapshot
 
     try:
-        hub, _ = configured((ctx.find_object(Env) or Env()).hub())
+        hub, _ = read_head_settings((ctx.find_object(Env) or Env()).hub())
         main = resolve(hub.git, hub.main_ref)
         pending = Snapshot(hub.git, main).pending() if main else []
     except Exception:

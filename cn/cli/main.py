@@ -176,26 +176,26 @@ def run() -> NoReturn:
     except CnError as error:
         if error.told_before and {"-q", "--quiet"} & set(sys.argv):
             sys.exit(error.exit_code)  # cron was told when it began
-        _fail(error.text, error.hint, error.exit_code)
+        _report_error(error.text, error.hint, error.exit_code)
     except click.exceptions.Exit as done:
         sys.exit(done.exit_code)
     except click.ClickException as error:
         words = io.StringIO()
         error.show(words)
-        click.echo(_unsaid(words.getvalue()), err=True, nl=False)
+        click.echo(_without_typed_secrets(words.getvalue()), err=True, nl=False)
         sys.exit(error.exit_code)
     except (KeyboardInterrupt, click.exceptions.Abort):
-        _fail("interrupted", _what_stands(), 130)
+        _report_error("interrupted", _tell_next_step(), 130)
     except _Terminated as end:
-        _fail("terminated", _what_stands(), end.number)
+        _report_error("terminated", _tell_next_step(), end.number)
     except BrokenPipeError:
-        _leave()  # what was printed last
+        _end_by_sigpipe()  # what was printed last
     except OSError as error:
-        _fail(*_by_system(error), EXIT_REFUSED)
+        _report_error(*_by_system(error), EXIT_REFUSED)
     except Exception as error:
         if os.environ.get("CN_DEBUG"):
             raise
-        _fail(
+        _report_error(
             f"internal error: {type(error).__name__}: {error}",
             "this is a bug in cn; CN_DEBUG=1 shows where. Nothing is lost, 'cn doctor' checks the hub",
             EXIT_REFUSED,
@@ -218,10 +218,10 @@ def _reader() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:
-        _leave()
+        _end_by_sigpipe()
 
 
-def _leave() -> NoReturn:
+def _end_by_sigpipe() -> NoReturn:
     """Whoever read our output has left: end as the other tools do, which the signal would end.
 
     Not by the signal itself: it would also end a run whose git has died.
@@ -248,26 +248,26 @@ def _terminate(number: int, frame: FrameType | None) -> NoReturn:
     raise _Terminated(128 + number)
 
 
-def _what_stands() -> str:
+def _tell_next_step() -> str:
     """What to do after a signal. Another one must not cut off the answer."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     if "cn.run.run" not in sys.modules:
         return "no run had begun; run it again"
-    from cn.run.interrupted import what_stands
+    from cn.run.interrupted import next_step_after_signal
 
-    return what_stands()
+    return next_step_after_signal()
 
 
-def _unsaid(text: str) -> str:
+def _without_typed_secrets(text: str) -> str:
     """What an error says, without a secret that somebody typed: what is shown is kept in many places."""
     from cn.secrets.scanner import mask_typed
 
     return mask_typed(text, sys.argv[1:])
 
 
-def _fail(text: str, hint: str, code: int) -> NoReturn:
+def _report_error(text: str, hint: str, code: int) -> NoReturn:
     from cn.cli.render.report import show_error
 
-    show_error(_unsaid(text), _unsaid(hint))
+    show_error(_without_typed_secrets(text), _without_typed_secrets(hint))
     sys.exit(code)

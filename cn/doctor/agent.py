@@ -13,7 +13,7 @@ from cn.protocol.states.agent import Actor
 from cn.run.snapshot import Snapshot
 from cn.values.names import HubPath
 from cn.values.shell_words import command
-from cn.views.queue import QueueView, look_at_queue
+from cn.views.queue import QueueView, make_queue_view
 
 
 def check_queue(facts: HubFacts) -> Iterator[Finding]:
@@ -21,7 +21,7 @@ def check_queue(facts: HubFacts) -> Iterator[Finding]:
     if facts.main is None or facts.settings is None:
         return
     config = facts.settings.config
-    view = look_at_queue(facts.hub, Snapshot(facts.hub.git, facts.main), config, facts.now)
+    view = make_queue_view(facts.hub, Snapshot(facts.hub.git, facts.main), config, facts.now)
     for path in view.damaged:
         yield problem(
             "queue",

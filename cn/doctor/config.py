@@ -16,7 +16,7 @@ from cn.protocol import hub_config
 from cn.protocol import peers_file as hub_peers
 from cn.protocol.hub_config import AGENT_PATH, HubConfig
 from cn.protocol.peers_file import MAILBOX, Peer
-from cn.run.settings import why_none
+from cn.run.settings import explain_missing_config
 from cn.system.files import read_plain
 from cn.transaction.commit import local_changes
 from cn.values.errors import ConfigError
@@ -64,7 +64,7 @@ def check_working_configuration(facts: HubFacts) -> Iterator[Finding]:
 def _text(facts: HubFacts, path: str) -> str | ConfigError | None:
     data = read_object(facts.hub.git, f"{facts.main}:{path}")
     if data is None and path == hub_config.PATH:
-        found = why_none(facts.hub)
+        found = explain_missing_config(facts.hub)
         return found if isinstance(found, ConfigError) else None  # else told by the check of the place
     return None if data is None else _decode(data, path)
 

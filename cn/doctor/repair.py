@@ -19,7 +19,7 @@ from cn.git.repository import Hub
 from cn.git.running import git_processes
 from cn.protocol import ledger
 from cn.protocol.hub_config import LOCK_WAIT
-from cn.run.settings import configured
+from cn.run.settings import read_head_settings
 from cn.run.snapshot import Snapshot
 from cn.system.clock import now
 from cn.system.files import free_name, move
@@ -66,7 +66,7 @@ def repair(hub: Hub, *, full: bool = False) -> tuple[list[Finding], Report]:
     report = Report()
     wait = LOCK_WAIT
     with suppress(CnError):
-        hub, settings = configured(hub)
+        hub, settings = read_head_settings(hub)
         wait = settings.config.lock_wait
     with hub_lock(hub, wait) as held:
         before = examine(held, full=full, locked=True)

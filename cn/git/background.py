@@ -9,7 +9,7 @@ import selectors
 import time
 from contextlib import suppress
 
-from cn.git.process import LOCAL_SECONDS, Done, Git, Job, Running, answer_of, look
+from cn.git.process import LOCAL_SECONDS, Done, Git, Job, Running, answer_of, read_pipes
 
 _TO_SPEAK = 5.0
 """Seconds to say what there is to be said, however late it is."""
@@ -36,7 +36,7 @@ class Background:
         self._child.deadline = max(self._child.deadline, time.monotonic() + _TO_SPEAK)
         try:
             while (done := self._child.poll()) is None:
-                look(self._selector, self._child.deadline)
+                read_pipes(self._selector, self._child.deadline)
             return done
         finally:
             self.end()

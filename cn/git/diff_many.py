@@ -16,7 +16,7 @@ _T = TypeVar("_T")
 _R = TypeVar("_R")
 
 
-def halving(
+def read_in_halves(
     items: Sequence[_T],
     read: Callable[[Sequence[_T]], list[_R]],
     failed: Callable[[_T, GitError], list[_R]] = lambda _, __: [],
@@ -36,8 +36,10 @@ def halving(
             return failed(items[0], error)
     left = [item for item in items if not given_up(item)]
     half = len(left) // 2
-    first = halving(left[:half], read, failed, given_up)
-    return first + halving([item for item in left[half:] if not given_up(item)], read, failed, given_up)
+    first = read_in_halves(left[:half], read, failed, given_up)
+    return first + read_in_halves(
+        [item for item in left[half:] if not given_up(item)], read, failed, given_up
+    )
 
 
 def contained(git: Git, tip: Oid, commits: Sequence[Oid]) -> set[Oid]:
@@ -56,7 +58,7 @@ def contained(git: Git, tip: Oid, commits: Sequence[Oid]) -> set[Oid]:
             return []  # so much of it is not in there
         raise error
 
-    return set(halving(there, read, failed))
+    return set(read_in_halves(there, read, failed))
 
 
 def merge_bases(git: Git, ours: str, head: Oid) -> list[Oid]:

@@ -249,7 +249,7 @@ class Git(NamedTuple):
                     while waiting and len(running) < width:
                         index, job = waiting.pop()
                         running[index] = Running.start(self, job, selector)
-                    look(selector, min(r.deadline for r in running.values()))
+                    read_pipes(selector, min(r.deadline for r in running.values()))
                     for index, child in list(running.items()):
                         done = child.poll()
                         if done is not None:
@@ -321,7 +321,7 @@ def transport_options(url: str) -> tuple[str, ...]:
     return (f"--receive-pack={_LOCAL_RECEIVE}",) if is_local(url) else ()
 
 
-def look(selector: selectors.BaseSelector, deadline: float) -> None:
+def read_pipes(selector: selectors.BaseSelector, deadline: float) -> None:
     """Take in what children say; waits until ``deadline`` (of the monotonic clock), and a second at most."""
     pause = max(0.0, deadline - time.monotonic())
     for key, _ in selector.select(min(pause, 1.0)):

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from cn.git.branch_content import Commit, FileText, Proposal, Touched
-from cn.git.diff_many import DIFF_SECONDS, OUTPUT_BYTES, halving, merge_bases
+from cn.git.diff_many import DIFF_SECONDS, OUTPUT_BYTES, merge_bases, read_in_halves
 from cn.git.objects import Info, TreeEntry, parse_tree, read_info, read_known, read_objects
 from cn.git.process import Done, Git, GitError
 from cn.protocol.hub_config import Limits
@@ -175,7 +175,7 @@ def read_histories(git: Git, main: Oid, heads: Sequence[Oid], patience: Patience
 
     for start in range(0, len(unique), _HEADS):
         some = unique[start : start + _HEADS]
-        histories = halving(
+        histories = read_in_halves(
             some, lambda few: _read_together(git, main, few, patience), alone, patience.is_over
         )
         found.update((history.head, history) for history in histories)
@@ -316,14 +316,14 @@ def read_proposals(
 
     for start in range(0, len(histories), _HEADS):
         drafts = _with_trees(git, histories[start : start + _HEADS])
-        drafts = halving(
+        drafts = read_in_halves(
             drafts,
             lambda some: _with_changes(git, some),
             unchanged,
             lambda draft: patience.is_over(draft.history.head),
         )
         for group in _grouped(_within(git, drafts, limits)):
-            patches = dict(halving(group, lambda some: _read_patches(git, some), unpatched))
+            patches = dict(read_in_halves(group, lambda some: _read_patches(git, some), unpatched))
             yield from _proposals(git, group, patches)
 
 

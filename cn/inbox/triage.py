@@ -12,7 +12,7 @@ from cn.protocol.ledger import Item
 from cn.protocol.thread_file import read_text, set_triage
 from cn.protocol.triage import Reply, Triage, TriageRefused, check_section, format_decision, parse_decision
 from cn.run.secret_gate import check_words
-from cn.run.settings import configured
+from cn.run.settings import read_head_settings
 from cn.run.snapshot import Snapshot
 from cn.secrets.findings import text_of, text_of_word
 from cn.system.clock import now
@@ -64,7 +64,7 @@ def write_triage(
     report = Report()
     if not is_text(decision + body + until + actor + approval):
         raise UsageError("the words hold bytes that are not UTF-8", "write them as UTF-8")
-    hub, settings = configured(hub)
+    hub, settings = read_head_settings(hub)
     words = {"the decision": decision, "--until": until, "--actor": actor, "--approval": approval}
     texts = [*(text_of_word(where, word) for where, word in words.items()), text_of("the text", body)]
     if secret := check_words(texts, settings, lambda: _topic(hub, thread)):

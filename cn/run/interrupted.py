@@ -18,7 +18,7 @@ opened: deque[tuple[Hub, set[Oid]]] = deque(maxlen=_MOST)
 the process, and may come when its run has ended and has told nobody yet: so this does too."""
 
 
-def what_stands() -> str:
+def next_step_after_signal() -> str:
     """The next step for somebody who has interrupted this process."""
     if not opened:
         return "no run had begun; run it again"

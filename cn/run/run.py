@@ -23,7 +23,14 @@ from cn.run.interrupted import opened
 from cn.run.ledger_check import check_ledgers, note_ledgers
 from cn.run.memory import Memory
 from cn.run.push_refs import OwnRefsPush
-from cn.run.settings import Settings, configured, decode_texts, from_origin, not_in_effect, parse_settings
+from cn.run.settings import (
+    Settings,
+    decode_texts,
+    from_origin,
+    not_in_effect,
+    parse_settings,
+    read_head_settings,
+)
 from cn.run.snapshot import Snapshot
 from cn.system.clock import now
 from cn.transaction.base import Base, observe_base
@@ -245,7 +252,7 @@ def open_run(
     """
     with ExitStack() as stack:
         stops = stack.enter_context(_noting(hub, dry_run))
-        hub, before = configured(replace(hub, origin=False) if offline else hub)
+        hub, before = read_head_settings(replace(hub, origin=False) if offline else hub)
         free = hub
         if dry_run:
             scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="cn-dry-run-"))

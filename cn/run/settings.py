@@ -121,16 +121,16 @@ def _draft(hub: Hub, path: str, *, new: bool) -> Draft:
     return Draft(path, text, f"commit it, or {'remove it' if new else f'{back} throws it away'}")
 
 
-def configured(hub: Hub) -> tuple[Hub, Settings]:
+def read_head_settings(hub: Hub) -> tuple[Hub, Settings]:
     """The hub with the main branch its configuration names, read from HEAD."""
     try:
         settings = read_settings(hub, "HEAD")
     except NoConfig:
-        raise why_none(hub) from None
+        raise explain_missing_config(hub) from None
     return replace(hub, main=settings.config.main, name=settings.us), settings
 
 
-def why_none(hub: Hub) -> CnError:
+def explain_missing_config(hub: Hub) -> CnError:
     """Why HEAD has no configuration: HEAD is elsewhere, main is gone, or main lost the file."""
     # With all that a fetch needs, which who only looks does not.
     from cn.transaction.base import work_place

@@ -20,7 +20,14 @@ from cn.protocol.ledger import mentions as ledger_mentions
 from cn.protocol.ledger import months as ledger_months
 from cn.protocol.peers_file import PATH as PEERS
 from cn.run.memory import Memory
-from cn.run.settings import NoConfig, Settings, decode_texts, parse_settings, read_settings, why_none
+from cn.run.settings import (
+    NoConfig,
+    Settings,
+    decode_texts,
+    explain_missing_config,
+    parse_settings,
+    read_settings,
+)
 from cn.run.snapshot import Snapshot
 from cn.system.clock import now
 from cn.transaction.origin import ORIGIN_REF
@@ -47,14 +54,14 @@ class View(NamedTuple):
         return Memory(self.hub, self.now)
 
 
-def is_fed(view: View) -> bool:
+def has_agent(view: View) -> bool:
     """Is an agent given what is in the queue? Else it is left from a time when one was."""
     return view.settings.config.interface == "queue"
 
 
 def require_queue(view: View) -> None:
     """Raise :class:`ConfigError` where nothing would ever be given to the agent."""
-    if not is_fed(view):
+    if not has_agent(view):
         raise ConfigError(
             "this hub has no queue: nothing is given to the agent",
             "set 'interface: queue' in .cn/hub.yaml and commit it",
@@ -74,7 +81,7 @@ def open_view(hub: Hub) -> View:
             settings = read_settings(hub, hub.main_ref)
             return _opened(hub, settings, None)
         if isinstance(error, NoConfig):
-            raise why_none(hub) from None
+            raise explain_missing_config(hub) from None
         raise
     return _opened(hub, settings, head)
 

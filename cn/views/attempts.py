@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from cn.agent.archive import Rejected, archived_names, read_archived
 from cn.agent.plan.output import Output, parse_output
 from cn.agent.plan.turns import source_of
-from cn.git.history import Past, added_by, changes_of, commits_of
+from cn.git.history import PastCommit, added_by, changes_of, commits_of
 from cn.git.objects import read_object, read_objects
 from cn.protocol.chat_reply import Say, SayRefused, parse_say
 from cn.protocol.layout import OUTBOX, SAY, SENT
@@ -26,7 +26,7 @@ from cn.run.executor import entry_source
 from cn.run.view import View
 from cn.values.names import is_owned
 from cn.values.timestamps import format_day
-from cn.views.log import Happened
+from cn.views.log import LoggedAction
 
 _DAY = timedelta(days=1)
 
@@ -53,8 +53,8 @@ class Message:
 class Ended:
     """The commit in which an attempt ended: rows of its source, files of cn's folders, messages."""
 
-    past: Past
-    rows: tuple[Happened, ...]
+    past: PastCommit
+    rows: tuple[LoggedAction, ...]
     files: tuple[tuple[str, str], ...]
     messages: tuple[Message, ...]
 
@@ -86,7 +86,7 @@ class Attempt:
         return parse_output(self.answer) if self.answer is not None else None
 
 
-def read_attempts(view: View, id: str, queued: datetime, machine: Sequence[Happened]) -> list[Attempt]:
+def read_attempts(view: View, id: str, queued: datetime, machine: Sequence[LoggedAction]) -> list[Attempt]:
     """All attempts at the item ``id``, in order; ``machine`` are this clone's events, which say more."""
     turns, ends = _turns(view, id, queued)
     names = [n for n in archived_names(view, "input") if (t := parse_trigger(n)) and t.id == id]
@@ -108,14 +108,14 @@ def read_attempts(view: View, id: str, queued: datetime, machine: Sequence[Happe
     return found
 
 
-def _turns(view: View, id: str, queued: datetime) -> tuple[dict[str, Turn], dict[str, Past]]:
+def _turns(view: View, id: str, queued: datetime) -> tuple[dict[str, Turn], dict[str, PastCommit]]:
     """Trigger → its claim, and the commit after the last one that held it."""
     git = view.hub.git
     commits = commits_of(git, view.snapshot.commit, TURN, since=queued - _DAY)
     texts = read_objects(git, [f"{past.commit}:{TURN}" for past in commits])
     turns: dict[str, Turn] = {}
-    ends: dict[str, Past] = {}
-    newer: Past | None = None
+    ends: dict[str, PastCommit] = {}
+    newer: PastCommit | None = None
     for past, text in zip(commits, texts, strict=True):
         turn = _parse(text)
         if turn is not None and turn.input.id == id:
@@ -143,7 +143,9 @@ def _outcome(name: str, ended: Ended | None, *, answered: bool) -> tuple[str, Re
     return ("executed" if answered else "no answer"), None
 
 
-def read_ended(view: View, past: Past, sources: Iterable[str], id: str, machine: Sequence[Happened]) -> Ended:
+def read_ended(
+    view: View, past: PastCommit, sources: Iterable[str], id: str, machine: Sequence[LoggedAction]
+) -> Ended:
     """What one commit did for the sources named, or for the item ``id``."""
     files = [(status, path) for status, path in changes_of(view.hub.git, past) if is_owned(path)]
     wanted = frozenset(sources)
@@ -161,11 +163,11 @@ def _added(files: Iterable[tuple[str, str]], folder: str) -> list[str]:
 
 
 def _rows(
-    view: View, past: Past, files: Iterable[tuple[str, str]], machine: Sequence[Happened]
-) -> list[Happened]:
+    view: View, past: PastCommit, files: Iterable[tuple[str, str]], machine: Sequence[LoggedAction]
+) -> list[LoggedAction]:
     """The rows that a commit added to the days' logs, with what the machine log knows of them."""
     git = view.hub.git
-    found: list[Happened] = []
+    found: list[LoggedAction] = []
     for _, path in files:
         if not path.startswith(f"{FOLDER}/"):
             continue
@@ -173,13 +175,13 @@ def _rows(
         before = f"{past.parents[0]}:{path}" if past.parents else ""
         old = _parsed(read_object(git, before) if before else None, day)
         new = _parsed(read_object(git, f"{past.commit}:{path}"), day)
-        known: dict[str, list[Happened]] = {}
+        known: dict[str, list[LoggedAction]] = {}
         for happened in machine:
             if format_day(happened.row.at) == day:
                 known.setdefault(format_row(happened.row), []).append(happened)
         for nth, row in enumerate(new):
             same = known.get(format_row(row), [])
-            match = same.pop(0) if same else Happened(row)  # a row found twice takes two events
+            match = same.pop(0) if same else LoggedAction(row)  # a row found twice takes two events
             if nth >= len(old):
                 found.append(match)
     return found
@@ -189,7 +191,7 @@ def _parsed(data: bytes | None, day: str) -> list[Row]:
     return parse_rows((data or b"").decode("utf-8", "replace"), day)
 
 
-def _message(view: View, past: Past, path: str, sources: frozenset[str], id: str) -> Message | None:
+def _message(view: View, past: PastCommit, path: str, sources: frozenset[str], id: str) -> Message | None:
     """A file that the commit queued, if it belongs to the sources or the item, and its delivery."""
     data, name = read_object(view.hub.git, f"{past.commit}:{path}") or b"", path.rpartition("/")[2]
     made = _say(data, name, id) if path.endswith(SAY) else _entry(view, data, name, sources)

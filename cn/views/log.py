@@ -22,7 +22,7 @@ _KEYS = set(Row.__annotations__) - {"at"}
 
 
 @dataclass(frozen=True)
-class Happened:
+class LoggedAction:
     """One row. ``event`` is how the machine log calls its kind.
 
     ``audited`` tells whether it stands in ``logs/inbox`` of main; the time is in whole
@@ -58,16 +58,16 @@ def parse_since(text: str, now: datetime) -> datetime:
         ) from None
 
 
-def read_log(view: View, query: Query) -> list[Happened]:
+def read_log(view: View, query: Query) -> list[LoggedAction]:
     """The rows asked for, in the order they were written; only the days needed are read."""
     wanted = _filter(view, query)
-    machine: dict[str, list[Happened]] = {}
+    machine: dict[str, list[LoggedAction]] = {}
     for happened in _read_machine(view.hub.root, query.since):
         machine.setdefault(format_day(happened.row.at), []).append(happened)
     names = [e.path.removesuffix(".md") for e in view.snapshot.folder(FOLDER) if e.path.endswith(".md")]
     first = format_day(query.since) if query.since else ""
     days = sorted({d for d in (*names, *machine) if d.isdigit() and d >= first}, reverse=True)
-    found: list[Happened] = []
+    found: list[LoggedAction] = []
     for start in range(0, len(days), _DAYS):
         batch = days[start : start + _DAYS]
         view.snapshot.read_many(f"{FOLDER}/{day}.md" for day in batch)
@@ -81,16 +81,16 @@ def read_log(view: View, query: Query) -> list[Happened]:
     return found if query.count is None else found[max(0, len(found) - query.count) :]
 
 
-def merge_logs(rows: Sequence[Row], machine: Sequence[Happened]) -> list[Happened]:
+def merge_logs(rows: Sequence[Row], machine: Sequence[LoggedAction]) -> list[LoggedAction]:
     """The rows of one day; each takes seconds, head and commit from its machine event.
 
     Machine events that are no rows are put in by time. A row found twice takes two events.
     """
-    known: dict[str, list[Happened]] = {}
+    known: dict[str, list[LoggedAction]] = {}
     for happened in machine:
         if happened.event == "inbox":
             known.setdefault(format_row(happened.row), []).append(happened)
-    found: list[tuple[datetime, Happened]] = []
+    found: list[tuple[datetime, LoggedAction]] = []
     used: set[int] = set()
     latest = datetime.min.replace(tzinfo=UTC)
     for row in rows:
@@ -98,21 +98,21 @@ def merge_logs(rows: Sequence[Row], machine: Sequence[Happened]) -> list[Happene
         match = same.pop(0) if same else None
         if match is not None:
             used.add(id(match))
-        happened = replace(match, audited=True) if match else Happened(row)
+        happened = replace(match, audited=True) if match else LoggedAction(row)
         latest = max(latest, happened.row.at)
         found.append((latest, happened))
     found += [(h.row.at, h) for h in machine if id(h) not in used]
     return [happened for _, happened in sorted(found, key=lambda pair: pair[0])]
 
 
-def _filter(view: View, query: Query) -> Callable[[Happened], bool]:
+def _filter(view: View, query: Query) -> Callable[[LoggedAction], bool]:
     """Which rows are wanted; a thread's are those of its branch while it was the branch's thread."""
     since = query.since.replace(second=0, microsecond=0) if query.since else None
     source, thread, begin, end = "", "", None, None
     if query.thread:
         source, thread, begin, end = _of_thread(view, query.thread)
 
-    def wanted(happened: Happened) -> bool:
+    def wanted(happened: LoggedAction) -> bool:
         row = happened.row
         if since is not None and row.at < since:
             return False
@@ -137,7 +137,7 @@ def _of_thread(view: View, text: str) -> tuple[str, str, datetime | None, dateti
     return found.source, found.thread, found.received.replace(second=0), after
 
 
-def _read_machine(root: Path, since: datetime | None) -> list[Happened]:
+def _read_machine(root: Path, since: datetime | None) -> list[LoggedAction]:
     """This clone's own events, at most the last 16 MiB; lines that are none are skipped."""
     start = since - timedelta(minutes=1) if since else None
     found = []
@@ -148,7 +148,7 @@ def _read_machine(root: Path, since: datetime | None) -> list[Happened]:
     return found
 
 
-def _parse_machine(line: bytes) -> Happened | None:
+def _parse_machine(line: bytes) -> LoggedAction | None:
     try:
         data = json.loads(line)
         if data.get("event") == MODEL:
@@ -158,4 +158,4 @@ def _parse_machine(line: bytes) -> Happened | None:
     except (ValueError, KeyError, TypeError, AttributeError, StampRefused):
         return None
     row = Row(at, **{"source": "", "decision": "", "executed": NOTHING, **texts})
-    return Happened(row, str(data.get("event", "inbox")), audited=False)
+    return LoggedAction(row, str(data.get("event", "inbox")), audited=False)

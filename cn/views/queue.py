@@ -48,10 +48,10 @@ class QueueView:
 
 def read_queue(view: View) -> QueueView:
     """The queue as main and this machine's files tell it."""
-    return look_at_queue(view.hub, view.snapshot, view.settings.config, view.now)
+    return make_queue_view(view.hub, view.snapshot, view.settings.config, view.now)
 
 
-def look_at_queue(hub: Hub, snapshot: Snapshot, config: HubConfig, now: datetime) -> QueueView:
+def make_queue_view(hub: Hub, snapshot: Snapshot, config: HubConfig, now: datetime) -> QueueView:
     """The same from its parts."""
     damaged: list[str] = []
     turn = None

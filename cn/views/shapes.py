@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # nothing is loaded for a shape that is not asked for
     from cn.protocol.thread_life import Link
     from cn.threads.read import OwnDocument
     from cn.values.report import Report
-    from cn.views.log import Happened
+    from cn.views.log import LoggedAction
     from cn.views.queue import QueueView
     from cn.views.status import Entry, PeerView, Status, Unreachable, Waiting
     from cn.views.thread_page import Document
@@ -281,7 +281,7 @@ def queued_json(item: Input) -> dict[str, Any]:
     }
 
 
-def happened_json(happened: Happened) -> dict[str, Any]:
+def happened_json(happened: LoggedAction) -> dict[str, Any]:
     """One row of the log."""
     from cn.protocol.log import NOTHING
 

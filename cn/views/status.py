@@ -102,7 +102,7 @@ class Stopped(NamedTuple):
     since: datetime
 
 
-class Standing(NamedTuple):
+class ShownCondition(NamedTuple):
     """Something that was refused or failed, was told once, and is not gone; the next step (may be empty)."""
 
     text: str
@@ -125,7 +125,7 @@ class Status(NamedTuple):
     outbox: tuple[Entry, ...]
     unreachable: tuple[Unreachable, ...]
     stopped: Stopped | None
-    standing: tuple[Standing, ...]
+    standing: tuple[ShownCondition, ...]
     not_in_effect: tuple[Draft, ...]
     last_run: datetime | None
     queue: QueueView | None
@@ -145,7 +145,7 @@ def read_status(view: View) -> Status:
         outbox=tuple(list_outbox(view)),
         unreachable=tuple(_unreachable(view).values()),
         stopped=_stopped(view),
-        standing=tuple(Standing(text, hint, parse_stamp(at)) for text, hint, at in conditions.shown),
+        standing=tuple(ShownCondition(text, hint, parse_stamp(at)) for text, hint, at in conditions.shown),
         not_in_effect=tuple(not_in_effect(view.hub, view.snapshot)) if view.on_main else (),
         last_run=_last_run(view),
         queue=_queue(view),

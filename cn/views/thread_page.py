@@ -9,7 +9,7 @@ from cn.inbox.working_copies import read_working
 from cn.protocol.layout import DONE, inbox_path
 from cn.protocol.ledger import IN, Event
 from cn.protocol.thread_life import Life, read_lives
-from cn.run.view import View, is_fed, read_events
+from cn.run.view import View, has_agent, read_events
 from cn.values.errors import Refused
 from cn.values.names import Name
 from cn.values.shell_words import command
@@ -36,7 +36,7 @@ def show_document(view: View, text: str) -> Document:
             lives = read_lives(read_events(view, peer, since=f"{item.since:%Y%m}", about=item.topic))
             life = next((one for one in lives if one.thread == item.get("thread")), None)
             written = read_written(view, [item]).get(item.get("thread"))
-            return _pending_document(view, pending_view(peer, item, written, life, fed=is_fed(view)))
+            return _pending_document(view, pending_view(peer, item, written, life, fed=has_agent(view)))
     peer_and_life = _find_done(view, text, name)
     if peer_and_life is None:
         raise Refused(f"no thread {one_line(text, 80)!r}", "'cn inbox list --all' lists them")

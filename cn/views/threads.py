@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from cn.inbox.working_copies import Working, may_decide, read_file, unknown_files
 from cn.protocol.ledger import Event, Item
 from cn.protocol.states.thread import Thread
-from cn.run.view import View, is_fed, read_events
+from cn.run.view import View, has_agent, read_events
 from cn.transaction.checkout_retries import is_left
 from cn.values.errors import Refusal, Refused
 from cn.values.names import Name, ThreadName
@@ -41,7 +41,7 @@ def list_inbox(view: View, *, everything: bool = False, chains: bool = False) ->
         threads = all_done(histories) if everything else []
     threads += [
         pending_view(
-            peer, item, written.get(item.get("thread")), lives.get(item.get("thread")), fed=is_fed(view)
+            peer, item, written.get(item.get("thread")), lives.get(item.get("thread")), fed=has_agent(view)
         )
         for peer, item in pending
     ]

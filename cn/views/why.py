@@ -13,7 +13,7 @@ from datetime import datetime
 from cn.agent.archive import archived_names, read_archived
 from cn.agent.interface import read_shown
 from cn.agent.plan.turns import source_of
-from cn.git.history import Past, added_by, read_past
+from cn.git.history import PastCommit, added_by, read_past
 from cn.llm.usage_events import Call
 from cn.llm.usage_log import read_calls
 from cn.protocol.chat_reply import is_chat
@@ -21,14 +21,14 @@ from cn.protocol.ledger import IN, Event
 from cn.protocol.own_thread import Own
 from cn.protocol.queue_item import Input, Shown, parse_input, parse_trigger
 from cn.protocol.thread_life import read_lives
-from cn.run.view import View, is_fed, read_events
+from cn.run.view import View, has_agent, read_events
 from cn.transaction.pins import clone_id
 from cn.values.errors import Refused
 from cn.values.names import Name
 from cn.values.text import one_line
 from cn.values.timestamps import StampRefused, parse_stamp
 from cn.views.attempts import Attempt, Ended, read_attempts, read_ended
-from cn.views.log import Happened, Query, read_log
+from cn.views.log import LoggedAction, Query, read_log
 from cn.views.own_threads import show_any
 from cn.views.queue import read_queue
 from cn.views.thread_page import Document
@@ -70,9 +70,9 @@ class Why:
     calls: tuple[Call, ...]
     replays: int
     thread: ThreadView | Own | None
-    rows: tuple[Happened, ...]
+    rows: tuple[LoggedAction, ...]
     decided: Ended | None
-    merge: Past | None
+    merge: PastCommit | None
     others: tuple[str, ...]
     notes: tuple[str, ...]
 
@@ -103,7 +103,7 @@ def explain(view: View, name: str) -> Why:
     merge = _merge(view, thread)
     if item is not None:
         notes += _about_calls(view, attempts, made)
-        if item.where == "waits" and not is_fed(view):
+        if item.where == "waits" and not has_agent(view):
             notes.append("hub.yaml says 'interface: triage': it is given to no agent")
     return Why(
         name, item, tuple(attempts), made, len(calls) - len(made), thread, tuple(rows), decided, merge,
@@ -111,7 +111,7 @@ def explain(view: View, name: str) -> Why:
     )  # fmt: skip
 
 
-def id_of(happened: Happened) -> tuple[str, ...]:
+def id_of(happened: LoggedAction) -> tuple[str, ...]:
     """What makes a row the same in main and in the machine log."""
     row = happened.row
     return f"{row.at:%Y%m%d%H%M}", row.source, row.decision, row.executed
@@ -175,7 +175,7 @@ def _events(view: View, thread: ThreadView) -> list[Event]:
 
 
 def _item(
-    view: View, id: str, machine: Sequence[Happened], notes: list[str]
+    view: View, id: str, machine: Sequence[LoggedAction], notes: list[str]
 ) -> tuple[Item, Sequence[Attempt]]:
     queue = read_queue(view)
     waiting = next((item for item in queue.waiting if item.id == id), None)
@@ -231,7 +231,9 @@ def _thread(view: View, item: Item, notes: list[str]) -> ThreadView | Own | None
 # What came of it.
 
 
-def _rows(view: View, thread: ThreadView | Own | None, id: str, log: Sequence[Happened]) -> list[Happened]:
+def _rows(
+    view: View, thread: ThreadView | Own | None, id: str, log: Sequence[LoggedAction]
+) -> list[LoggedAction]:
     """The rows of the thread, and those that carry the item's id."""
     if isinstance(thread, ThreadView):
         found = {id_of(h): h for h in read_log(view, Query(thread=thread.thread))}
@@ -242,7 +244,7 @@ def _rows(view: View, thread: ThreadView | Own | None, id: str, log: Sequence[Ha
     return sorted(found.values(), key=lambda h: h.row.at)
 
 
-def _decided(view: View, thread: ThreadView | Own | None, machine: Sequence[Happened]) -> Ended | None:
+def _decided(view: View, thread: ThreadView | Own | None, machine: Sequence[LoggedAction]) -> Ended | None:
     """The commit that moved a peer's thread to ``done/``."""
     if not isinstance(thread, ThreadView) or thread.state != "done":
         return None
@@ -250,7 +252,7 @@ def _decided(view: View, thread: ThreadView | Own | None, machine: Sequence[Happ
     return read_ended(view, past, {thread.source}, "", machine) if past else None
 
 
-def _merge(view: View, thread: ThreadView | Own | None) -> Past | None:
+def _merge(view: View, thread: ThreadView | Own | None) -> PastCommit | None:
     merge = thread.result.merge if isinstance(thread, ThreadView) else ""
     return read_past(view.hub.git, merge) if merge else None
 

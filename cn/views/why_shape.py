@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from cn.git.history import Past
+from cn.git.history import PastCommit
 from cn.llm.usage_events import Call
 from cn.protocol.ops import format_whole
 from cn.views.attempts import Attempt, Ended
@@ -102,7 +102,7 @@ def _ended_json(ended: Ended) -> dict[str, Any]:
     }
 
 
-def _past_json(past: Past) -> dict[str, Any]:
+def _past_json(past: PastCommit) -> dict[str, Any]:
     return {
         "commit": past.commit,
         "parents": list(past.parents),

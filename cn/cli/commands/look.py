@@ -11,7 +11,7 @@ from cn.cli.options import FOLDER, SINCE, Env, options
 from cn.cli.render.text import align, clean, columns, grid, width
 
 if TYPE_CHECKING:  # each command imports only what it calls
-    from cn.views.log import Happened
+    from cn.views.log import LoggedAction
 
 DEFAULT_COUNT = 50
 
@@ -56,7 +56,7 @@ def log_command(env: Env, since: str, peer: str, thread: str, count: int | None)
     env.facts(lambda: [happened_json(row) for row in rows], lambda: _log_lines(rows) or ["nothing logged"])
 
 
-def _log_lines(rows: list[Happened]) -> list[str]:
+def _log_lines(rows: list[LoggedAction]) -> list[str]:
     cells = [
         (
             f"{h.row.at:%Y-%m-%d %H:%M}",

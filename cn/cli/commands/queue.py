@@ -164,13 +164,13 @@ def next_command(env: Env) -> None:
 def queue(env: Env) -> None:
     """List what the agent has, what waits for it, and what was given up."""
     from cn.cli.render.queue import queue_lines
-    from cn.run.view import is_fed
+    from cn.run.view import has_agent
     from cn.views.queue import read_queue
     from cn.views.shapes import queue_json
 
     view = env.view()
     found = read_queue(view)
-    env.facts(lambda: queue_json(found), lambda: queue_lines(found, fed=is_fed(view)))
+    env.facts(lambda: queue_json(found), lambda: queue_lines(found, fed=has_agent(view)))
 
 
 @queue.command("clear")

@@ -13,10 +13,10 @@ from cn.cli.options import Env, options
 from cn.cli.render.text import clean, paint, wrap
 
 if TYPE_CHECKING:
-    from cn.git.history import Past
+    from cn.git.history import PastCommit
     from cn.llm.usage_events import Call
     from cn.views.attempts import Attempt, Ended, Message
-    from cn.views.log import Happened
+    from cn.views.log import LoggedAction
     from cn.views.why import Item, Why
 
 _FEW = 12
@@ -139,13 +139,13 @@ def _ended(ended: Ended) -> Iterator[str]:
         yield f"           and {len(files) - _FEW} more"
 
 
-def _commit(word: str, past: Past) -> Iterator[str]:
+def _commit(word: str, past: PastCommit) -> Iterator[str]:
     yield f"  {word:<8} {past.commit[:12]} {_at(past.at)} {clean(past.subject, 120)}"
     for parent in past.parents[1:]:
         yield f"           takes in {parent[:12]}"
 
 
-def _rows(rows: Iterable[Happened]) -> Iterator[str]:
+def _rows(rows: Iterable[LoggedAction]) -> Iterator[str]:
     for happened in rows:
         row = happened.row
         commit = f" ({row.commit[:12]})" if row.commit else ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from cn.git.diff_many import OUTPUT_BYTES, by_head, diff_trees, halving, merge_bases
+from cn.git.diff_many import OUTPUT_BYTES, by_head, diff_trees, merge_bases, read_in_halves
 from cn.git.entries import Change, parse_change, read_changes
 from cn.git.objects import read_info
 from cn.git.process import Git, GitError
@@ -57,7 +57,7 @@ def read_candidates(
     there = [head for head, info in infos if info is not None and info.kind == "commit"]
     candidates = {h: MergeCandidate(h) for h in unique}
     for start in range(0, len(there), _HEADS):
-        found = halving(
+        found = read_in_halves(
             there[start : start + _HEADS],
             lambda some: _ranges(git, main, some),
             lambda head, error: [MergeCandidate(head, failed=error)],
@@ -69,7 +69,7 @@ def read_candidates(
         ):
             candidates.update((c.head, c) for c in found)
             todo = [c for c in found if c.is_open]
-            found = halving(todo, step, lambda c, error: [replace(c, failed=error)])
+            found = read_in_halves(todo, step, lambda c, error: [replace(c, failed=error)])
         candidates.update((c.head, c) for c in found)
     return candidates
 

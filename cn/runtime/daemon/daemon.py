@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from cn.git.repository import Hub
-from cn.run.settings import configured
+from cn.run.settings import read_head_settings
 from cn.runtime.daemon.monitor import Monitor, Times
 from cn.runtime.daemon.receiver import DaemonSettings, Enqueue, Receiver, View
 from cn.runtime.daemon.runner import Runner
@@ -50,7 +50,7 @@ def run_daemon(
     """
     times = times or Times()
     lines = lines or Lines([settings.token, settings.token.partition(":")[2]])
-    hub, configuration = configured(hub)
+    hub, configuration = read_head_settings(hub)
     period = times.period if times.period is not None else configuration.config.cron_period_min * 60.0
     # -P: what lies in the hub's tree is data, not modules that Python could pick up.
     words = command or [sys.executable, "-P", "-m", "cn", "--hub", str(hub.root), "agent", "--process"]
