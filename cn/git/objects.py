@@ -272,18 +272,10 @@ def write_objects(git: Git, objects: Sequence[tuple[str, bytes]], algorithm: str
 
 
 def update_refs(git: Git, updates: Iterable[tuple[str, Oid | None]]) -> None:
-    """Set (or, with None, delete) refs under ``refs/cn/`` in one process; order is kept."""
-    if words := ref_commands(updates):
-        git.run(*UPDATE_REFS, stdin=words)
-
-
-UPDATE_REFS = ("update-ref", "-z", "--stdin")
-
-
-def ref_commands(updates: Iterable[tuple[str, Oid | None]]) -> bytes:
-    """The same as the words of ``update-ref -z --stdin`` (git-update-ref(1))."""
+    """Set (or, with None, delete) refs under ``refs/cn/`` in one process, in order (git-update-ref(1))."""
     lines = []
     for ref, new in updates:
         assert ref.startswith("refs/cn/"), ref
         lines.append(f"update {ref}\0{new}\0\0" if new else f"delete {ref}\0\0")
-    return "".join(lines).encode("utf-8", "surrogateescape")
+    if lines:
+        git.run("update-ref", "-z", "--stdin", stdin="".join(lines).encode("utf-8", "surrogateescape"))

@@ -249,7 +249,9 @@ class Git(NamedTuple):
                     while waiting and len(running) < width:
                         index, job = waiting.pop()
                         running[index] = Running.start(self, job, selector)
-                    read_pipes(selector, min(r.deadline for r in running.values()))
+                    pause = min(r.deadline for r in running.values()) - time.monotonic()
+                    for ready, _ in selector.select(min(max(0.0, pause), 1.0)):
+                        ready.data(ready.fileobj)
                     for index, child in list(running.items()):
                         done = child.poll()
                         if done is not None:
@@ -289,27 +291,21 @@ class Git(NamedTuple):
             raise _not_started(missing) from None
 
     def _communicate(self, args: tuple[str, ...], stdin: bytes, seconds: float | None) -> Done:
-        return answer_of(self.start(*args), args, stdin, seconds)
-
-
-def answer_of(
-    child: subprocess.Popen[bytes], args: tuple[str, ...], stdin: bytes = b"", seconds: float | None = None
-) -> Done:
-    """What a git that :meth:`Git.start` has started says, when it has ended."""
-    try:
-        out, err = child.communicate(stdin, timeout=seconds)
-    except subprocess.TimeoutExpired:
-        kill_group(child)
-        out, err = child.communicate()
-        return Done(args, -signal.SIGKILL, out, tail(err), timed_out=True)
-    except BaseException:  # a signal: cn is to end soon, whatever a child does
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            child.communicate(timeout=_LAST_WORD)
-        if child.returncode is None and args[:1] and args[0] in _READING:
+        child = self.start(*args)
+        try:
+            out, err = child.communicate(stdin, timeout=seconds)
+        except subprocess.TimeoutExpired:
             kill_group(child)
-        # One that changes refs or files finishes on its own, and holds the lock until then.
-        raise
-    return Done(args, child.returncode, out, tail(err))
+            out, err = child.communicate()
+            return Done(args, -signal.SIGKILL, out, tail(err), timed_out=True)
+        except BaseException:  # a signal: cn is to end soon, whatever a child does
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.communicate(timeout=_LAST_WORD)
+            if child.returncode is None and args[:1] and args[0] in _READING:
+                kill_group(child)
+            # One that changes refs or files finishes on its own, and holds the lock until then.
+            raise
+        return Done(args, child.returncode, out, tail(err))
 
 
 def transport_options(url: str) -> tuple[str, ...]:
@@ -319,13 +315,6 @@ def transport_options(url: str) -> tuple[str, ...]:
     overridden on its command line (``core.hooksPath`` of ours does not reach it).
     """
     return (f"--receive-pack={_LOCAL_RECEIVE}",) if is_local(url) else ()
-
-
-def read_pipes(selector: selectors.BaseSelector, deadline: float) -> None:
-    """Take in what children say; waits until ``deadline`` (of the monotonic clock), and a second at most."""
-    pause = max(0.0, deadline - time.monotonic())
-    for key, _ in selector.select(min(pause, 1.0)):
-        key.data(key.fileobj)
 
 
 class Running:
@@ -421,17 +410,6 @@ class Running:
             self._close(pipe)
         self.child.wait()
         self.stdin.close()
-
-    def leave(self) -> None:
-        """Kill git alone. What serves it on this machine (``receive-pack``) ends by itself when git is gone.
-
-        Killed in the middle of a transaction it would leave a lock there for each ref.
-        """
-        with contextlib.suppress(ProcessLookupError):
-            self.child.kill()
-        for pipe in list(self.open):
-            self._close(pipe)
-        self.child.wait()
 
     def _close(self, pipe: IO[bytes]) -> None:
         self.selector.unregister(pipe)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import nullcontext
 from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
-from cn.git.background import Background
 from cn.git.fetch_quarantine import AS_PACK, move_into_hub, quarantine, quarantine_environment
 from cn.git.local_refs import find_local_git_dir
 from cn.git.process import TIMED_OUT, Done, Git, Job, transport_options
@@ -220,52 +219,37 @@ def _push(git: Git, url: str, number: int, refs: Sequence[Push]) -> tuple[str, .
     return ("push", "--porcelain", "--no-verify", "--no-signed", *transport, *leases, "--", url, *specs)
 
 
-class OwnRefs:
-    """Refs under ``refs/cn/`` on their way to a remote, to be set there or deleted (None).
+def push_own(
+    git: Git, url: str, refs: Mapping[str, Oid | None], seconds: float, main: tuple[str, Oid] | None = None
+) -> tuple[dict[str, RefResult], Done]:
+    """Set refs under ``refs/cn/`` at a remote, or delete them (None), whatever they are there.
 
-    The push begins at once, and works while cn does something else, until :meth:`end`.
-    All in one transaction of the remote: one for each ref takes three times as long (1,000 deleted: 1.5 s and
-    0.5 s). Where it knows none, or one ref holds the others up (another clone sets it), each goes alone.
+    With ``main`` (its full name, and its tip to be) that goes forward in the same push. Each ref goes by
+    itself: one that is refused, or that somebody holds, fails alone. What is not in the answer is unknown.
     """
-
-    def __init__(self, git: Git, remote: str, refs: Mapping[str, Oid | None], seconds: float) -> None:
-        gone = [f":{ref}" for ref, new in refs.items() if new is None]
-        new = {PREFIX + ref.removeprefix(OWN): oid for ref, oid in refs.items() if oid is not None}
-        specs = [*([f"+{PREFIX}*:{OWN}*"] if new else []), *gone]
-        self._batches = [("--", remote, *specs[at : at + BATCH]) for at in range(0, len(specs), BATCH)]
-        self._seconds = seconds
-        transport = transport_options(push_url(git, remote))
-        self._options = ("push", "--quiet", "--no-verify", "--no-signed", *transport)
-        with ExitStack() as stack:
-            self._git = stack.enter_context(outgoing(git, new, "own"))
-            self._at_work = self._begin(self._batches[0])
-            stack.callback(self._at_work.end)
-            self._stack = stack.pop_all()
-
-    def end(self) -> str:
-        """Wait for it; the reason of a failure, empty if all is done."""
-        with self._stack:
-            for number, batch in enumerate(self._batches):
-                if number:
-                    self._at_work = self._begin(batch)
-                done = self._at_work.wait()
-                if not done.ok and "atomic" in done.err:
-                    args = (*self._options, *batch)
-                    done = self._git.run(*args, check=False, network=True, seconds=self._seconds)
-                if not done.ok:
-                    return done.reason
-        return ""
-
-    def leave(self) -> None:
-        """Wait no more: somebody wants cn to end. What the remote has begun it ends by itself."""
-        with self._stack:
-            self._at_work.leave()
-
-    def _begin(self, batch: tuple[str, ...]) -> Background:
-        return Background(self._git, Job("", (*self._options, "--atomic", *batch), seconds=self._seconds))
+    new = {PREFIX + ref.removeprefix(OWN): oid for ref, oid in refs.items() if oid is not None}
+    gone = [f":{ref}" for ref, oid in refs.items() if oid is None]
+    specs = [f"{main[1]}:{main[0]}"] if main else []
+    specs += [f"+{PREFIX}*:{OWN}*"] if new else []
+    options = ("--porcelain", "--no-verify", "--no-signed", "--no-follow-tags")
+    push = ("push", *options, *transport_options(push_url(git, url)), "--", url)
+    told: dict[str, RefResult] = {}
+    with outgoing(git, new, "own") if refs else nullcontext(git) as pusher:
+        while True:
+            batch, gone = [*specs, *gone[:BATCH]], gone[BATCH:]
+            done = pusher.run(*push, *batch, check=False, network=True, seconds=seconds)
+            told |= _told(done)
+            if not gone or done.limited:
+                return told, done
+            specs = []
 
 
 def read_pushed(done: Done) -> dict[str, RefResult]:
+    """What became of each branch."""
+    return {ref.removeprefix(HEADS): told for ref, told in _told(done).items() if ref.startswith(HEADS)}
+
+
+def _told(done: Done) -> dict[str, RefResult]:
     """Per-ref lines of ``git push --porcelain``: flag, ``from:to``, summary (git-push(1) "OUTPUT")."""
     told: dict[str, RefResult] = {}
     for line in done.out.decode("utf-8", "surrogateescape").split("\n"):
@@ -273,15 +257,12 @@ def read_pushed(done: Done) -> dict[str, RefResult]:
         if len(parts) < 3 or len(parts[0]) != 1:
             continue
         ref = parts[1].rpartition(":")[2]
-        if not ref.startswith(HEADS):
-            continue
-        branch = ref.removeprefix(HEADS)
         if parts[0] != "!":
-            told[branch] = RefResult(Result.DONE)
+            told[ref] = RefResult(Result.DONE)
         elif "[remote failure]" in parts[2] or "failed to report" in parts[2]:
-            told[branch] = RefResult(Result.UNKNOWN, parts[2])
+            told[ref] = RefResult(Result.UNKNOWN, parts[2])
         else:
-            told[branch] = RefResult(Result.REJECTED, parts[2])
+            told[ref] = RefResult(Result.REJECTED, parts[2])
     return told
 
 

@@ -162,7 +162,6 @@ def _perform(run: Run, ready: Sequence[Pair]) -> dict[HubPath, Outcome]:
                 outcomes[path] = before
                 continue
             pushes.setdefault(url, (url, []))[1].append(_push(entry))
-    run.own_refs.end()  # it may go to the same repository, and deletions lock all refs of one
     results = push_many(run.hub.git, pushes, settings.config.limits.peer_seconds)
     unknown = {
         url for url, told in results.items() if any(r.result is not Result.DONE for r in told.values())
@@ -285,7 +284,6 @@ def publish_main(run: Run) -> None:
         raise ConfigError(
             f"{CONFIG}: mailbox: there is no remote {name}", command("git remote add {} URL", name)
         )
-    run.own_refs.end()
     spec = f"{text}:{HEADS}{run.hub.main}"
     transport = transport_options(push_url(run.hub.git, name))
     push = ("push", "--quiet", "--no-verify", *transport, "--", name, spec)

@@ -22,7 +22,6 @@ from cn.run.executor import MACHINE_LOG, Executor
 from cn.run.interrupted import opened
 from cn.run.ledger_check import check_ledgers, note_ledgers
 from cn.run.memory import Memory
-from cn.run.push_refs import OwnRefsPush
 from cn.run.settings import (
     Settings,
     decode_texts,
@@ -64,7 +63,6 @@ class Run:
     report: Report
     now: datetime
     dry_run: bool
-    own_refs: OwnRefsPush
     progress: Progress | None = None
     down: dict[str, str] = field(default_factory=dict)
     hold: Callable[[Input], str] | None = None
@@ -119,7 +117,6 @@ class Run:
             told_before = not self.memory.tell_once("draft", draft.path, str(base.commit))
             self.report.info(f"{draft.text}; {draft.remedy}", told_before=told_before)
         self.memory.conditions.replace("displaced", find_displaced(self.hub, snapshot))
-        self.own_refs.seconds = settings.config.limits.peer_seconds
         self.settings = settings._replace(peers={n: p for n, p in settings.peers.items() if n not in damaged})
 
     def commit(self, plan: Callable[[Executor], str | None]) -> None:
@@ -155,7 +152,7 @@ class Run:
             return executor.draft(subject or "cn: run")
 
         try:
-            committed = commit(self.hub, draft, base=self.base, made=self.made, own_refs=self.own_refs)
+            committed = commit(self.hub, draft, base=self.base, made=self.made)
         except CnError:
             self.memory.rollback(before)  # what was not shown is told by the next run
             raise
@@ -163,6 +160,9 @@ class Run:
         self.moved |= committed.changed
         for line in committed.reports:
             self.report.info(line)
+        if reason := committed.unpushed:
+            told_before = not self.memory.tell_once("pins", reason)
+            self.report.info(f"origin did not take cn's pins: {reason}", told_before=told_before)
         self.report.notes.extend(executor.notes.notes)
         if committed.base is not self.base:  # somebody's commit came in after the plan
             self._read_settings(committed.base)
@@ -270,14 +270,12 @@ def open_run(
         for line in base.reports:
             report.info(line)
         memory = Memory(hub, now())
-        own_refs = OwnRefsPush(hub, memory, report)
-        run = Run(hub, base, before, memory, report, memory.at, dry_run, own_refs, progress)
+        run = Run(hub, base, before, memory, report, memory.at, dry_run, progress)
         opened.append((free, run.made))
         run._read_settings(base)
         stops[:] = [Blocked, GitError, OSError]
         try:
             yield run
-            run.own_refs.end()
             if run.memory.conditions.names("displaced"):
                 run.memory.conditions.tell("displaced", find_displaced(hub, run.snapshot()), report)
             if not dry_run:
@@ -290,14 +288,9 @@ def open_run(
             late = Blocked.by_system(why) if isinstance(why, OSError) else why
             if run.moved:
                 late.is_done("main")
-            run.own_refs.end()
             _remember(run, always=False)
             raise late from why.__cause__
-        except BaseException as why:
-            if isinstance(why, Exception):
-                run.own_refs.end()
-            else:
-                run.own_refs.leave()
+        except BaseException:
             _remember(run, always=False)
             raise
         _remember(run, always=True)

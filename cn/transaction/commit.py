@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import secrets
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from cn.git.entries import (
     LINK,
@@ -29,7 +28,7 @@ from cn.git.entries import (
 from cn.git.fast_import import EntryChange, FileChange, build_commit, is_deletion
 from cn.git.repository import Hub
 from cn.protocol.layout import INBOX
-from cn.transaction.base import Base, is_ancestor, observe_base
+from cn.transaction.base import Base, observe_base
 from cn.transaction.checkout_retries import read_unplaced
 from cn.transaction.journal import (
     Journal,
@@ -38,13 +37,12 @@ from cn.transaction.journal import (
     RefUpdate,
     drop,
     push_path,
-    read_pushes,
     restore_path,
-    write_journal,
 )
-from cn.transaction.origin import ORIGIN_REF, Rejected, origin_main, push_main
+from cn.transaction.origin import ORIGIN_REF
 from cn.transaction.protected_files import TRUSTED_REF
 from cn.transaction.publish import MainMoved, publish, wait_for_place
+from cn.transaction.push import arrived_pushes, push
 from cn.transaction.recover import recover
 from cn.values.errors import Blocked, CnError, Refused
 from cn.values.names import HubPath, Oid
@@ -64,7 +62,6 @@ __all__ = [
 ]
 
 _ATTEMPTS = 5
-_PUSH_PAUSES = (0.0, 0.2, 0.5, 1.0)
 
 
 class Draft(NamedTuple):
@@ -87,12 +84,16 @@ class Draft(NamedTuple):
 
 
 class Committed(NamedTuple):
-    """The end of a run: ``commit`` is the authority's main now, ``changed`` whether the run moved it."""
+    """The end of a run: ``commit`` is the authority's main now, ``changed`` whether the run moved it.
+
+    ``unpushed``: why origin did not take some of cn's refs.
+    """
 
     base: Base
     commit: Oid
     changed: bool
     reports: tuple[str, ...]
+    unpushed: str = ""
 
 
 def commit(
@@ -101,17 +102,15 @@ def commit(
     *,
     base: Base | None = None,
     made: set[Oid] | None = None,
-    own_refs: Outward | None = None,
 ) -> Committed:
     """Carry ``plan`` out on what main is; planned again when main moves meanwhile.
 
-    ``made`` gets every commit that is about to be published, also when this ends early. ``own_refs``
-    brings cn's refs to origin while the commit is published here.
+    ``made`` gets every commit that is about to be published, also when this ends early.
 
     What a killed run has published is finished before anything is planned: a plan must not
     meet files of this machine that main says are used up.
     """
-    own = _Own(set() if made is None else made, own_refs)
+    own = _Own(set() if made is None else made)
     try:
         return _commit(hub, plan, base, own)
     except (CnError, OSError) as why:
@@ -122,25 +121,16 @@ def commit(
         raise error from why.__cause__
 
 
-class Outward(Protocol):
-    """Who pushes cn's refs to origin."""
-
-    def begin(self, refs: Sequence[RefUpdate]) -> None:
-        """Origin has the commit that they belong to; do not wait for the push."""
-
-    def end(self) -> None:
-        """Wait for it: something else is about to be pushed."""
-
-
 @dataclass
 class _Own:
     """The commits that this run planned and tried to push; ``taken``: origin has one of them.
 
-    ``made`` are those with something in them that was not there before.
+    ``made`` are those with something in them that was not there before; ``unpushed`` as in
+    :class:`Committed`.
     """
 
     made: set[Oid]
-    refs: Outward | None
+    unpushed: str = ""
     tried: set[Oid] = field(default_factory=set)
     taken: bool = False
 
@@ -151,7 +141,7 @@ def _commit(hub: Hub, plan: Callable[[Base], Draft | None], base: Base | None, o
     for _ in range(_ATTEMPTS):
         base = base or observe_base(hub)
         reports += [r for r in base.reports if r not in reports]
-        arrived = _arrived(hub, base)
+        arrived = arrived_pushes(hub, base)
         own.taken |= any(note.new in own.tried for note in arrived)
         journal = _prepare(hub, base, None if arrived else plan(base), arrived)
         if not arrived:
@@ -170,7 +160,7 @@ def _commit(hub: Hub, plan: Callable[[Base], Draft | None], base: Base | None, o
             continue
         moved |= moves
         if not arrived or own.taken:  # planned a second time it would be done twice
-            return Committed(base, journal.new, moved, tuple(reports))
+            return Committed(base, journal.new, moved, tuple(reports), own.unpushed)
         base = None
     raise Blocked(f"{hub.main} moved {_ATTEMPTS} times while cn was at work", "run again later")
 
@@ -180,13 +170,12 @@ def _carry_out(hub: Hub, base: Base, journal: Journal, moves: bool, reports: lis
     _refuse_local_changes(hub, journal)
     if moves:
         wait_for_place(hub)
-    if own.refs is not None:
-        own.refs.end()
-    if hub.origin and journal.new != base.origin and not _push(hub, base, journal):
-        return False
+    if hub.origin and (journal.new != base.origin or journal.refs):
+        pushed = push(hub, base, journal)
+        own.unpushed = pushed.reason or own.unpushed
+        if not pushed.main:
+            return False
     own.taken |= hub.origin and journal.new in own.tried
-    if hub.origin and own.refs is not None:
-        own.refs.begin(journal.refs)
     if moves:
         journal = _with_own_refs(hub, journal)
     reports += publish(hub, journal)
@@ -274,68 +263,12 @@ def displaced_words(hub: Hub, folder: str, mode: str) -> tuple[str, str]:
     )
 
 
-def _arrived(hub: Hub, base: Base) -> list[Journal]:
-    """The notes of pushes of killed runs that origin has taken; others that never can are dropped.
-
-    One that was itself carrying out others has all that is theirs.
-    """
-    arrived = []
-    for note in read_pushes(hub):
-        if is_ancestor(hub.git, note.new, base.commit):
-            arrived.append(note)
-        elif hub.origin and note.expected != base.origin:
-            # Origin went another way: that push can never arrive any more. (A run that did
-            # not ask origin cannot tell, and leaves the note to the next one.)
-            drop(push_path(hub, note.new))
-    carried = {oid for note in arrived for oid in note.covers if oid != note.new}
-    return [
-        note._replace(inputs={}, refs=(), appends=(), files=()) if note.new in carried else note
-        for note in arrived
-    ]
-
-
 def _with_own_refs(hub: Hub, journal: Journal) -> Journal:
     """What we know of origin and trust here moves along with main."""
     own = [RefUpdate(TRUSTED_REF, journal.new)]
     if hub.origin:
         own.append(RefUpdate(ORIGIN_REF, journal.new))
     return journal._replace(refs=(*journal.refs, *own))
-
-
-def _push(hub: Hub, base: Base, journal: Journal) -> bool:
-    """Step 3: is our commit origin's main now? False: somebody else's is, plan again."""
-    note = push_path(hub, journal.new)
-    write_journal(note, journal._replace(changes=(), expected=base.origin))
-    for pause in _PUSH_PAUSES:
-        time.sleep(pause)
-        rejected = push_main(hub, journal.new)
-        # An answer other than "done" is no proof of anything: ask.
-        now = _ask_origin(hub, rejected) if rejected else journal.new
-        if now == journal.new:
-            return True
-        if now != base.origin:
-            return False
-        if rejected and not rejected.transient:
-            if rejected.told:
-                drop(note)
-            text = f"origin did not take main: {rejected.reason}"
-            if rejected.told:
-                step = "may you push to origin's main, and is origin a bare repository?"
-                raise Blocked.uncommitted(text, step)
-            step = "origin was asked, and does not have it; run again"
-            raise Blocked.uncommitted(text, step, " here")
-    raise Blocked("origin's main is locked by somebody else's push", "run again later")
-
-
-def _ask_origin(hub: Hub, rejected: Rejected) -> Oid | None:
-    """Origin's main after a push that was not answered with "done"."""
-    try:
-        return origin_main(hub)
-    except CnError as silent:
-        raise Blocked(
-            f"nobody knows whether origin took main: {rejected.reason}; asked for it, {silent.text}",
-            "do not repeat it now; run 'cn sync' when origin answers: if origin has it, that finishes it",
-        ) from silent
 
 
 def local_changes(hub: Hub, base: Oid, paths: Iterable[str]) -> list[str]:

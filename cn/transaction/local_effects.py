@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from cn.git.background import LocalBackground
-from cn.git.objects import UPDATE_REFS, ref_commands, update_refs
+from cn.git.objects import update_refs
 from cn.git.process import GitError
 from cn.git.repository import Hub
 from cn.system.files import PRIVATE, make_parents, read_plain, write_file
@@ -24,31 +23,16 @@ _POLL = 0.05
 _STALE_LOOKS = 30
 
 
-class Refs:
-    """cn's refs, to be set and deleted, on their way: git has begun, while cn does something else.
-
-    All at once, or one by one if that fails; a failure is told.
-    """
-
-    def __init__(self, hub: Hub, refs: Sequence[RefUpdate]) -> None:
-        self._hub = hub
-        deletions = [(r.ref, r.new) for r in refs if r.new is None]
-        updates = [(r.ref, r.new) for r in refs if r.new is not None]
-        # Deletions first, on their own: a deleted ref may give its name to a folder of refs.
-        self._batches = [batch for batch in (deletions, updates) if batch]
-        self._at_work = self._begin(self._batches[0]) if self._batches else None
-
-    def end(self) -> list[str]:
-        """Wait until all is done; sentences about what is not."""
-        reports = []
-        for batch in self._batches:
-            at_work, self._at_work = self._at_work or self._begin(batch), None
-            if not at_work.wait().ok:
-                reports += [text for ref, new in batch if (text := _write_ref(self._hub, ref, new))]
-        return reports
-
-    def _begin(self, batch: Sequence[tuple[str, Oid | None]]) -> LocalBackground:
-        return LocalBackground(self._hub.git, *UPDATE_REFS, stdin=ref_commands(batch))
+def write_refs(hub: Hub, refs: Sequence[RefUpdate]) -> list[str]:
+    """Set and delete cn's refs: all at once, else one by one; sentences about what is not done."""
+    reports = []
+    # Deletions first, on their own: a deleted ref may give its name to a folder of refs.
+    for batch in ([r for r in refs if r.new is None], [r for r in refs if r.new is not None]):
+        try:
+            update_refs(hub.git, batch)
+        except GitError:
+            reports += [text for ref, new in batch if (text := _write_ref(hub, ref, new))]
+    return reports
 
 
 def _write_ref(hub: Hub, ref: str, new: Oid | None, tries: int = 2) -> str:

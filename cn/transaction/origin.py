@@ -7,17 +7,13 @@ children, which hold the hub's lock.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-from cn.git.process import Done, transport_options
+from cn.git.process import Done
 from cn.git.repository import Hub
-from cn.git.url_rewrites import real_url
 from cn.values.errors import Blocked
 from cn.values.names import Oid, parse_oid
-from cn.values.text import redact
 
 ORIGIN_REF = "refs/cn/origin/main"
-_SECONDS = 60.0
+SECONDS = 60.0
 _FSCK = "fsck error"
 _FETCH = (
     "fetch",
@@ -32,21 +28,17 @@ _FETCH = (
 )
 
 
-class Rejected(NamedTuple):
-    """The push was not taken, as far as we know.
-
-    ``told``: origin itself said so. ``transient``: because somebody else was pushing.
-    """
-
-    reason: str
-    told: bool
-    transient: bool
-
-
 def origin_main(hub: Hub) -> Oid | None:
     """Origin's main now; None when it has none. Raises :class:`Blocked` when it does not answer."""
     done = hub.git.run(
-        "ls-remote", "--quiet", "--", _url(hub), hub.main_ref, check=False, network=True, seconds=_SECONDS
+        "ls-remote",
+        "--quiet",
+        "--",
+        origin_url(hub),
+        hub.main_ref,
+        check=False,
+        network=True,
+        seconds=SECONDS,
     )
     if not done.ok:
         raise unreachable(done)
@@ -66,40 +58,15 @@ def fetch_main(hub: Hub) -> None:
         quarantine_environment,
     )
 
-    url = _url(hub)
+    url = origin_url(hub)
     with quarantine(hub.git) as folder:
         git = hub.git.with_settings(AS_PACK).with_env(**quarantine_environment(hub.git, folder))
-        done = git.run(*_FETCH, "--", url, hub.main_ref, check=False, network=True, seconds=_SECONDS)
+        done = git.run(*_FETCH, "--", url, hub.main_ref, check=False, network=True, seconds=SECONDS)
         why = move_into_hub(hub.git, folder, done)
     if why and why != done.reason:  # git's own answer is not what stands against it
         raise Blocked.uncommitted(f"origin cannot be fetched from: {why}", "see 'git remote -v'")
     if why:
         raise _refused(done) if _FSCK in done.err else unreachable(done)
-
-
-def push_main(hub: Hub, new: Oid) -> Rejected | None:
-    """Push ``new`` to origin's main, fast-forward only; None: done, as far as the push tells."""
-    url = _url(hub, push=True)
-    done = hub.git.run(
-        "push",
-        "--porcelain",
-        "--no-verify",
-        "--no-signed",
-        "--no-follow-tags",
-        *transport_options(real_url(hub.git, url)),
-        "--",
-        url,
-        f"{new}:{hub.main_ref}",
-        check=False,
-        network=True,
-        seconds=_SECONDS,
-    )
-    if done.ok:
-        return None
-    told = next((line.split("\t")[-1] for line in done.lines if line.startswith("!")), "")
-    locks = ("cannot lock ref", "failed to update ref", "incorrect old value", "reference already exists")
-    said = bool(told) and "[remote failure]" not in told and not done.timed_out
-    return Rejected(redact(told or done.reason), said, any(word in told for word in locks))
 
 
 def _refused(done: Done) -> Blocked:
@@ -119,7 +86,7 @@ def unreachable(done: Done) -> Blocked:
     )
 
 
-def _url(hub: Hub, *, push: bool = False) -> str:
+def origin_url(hub: Hub, *, push: bool = False) -> str:
     """The configured URL as written: git applies ``insteadOf`` itself."""
     for key in ("pushurl", "url") if push else ("url",):
         if urls := hub.config.all(f"remote.origin.{key}"):

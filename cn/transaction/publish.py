@@ -31,7 +31,7 @@ from cn.transaction.journal import (
     write_journal,
 )
 from cn.transaction.kept_copies import aside_name, kept_sentence
-from cn.transaction.local_effects import Refs, append_once, joined_appends, remove_stale, write_local
+from cn.transaction.local_effects import append_once, joined_appends, remove_stale, write_local, write_refs
 from cn.values.errors import Blocked, CnError, Refused
 from cn.values.names import Oid
 from cn.values.text import visible
@@ -66,7 +66,7 @@ def publish(hub: Hub, journal: Journal) -> list[str]:
         journal = with_sizes(journal)
         write_journal(journal_path(hub), journal)
         if journal.old == journal.new:
-            return _finish(hub, journal, Refs(hub, journal.refs))
+            return _finish(hub, journal)
         reports: list[str] = []
         try:
             _swap_index(hub, journal, journal.changes, reports)
@@ -88,7 +88,7 @@ def publish(hub: Hub, journal: Journal) -> list[str]:
 def resume(hub: Hub, journal: Journal, changes: Sequence[Change]) -> list[str]:
     """Do 8 to 10 again after a crash, for the ``changes`` that main still holds."""
     if journal.old == journal.new:
-        return _finish(hub, journal, Refs(hub, journal.refs))
+        return _finish(hub, journal)
     reports: list[str] = []
     with _undisturbed():
         _swap_index(hub, journal, changes, reports, move=False)
@@ -123,15 +123,9 @@ def _bring(hub: Hub, journal: Journal, changes: Sequence[Change]) -> list[str]:
     """Steps 8 to 10. What fails here leaves the journal, and the next run goes on."""
     try:
         os.rename(lock_path(hub), index_path(hub))
-        # By git, while cn brings the files: of 10,000 pins that hides 0.8 s.
-        refs = Refs(hub, journal.refs)
-        try:
-            reports = check_out(hub, journal, changes)
-            refresh_index(hub, journal)
-        except BaseException:
-            refs.end()
-            raise
-        return reports + _finish(hub, journal, refs)
+        reports = check_out(hub, journal, changes)
+        refresh_index(hub, journal)
+        return reports + _finish(hub, journal)
     except OSError as why:
         text = f"it could not be brought to {hub.root}: {why.strerror}"
         raise Blocked(text, "is the disk full or read-only?") from why
@@ -307,8 +301,8 @@ def refresh_index(hub: Hub, journal: Journal) -> None:
     os.rename(lock_path(hub), index_path(hub))
 
 
-def _finish(hub: Hub, journal: Journal, refs: Refs) -> list[str]:
-    reports = refs.end()
+def _finish(hub: Hub, journal: Journal) -> list[str]:
+    reports = write_refs(hub, journal.refs)
     for file in journal.files:
         write_local(hub, file)
     for append, size in joined_appends(journal):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from pathlib import Path
 
 import pytest
@@ -12,10 +11,9 @@ import pytest
 from cn.git import remote
 from cn.git.objects import read_info
 from cn.git.process import Git
-from cn.git.remote import OwnRefs, Push, Result, fetch_tips, list_remotes, push_many
+from cn.git.remote import Push, Result, fetch_tips, list_remotes, push_many, push_own
 from cn.values.names import Oid
 from tests.support.hubs import bare, branches, commit, git, identify, work
-from tests.support.servers import git_daemon
 
 
 def test_a_stale_ref_fails_alone_whatever_its_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,7 +85,7 @@ def test_where_ids_are_long_too_what_only_deletes_or_moves_is_pushed(tmp_path: P
         told = push_many(Git(repo), {"pi": (host, [push])}, 30.0)["pi"]
         assert told[push.branch].result is Result.DONE, told
         assert branches(Path(host)) == left
-    assert OwnRefs(Git(repo), host, {"refs/cn/c": None}, 30.0).end() == ""
+    assert push_own(Git(repo), host, {"refs/cn/c": None}, 30.0)[1].ok
     assert "refs/cn/c" not in git(host, "for-each-ref")
 
 
@@ -101,32 +99,48 @@ def test_a_remote_that_is_not_there_is_unknown_and_says_why(tmp_path: Path) -> N
     assert isinstance(list_remotes(Git(repo), {"pi": gone}, 30.0)["pi"], str)
 
 
-def test_own_refs_are_one_transaction_of_the_remote(tmp_path: Path) -> None:
+@pytest.mark.parametrize("batch", [4, 1000])
+def test_own_refs_are_set_and_deleted_whatever_they_were(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch: int
+) -> None:
+    monkeypatch.setattr(remote, "BATCH", batch)
     host, repo, head = own_refs_host(tmp_path)
-    seen = host / "transactions"
-    hook = host / "hooks" / "reference-transaction"
-    hook.write_text(f'#!/bin/sh\ntest "$1" != committed || echo >> "{seen}"\n')
-    hook.chmod(0o755)
-    with git_daemon(tmp_path, tmp_path) as served:  # a local push would take cn's settings: no hooks
-        url = served.url("host")
-        assert OwnRefs(Git(repo), url, {f"refs/cn/pins/{n}": None for n in range(20)}, 30.0).end() == ""
-        assert OwnRefs(Git(repo), url, {f"refs/cn/new/{n}": head for n in range(20)}, 30.0).end() == ""
-    assert own_refs(host) == {f"refs/cn/new/{n}" for n in range(20)}
-    assert len(seen.read_text()) < 10
+    other = Oid(git(repo, "commit-tree", "-m", "no child of it", f"{head}^{{tree}}"))
+    refs: dict[str, Oid | None] = {f"refs/cn/pins/{n}": None for n in range(1, 20)}
+    refs |= {"refs/cn/pins/0": other, "refs/cn/none": None, "refs/cn/new": head}
+    told, done = push_own(Git(repo), str(host), refs, 30.0, ("refs/heads/main", head))
+    assert done.ok
+    assert told.keys() == {*refs, "refs/heads/main"}
+    assert {one.result for one in told.values()} == {Result.DONE}
+    assert own_refs(host) == {"refs/cn/pins/0", "refs/cn/new"}
+    assert git(host, "rev-parse", "main", "refs/cn/pins/0").split() == [head, other]
 
 
-def test_own_refs_go_alone_where_a_remote_knows_no_transaction_of_many(tmp_path: Path) -> None:
+def test_main_moves_only_forwards_and_own_refs_go_all_the_same(tmp_path: Path) -> None:
     host, repo, head = own_refs_host(tmp_path)
-    git(host, "config", "receive.advertiseAtomic", "false")
-    assert OwnRefs(Git(repo), str(host), {"refs/cn/pins/1": None, "refs/cn/new": head}, 30.0).end() == ""
-    assert own_refs(host) == {"refs/cn/new", *(f"refs/cn/pins/{n}" for n in range(20) if n != 1)}
+    git(repo, "push", "--quiet", str(host), f"{head}:refs/heads/main")
+    other = Oid(git(repo, "commit-tree", "-m", "no child of it", f"{head}^{{tree}}"))
+    told, _ = push_own(Git(repo), str(host), {"refs/cn/pins/1": None}, 30.0, ("refs/heads/main", other))
+    assert told["refs/heads/main"].result is Result.REJECTED
+    assert told["refs/cn/pins/1"].result is Result.DONE
+    assert git(host, "rev-parse", "main") == head
 
 
-def test_an_own_ref_that_is_being_set_holds_up_no_other(tmp_path: Path) -> None:
-    host, repo, _ = own_refs_host(tmp_path)
+def test_an_own_ref_that_is_being_set_holds_up_no_other_and_not_main(tmp_path: Path) -> None:
+    host, repo, head = own_refs_host(tmp_path)
     (host / "refs" / "cn" / "pins" / "7.lock").touch()
-    assert "7" in OwnRefs(Git(repo), str(host), {f"refs/cn/pins/{n}": None for n in range(20)}, 30.0).end()
+    refs: dict[str, Oid | None] = {f"refs/cn/pins/{n}": None for n in range(20)}
+    told, _ = push_own(Git(repo), str(host), refs, 30.0, ("refs/heads/main", head))
+    assert [ref for ref, one in told.items() if one.result is not Result.DONE] == ["refs/cn/pins/7"]
     assert own_refs(host) == {"refs/cn/pins/7"}
+    assert git(host, "rev-parse", "main") == head
+
+
+def test_one_that_is_not_there_says_nothing_of_any_ref(tmp_path: Path) -> None:
+    _, repo, head = own_refs_host(tmp_path)
+    told, done = push_own(Git(repo), str(tmp_path / "gone"), {"refs/cn/a": head}, 30.0)
+    assert told == {}
+    assert not done.ok
 
 
 def own_refs_host(folder: Path) -> tuple[Path, Path, Oid]:
@@ -140,32 +154,6 @@ def own_refs_host(folder: Path) -> tuple[Path, Path, Oid]:
 def own_refs(host: Path) -> set[str]:
     """The names of cn's own refs at a remote."""
     return set(git(host, "for-each-ref", "--format=%(refname)", "refs/cn/").split())
-
-
-def test_a_push_of_own_refs_that_is_left_leaves_no_locks_behind(tmp_path: Path) -> None:
-    host, repo, head = own_refs_host(tmp_path)
-    refs: dict[str, Oid | None] = {f"refs/cn/many/{n}": head for n in range(4000)}
-    begun = OwnRefs(Git(repo), str(host), refs, 30.0)
-    waited = time.monotonic() + 20
-    while not list((host / "refs" / "cn").glob("many/*.lock")):  # in the middle of its transaction
-        assert time.monotonic() < waited
-    begun.leave()
-    while list((host / "refs" / "cn").glob("many/*.lock")):
-        assert time.monotonic() < waited
-        time.sleep(0.05)
-    assert OwnRefs(Git(repo), str(host), refs, 30.0).end() == ""
-    assert set(refs) <= own_refs(host)
-
-
-def test_what_a_push_of_own_refs_could_not_say_in_time_it_says_later(tmp_path: Path) -> None:
-    host, repo, head = own_refs_host(tmp_path)
-    (host / "refs" / "cn" / "many").mkdir()
-    (host / "refs" / "cn" / "many" / "7.lock").touch()
-    refs: dict[str, Oid | None] = {f"refs/cn/many/{n}": head for n in range(2000)}
-    begun = OwnRefs(Git(repo), str(host), refs, 2.0)
-    time.sleep(2.5)  # each of them is refused in a line of its own: more than a pipe holds
-    assert "failed" in begun.end()
-    assert len(own_refs(host) & set(refs)) == 1999
 
 
 def test_a_fetch_that_somebody_killed_is_tried_once_more(

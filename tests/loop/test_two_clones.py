@@ -144,9 +144,7 @@ def test_a_pin_that_another_clone_sets_at_this_moment_is_set_again(
 ) -> None:
     world.propose(pi, sigma)
     lock = sigma.home / "refs/cn/pins/pi/in/proposal.lock"
-    env = meanwhile(
-        tmp_path / "bin", before=f"mkdir -p {lock.parent}; : >{lock}", after=f"rm {lock}", push=":refs/cn/"
-    )
+    env = meanwhile(tmp_path / "bin", before=f"mkdir -p {lock.parent}; : >{lock}", after=f"rm {lock}")
     done = sigma.cn("sync", check=0, env=env)
     assert (tmp_path / "bin/once").exists()
     assert "cn's pins" not in done.stdout + done.stderr

@@ -7,9 +7,9 @@ from pathlib import Path
 
 
 def meanwhile(
-    folder: Path, *, before: str = ":", after: str = ":", push: str = ":refs/heads/main"
+    folder: Path, *, before: str = ":", after: str = ":", verb: str = "push", push: str = ":refs/heads/main"
 ) -> dict[str, str]:
-    """An environment in which shell commands run around the first push of such a refspec.
+    """An environment in which shell commands run around the first push (or ``verb``) that names such a ref.
 
     What they say is in ``said`` of the folder, which is made.
     """
@@ -17,7 +17,7 @@ def meanwhile(
     folder.mkdir()
     path = "/usr/local/bin:/usr/bin:/bin"
     script = f"""#!/bin/sh
-case " $* " in *" push "*{push}*)
+case " $* " in *" {verb} "*{push}*)
     [ -e {folder}/once ] && exec {real} "$@"
     : >{folder}/once
     (PATH={path}; export PATH; {before}) >{folder}/said 2>&1

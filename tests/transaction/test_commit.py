@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from cn.git.repository import Hub, open_hub
 from cn.transaction import commit as transaction
 from cn.transaction import origin
 from cn.transaction import publish as publishing
+from cn.transaction import push as pushing
 from cn.transaction.base import Base, observe_base
 from cn.transaction.commit import Draft, local_changes, recover
 from cn.transaction.journal import (
@@ -32,7 +33,6 @@ from cn.transaction.journal import (
     write_journal,
 )
 from cn.transaction.lock import hub_lock
-from cn.transaction.origin import Rejected
 from cn.values.errors import Refused
 from cn.values.names import HubPath, Oid
 from tests.support.hubs import ROOT, bare, clone, commit, git, paths, push, read, tip, try_git, write_commit
@@ -437,22 +437,24 @@ class TestPush:
     def test_an_unknown_result_is_asked_for(
         self, two: Place, arrived: bool, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        real = origin.push_main
+        real = pushing.send
         log = two.root / "logs/cn.log"
 
-        def flaky(hub: Hub, new: Oid) -> object:
+        def flaky(hub: Hub, new: Oid | None, refs: Mapping[str, Oid | None]) -> object:
             if arrived:
-                real(hub, new)
-            return Rejected("the connection was lost", told=False, transient=False)
+                real(hub, new, refs)
+            return pushing.Answer(
+                pushing.Rejected("the connection was lost", told=False, transient=False), {}
+            )
 
-        monkeypatch.setattr(commit, "push_main", flaky)
+        monkeypatch.setattr(pushing, "send", flaky)
         plan = once({LOG: "| a |\n"}, appends=(LocalAppend(log, "line\n"),))
         if arrived:
             assert two.run(plan).commit == tip(two.origin, "main")
         else:
             with pytest.raises(Refused, match="origin did not take main: the connection was lost"):
                 two.run(plan)
-            monkeypatch.setattr(commit, "push_main", real)
+            monkeypatch.setattr(pushing, "send", real)
             assert two.run(plan).changed
         assert log.read_text() == "line\n"
         assert read_pushes(two.hub) == []
@@ -476,19 +478,19 @@ class TestPush:
             raise Refused("origin is unreachable: gone")
 
         real = origin.origin_main
-        pushed = origin.push_main
+        pushed = pushing.send
 
-        def half(hub: Hub, new: Oid) -> object:
-            pushed(hub, new)
-            return Rejected("lost", told=False, transient=False)
+        def half(hub: Hub, new: Oid | None, refs: Mapping[str, Oid | None]) -> object:
+            pushed(hub, new, refs)
+            return pushing.Answer(pushing.Rejected("lost", told=False, transient=False), {})
 
-        monkeypatch.setattr(commit, "push_main", half)
-        monkeypatch.setattr(commit, "origin_main", lost)
+        monkeypatch.setattr(pushing, "send", half)
+        monkeypatch.setattr(pushing, "origin_main", lost)
         with pytest.raises(Refused):
             two.run(plan)
         assert tip(two.root) == here
-        monkeypatch.setattr(commit, "push_main", pushed)
-        monkeypatch.setattr(commit, "origin_main", real)
+        monkeypatch.setattr(pushing, "send", pushed)
+        monkeypatch.setattr(pushing, "origin_main", real)
         for _ in range(2):
             two.run(plan)
         assert log.read_text() == "line\n"
@@ -501,27 +503,27 @@ class TestPush:
         self, two: Place, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         log = two.root / "logs/cn.log"
-        real_push, real_ask = origin.push_main, origin.origin_main
+        real_push, real_ask = pushing.send, origin.origin_main
 
-        def half(hub: Hub, new: Oid) -> object:
-            real_push(hub, new)
-            monkeypatch.setattr(commit, "origin_main", lost)
-            return Rejected("lost", told=False, transient=False)
+        def half(hub: Hub, new: Oid | None, refs: Mapping[str, Oid | None]) -> object:
+            real_push(hub, new, refs)
+            monkeypatch.setattr(pushing, "origin_main", lost)
+            return pushing.Answer(pushing.Rejected("lost", told=False, transient=False), {})
 
         def lost(_: Hub) -> object:
             raise Refused("origin is unreachable: gone")
 
-        monkeypatch.setattr(commit, "push_main", half)
+        monkeypatch.setattr(pushing, "send", half)
         plan = once({"logs/inbox/a.md": "1\n"}, appends=(LocalAppend(log, "a\n"),))
         with pytest.raises(Refused, match="unreachable"):
             two.run(plan)
-        monkeypatch.setattr(commit, "origin_main", real_ask)
+        monkeypatch.setattr(pushing, "origin_main", real_ask)
         git(two.root, "commit", "--quiet", "--allow-empty", "-m", "by a person: to be pushed with that share")
         with pytest.raises(Refused, match="unreachable"):
             two.run(once({"logs/inbox/b.md": "1\n"}))
         assert len(read_pushes(two.hub)) == 2
-        monkeypatch.setattr(commit, "push_main", real_push)
-        monkeypatch.setattr(commit, "origin_main", real_ask)
+        monkeypatch.setattr(pushing, "send", real_push)
+        monkeypatch.setattr(pushing, "origin_main", real_ask)
         two.run(lambda _: None)
         two.run(lambda _: None)
         assert log.read_text() == "a\n"
@@ -530,7 +532,7 @@ class TestPush:
     def test_what_a_killed_run_has_pushed_is_finished_before_anything_is_planned(
         self, two: Place, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        real_push = origin.push_main
+        real_push = pushing.send
         used_up = two.root / "state/output.md"
         used_up.parent.mkdir(exist_ok=True)
         used_up.write_text("answer\n")
@@ -540,12 +542,12 @@ class TestPush:
             draft = first(base)
             return None if draft is None else draft._replace(files=(LocalFile(used_up, None),))
 
-        def pushed(hub: Hub, new: Oid) -> object:
-            real_push(hub, new)
+        def pushed(hub: Hub, new: Oid | None, refs: Mapping[str, Oid | None]) -> object:
+            real_push(hub, new, refs)
             raise Refused("killed here")
 
         with monkeypatch.context() as patch:
-            patch.setattr(commit, "push_main", pushed)
+            patch.setattr(pushing, "send", pushed)
             with pytest.raises(Refused, match="killed"):
                 two.run(planned)
         seen = []

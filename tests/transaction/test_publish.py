@@ -16,7 +16,7 @@ from cn.transaction import checkout, local_effects, publish
 from cn.transaction.checkout_retries import read_unplaced
 from cn.transaction.journal import Journal, LocalAppend, RefUpdate, read_journal
 from cn.transaction.kept_copies import sweep_asides
-from cn.transaction.local_effects import Refs, append_once
+from cn.transaction.local_effects import append_once, write_refs
 from cn.transaction.publish import MainMoved, lock_path
 from cn.values.errors import Refused
 from cn.values.names import Oid
@@ -273,20 +273,20 @@ class TestWhatIsInTheWay:
 class TestRefs:
     def test_set_delete_and_swap_for_a_folder(self, hub: Hub) -> None:
         here = Oid(tip(hub.root))
-        assert Refs(hub, [RefUpdate("refs/cn/a", here), RefUpdate("refs/cn/none", None)]).end() == []
+        assert write_refs(hub, [RefUpdate("refs/cn/a", here), RefUpdate("refs/cn/none", None)]) == []
         git(hub.root, "pack-refs", "--all")
-        assert Refs(hub, [RefUpdate("refs/cn/a/b", here), RefUpdate("refs/cn/a", None)]).end() == []
+        assert write_refs(hub, [RefUpdate("refs/cn/a/b", here), RefUpdate("refs/cn/a", None)]) == []
         assert git(hub.root, "for-each-ref", "--format=%(refname)", "refs/cn") == "refs/cn/a/b"
 
     def test_one_that_fails_is_told_and_the_others_are_written(self, hub: Hub) -> None:
         here = Oid(tip(hub.root))
-        told = Refs(hub, [RefUpdate("refs/cn/a", Oid("1" * 40)), RefUpdate("refs/cn/b", here)]).end()
+        told = write_refs(hub, [RefUpdate("refs/cn/a", Oid("1" * 40)), RefUpdate("refs/cn/b", here)])
         assert len(told) == 1
         assert "refs/cn/a cannot be written" in told[0]
         assert tip(hub.root, "refs/cn/b") == here
 
     def test_a_pin_that_fails_names_the_next_step(self, hub: Hub) -> None:
-        (told,) = Refs(hub, [RefUpdate("refs/cn/pins/pi/in/x", Oid("1" * 40))]).end()
+        (told,) = write_refs(hub, [RefUpdate("refs/cn/pins/pi/in/x", Oid("1" * 40))])
         assert told.endswith("; the next 'cn sync' tries it again")
 
     @pytest.mark.parametrize("content", ["", "same"])
@@ -298,7 +298,7 @@ class TestRefs:
         lock = hub.git_dir / "refs/cn/a.lock"
         lock.parent.mkdir()
         lock.write_text(content and f"{here}\n")
-        assert Refs(hub, [RefUpdate("refs/cn/a", here)]).end() == []
+        assert write_refs(hub, [RefUpdate("refs/cn/a", here)]) == []
         assert tip(hub.root, "refs/cn/a") == here
 
 

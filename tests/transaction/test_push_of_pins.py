@@ -1,0 +1,145 @@
+"""cn's refs go to origin in the push that moves main, and nothing hangs on them."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.support.hubs import commit, git
+from tests.support.meanwhile import meanwhile
+from tests.support.servers import git_daemon
+from tests.support.world import Node, World
+
+PIN = "refs/cn/pins/pi/in/proposal"
+SECOND = "refs/cn/pins/pi/in/second"
+
+
+def pins(repo: Path) -> list[str]:
+    return git(repo, "for-each-ref", "--format=%(refname)", "refs/cn/pins/").split()
+
+
+def same_main(sigma: Node) -> bool:
+    return git(sigma.home, "rev-parse", "main") == git(sigma.root, "rev-parse", "main")
+
+
+def as_push(sigma: Node) -> str:
+    """Shell: a word for what origin has of a push, and whether the run here has begun to publish."""
+    return (
+        f"git -C {sigma.home} for-each-ref --format='%(refname)' refs/cn/pins/;"
+        f" test -e {sigma.root}/.git/cn/journal && echo late; test -e {sigma.root}/.git/cn/push && echo noted"
+    )
+
+
+def test_pins_are_at_origin_with_main_before_anything_moves_here(
+    world: World, sigma: Node, pi: Node, tmp_path: Path
+) -> None:
+    world.propose(pi, sigma)
+    env = meanwhile(tmp_path / "bin", after=as_push(sigma))
+    assert "✓" in sigma.cn("sync", env=env).stdout
+    assert (tmp_path / "bin/said").read_text("utf-8").split() == [PIN, "noted"]
+    assert pins(sigma.home) == pins(sigma.root) == [PIN]
+    assert not (sigma.root / ".git/cn/outgoing").exists()
+    assert not (sigma.root / ".git/cn/unpushed").exists()
+
+
+def test_a_run_that_was_killed_after_its_journal_left_no_pin_behind(
+    world: World, sigma: Node, pi: Node, tmp_path: Path
+) -> None:
+    world.propose(pi, sigma)
+    env = meanwhile(
+        tmp_path / "bin", after="kill -KILL $PPID; sleep 1", verb="update-ref", push="refs/heads/main"
+    )
+    sigma.cn("sync", check=-signal.SIGKILL, env=env)
+    assert (sigma.root / ".git/cn/journal").exists()
+    assert pins(sigma.home) == [PIN]
+    sigma.sync()
+    assert pins(sigma.home) == pins(sigma.root) == [PIN]
+    assert same_main(sigma)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_sigterm_and_ctrl_c_at_the_push_leave_all_in_order(
+    world: World, sigma: Node, pi: Node, tmp_path: Path, when: str
+) -> None:
+    world.propose(pi, sigma)
+    end, code = ("TERM", 143) if when == "before" else ("INT", 130)
+    env = meanwhile(tmp_path / "bin", **{when: f"kill -{end} $PPID; sleep 20"})
+    done = sigma.cn("sync", check=code, env=env)
+    assert "Traceback" not in done.stderr
+    assert git(sigma.root, "status", "--porcelain") == ""
+    assert pins(sigma.home) == ([PIN] if when == "after" else [])
+    sigma.sync()
+    assert pins(sigma.home) == pins(sigma.root) == [PIN]
+    assert same_main(sigma)
+    assert not (sigma.root / ".git/cn/outgoing").exists()
+    assert sigma.sync().stdout == ""
+
+
+def test_an_origin_that_takes_no_pins_is_told_of_once_and_stops_nothing(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    git(sigma.home, "config", "receive.hideRefs", "refs/cn")
+    world.propose(pi, sigma)
+    assert "origin did not take cn's pins" in sigma.sync().stdout
+    assert (pins(sigma.home), pins(sigma.root)) == ([], [PIN])
+    world.propose(pi, sigma, "second")
+    assert "cn's pins" not in sigma.sync().stdout
+    assert len(sigma.threads()) == 2
+    assert same_main(sigma)
+    git(sigma.home, "config", "--unset", "receive.hideRefs")
+    world.propose(pi, sigma, "third")
+    sigma.sync()
+    assert pins(sigma.home) == [PIN, SECOND, "refs/cn/pins/pi/in/third"]
+    assert not (sigma.root / ".git/cn/unpushed").exists()
+
+
+def test_a_host_whose_rules_refuse_a_whole_push_with_pins_gets_main_alone(
+    world: World, sigma: Node, pi: Node, tmp_path: Path
+) -> None:
+    hook = sigma.home / "hooks/pre-receive"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\n! grep -q refs/cn/\n")
+    hook.chmod(0o755)
+    world.propose(pi, sigma)
+    with git_daemon(sigma.home.parent, tmp_path) as served:  # a local push takes cn's settings: no hooks
+        git(sigma.root, "remote", "set-url", "origin", served.url(sigma.home.stem))
+        assert "origin did not take cn's pins: [remote rejected] (pre-receive hook" in sigma.sync().stdout
+        assert same_main(sigma)
+        assert (pins(sigma.home), pins(sigma.root)) == ([], [PIN])
+        hook.unlink()
+        world.propose(pi, sigma, "second")
+        sigma.sync()
+    assert pins(sigma.home) == [PIN, SECOND]
+
+
+def test_a_pin_that_somebody_holds_at_origin_comes_with_the_next_push(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    lock = sigma.home / f"{PIN}.lock"
+    lock.parent.mkdir(parents=True)
+    lock.touch()
+    world.propose(pi, sigma)
+    assert "origin did not take cn's pins" in sigma.sync().stdout
+    assert same_main(sigma)
+    lock.unlink()
+    world.propose(pi, sigma, "second")
+    sigma.sync()
+    assert pins(sigma.home) == [PIN, SECOND]
+
+
+def test_pins_of_a_push_that_lost_the_race_are_set_right_with_the_next(
+    world: World, sigma: Node, pi: Node, tmp_path: Path
+) -> None:
+    """Somebody else's commit is first: what went with ours is pushed again as it is here then."""
+    world.propose(pi, sigma)
+    second = world.second(sigma)
+    git(second.root, "pull", "-q", "origin", "main")
+    theirs = commit(second.root, {"other.md": "x\n"}, "by a person")
+    env = meanwhile(tmp_path / "bin", before=f"env -i git -C {second.root} push -q origin main")
+    sigma.cn("sync", env=env)
+    assert git(sigma.root, "merge-base", theirs, "main") == theirs
+    assert same_main(sigma)
+    assert pins(sigma.home) == pins(sigma.root) == [PIN]
+    assert not (sigma.root / ".git/cn/unpushed").exists()
