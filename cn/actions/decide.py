@@ -21,7 +21,7 @@ from cn.run.run import Run, open_run
 from cn.run.secret_gate import check_plan, clean_refusal
 from cn.secrets.findings import Text, joined, text_of, unnamed
 from cn.threads.plan.decisions import OwnFacts
-from cn.threads.store import find_own, read_own
+from cn.threads.store import find_own, use_own
 from cn.values.errors import Refused, UsageError
 from cn.values.names import Name, NameRefused, parse_name
 from cn.values.report import Report
@@ -86,7 +86,7 @@ def _facts(run: Run, executor: Executor, thread: str) -> Facts | OwnFacts:
     path = find_own(executor, thread)
     if path is not None:
         return OwnFacts(
-            run.settings.config, run.settings.peers, read_own(executor, path), executor.now, run.machine
+            run.settings.config, run.settings.peers, use_own(executor, path), executor.now, run.machine
         )
     peer, item = find_pending(executor.snapshot, thread)
     now = executor.item(peer, IN, item.topic) or item

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from cn.git.remote import list_remotes
 from cn.git.repository import Hub
+from cn.protocol.effects import Edit, Plan
 from cn.protocol.peers_file import MAILBOX, PATH, Peer, add_peer, check_names, parse_peers, remove_peer
 from cn.protocol.rules import NO_SECRETS
 from cn.run.executor import Executor
@@ -60,8 +61,7 @@ def add(hub: Hub, peer: Peer, *, check: bool = False, dry_run: bool = False) -> 
             text = add_peer(executor.snapshot.text(PATH), dated)
             parse_peers(text)
             _refuse_secrets(peer, text, executor)
-            executor.files[PATH] = text.encode()
-            executor.steps.append((str(peer.name), f"add to {PATH}"))
+            executor.perform(Plan(peer.name, (Edit(PATH, text.encode(), f"add to {PATH}"),)))
             others = [p for p in run.settings.peers.values() if p.deliver == MAILBOX]
             if dated.deliver == MAILBOX and others and not run.settings.config.mailbox_trusted:
                 open_ones = [p.name for p in (*others, dated) if not p.key]
@@ -96,8 +96,8 @@ def remove(hub: Hub, name: Name, *, dry_run: bool = False) -> Report:
 
         def plan(executor: Executor) -> str | None:
             run.settings.peer(name)
-            executor.files[PATH] = remove_peer(executor.snapshot.text(PATH), name).encode()
-            executor.steps.append((str(name), f"remove from {PATH}"))
+            text = remove_peer(executor.snapshot.text(PATH), name)
+            executor.perform(Plan(name, (Edit(PATH, text.encode(), f"remove from {PATH}"),)))
             executor.notes.done(f"removed the peer {name}; its threads and records stay")
             return f"cn: peer remove {name}"
 

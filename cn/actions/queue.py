@@ -7,6 +7,7 @@ from cn.agent.plan.turns import plan_cleared, plan_retry, source_of
 from cn.agent.queue import current_turn, known_ids, names_in, read_queued, require_queue
 from cn.agent.wake import wake
 from cn.git.repository import Hub
+from cn.protocol.effects import Drop, Plan
 from cn.protocol.own_thread import Own, parse_own
 from cn.protocol.queue_item import DEAD, QUEUE, Input, QueueRefused, new_input_id
 from cn.run.executor import Executor
@@ -54,7 +55,7 @@ def clear(hub: Hub, *, dry_run: bool = False) -> Report:
                 try:
                     executor.perform(plan_cleared(read_queued(executor, path), executor.now))
                 except QueueRefused:
-                    executor.files[path] = None  # a damaged file waits for nobody
+                    executor.perform(Plan(path, (Drop(path),)))  # a damaged file waits for nobody
                 cleared += 1
             if not cleared:
                 executor.notes.info("nothing waits in the queue")

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from cn.agent.plan.turns import plan_own_input
 from cn.protocol.own_thread import Own
-from cn.protocol.queue_item import QUEUE, new_input_id, parse_queue_name
+from cn.protocol.queue_item import DEAD, QUEUE, new_input_id, parse_queue_name
 from cn.run.executor import Executor
 from cn.system.random import nonce
 
 
 def enqueue_own(executor: Executor, own: Own) -> None:
     """Put a thread of our own into the queue."""
-    names = [e.path for e in executor.snapshot.folder(QUEUE)]
-    names += [path.rpartition("/")[2] for path in executor.files if path.startswith(f"{QUEUE}/")]
+    names = executor.names(QUEUE) | executor.names(DEAD)
     taken = {place.id for name in names if (place := parse_queue_name(name))}
     id = new_input_id(executor.now, (own.path, nonce()), taken)
     executor.perform(plan_own_input(own, executor.settings.us, id, executor.now))

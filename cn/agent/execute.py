@@ -13,9 +13,9 @@ from cn.agent.plan.chat import ChatFacts
 from cn.agent.plan.ops import AnyFacts, Order, artifact_name, check_output, is_object_id, plan_order
 from cn.agent.plan.output import Output, parse_output
 from cn.agent.plan.turns import late_path, out_of_turn, plan_answered, plan_rejected, source_of
-from cn.agent.queue import MOST_READ, actor_of, current_turn, failing, is_wanted, read_output
+from cn.agent.queue import actor_of, current_turn, failing, is_wanted, read_output
 from cn.git.objects import read_info
-from cn.inbox.arrivals import working_text
+from cn.inbox.arrivals import use_working_text
 from cn.inbox.plan.decisions import Facts, quoted_of
 from cn.protocol.chat_reply import is_chat, said
 from cn.protocol.effects import Plan, Record
@@ -30,21 +30,19 @@ from cn.run.run import Run
 from cn.run.secret_gate import check_plan, clean_refusal, mask_line, without_secrets
 from cn.secrets.findings import Text, own_lines, text_of
 from cn.threads.plan.decisions import OwnFacts
-from cn.threads.store import read_own
+from cn.threads.store import use_own
 from cn.values.errors import Refusal, Refused
 from cn.values.names import HubPath, Name, Oid, ThreadName, digest
 from cn.values.report import Report
 from cn.values.text import one_line
 
 
-def plan_answer(run: Run, executor: Executor) -> str | None:
+def execute_output(run: Run, executor: Executor) -> str | None:
     """Execute what waits in ``state/output.md``; returns the line for the commit message."""
     data = read_output(run)
     if data is None:
         _report_blocked(run, executor.notes)
         return None
-    if len(data) < MOST_READ:
-        executor.seen[OUTPUT] = data  # removed only while it holds just this
     output = parse_output(data)
     turn = current_turn(executor)
     late = _why_late(run, executor, turn, output)
@@ -150,7 +148,7 @@ def facts_of(run: Run, executor: Executor, turn: Turn) -> AnyFacts:
 def inbox_facts(run: Run, executor: Executor, peer: Name, item: Item) -> Facts:
     """The facts of a peer's thread, its working copy an input of the run."""
     name = ThreadName(item.get("thread"))
-    text = working_text(executor, name)
+    text = use_working_text(executor, name)
     if text is None:
         raise Refused(f"{inbox_path(name)} is missing", "'cn inbox sync' puts it back")
     committed = (executor.snapshot.read(inbox_path(name)) or b"").decode("utf-8", "replace")
@@ -171,7 +169,7 @@ def inbox_facts(run: Run, executor: Executor, peer: Name, item: Item) -> Facts:
 def own_facts(run: Run, executor: Executor, path: HubPath) -> OwnFacts:
     """The facts of a thread of our own, with what people wrote into it here as far as that can be read."""
     try:
-        own = read_own(executor, path)
+        own = use_own(executor, path)
     except Refused:  # main's text counts; the working copy is kept beside it, and reported
         own = parse_own(path, (executor.read(path) or b"").decode("utf-8", "replace"))
     return OwnFacts(run.settings.config, run.settings.peers, own, executor.now, run.machine)

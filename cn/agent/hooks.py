@@ -29,17 +29,17 @@ def answer(run: Run, executor: Executor) -> str | None:
     """Execute what waits in ``state/output.md``; returns the line for the commit message."""
     if not _has_output(run):
         return None
-    from cn.agent.execute import plan_answer
+    from cn.agent.execute import execute_output
 
-    return plan_answer(run, executor)
+    return execute_output(run, executor)
 
 
 def feed(run: Run, executor: Executor) -> None:
     """Bring the queue up to date where this hub feeds an agent, or did until a moment ago."""
     if run.settings.config.interface == "queue" or (run.hub.root / INPUT).exists():
-        from cn.agent.queue import plan_queue
+        from cn.agent.queue import update_queue
 
-        plan_queue(run, executor)
+        update_queue(run, executor)
 
 
 def _has_output(run: Run) -> bool:

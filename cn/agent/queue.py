@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from cn.agent.interface import read_shown
 from cn.agent.plan.turns import (
+    MOST_READ,
     Failing,
     plan_inbox_input,
     plan_lapsed,
@@ -19,10 +20,10 @@ from cn.agent.plan.turns import (
     time_limit,
     waiting_say,
 )
-from cn.agent.reflections import plan_agenda
+from cn.agent.reflections import queue_due
 from cn.protocol.cadence import Cadence
 from cn.protocol.chat_reply import format_say, is_chat
-from cn.protocol.effects import Plan, Put
+from cn.protocol.effects import Drop, Plan, Put, WriteHere
 from cn.protocol.ledger import IN, Item
 from cn.protocol.own_thread import OPEN, parse_own
 from cn.protocol.queue_item import (
@@ -56,11 +57,9 @@ INBOX = f"{Cadence.INBOX.value}-"
 
 _GIVEN = 50
 """Inputs whose ids a clone remembers, to know a late answer."""
-MOST_READ = 8 << 20
-"""Bytes of an output that are read and kept; beyond, it is cut."""
 
 
-def plan_queue(run: Run, executor: Executor) -> None:
+def update_queue(run: Run, executor: Executor) -> None:
     """Bring the queue up to date, and give the agent its next item if it has none."""
     turn = current_turn(executor)
     state = actor_of(run, turn)
@@ -77,7 +76,7 @@ def plan_queue(run: Run, executor: Executor) -> None:
     if run.settings.config.interface == "queue":
         _drop_unwanted(executor)
         _enqueue_pending(executor, turn)
-        plan_agenda(run, executor, _priorities(executor, turn))
+        queue_due(run, executor, _priorities(executor, turn))
         if state is Actor.IDLE:
             turn = _promote(run, executor)
             if turn is not None:
@@ -106,7 +105,7 @@ def current_turn(executor: Executor) -> Turn | None:
         return parse_turn(data)
     except QueueRefused as refused:
         executor.notes.failed(f"{TURN}: {refused.text}", "it is dropped; what waits is given again")
-        executor.files[TURN] = None
+        executor.perform(Plan(TURN, (Drop(TURN),)))
         return None
 
 
@@ -149,12 +148,7 @@ def failing(run: Run, executor: Executor, asked: Input) -> Failing:
 
 def names_in(executor: Executor, folder: HubPath) -> list[str]:
     """The file names of ``state/queue`` or its ``dead/``, as this run leaves them so far."""
-    names = {e.path for e in executor.snapshot.folder(folder) if e.kind == "blob"}
-    for path, data in executor.files.items():
-        parent, _, name = path.rpartition("/")
-        if parent == folder:
-            (names.discard if data is None else names.add)(name)
-    return in_order(names)
+    return in_order(executor.names(folder))
 
 
 def read_queued(executor: Executor, path: HubPath) -> Input:
@@ -172,15 +166,14 @@ def _pending(executor: Executor) -> Iterator[tuple[Name, Item]]:
 def _drop_unwanted(executor: Executor) -> None:
     """Items of threads that were decided, put off or assigned, or whose branch moved."""
     wanted = {item.get("input") for _, item in _pending(executor)}
-    folders = [QUEUE] if not _has_dead(executor) else [QUEUE, DEAD]
-    for folder in folders:
+    for folder in (QUEUE, DEAD):
         for name in names_in(executor, folder):
             place, path = parse_queue_name(name), HubPath(f"{folder}/{name}")
             if place is None:
                 continue
             inbox = name.startswith(INBOX)
             if (inbox and place.id not in wanted) or (not inbox and _is_over(executor, path)):
-                executor.files[path] = None
+                executor.perform(Plan(str(place.id), (Drop(path),)))
 
 
 def _is_over(executor: Executor, path: HubPath) -> bool:
@@ -195,11 +188,6 @@ def _priorities(executor: Executor, turn: Turn | None) -> set[int]:
     places = (parse_queue_name(name) for name in names_in(executor, QUEUE))
     found = {place.priority for place in places if place is not None}
     return found | ({turn.input.cadence.priority} if turn else set())
-
-
-def _has_dead(executor: Executor) -> bool:
-    inside = any(path.startswith(f"{DEAD}/") for path in executor.files)
-    return inside or any(e.kind == "tree" for e in executor.snapshot.folder(QUEUE))
 
 
 def _enqueue_pending(executor: Executor, turn: Turn | None) -> None:
@@ -217,7 +205,7 @@ def _enqueue_pending(executor: Executor, turn: Turn | None) -> None:
 
 def known_ids(executor: Executor, turn: Turn | None) -> set[str]:
     """The ids of all that waits, is in flight, or is given up."""
-    names = names_in(executor, QUEUE) + (names_in(executor, DEAD) if _has_dead(executor) else [])
+    names = names_in(executor, QUEUE) + names_in(executor, DEAD)
     places = [place for name in names if (place := parse_queue_name(name))]
     return {str(place.id) for place in places} | ({str(turn.input.id)} if turn else set())
 
@@ -237,7 +225,7 @@ def _promote(run: Run, executor: Executor) -> Turn | None:
             executor.notes.failed(f"{path}: {refused.text}", remedy, told_before=told_before)
             continue
         if not is_wanted(executor, asked):
-            executor.files[path] = None
+            executor.perform(Plan(source_of(asked), (Drop(path),)))
             continue
         held = run.hold(asked) if run.hold else ""
         if held == NOT_YET:
@@ -272,13 +260,13 @@ def _give(run: Run, executor: Executor, turn: Turn | None) -> None:
     """``state/input.md`` is what the turn says, on the machine that took it, and nowhere else."""
     found = read_plain(run.hub.root / INPUT)
     if turn is None or turn.machine != run.machine:
-        if found is not None and INPUT not in executor.local:
-            executor.local[INPUT] = None
+        if found is not None and INPUT not in executor.changed_here:
+            executor.perform(Plan(INPUT, (WriteHere(INPUT, None),)))
         return
     put_bounded(run.memory.section("given"), turn.input.id, 1, most=_GIVEN)
     text = turn.text.encode("utf-8", "replace")
-    if INPUT not in executor.local and (found is None or found[1] != text):
-        executor.local[INPUT] = text
+    if INPUT not in executor.changed_here and (found is None or found[1] != text):
+        executor.perform(Plan(source_of(turn.input), (WriteHere(INPUT, text),)))
 
 
 def require_queue(run: Run) -> None:

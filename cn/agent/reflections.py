@@ -23,14 +23,14 @@ _LOOK_BACK = timedelta(days=8)
 _AN_HOUR = timedelta(hours=1)
 
 
-def plan_agenda(run: Run, executor: Executor, waiting: Collection[int]) -> None:
+def queue_due(run: Run, executor: Executor, waiting: Collection[int]) -> None:
     """Queue what is due. Looked at once an hour, and when what is put off has a time before that.
 
     ``waiting`` are the priorities of what is queued or in flight: a reflection waits for
     those it draws on.
     """
     if next_look(run.memory) is not None:
-        _note_times(run, [_own(executor, path) for path in executor.files if path.startswith(_FOLDERS)])
+        _note_times(run, [_own(executor, path) for path in executor.changed if path.startswith(_FOLDERS)])
         return
     threads = []
     _reflections(executor, waiting)

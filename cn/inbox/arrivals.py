@@ -28,6 +28,7 @@ from cn.peers.fetch_changed import fetch_mains
 from cn.peers.observe import Observation
 from cn.peers.plan.arrival import Arrival
 from cn.protocol import rules
+from cn.protocol.effects import Effect, Keep, Pin, Plan, Withhold, WorkingCopy
 from cn.protocol.layout import inbox_path
 from cn.protocol.ledger import IN, OUT, Event, Item, parse_events
 from cn.protocol.message import MessageRefused, parse_message
@@ -37,10 +38,11 @@ from cn.protocol.thread_file import keep_mains, read_text
 from cn.protocol.triage import TriageRefused
 from cn.run.executor import Executor
 from cn.run.refused import RefusedArrival
+from cn.run.secret_gate import mask_file
 from cn.transaction.pins import decode
 from cn.transaction.stale_edits import read_diverged
 from cn.values.errors import Refusal
-from cn.values.names import Branch, HubPath, Name, Oid, ThreadKey, ThreadName, fold, join_branch, thread_name
+from cn.values.names import Branch, HubPath, Name, Oid, ThreadKey, ThreadName, join_branch, thread_name
 from cn.values.names import Topic as TopicName
 from cn.values.text import decode as decode_text
 from cn.values.timestamps import format_day
@@ -62,24 +64,30 @@ class Found(NamedTuple):
     past: tuple[Event, ...]
 
 
-def plan_arrivals(executor: Executor, seen: Observation, keys: Sequence[ThreadKey]) -> None:
-    """Perform the plan of every arrived branch on the executor."""
+def record_arrivals(executor: Executor, seen: Observation, keys: Sequence[ThreadKey]) -> list[RefusedArrival]:
+    """Perform the plan of every arrived branch; those that are not let in."""
     _read_past(executor, seen, keys)
     found = [_classified(executor, seen, key) for key in keys]
     for item in found:
         if item.step is Step.KNOWN:
-            executor.pin(item.key[0], IN, item.key[1], item.head)
+            peer, topic = item.key
+            executor.perform(Plan(f"{peer}/{topic}", (Pin(peer, IN, topic, item.head),)))
     fresh = [f for f in found if f.step is not Step.KNOWN]
     before = SeenBefore(executor)
     before.read((f.key[0], f.head) for f in fresh)
     peers = {str(f.head): f.key[0] for f in fresh}
     patience = Patience(lambda head: peers[head])
+    refused: list[RefusedArrival] = []
     for start in range(0, len(fresh), _TOGETHER):
         for arrival, item, refusal in _read(executor, seen, fresh[start : start + _TOGETHER], patience):
             refusal = refusal or before.refusal(arrival)
             if refusal is None:
                 before.let_in(arrival)
-            _plan_one(executor, seen, arrival, item, refusal)
+                _let_in(executor, seen, arrival, item)
+            else:
+                quiet = sum(one.key[0] == arrival.peer for one in refused) >= _NOTICES
+                refused.append(_refuse(executor, arrival, item, refusal, quiet=quiet))
+    return refused
 
 
 def _read_past(executor: Executor, seen: Observation, keys: Sequence[ThreadKey]) -> None:
@@ -235,24 +243,22 @@ def _unproven_sender(executor: Executor, arrival: Arrival) -> Refusal | None:
     return rules.proven_sender(arrival.signature, shared, executor.settings.config.mailbox_trusted)
 
 
-def _plan_one(
-    executor: Executor,
-    seen: Observation,
-    arrival: Arrival,
-    found: Found,
-    refusal: Refusal | None,
-) -> None:
+def _refuse(
+    executor: Executor, arrival: Arrival, found: Found, refusal: Refusal, *, quiet: bool
+) -> RefusedArrival:
+    """Not pinned: the condition is looked at again, a corrected key lets it in."""
+    already = any(e.kind == "refused" and e.head == found.head for e in found.past)
+    if quiet:  # a flood is not answered one by one
+        refusal = refusal._replace(notify=False)
+    executor.perform(plan_refused_arrival(arrival, refusal, executor.settings.us, already))
+    text = f"{arrival.source} is refused: {refusal.rule}: {refusal.reason}"
+    executor.notes.refused(text, refusal.remedy, source=arrival.source, told_before=already)
+    return RefusedArrival(found.key, found.head, text, refusal.remedy)
+
+
+def _let_in(executor: Executor, seen: Observation, arrival: Arrival, found: Found) -> None:
     peer, topic = found.key
-    if refusal is not None:
-        already = any(e.kind == "refused" and e.head == found.head for e in found.past)
-        if sum(one.key[0] == peer for one in executor.refused) >= _NOTICES:
-            refusal = refusal._replace(notify=False)  # a flood is not answered one by one
-        text = f"{arrival.source} is refused: {refusal.rule}: {refusal.reason}"
-        executor.refused.append(RefusedArrival(found.key, found.head, text, refusal.remedy))
-        executor.perform(plan_refused_arrival(arrival, refusal, executor.settings.us, already))
-        executor.notes.refused(text, refusal.remedy, source=arrival.source, told_before=already)
-        return  # not pinned: the condition is looked at again, a corrected key lets it in
-    executor.pin(peer, IN, topic, arrival.head)
+    executor.perform(Plan(arrival.source, (Pin(peer, IN, topic, arrival.head),)))
     if found.step is Step.REPEATED:
         executor.perform(plan_repeated(arrival))
         executor.notes.info(f"{arrival.source} was seen before at {arrival.head[:8]}; no new thread")
@@ -272,16 +278,19 @@ def _plan_one(
 def _thread(executor: Executor, arrival: Arrival, found: Found) -> None:
     peer, topic = found.key
     if found.step is Step.MOVED and found.item is not None and found.item.get("thread"):
-        executor.dropped.append(found.item.head)
         name = ThreadName(found.item.get("thread"))
-        working = working_text(executor, name)
+        working = use_working_text(executor, name)
+        effects: list[Effect] = [Keep(found.item.head)]
         if working is not None:  # a decision that becomes void is quoted
             path = inbox_path(name)
             mains = [
                 decode_text(data) for data in (executor.snapshot.read(path), _edited(executor, path)) if data
             ]
-            data = executor.mask(path, working.encode("utf-8", "surrogateescape"), mains=mains)
-            working = data.decode("utf-8", "replace")
+            data = working.encode("utf-8", "surrogateescape")
+            masked, secrets = mask_file(path, data, executor.settings, mains)
+            effects += [Withhold(path, data)] if secrets else []
+            working = masked.decode("utf-8", "replace")
+        executor.perform(Plan(arrival.source, tuple(effects)))
         executor.perform(plan_moved(arrival, found.item, working))
         executor.notes.done(
             f"{arrival.source} moved to {arrival.head[:8]}; {name} is refreshed", source=arrival.source
@@ -289,16 +298,15 @@ def _thread(executor: Executor, arrival: Arrival, found: Found) -> None:
         return
     earlier = next((e.fields["thread"] for e in reversed(found.past) if e.fields.get("thread")), "")
     name = thread_name(format_day(executor.now), peer, topic, arrival.head, executor.threads)
-    executor.threads.add(fold(name))
     executor.perform(plan_new(arrival, name, earlier))
     executor.notes.done(f"received {arrival.source} as {inbox_path(name)}", source=arrival.source)
 
 
-def working_text(executor: Executor, name: ThreadName) -> str | None:
-    """The thread as it lies in the work tree, noted as an input of the run; else as in main."""
+def use_working_text(executor: Executor, name: ThreadName) -> str | None:
+    """The thread as it lies in the work tree, an input of the run; else as in main."""
     working = read_working(executor.hub, name, executor.snapshot.algorithm)
     if working is not None:
-        executor.inputs[working.path] = working.oid
+        executor.perform(Plan(name, (WorkingCopy(working.path, working.oid),)))
     data = working.data if working is not None else executor.snapshot.read(inbox_path(name))
     if data is None:
         return None
@@ -322,14 +330,13 @@ def _edited(executor: Executor, path: HubPath) -> bytes | None:
     return read_object(executor.hub.git, noted.base) if noted and noted.base else None
 
 
-def plan_vanished(executor: Executor, seen: Observation) -> None:
+def record_vanished(executor: Executor, seen: Observation) -> None:
     """Inbound branches that are gone: their creators cleaned up, and so do we."""
     for peer, component, tip in seen.vanished(IN):
         topic = _topic(executor, peer, IN, component)
         if topic is None:
             continue
-        executor.pin(peer, IN, topic, None)
-        executor.dropped.append(tip)
+        executor.perform(Plan(f"{peer}/{topic}", (Pin(peer, IN, topic, None), Keep(tip))))
         if _is_gone(executor, peer, topic):
             continue  # another clone of this hub saw it first
         branch = join_branch(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from dataclasses import replace
 
 from cn.inbox.superseded import set_aside
 from cn.inbox.working_copies import has_triage, unknown_files
@@ -21,6 +22,7 @@ _Pending = list[tuple[Name, Item]]
 
 def check_inbox(run: Run) -> None:
     """Restore what is missing, report what stands in the way, is unknown, or stays refused."""
+    run = replace(run, base=run.placed)
     snapshot = run.snapshot()
     pending = snapshot.pending()
     _restore_missing(run, pending)

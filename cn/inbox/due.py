@@ -19,7 +19,7 @@ from cn.values.timestamps import StampRefused, format_second, parse_stamp
 _A_DAY = timedelta(days=1)
 
 
-def plan_times(executor: Executor) -> None:
+def record_due(executor: Executor) -> None:
     """What time alone brings about: deferred threads return, old notices are cleaned up."""
     for peer, known in executor.snapshot.pending():
         item = executor.item(peer, IN, known.topic)  # this very run may have refreshed or ended it

@@ -10,7 +10,7 @@ from cn.run.executor import Executor
 from cn.values.names import HubPath, ThreadName
 
 
-def plan_restore(executor: Executor) -> None:
+def restore_pending(executor: Executor) -> None:
     """Every open thread of the ledger is in the inbox of main, or is put there again.
 
     Its text is taken from ``done/`` if somebody moved it there by hand, else from the last
@@ -23,7 +23,7 @@ def plan_restore(executor: Executor) -> None:
         name = ThreadName(item.get("thread"))
         if (
             name in there
-            or inbox_path(name) in executor.files
+            or inbox_path(name) in executor.changed
             or executor.item(peer, "in", item.topic) is None
         ):
             continue

@@ -102,7 +102,7 @@ def _as_planned(run: Run, seen: Observation, refs: bytes) -> bool:
 
 
 def _ends(run: Run) -> Iterator[float]:
-    """Seconds since the epoch up to which nothing happens by time alone (see ``plan_times``)."""
+    """Seconds since the epoch up to which nothing happens by time alone (see ``record_due``)."""
     start = run.now.timestamp()
     yield start + LONGEST
     yield start // _DAY * _DAY + _DAY

@@ -13,18 +13,18 @@ from cn.git.fast_import import identity
 from cn.git.process import GitError
 from cn.git.repository import Hub
 from cn.git.signatures import own_key
-from cn.inbox.arrivals import plan_arrivals, plan_vanished, with_mains
+from cn.inbox.arrivals import record_arrivals, record_vanished, with_mains
 from cn.inbox.check_inbox import check_inbox
-from cn.inbox.due import plan_times
+from cn.inbox.due import record_due
 from cn.inbox.merge.merges import Merges
 from cn.inbox.plan.decisions import Facts, plan_decision, plan_refused, quoted_of
-from cn.inbox.restore import plan_restore
+from cn.inbox.restore import restore_pending
 from cn.inbox.working_copies import Working, has_triage, read_working, shows_triage
 from cn.outbox.deliver import deliver
 from cn.peers.fetch_changed import fetch_changed, note_refused
 from cn.peers.observe import Observation, observe
 from cn.protocol import rules
-from cn.protocol.effects import Plan
+from cn.protocol.effects import Plan, WorkingCopy
 from cn.protocol.layout import inbox_path
 from cn.protocol.ledger import IN, Item
 from cn.protocol.queue_item import Input
@@ -69,7 +69,7 @@ def process(
         }
         seen, keys = _look(run, decided)
 
-        run.commit(lambda executor: plan_process(run, executor, seen, keys))
+        run.commit(lambda executor: gather_process(run, executor, seen, keys))
         if deliver_more is not None:
             deliver_more(run)  # first: a person waits for it
         check_inbox(run)
@@ -104,7 +104,7 @@ class Decided(NamedTuple):
         return isinstance(self.triage.decision, Merge)
 
 
-def plan_process(
+def gather_process(
     run: Run,
     executor: Executor,
     seen: Observation | None,
@@ -112,11 +112,11 @@ def plan_process(
 ) -> str | None:
     """All that one run decides, on one base."""
     if seen is not None:
-        plan_vanished(executor, seen)
-        plan_arrivals(executor, seen, keys)
-        note_refused(run, seen, keys, executor.refused)
-    plan_times(executor)
-    plan_restore(executor)
+        record_vanished(executor, seen)
+        refused = record_arrivals(executor, seen, keys)
+        note_refused(run, seen, keys, refused)
+    record_due(executor)
+    restore_pending(executor)
     answered = answer(run, executor)
     subjects = [answered] if answered else []
     tips = {key: tip for key, (_, tip) in seen.inbound.items()} if seen is not None else {}
@@ -134,7 +134,7 @@ def _read_decided(run: Run, executor: Executor) -> list[Decided]:
     for peer, item in executor.snapshot.pending():
         now = executor.item(peer, IN, item.topic)
         name = ThreadName(item.get("thread"))
-        if now is None or now.head != item.head or inbox_path(name) in executor.files:
+        if now is None or now.head != item.head or inbox_path(name) in executor.changed:
             continue  # moved in this very run: its Triage is void, and says so
         working = read_working(run.hub, name, executor.snapshot.algorithm)
         # Missing: main's copy is pending, and is put back.
@@ -199,8 +199,8 @@ def _execute(
             if isinstance(outcome, Refusal):
                 _refuse(executor, facts, decision, actor, outcome, _own(one.working))
                 continue
-            executor.inputs[one.working.path] = one.working.oid
-            executor.perform(outcome)
+            used = WorkingCopy(one.working.path, one.working.oid)
+            executor.perform(replace(outcome, effects=(used, *outcome.effects)))
             if one.is_merge:
                 merges.accept(one.facts.item.head)
             executor.notes.done(f"{facts.source}: {decision} by {actor}", source=facts.source)

@@ -7,18 +7,18 @@ from collections.abc import Iterable
 from cn.agent.hooks import feed
 from cn.agent.wake import wake
 from cn.git.repository import Hub
-from cn.inbox.arrivals import plan_arrivals, plan_vanished
+from cn.inbox.arrivals import record_arrivals, record_vanished
 from cn.inbox.check_inbox import check_inbox
-from cn.inbox.due import plan_times
-from cn.inbox.restore import plan_restore
+from cn.inbox.due import record_due
+from cn.inbox.restore import restore_pending
 from cn.loop.idle_note import Watch
 from cn.outbox.deliver import deliver
-from cn.outbox.our_branches import plan_claims, plan_ours
+from cn.outbox.our_branches import record_ours, record_proven
 from cn.peers.fetch_changed import fetch_changed, note_refused
 from cn.peers.observe import Observation, observe, report_strays
 from cn.run.executor import Executor
 from cn.run.run import Run, open_run
-from cn.threads.rotate import plan_rotation
+from cn.threads.rotate import rotate
 from cn.transaction.housekeeping import sweep_kept, sweep_stale, tidy
 from cn.values.names import Name
 from cn.values.report import Progress, Report
@@ -40,7 +40,7 @@ def sync(
         seen = observe(run, only=chosen, force=force)
         keys = fetch_changed(run, seen)
         report_strays(run, seen)
-        run.commit(lambda executor: plan_sync(run, executor, seen, keys))
+        run.commit(lambda executor: gather_sync(run, executor, seen, keys))
         check_inbox(run)
         deliver(run, force=force)
         if not dry_run and run.memory.begin_day("sweep"):
@@ -61,19 +61,19 @@ def finish(hub: Hub, report: Report) -> None:
         tidy(hub)
 
 
-def plan_sync(run: Run, executor: Executor, seen: Observation, keys: list[tuple[Name, str]]) -> str | None:
+def gather_sync(run: Run, executor: Executor, seen: Observation, keys: list[tuple[Name, str]]) -> str | None:
     """All that a sync decides, on one base."""
-    plan_vanished(executor, seen)
-    plan_arrivals(executor, seen, keys)
-    plan_ours(executor, seen)
-    plan_claims(executor, seen)
-    plan_times(executor)
-    plan_restore(executor)
+    record_vanished(executor, seen)
+    refused = record_arrivals(executor, seen, keys)
+    record_ours(executor, seen)
+    record_proven(executor, seen)
+    record_due(executor)
+    restore_pending(executor)
     feed(run, executor)
-    for one in executor.refused:
+    for one in refused:
         run.memory.tell_once("arrival", *one.key, one.head)
-    note_refused(run, seen, keys, executor.refused)
+    note_refused(run, seen, keys, refused)
     if not executor.empty and run.memory.begin_day("rotation"):
-        plan_rotation(executor)
+        rotate(executor)
     arrived = sum(row.decision in ("received", "rewritten", "moved") for row in executor.rows)
     return f"cn: sync, {arrived} new" if arrived else "cn: sync"

@@ -14,6 +14,7 @@ from cn.git.process import Git, transport_options
 from cn.git.remote import HEADS, Listing, Push, RefResult, Result, list_remotes, push_many, remote_url
 from cn.git.repository import Hub
 from cn.git.url_rewrites import push_url
+from cn.outbox.plan.receipts import plan_confirmed
 from cn.protocol import ledger, rules
 from cn.protocol.hub_config import PATH as CONFIG
 from cn.protocol.ledger import IN, OUT
@@ -22,11 +23,12 @@ from cn.protocol.outbox_entry import (
     Deliver,
     Entry,
     Remove,
+    entry_source,
     take_out,
 )
 from cn.protocol.peers_file import MAILBOX
 from cn.protocol.states.sender import Sender
-from cn.run.executor import Executor, entry_source
+from cn.run.executor import Executor
 from cn.run.run import Run, open_run
 from cn.run.secret_gate import check_entry
 from cn.transaction import mailbox_main
@@ -68,6 +70,7 @@ def deliver(run: Run, *, force: bool = False) -> None:
         for _, entry in ready:
             verb = "deliver" if isinstance(entry, Deliver) else "delete"
             run.report.plan(f"{verb} {entry.branch} at {entry.to}", source=entry_source(entry))
+        _commit(run, ready, {path: _taken(entry) for path, entry in ready}, force=force)
         return
     if not ready:
         return
@@ -209,11 +212,16 @@ def _push(entry: Entry) -> Push:
             return Push(entry.branch, None, entry.tip)
 
 
+def _taken(entry: Entry) -> Outcome:
+    """The remote has done as it was asked."""
+    if isinstance(entry, Deliver):
+        return Outcome("delivered", "✓ delivered")
+    return Outcome("deleted", "✓ deleted")
+
+
 def _after(entry: Entry, result: RefResult, listing: Listing | str | None) -> Outcome:
     """The outcome of a push; anything but a clear yes is compared with what the remote has now."""
-    done = (
-        Outcome("delivered", "✓ delivered") if isinstance(entry, Deliver) else Outcome("deleted", "✓ deleted")
-    )
+    done = _taken(entry)
     if result.result is Result.DONE:
         return done
     if isinstance(listing, dict):
@@ -254,18 +262,13 @@ def _commit(run: Run, ready: Sequence[Pair], outcomes: Mapping[HubPath, Outcome]
 
     def plan(executor: Executor) -> str | None:
         for path, entry in confirmed.items():
-            topic = topic_of(entry.branch)
-            tip = entry.id if isinstance(entry, Deliver) else None
-            executor.pin(entry.to, OUT, topic, tip)
-            if isinstance(entry, Remove):
-                executor.dropped.append(entry.tip)
-            # Another clone may have confirmed it first.
+            kind, executed = outcomes[path].kind, outcomes[path].executed
+            ours = executor.item(entry.to, OUT, topic_of(entry.branch))
             blob = executor.snapshot.blob(path)
-            if blob is not None and blob == delivered[path]:
-                executor.confirm(path, entry, outcomes[path].kind, outcomes[path].executed)
-                executor.notes.done(
-                    f"{outcomes[path].kind} {entry.branch} at {entry.to}", source=entry_source(entry)
-                )
+            waits = blob is not None and blob == delivered[path]  # else another clone confirmed it first
+            executor.perform(plan_confirmed(path if waits else None, entry, ours, kind, executed, run.now))
+            if waits:
+                executor.notes.done(f"{kind} {entry.branch} at {entry.to}", source=entry_source(entry))
         return "cn: delivered"
 
     run.commit(plan)

@@ -6,6 +6,7 @@ from cn.outbox.plan.receipts import plan_adopted, plan_ours_gone, plan_proven
 from cn.outbox.receipts import prove_merge
 from cn.peers.fetch_changed import find_main
 from cn.peers.observe import Observation
+from cn.protocol.effects import Pin, Plan
 from cn.protocol.ledger import OUT, Item
 from cn.protocol.message import About
 from cn.run.executor import Executor
@@ -14,7 +15,7 @@ from cn.values.names import Branch, Name, Oid, parse_oid
 from cn.values.text import one_line
 
 
-def plan_ours(executor: Executor, seen: Observation) -> None:
+def record_ours(executor: Executor, seen: Observation) -> None:
     """Compare our branches at the remotes with our records."""
     for peer, topic in seen.changed_ours():
         if (peer, topic) in seen.missing_ours:
@@ -34,18 +35,17 @@ def plan_ours(executor: Executor, seen: Observation) -> None:
         elif item.head != tip:
             text = f"our {branch} at {peer} is at {tip[:8]}, recorded at {item.head[:8]}"
             executor.notes.info(text, told_before=not executor.memory.tell_once("moved", peer, topic, tip))
-        executor.pin(peer, OUT, topic, tip)
+        executor.perform(Plan(f"{peer}/{topic}", (Pin(peer, OUT, topic, tip),)))
     for peer, component, _ in seen.vanished(OUT):
         item = ours_topic(executor, peer, component)
         if item is None:
             name = decode(component)
             if name is not None:
-                executor.pin(peer, OUT, name, None)
+                executor.perform(Plan(f"{peer}/{name}", (Pin(peer, OUT, name, None),)))
         elif item.state in ("queued", "deleting"):
             continue  # what the outbox holds is on its way: its delivery sets or drops the pin
         else:
             executor.perform(plan_ours_gone(peer, item, executor.now))
-            executor.pin(peer, OUT, item.topic, None)
             executor.notes.info(f"our {item.get('branch')} is gone at {peer}", source=f"{peer}/{item.topic}")
 
 
@@ -55,7 +55,7 @@ def _other_name(executor: Executor, peer: Name, topic: str, tip: Oid) -> str:
     return known[0] if known and topic not in known else ""
 
 
-def plan_claims(executor: Executor, seen: Observation) -> None:
+def record_proven(executor: Executor, seen: Observation) -> None:
     """Merges that were only claimed: look again when the peer's main has changed."""
     for peer_name, known in executor.snapshot.outbound():
         peer = executor.settings.peers.get(peer_name)

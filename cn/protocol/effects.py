@@ -31,6 +31,54 @@ class Drop:
 
 
 @dataclass(frozen=True)
+class Edit:
+    """Commit a file as it is (None: its deletion); it is refused, not masked, if it adds a secret.
+
+    ``words`` say what is done to it, where that is more than its size.
+    """
+
+    path: HubPath
+    data: bytes | None
+    words: str = ""
+
+
+@dataclass(frozen=True)
+class Move:
+    """Move a file as it is, byte for byte."""
+
+    old: HubPath
+    new: HubPath
+
+
+@dataclass(frozen=True)
+class WorkingCopy:
+    """The plan was made of the working copy of a file, the blob ``oid``: it does not block the run."""
+
+    path: HubPath
+    oid: Oid
+
+
+@dataclass(frozen=True)
+class WriteHere:
+    """Write a file that belongs to this machine, or with None remove it, after the commit.
+
+    It is removed only while it holds ``was``, if that is given.
+    """
+
+    path: HubPath
+    data: bytes | None
+    was: bytes | None = None
+
+
+@dataclass(frozen=True)
+class Withhold:
+    """Keep the whole of a file on this machine that is committed with something masked."""
+
+    path: HubPath
+    data: bytes
+
+
+@dataclass(frozen=True)
 class Archive:
     """Keep bytes as they are under ``logs/``, in the commit of what they led to, so before any effect."""
 
@@ -85,6 +133,23 @@ class CleanUp:
 
 
 @dataclass(frozen=True)
+class Pin:
+    """Note, after the commit, that the ledger knows a branch at this head; None: it is gone."""
+
+    peer: Name
+    side: str
+    topic: str
+    head: Oid | None
+
+
+@dataclass(frozen=True)
+class Keep:
+    """Keep a commit reachable whose branch moved or is gone."""
+
+    head: Oid
+
+
+@dataclass(frozen=True)
 class Wake:
     """Name a thread to the agent after the run.
 
@@ -96,7 +161,24 @@ class Wake:
     turn: bool = False
 
 
-Effect = Put | Drop | Archive | Log | Record | Advance | Post | CleanUp | Wake
+Effect = (
+    Put
+    | Drop
+    | Edit
+    | Move
+    | WorkingCopy
+    | WriteHere
+    | Withhold
+    | Archive
+    | Log
+    | Record
+    | Advance
+    | Post
+    | CleanUp
+    | Pin
+    | Keep
+    | Wake
+)
 
 
 @dataclass(frozen=True)
@@ -114,6 +196,16 @@ def describe(effect: Effect) -> str:
             return f"write {path}"
         case Drop(path):
             return f"remove {path}"
+        case Edit(_, data, words):
+            return words or ("commit its deletion" if data is None else f"commit its {len(data)} bytes")
+        case Move(old, new):
+            return f"move {old} to {new}"
+        case WorkingCopy(path, _):
+            return f"use {path} as it is here"
+        case WriteHere(path, data, _):
+            return f"{'remove' if data is None else 'write'} {path} on this machine"
+        case Withhold(path, _):
+            return f"keep the whole of {path} on this machine"
         case Archive(path, _):
             return f"archive {path}"
         case Log(row):
@@ -126,6 +218,12 @@ def describe(effect: Effect) -> str:
             return f"send {message.kind} to {message.to} on {message.sender}/{topic}: {message.subject}"
         case CleanUp(entry):
             return f"delete our branch {entry.branch} at {entry.to} if it is still {entry.tip[:8]}"
+        case Pin(peer, side, topic, head):
+            return (
+                f"unpin {peer} {side} {topic}" if head is None else f"pin {peer} {side} {topic} at {head[:8]}"
+            )
+        case Keep(head):
+            return f"keep {head[:8]} reachable"
         case Wake(thread, _):
             return f"wake the agent for {thread}"
         case _:

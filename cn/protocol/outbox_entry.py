@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import assert_never
 
 from cn.protocol.layout import OUTBOX, SENT
+from cn.protocol.log import Row
 from cn.protocol.message import object_id, tree_bytes
 from cn.values.errors import CnError
 from cn.values.names import (
@@ -80,6 +81,44 @@ class Remove:
 
 Entry = Deliver | Remove
 """What waits."""
+
+
+def entry_head(entry: Entry) -> Oid:
+    """The commit that is delivered, or at which the branch is deleted."""
+    return entry.id if isinstance(entry, Deliver) else entry.tip
+
+
+def entry_source(entry: Entry) -> str:
+    """What log rows about an entry name: the inbound branch it answers, else its own."""
+    return entry.source or f"{entry.to}/{topic_of(entry.branch)}"
+
+
+def entry_row(entry: Entry, at: datetime, executed: str, outcome: str, status: str = "") -> Row:
+    """The log row about an entry; ``status`` is what a notice tells."""
+    return Row(
+        at,
+        entry_source(entry),
+        _decision(entry, status),
+        executed,
+        entry.thread,
+        entry.branch,
+        entry_head(entry),
+        outcome,
+    )
+
+
+def _decision(entry: Entry, status: str) -> str:
+    match entry:
+        case Remove():
+            return "clean up"
+        case Deliver(decision=decision) if decision:
+            return decision
+        case Deliver(kind="notice"):
+            return f"notice:{status}" if status else "notice"
+        case Deliver():
+            return f"send:{topic_of(entry.branch)}"
+        case _:
+            assert_never(entry)
 
 
 def take_out(path: str) -> str:

@@ -7,11 +7,10 @@ dry run, the list that is shown.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import KeysView, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import datetime
-from functools import cached_property
-from typing import assert_never
+from typing import Final, NamedTuple, assert_never
 
 from cn.git.fast_import import EntryChange, FileChange, identity
 from cn.git.objects import read_known
@@ -22,13 +21,20 @@ from cn.protocol.effects import (
     Archive,
     CleanUp,
     Drop,
+    Edit,
     Effect,
+    Keep,
     Log,
+    Move,
+    Pin,
     Plan,
     Post,
     Put,
     Record,
     Wake,
+    Withhold,
+    WorkingCopy,
+    WriteHere,
     describe,
 )
 from cn.protocol.hub_config import is_local
@@ -36,19 +42,18 @@ from cn.protocol.layout import DONE, INBOX
 from cn.protocol.ledger import OUT, Event
 from cn.protocol.log import Row
 from cn.protocol.message import own_topic
-from cn.protocol.outbox_entry import Deliver, Entry, Remove, sent_path
+from cn.protocol.outbox_entry import Deliver, Entry, entry_head, entry_row
 from cn.protocol.queue_item import INPUT
 from cn.run.memory import Memory
 from cn.run.message_commit import Sealer
-from cn.run.refused import RefusedArrival
 from cn.run.secret_gate import check_change, mask_file, mask_line, mask_text
 from cn.run.settings import Settings
 from cn.run.snapshot import Snapshot
-from cn.transaction import mailbox_main as published
+from cn.transaction import mailbox_main
 from cn.transaction.base import Base
 from cn.transaction.commit import Draft, LocalAppend, LocalFile, RefUpdate
 from cn.transaction.housekeeping import KEPT
-from cn.transaction.pins import Key, encode, keep, pin_ref
+from cn.transaction.pins import keep, pin_ref
 from cn.values.errors import Refused
 from cn.values.names import HubPath, Name, Oid, fold, is_machine_local, join_branch, parse_oid, topic_of
 from cn.values.report import Report
@@ -59,64 +64,75 @@ Content = bytes | Oid | None
 """What a file of the commit is to hold: bytes, those of an object of git, or nothing: it goes."""
 
 
-@dataclass
-class Executor:
-    """The state of a run while its plans are performed upon ``snapshot``.
+class Step(NamedTuple):
+    """An effect as a dry run shows it, with the files of main that it changes and the rows that it logs."""
 
-    ``notes`` are what this attempt has to tell, ``local`` files of this machine, ``seen`` the bytes of
-    those that a plan has read, ``withheld`` the whole of files that are masked, ``steps`` what a dry run
-    shows.
+    cause: str
+    text: str
+    paths: tuple[HubPath, ...]
+    rows: tuple[Row, ...]
+
+
+class Executor:
+    """Performs plans upon ``snapshot`` and drafts the commit that they come to.
+
+    Only :meth:`perform` adds to that commit; everything else reads. ``notes`` are what this attempt has
+    to tell.
     """
 
-    hub: Hub
-    settings: Settings
-    snapshot: Snapshot
-    now: datetime
-    base: Base
-    memory: Memory
-    notes: Report = field(default_factory=Report)
-    tip: Oid = field(init=False)
-    files: dict[HubPath, Content] = field(default_factory=dict)
-    local: dict[HubPath, bytes | None] = field(default_factory=dict)
-    seen: dict[HubPath, bytes] = field(default_factory=dict)
-    withheld: dict[HubPath, bytes] = field(default_factory=dict)
-    inputs: dict[HubPath, Oid] = field(default_factory=dict)
-    rows: list[Row] = field(default_factory=list)
-    wakes: list[str] = field(default_factory=list)
-    pins: dict[Key, tuple[str, Oid | None]] = field(default_factory=dict)
-    dropped: list[Oid] = field(default_factory=list)
-    steps: list[tuple[str, str]] = field(default_factory=list)
-    refused: list[RefusedArrival] = field(default_factory=list)
-    _events: dict[Name, list[Event]] = field(default_factory=dict)
-    _items: dict[Name, ledger.Open] = field(default_factory=dict)
-    _topics: dict[Name, set[str]] = field(default_factory=dict)
-    _looked: set[HubPath] = field(default_factory=set)
+    def __init__(
+        self,
+        hub: Hub,
+        settings: Settings,
+        snapshot: Snapshot,
+        now: datetime,
+        base: Base,
+        memory: Memory,
+        *,
+        dry_run: bool = False,
+    ) -> None:
+        self.hub: Final = hub
+        self.settings: Final = settings
+        self.snapshot: Final = snapshot
+        self.now: Final = now
+        self.base: Final = base
+        self.memory: Final = memory
+        self.notes: Final = Report()
+        self._tip = base.commit
+        self._published: Oid | None = None
+        self._files: dict[HubPath, Content] = {}
+        self._here: dict[HubPath, LocalFile] = {}
+        self._withheld: dict[HubPath, bytes] = {}
+        self._inputs: dict[HubPath, Oid] = {}
+        self._rows: list[Row] = []
+        self._wakes: list[str] = []
+        self._pins: dict[str, RefUpdate] = {}
+        self._kept: list[Oid] = []
+        self._events: dict[Name, list[Event]] = {}
+        self._items: dict[Name, ledger.Open] = {}
+        self._topics: dict[Name, set[str]] = {}
+        self._threads: set[str] | None = None
+        self._looked: set[HubPath] = set()
+        self._sealer = Sealer(hub, snapshot.algorithm)
+        self._steps: list[Step] | None = [] if dry_run else None
+        self._touched: list[HubPath] = []
+        if settings.separate_mailbox:
+            text = snapshot.text(mailbox_main.PATH).strip()
+            self._published = parse_oid(text) if text else None
+        for peer in snapshot.mended:
+            path, data = ledger.open_path(peer), ledger.format_open(self._open(peer)).encode()
+            self.perform(Plan(peer, (Edit(path, data, f"write {path} from the history"),)))
 
-    published: Oid | None = None
-    dry_run: bool = False
-
-    @cached_property
-    def threads(self) -> set[str]:
-        """Folded names of today's threads, pending or done; whoever makes one adds it."""
-        day = format_day(self.now)
-        names = (e.path for folder in (INBOX, DONE) for e in self.snapshot.folder(folder))
-        return {fold(name) for name in names if name.startswith(day)}
-
-    def __post_init__(self) -> None:
-        self.tip = self.base.commit
-        if self.settings.separate_mailbox:
-            text = self.snapshot.text(published.PATH).strip()
-            self.published = parse_oid(text) if text else None
-        self._sealer = Sealer(self.hub, self.snapshot.algorithm)
-        for peer in self.snapshot.mended:
-            self.files[ledger.open_path(peer)] = ledger.format_open(self._open(peer)).encode()
+    # What adds to the commit.
 
     def perform(self, plan: Plan) -> None:
         """Perform every effect of a plan, in order."""
         for effect in plan.effects:
-            if self.dry_run:
-                self.steps.append((plan.cause, describe(effect)))
+            self._touched, logged = [], len(self._rows)
             self._one(effect)
+            if self._steps is not None:
+                paths = tuple(dict.fromkeys(self._touched))
+                self._steps.append(Step(plan.cause, describe(effect), paths, tuple(self._rows[logged:])))
 
     def _one(self, effect: Effect) -> None:
         match effect:
@@ -126,33 +142,37 @@ class Executor:
                 self._write(path, None)
             case Archive(path, data):
                 self._write(path, data, told=path.startswith("logs/"))
+            case Edit(path, data):
+                self._set(path, data)
+            case Move(old, new):
+                self._set(new, self.snapshot.blob(old))
+                self._set(old, None)
+            case WorkingCopy(path, oid):
+                self._inputs[path] = oid
+            case WriteHere(path, data, was):
+                self._write_here(path, data, was)
+            case Withhold(path, data):
+                self._withheld[path] = data
             case Log(row):
-                self.rows.append(row)
+                self._log(row)
             case Record(peer, event):
                 self._record(peer, event)
             case Advance(commit, _, twin):
-                self.tip = commit
-                self.published = twin or self.published
+                self._tip = commit
+                self._published = twin or self._published
             case Post():
                 self._post(effect)
             case CleanUp(entry):
-                self.files[outbox_entry.outbox_path(entry)] = outbox_entry.format_entry(entry)
-                row = Row(
-                    self.now,
-                    entry.source,
-                    "clean up",
-                    "queued",
-                    entry.thread,
-                    entry.branch,
-                    entry.tip,
-                    "queued",
-                )
-                self.rows.append(row)
-                event = Event(self.now, OUT, "deleting", topic_of(entry.branch), entry.tip)
-                self._record(entry.to, event)
+                self._queue(entry, "deleting")
+                self._log(entry_row(entry, self.now, "queued", "queued"))
+            case Pin(peer, side, topic, head):
+                ref = pin_ref(peer, side, topic)
+                self._pins[ref] = RefUpdate(ref, head)
+            case Keep(head):
+                self._kept.append(head)
             case Wake(thread, turn):
                 if turn or self.settings.config.interface == "triage":
-                    self.wakes.append(thread)
+                    self._wakes.append(thread)
             case _:
                 assert_never(effect)
 
@@ -164,39 +184,53 @@ class Executor:
         """
         here = is_machine_local(path) or is_local(path, self.settings.config.local)
         if data is not None and (path == INPUT or not here):
-            data = self.mask(path, data, told=told)
+            data = self._mask(path, data, told=told)
             self._looked.add(path)
         if here:
-            self.local[path] = data
-            return
-        self.files[path] = data
+            self._write_here(path, data)
+        else:
+            self._set(path, data)
 
-    def mask(self, path: HubPath, data: bytes, *, told: bool = False, mains: Sequence[str] = ()) -> bytes:
-        """A file's bytes as they may be committed; the whole of them is kept on this machine.
+    def _set(self, path: HubPath, content: Content) -> None:
+        self._files[path] = content
+        self._touched.append(path)
+        if self._threads is not None and path.startswith(f"{INBOX}/"):
+            self._threads.add(fold(path.rpartition("/")[2]))
 
-        ``mains`` are what main has of an edited thread, and had: what else it quotes nobody sent.
-        """
-        masked, found = mask_file(path, data, self.settings, mains)
+    def _write_here(self, path: HubPath, data: bytes | None, was: bytes | None = None) -> None:
+        digest = "" if was is None else hashlib.sha256(was).hexdigest()
+        self._here[path] = LocalFile(self.hub.root / path, data, digest)
+
+    def _mask(self, path: HubPath, data: bytes, *, told: bool) -> bytes:
+        """A file's bytes as they may be committed; the whole of them is kept on this machine."""
+        masked, found = mask_file(path, data, self.settings)
         if not found:
             return data
         if path != INPUT:  # which is in main as the turn
-            self.withheld[path] = data
+            self._withheld[path] = data
         if told:
             what = ", ".join(dict.fromkeys(f"line {one.line} ({one.kind})" for one in found[:20]))
             place = f"the whole is on the machine that archived it, in {self.kept_in(path)}"
             masked += f"\n<!-- cn masked what looks like a secret: {what}; {place} -->\n".encode()
         return masked
 
-    def kept_in(self, path: HubPath) -> str:
-        """Where the whole of a masked file is."""
-        return f".git/{self.hub.state.name}/{KEPT}/{path}"
+    def _log(self, row: Row) -> None:
+        self._rows.append(row)
+        self._touched.append(log.log_path(row.at))
 
-    def read(self, path: HubPath) -> bytes | None:
-        """A file as this run leaves it so far."""
-        if path not in self.files:
-            return self.snapshot.read(path)
-        data = self.files[path]
-        return read_known(self.hub.git, [data])[0] if isinstance(data, str) else data
+    def _record(self, peer: Name, event: Event) -> None:
+        # Before anything is changed: a plan that does not fit the ledger ends the run here.
+        ledger.check(self._open(peer), event, f"{peer}/{event.topic}")
+        self._events.setdefault(peer, []).append(event)
+        ledger.apply(self._open(peer), event)
+        if self._steps is not None:
+            self._touched += [self._month_path(peer), ledger.open_path(peer)]
+
+    def _queue(self, entry: Entry, kind: str, fields: dict[str, str] | None = None) -> None:
+        """Put an entry into the outbox, and record it."""
+        self._set(outbox_entry.outbox_path(entry), outbox_entry.format_entry(entry))
+        event = Event(self.now, OUT, kind, topic_of(entry.branch), entry_head(entry), fields or {})
+        self._record(entry.to, event)
 
     def _post(self, post: Post) -> None:
         message = post.message
@@ -204,47 +238,121 @@ class Executor:
         peer = self.settings.peer(message.to)
         topic = own_topic(post.topic, self._taken(peer.name), sealed.id)
         self._topics[peer.name].add(topic)
-        branch = join_branch(self.settings.outbound_prefix(peer), topic)
-        about = message.about.branch if message.about else ""
+        about = message.about
         entry = Deliver(
             sealed.id,
             peer.name,
-            branch,
+            join_branch(self.settings.outbound_prefix(peer), topic),
             message.kind,
             self.now,
             message.subject,
             post.thread,
             post.source,
-            about,
+            about.branch if about else "",
             post.decision,
             commit=sealed.commit,
             content=sealed.content,
         )
-        self.files[outbox_entry.outbox_path(entry)] = outbox_entry.format_entry(entry)
         fields = {
-            "branch": branch,
+            "branch": entry.branch,
             "kind": message.kind,
             "thread": post.thread,
             "subject": message.subject,
-            "about": message.about.branch if message.about else "",
-            "about_head": message.about.head if message.about else "",
-            "about_status": message.about.status if message.about else "",
+            "about": entry.about,
+            "about_head": about.head if about else "",
+            "about_status": about.status if about else "",
         }
-        event = Event(self.now, OUT, "queued", topic, sealed.id, fields)
-        self._record(peer.name, event)
-        if post.decision:
-            return  # the row of the decision says so, and names what was reviewed
-        row = Row(
-            self.now,
-            entry_source(entry),
-            entry_decision(entry, message.about.status if message.about else ""),
-            "queued",
-            post.thread,
-            branch,
-            sealed.id,
-            "queued",
+        self._queue(entry, "queued", fields)
+        if not post.decision:  # else the row of the decision says so, and names what was reviewed
+            self._log(entry_row(entry, self.now, "queued", "queued", fields["about_status"]))
+
+    # What reads, the plans of this run performed.
+
+    @property
+    def tip(self) -> Oid:
+        """The base, or the last merge built upon it."""
+        return self._tip
+
+    @property
+    def published(self) -> Oid | None:
+        """The last commit of the main that peers read, where that is another one."""
+        return self._published
+
+    @property
+    def changed(self) -> KeysView[HubPath]:
+        """The files of main that this run writes or removes."""
+        return self._files.keys()
+
+    @property
+    def changed_here(self) -> KeysView[HubPath]:
+        """The files of this machine that it writes or removes."""
+        return self._here.keys()
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """The rows that it logs."""
+        return tuple(self._rows)
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """What a dry run shows."""
+        return tuple(self._steps or ())
+
+    @property
+    def withheld(self) -> KeysView[HubPath]:
+        """The files in which something is masked."""
+        return self._withheld.keys()
+
+    def kept_in(self, path: HubPath) -> str:
+        """Where the whole of a masked file is."""
+        return f".git/{self.hub.state.name}/{KEPT}/{path}"
+
+    @property
+    def empty(self) -> bool:
+        """Would this run commit nothing?"""
+        return (
+            not (self._files or self._here or self._rows or self._events)
+            and self._tip == self.snapshot.commit
         )
-        self.rows.append(row)
+
+    @property
+    def threads(self) -> AbstractSet[str]:
+        """Folded names of today's threads, pending or done."""
+        day = format_day(self.now)
+        if self._threads is None:
+            names = [e.path for folder in (INBOX, DONE) for e in self.snapshot.folder(folder)]
+            names += [path.rpartition("/")[2] for path in self._files if path.startswith(f"{INBOX}/")]
+            self._threads = {fold(name) for name in names if name.startswith(day)}
+        return self._threads
+
+    def names(self, folder: HubPath) -> set[str]:
+        """The names of the files in a folder."""
+        names = {e.path for e in self.snapshot.folder(folder) if e.kind == "blob"}
+        for path, content in self._files.items():
+            parent, _, name = path.rpartition("/")
+            if parent == folder:
+                (names.discard if content is None else names.add)(name)
+        return names
+
+    def read(self, path: HubPath) -> bytes | None:
+        """A file of main."""
+        if path not in self._files:
+            return self.snapshot.read(path)
+        content = self._files[path]
+        return read_known(self.hub.git, [content])[0] if isinstance(content, str) else content
+
+    def open(self, peer: Name, side: str) -> list[ledger.Item]:
+        """A peer's open items of one side."""
+        return [item for (item_side, _), item in self._open(peer).items() if item_side == side]
+
+    def item(self, peer: Name, side: str, topic: str) -> ledger.Item | None:
+        """An open item."""
+        return self._open(peer).get((side, topic))
+
+    def _open(self, peer: Name) -> ledger.Open:
+        if peer not in self._items:
+            self._items[peer] = dict(self.snapshot.open_items.get(peer, {}))
+        return self._items[peer]
 
     def _taken(self, peer: Name) -> set[str]:
         """Topics of ours in use, or used before, at a peer."""
@@ -253,70 +361,46 @@ class Executor:
             self._topics[peer].update(item.topic for item in self.open(peer, OUT))
         return self._topics[peer]
 
-    def confirm(self, path: HubPath, entry: Entry, kind: str, executed: str) -> None:
-        """An outbox entry is through: it moves to ``sent/``, logged and recorded in the same commit."""
-        self.move(path, sent_path(entry))
-        item = self.item(entry.to, OUT, topic_of(entry.branch))
-        status = item.get("about_status") if item is not None else ""
-        head = entry.id if isinstance(entry, Deliver) else entry.tip
-        event = Event(self.now, OUT, kind, topic_of(entry.branch), head)
-        self._record(entry.to, event)
-        self.rows.append(
-            Row(
-                self.now,
-                entry_source(entry),
-                entry_decision(entry, status),
-                executed,
-                entry.thread,
-                entry.branch,
-                head,
-                kind,
-            )
-        )
+    # What it comes to.
 
-    def pin(self, peer: Name, side: str, topic: str, head: Oid | None) -> None:
-        """Set, or with None drop, the pin of a branch after the commit."""
-        self.pins[(peer, side, encode(topic))] = (pin_ref(peer, side, topic), head)
+    def draft(self, message: str) -> Draft | None:
+        """The commit of this run, or None when there is nothing to commit or to pin.
 
-    def move(self, old: HubPath, new: HubPath) -> None:
-        """Move a file as it is, byte for byte (the outbox to sent, old threads to their year)."""
-        self.files[new] = self.snapshot.blob(old)
-        self.files[old] = None
-
-    def _record(self, peer: Name, event: Event) -> None:
-        # Before anything is changed: a plan that does not fit the ledger ends the run here.
-        ledger.check(self._open(peer), event, f"{peer}/{event.topic}")
-        self._events.setdefault(peer, []).append(event)
-        ledger.apply(self._open(peer), event)
-
-    def _open(self, peer: Name) -> ledger.Open:
-        if peer not in self._items:
-            self._items[peer] = dict(self.snapshot.open_items.get(peer, {}))
-        return self._items[peer]
-
-    def open(self, peer: Name, side: str) -> list[ledger.Item]:
-        """A peer's open items of one side, the events of this run folded in."""
-        return [item for (item_side, _), item in self._open(peer).items() if item_side == side]
-
-    def item(self, peer: Name, side: str, topic: str) -> ledger.Item | None:
-        """An open item with the events of this run folded in."""
-        return self._open(peer).get((side, topic))
-
-    @property
-    def empty(self) -> bool:
-        """Would this run commit nothing?"""
-        return (
-            not (self.files or self.local or self.rows or self._events) and self.tip == self.snapshot.commit
-        )
-
-    def check(self) -> None:
-        """Refuse a secret in what this run would commit, whatever way it came: no command is without this.
-
-        What is masked by :meth:`mask` need not be looked at again.
+        Its message is masked: it may repeat the name that a peer gave a branch. Refuses a secret in what
+        would be committed, whatever way it came: no command is without this.
         """
+        self._check()
+        rows = self._clean_rows()
+        extra = self._publish()
+        files = {**self._files, **self._ledgers(), **self._logs(rows)}
+        if extra:
+            files[mailbox_main.PATH] = f"{extra[0]}\n".encode()
+        refs = self._refs()
+        if not files and not refs and not self._here and self._tip == self.snapshot.commit:
+            return None
+        lines = "".join(log.format_event(row) + "\n" for row in rows)
+        appends = [LocalAppend(self.hub.root / MACHINE_LOG, lines)] if lines else []
+        if self._wakes:
+            names = "".join(f"{name}\n" for name in dict.fromkeys(self._wakes))
+            appends.append(LocalAppend(self.hub.state / "wake", names))
+        kept = [LocalFile(self.hub.state / KEPT / path, data) for path, data in self._withheld.items()]
+        return Draft(
+            tip=self._tip,
+            changes=tuple(_change(path, files[path]) for path in sorted(files)),
+            message=mask_text(message, self.settings)[0],
+            at=self.now,
+            inputs=self._inputs,
+            extra_parents=extra,
+            refs=refs,
+            appends=tuple(appends),
+            files=(*kept, *self._here.values()),
+        )
+
+    def _check(self) -> None:
+        """What is masked when it is written need not be looked at again."""
         changed = {
             path: data
-            for path, data in self.files.items()
+            for path, data in self._files.items()
             if isinstance(data, bytes) and path not in self._looked
         }
         self.snapshot.read_many(changed)
@@ -324,112 +408,58 @@ class Executor:
             if refusal := check_change(path, data, self.snapshot.read(path), self.settings):
                 raise Refused.by(refusal)
 
-    def draft(self, message: str) -> Draft | None:
-        """The commit of this run, or None when there is nothing to commit or to pin.
-
-        Its message is masked: it may repeat the name that a peer gave a branch.
-        """
-        self.check()
-        told = "\n".join(text for row in self.rows for text in (row.decision, row.executed))
-        if mask_text(told, self.settings)[1]:  # all at once first: there seldom is one
-            self.rows = [self._clean(row) for row in self.rows]
-        self._write_ledgers()
-        self._write_logs()
-        extra = self.publish()
-        refs = self._refs()
-        changes = [
-            EntryChange(path, "100644", data) if isinstance(data, str) else FileChange(path, data)
-            for path, data in sorted(self.files.items(), key=lambda pair: pair[0])
+    def _clean_rows(self) -> list[Row]:
+        told = "\n".join(text for row in self._rows for text in (row.decision, row.executed))
+        if not mask_text(told, self.settings)[1]:  # all at once first: there seldom is one
+            return self._rows
+        return [
+            row._replace(
+                decision=mask_line(row.decision, self.settings),
+                executed=mask_line(row.executed, self.settings),
+            )
+            for row in self._rows
         ]
-        if not changes and not refs and not self.local and self.tip == self.snapshot.commit:
-            return None
-        lines = "".join(log.format_event(row) + "\n" for row in self.rows)
-        appends = [LocalAppend(self.hub.root / MACHINE_LOG, lines)] if lines else []
-        if self.wakes:
-            names = "".join(f"{name}\n" for name in dict.fromkeys(self.wakes))
-            appends.append(LocalAppend(self.hub.state / "wake", names))
-        return Draft(
-            tip=self.tip,
-            changes=tuple(changes),
-            message=mask_text(message, self.settings)[0],
-            at=self.now,
-            inputs=self.inputs,
-            extra_parents=extra,
-            refs=tuple(refs),
-            appends=tuple(appends),
-            files=(
-                *(LocalFile(self.hub.state / KEPT / path, data) for path, data in self.withheld.items()),
-                *(self._local_file(path, data) for path, data in self.local.items()),
-            ),
-        )
 
-    def _clean(self, row: Row) -> Row:
-        decision, executed = mask_line(row.decision, self.settings), mask_line(row.executed, self.settings)
-        if (decision, executed) == (row.decision, row.executed):
-            return row
-        return row._replace(decision=decision, executed=executed)
-
-    def _local_file(self, path: HubPath, data: bytes | None) -> LocalFile:
-        seen = self.seen.get(path)
-        was = hashlib.sha256(seen).hexdigest() if data is None and seen is not None else ""
-        return LocalFile(self.hub.root / path, data, was)
-
-    def _write_ledgers(self) -> None:
-        folders = {peer: f"{ledger.FOLDER}/{peer}" for peer in self._events}
-        self.snapshot.read_many(folders.values())
-        names = {peer: [e.path for e in self.snapshot.folder(path)] for peer, path in folders.items()}
-        self.snapshot.read_many(ledger.month_path(peer, self.now, names[peer]) for peer in folders)
+    def _ledgers(self) -> dict[HubPath, Content]:
+        files: dict[HubPath, Content] = {}
+        self.snapshot.read_many(f"{ledger.FOLDER}/{peer}" for peer in self._events)
+        months = {peer: self._month_path(peer) for peer in self._events}
+        self.snapshot.read_many(months.values())
         for peer, events in self._events.items():
-            path = ledger.month_path(peer, self.now, names[peer])
             lines = "".join(ledger.format_event(e) + "\n" for e in events)
-            self.files[path] = (self.snapshot.read(path) or b"") + lines.encode()
-            self.files[ledger.open_path(peer)] = ledger.format_open(self._open(peer)).encode()
-        self._events = {}
+            files[months[peer]] = (self.snapshot.read(months[peer]) or b"") + lines.encode()
+            files[ledger.open_path(peer)] = ledger.format_open(self._open(peer)).encode()
+        return files
 
-    def _write_logs(self) -> None:
+    def _month_path(self, peer: Name) -> HubPath:
+        names = [e.path for e in self.snapshot.folder(f"{ledger.FOLDER}/{peer}")]
+        return ledger.month_path(peer, self.now, names)
+
+    def _logs(self, rows: Sequence[Row]) -> dict[HubPath, Content]:
         by_path: dict[HubPath, list[Row]] = {}
-        for row in self.rows:
+        for row in rows:
             by_path.setdefault(log.log_path(row.at), []).append(row)
-        for path, rows in by_path.items():
-            self.files[path] = log.append_rows(self.snapshot.text(path), rows).encode()
+        return {
+            path: log.append_rows(self.snapshot.text(path), some).encode() for path, some in by_path.items()
+        }
 
-    def publish(self) -> tuple[Oid, ...]:
-        """Where peers read another remote: the published commit that goes with this main."""
+    def _publish(self) -> tuple[Oid, ...]:
+        """Where peers read another remote: the published commit that goes with this main, if it is new."""
         if not self.settings.separate_mailbox:
             return ()
-        before = self.snapshot.text(published.PATH).strip()
+        before = self.snapshot.text(mailbox_main.PATH).strip()
         message = f"{self.settings.us}: main"
-        self.published = published.publish(self.hub, self.published, self.tip, None, message, self.now)
-        if self.published == before:
+        made = mailbox_main.publish(self.hub, self._published, self._tip, None, message, self.now)
+        return () if made == before else (made,)
+
+    def _refs(self) -> tuple[RefUpdate, ...]:
+        """What is kept and what is unpinned comes before the pins. A dry run sets none."""
+        if self._steps is not None:
             return ()
-        self.files[published.PATH] = f"{self.published}\n".encode()
-        return (self.published,)
-
-    def _refs(self) -> list[RefUpdate]:
-        updates = [RefUpdate(ref, head) for ref, head in self.pins.values()]
-        kept = keep(self.hub, self.dropped, identity(self.hub)) if self.dropped else None
-        if kept:
-            updates.insert(0, RefUpdate(*kept))
-        return sorted(
-            updates, key=lambda u: (u.new is not None and not u.ref.startswith("refs/cn/keep"), u.ref)
-        )
+        pins = sorted(self._pins.values(), key=lambda u: (u.new is not None, u.ref))
+        kept = keep(self.hub, self._kept, identity(self.hub)) if self._kept else None
+        return (*([RefUpdate(*kept)] if kept else []), *pins)
 
 
-def entry_source(entry: Entry) -> str:
-    """What log rows about an outbox entry name: the inbound branch it answers, else its own."""
-    return entry.source or f"{entry.to}/{topic_of(entry.branch)}"
-
-
-def entry_decision(entry: Entry, status: str) -> str:
-    """The ``Decision`` cell of rows about an outbox entry; ``status`` is what a notice tells."""
-    match entry:
-        case Remove():
-            return "clean up"
-        case Deliver(decision=decision) if decision:
-            return decision
-        case Deliver(kind="notice"):
-            return f"notice:{status}" if status else "notice"
-        case Deliver():
-            return f"send:{topic_of(entry.branch)}"
-        case _:
-            assert_never(entry)
+def _change(path: HubPath, content: Content) -> EntryChange | FileChange:
+    return EntryChange(path, "100644", content) if isinstance(content, str) else FileChange(path, content)

@@ -33,9 +33,10 @@ from cn.run.settings import (
 from cn.run.snapshot import Snapshot
 from cn.system.clock import now
 from cn.transaction.base import Base, observe_base
-from cn.transaction.commit import Draft, commit, recover
+from cn.transaction.commit import Draft, build, commit, recover
 from cn.transaction.housekeeping import rotate_log, sweep_failed
 from cn.transaction.lock import hub_lock
+from cn.transaction.mailbox_main import PATH as PUBLISHED
 from cn.transaction.pins import clone_id
 from cn.transaction.publish import wait_for_place
 from cn.values.errors import Blocked, CnError, ConfigError, LockHeld
@@ -53,7 +54,7 @@ class Run:
 
     ``hold`` tells of an item why it must not be given to the agent now; empty: it may,
     :data:`NOT_YET`: in a moment. A ``patient`` one ends no turn that is out of time. ``moved``: it has
-    made a commit, which stays. ``made`` are the commits it was about to publish.
+    made a commit, which stays. ``made`` are the commits it was about to publish. ``offline``: it asks nobody.
     """
 
     hub: Hub
@@ -69,6 +70,8 @@ class Run:
     patient: bool = False
     moved: bool = False
     made: set[Oid] = field(default_factory=set)
+    offline: bool = False
+    _placed: Base | None = None
     _snapshot: Snapshot | None = None
     _machine: str = ""
 
@@ -79,9 +82,17 @@ class Run:
         return self._machine
 
     def executor(self, base: Base) -> Executor:
-        """An empty executor on ``base``."""
-        snapshot = self.snapshot(base)
-        return Executor(self.hub, self.settings, snapshot, self.now, base, self.memory, dry_run=self.dry_run)
+        """An executor on ``base`` that has performed nothing."""
+        settings, snapshot = self.settings, self.snapshot(base)
+        if self.offline:
+            # What peers may read is published by a run that asks origin: two clones would differ.
+            settings = settings._replace(config=settings.config._replace(mailbox=""))
+        return Executor(self.hub, settings, snapshot, self.now, base, self.memory, dry_run=self.dry_run)
+
+    @property
+    def placed(self) -> Base:
+        """Whose files the work tree has: a dry run goes on from commits that it does not bring there."""
+        return self._placed or self.base
 
     def snapshot(self, base: Base | None = None) -> Snapshot:
         """The commit of ``base`` (this run's if not given) for reading; cached."""
@@ -130,12 +141,8 @@ class Run:
     def commit_for(self, plan: Callable[[Executor], tuple[str | None, T]]) -> T:
         """:meth:`commit` with a plan that returns a result too: that of the last attempt."""
         if self.dry_run:
-            executor = self.executor(self.base)
-            _, result = plan(executor)
-            executor.check()
-            self._show(executor)
-            return result
-        attempts: list[tuple[Executor, T]] = []
+            return self._rehearse(plan)
+        attempts: list[tuple[Executor, T, Draft | None]] = []
         before = self.memory.checkpoint()
 
         def draft(base: Base) -> Draft | None:
@@ -145,18 +152,19 @@ class Run:
             self.base = base
             executor = self.executor(base)
             subject, result = plan(executor)
-            attempts.append((executor, result))
             for path in executor.withheld:
                 text = f"{path}: what looks like a secret is masked in it"
                 executor.notes.info(f"{text}; the whole is in {executor.kept_in(path)}")
-            return executor.draft(subject or "cn: run")
+            made = executor.draft(subject or "cn: run")
+            attempts.append((executor, result, made))
+            return made
 
         try:
             committed = commit(self.hub, draft, base=self.base, made=self.made)
         except CnError:
             self.memory.rollback(before)  # what was not shown is told by the next run
             raise
-        executor, result = attempts[-1]
+        executor, result, made = attempts[-1]
         self.moved |= committed.changed
         for line in committed.reports:
             self.report.info(line)
@@ -167,16 +175,25 @@ class Run:
         if committed.base is not self.base:  # somebody's commit came in after the plan
             self._read_settings(committed.base)
         self.base = self.base._replace(commit=committed.commit, local=committed.commit)
-        note_ledgers(self.snapshot(), self.memory, executor.files)
+        note_ledgers(self.snapshot(), self.memory, (c.path for c in made.changes) if made else ())
         return result
 
-    def _show(self, executor: Executor) -> None:
-        for cause, text in executor.steps:
-            self.report.plan(f"{cause}: {text}", source=cause)
-        if executor.publish():
-            self.report.plan(f"publish main at {self.settings.mailbox}")
+    def _rehearse(self, plan: Callable[[Executor], tuple[str | None, T]]) -> T:
+        """Show a plan, and build its commit in the throw-away folder: what follows plans on that."""
+        executor = self.executor(self.base)
+        subject, result = plan(executor)
+        draft = executor.draft(subject or "cn: run")
+        for cause, text, paths, rows in executor.steps:
+            logged = tuple((row.source, row.decision, row.executed) for row in rows)
+            self.report.plan(f"{cause}: {text}", source=cause, paths=paths, rows=logged)
+        if draft is not None and draft.extra_parents:
+            self.report.plan(f"publish main at {self.settings.mailbox}", paths=(PUBLISHED,))
         shown = (Mark.REFUSED, Mark.FAILED, Mark.INFO)
         self.report.notes.extend(note for note in executor.notes.notes if note.mark in shown)
+        if draft is not None:
+            self._placed = self.placed
+            self.base = self.base._replace(commit=build(self.hub, draft))
+        return result
 
 
 def scratch_objects(hub: Hub, folder: str) -> Hub:
@@ -270,7 +287,7 @@ def open_run(
         for line in base.reports:
             report.info(line)
         memory = Memory(hub, now())
-        run = Run(hub, base, before, memory, report, memory.at, dry_run, progress)
+        run = Run(hub, base, before, memory, report, memory.at, dry_run, progress, offline=offline)
         opened.append((free, run.made))
         run._read_settings(base)
         stops[:] = [Blocked, GitError, OSError]

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from cn.git.repository import Hub
 from cn.protocol.chat_reply import Fate, Say, Spoken, chat_id
+from cn.protocol.effects import Log, Move, Plan
 from cn.protocol.log import Row
 from cn.run.executor import Executor
 from cn.run.run import Run
@@ -207,19 +208,9 @@ def _commit(run: Run, ended: dict[HubPath, tuple[Say, str]]) -> None:
         for path, (say, executed) in ended.items():
             if path not in waiting:
                 continue
-            executor.move(path, say.sent_path)
             outcome = executed.removeprefix("✓ ").partition(":")[0]
-            executor.rows.append(
-                Row(
-                    executor.now,
-                    say.chat,
-                    say.decision,
-                    executed,
-                    outcome=outcome,
-                    input=say.id,
-                    note=say.name,
-                )
-            )
+            row = Row(run.now, say.chat, say.decision, executed, outcome=outcome, input=say.id, note=say.name)
+            executor.perform(Plan(say.chat, (Move(path, say.sent_path), Log(row))))
             if executed.startswith("✓"):
                 executor.notes.done(f"answered {say.chat}", source=say.chat)
         return "cn: answered"

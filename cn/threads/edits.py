@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from cn.git.objects import read_object
 from cn.git.repository import Hub
+from cn.protocol.effects import Edit, Plan, WorkingCopy
 from cn.protocol.layout import inbox_path
 from cn.protocol.message import object_id
 from cn.run.executor import Executor
@@ -52,10 +53,6 @@ def commit_edits(hub: Hub, message: str | None = None, *, dry_run: bool = False)
             raise Refused.by(refusal)
 
         def plan(executor: Executor) -> tuple[str | None, _Looked]:
-            # What peers may read is published by a run that asks origin: two clones would differ.
-            executor.settings = executor.settings._replace(
-                config=executor.settings.config._replace(mailbox="")
-            )
             edits = _unique(read_edits(run.hub, FOLDERS))
             left = read_unplaced(run.hub)
             edits = [
@@ -164,7 +161,7 @@ def _take_one(
             return _staged(path)
         if main is None:
             return None
-        _enter(executor, path, None)
+        executor.perform(Plan(path, (Edit(path, None),)))
         return path
     data = read_edit(executor.hub, path)
     if data is None:
@@ -196,16 +193,8 @@ def _take_one(
     secret = check_texts(texts, executor.settings)
     if secret is not None:
         return Left(path, f"is refused: {secret.rule}: {secret.reason}", secret.remedy)
-    _enter(executor, path, data)
-    executor.inputs[path] = oid
+    executor.perform(Plan(path, (Edit(path, data), WorkingCopy(path, oid))))
     return path
-
-
-def _enter(executor: Executor, path: HubPath, data: bytes | None) -> None:
-    executor.files[path] = data
-    executor.steps.append(
-        (str(path), "commit its deletion" if data is None else f"commit its {len(data)} bytes")
-    )
 
 
 def _staged(path: HubPath) -> Left:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from cn.git.repository import Hub
 from cn.protocol.cadence import PERIODIC, REFLECTIONS
+from cn.protocol.effects import Plan, WorkingCopy
 from cn.protocol.layout import inbox_path
 from cn.protocol.message import object_id
 from cn.protocol.own_thread import ADHOC, CONCERNS, DONE_CONCERNS, Own, is_named, is_own, parse_own
@@ -95,7 +96,7 @@ def _inbox_named(snapshot: Snapshot, text: str) -> list[str]:
     ]
 
 
-def read_own(executor: Executor, path: HubPath) -> Own:
+def use_own(executor: Executor, path: HubPath) -> Own:
     """A thread of our own as it lies here, edits not yet committed among them: an input of the run.
 
     Raises :class:`Refused` for what main has not, what is no text or too large, what main
@@ -104,14 +105,15 @@ def read_own(executor: Executor, path: HubPath) -> Own:
     committed = executor.read(path)
     if committed is None:
         raise Refused(f"{path} is not committed yet", "'cn commit' does it; then again")
-    here = None if path in executor.files else read_here(executor.hub, path)
+    here = None if path in executor.changed else read_here(executor.hub, path)
     data = committed if here is None else here
     if data != committed:
         if path in read_diverged(executor.hub):
             raise Refused(
                 f"{path} was changed here and in main", "'cn commit' brings both together; then again"
             )
-        executor.inputs[path] = object_id("blob", data, executor.snapshot.algorithm)
+        oid = object_id("blob", data, executor.snapshot.algorithm)
+        executor.perform(Plan(path, (WorkingCopy(path, oid),)))
     if len(data) > MOST:
         raise Refused(f"{path} has more than {MOST} bytes", "keep what is large elsewhere")
     text = data.decode("utf-8", "surrogateescape")

@@ -201,14 +201,7 @@ def _prepare(hub: Hub, base: Base, draft: Draft | None, arrived: Iterable[Journa
         appends += note.appends
         files += note.files
     if draft is not None:
-        new = build_commit(
-            hub,
-            base=draft.tip,
-            parents=(draft.tip, *draft.extra_parents),
-            changes=draft.changes,
-            message=draft.message,
-            at=draft.at,
-        )
+        new = build(hub, draft)
         if new != base.commit:
             message = "cn: " + one_line(draft.message.split("\n")[0].removeprefix("cn: "))
         inputs.update({str(path): oid for path, oid in draft.inputs.items()})
@@ -231,6 +224,18 @@ def _prepare(hub: Hub, base: Base, draft: Draft | None, arrived: Iterable[Journa
         files=tuple(files),
         # The note of our own push too: what it carries is carried out with this journal.
         covers=(*covers, new),
+    )
+
+
+def build(hub: Hub, draft: Draft) -> Oid:
+    """The commit of a draft; no ref moves."""
+    return build_commit(
+        hub,
+        base=draft.tip,
+        parents=(draft.tip, *draft.extra_parents),
+        changes=draft.changes,
+        message=draft.message,
+        at=draft.at,
     )
 
 

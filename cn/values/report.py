@@ -21,13 +21,19 @@ class Mark(Enum):
 
 
 class Note(NamedTuple):
-    """One sentence of a run. Those ``told_before`` are quiet, but they count."""
+    """One sentence of a run. Those ``told_before`` are quiet, but they count.
+
+    Of a step that is only planned, ``paths`` are the files of main that it changes, ``rows`` the rows that
+    it logs: source, decision and executed.
+    """
 
     mark: Mark
     text: str
     hint: str = ""
     source: str = ""
     told_before: bool = False
+    paths: tuple[str, ...] = ()
+    rows: tuple[tuple[str, str, str], ...] = ()
 
 
 @dataclass
@@ -52,9 +58,16 @@ class Report:
         """Something worth knowing."""
         self.add(Mark.INFO, text, source=source, told_before=told_before)
 
-    def plan(self, text: str, *, source: str = "") -> None:
+    def plan(
+        self,
+        text: str,
+        *,
+        source: str = "",
+        paths: tuple[str, ...] = (),
+        rows: tuple[tuple[str, str, str], ...] = (),
+    ) -> None:
         """What a dry run would do."""
-        self.add(Mark.PLAN, text, source=source)
+        self.notes.append(Note(Mark.PLAN, text, source=source, paths=paths, rows=rows))
 
     def refused(self, text: str, hint: str = "", *, source: str = "", told_before: bool = False) -> None:
         """A rule said no."""

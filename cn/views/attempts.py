@@ -19,10 +19,9 @@ from cn.git.objects import read_object, read_objects
 from cn.protocol.chat_reply import Say, SayRefused, parse_say
 from cn.protocol.layout import OUTBOX, SAY, SENT
 from cn.protocol.log import FOLDER, Row, format_row, parse_rows
-from cn.protocol.outbox_entry import Deliver, OutboxRefused, parse_entry
+from cn.protocol.outbox_entry import Deliver, OutboxRefused, entry_source, parse_entry
 from cn.protocol.own_thread import CONCERNS
 from cn.protocol.queue_item import TURN, QueueRefused, Trigger, Turn, parse_trigger, parse_turn
-from cn.run.executor import entry_source
 from cn.run.view import View
 from cn.values.names import is_owned
 from cn.values.timestamps import format_day

@@ -345,6 +345,8 @@ def report_json(report: Report) -> dict[str, Any]:
             "hint": redact(note.hint),
             "source": note.source,
             "known": note.told_before,
+            "paths": [redact(path) for path in note.paths],
+            "rows": [[redact(text) for text in row] for row in note.rows],
         }
         for note in report.notes
     ]

@@ -24,7 +24,7 @@ from cn.agent.plan.turns import (
     time_limit,
 )
 from cn.protocol.cadence import Cadence
-from cn.protocol.effects import Archive, Drop, Effect, Log, Plan, Post, Put, Record, Wake
+from cn.protocol.effects import Archive, Drop, Effect, Log, Plan, Post, Put, Record, Wake, WriteHere
 from cn.protocol.hub_config import HubConfig
 from cn.protocol.ledger import IN, Item
 from cn.protocol.own_thread import new_own, parse_own
@@ -75,7 +75,9 @@ def puts(plan: Plan) -> dict[HubPath, str]:
 
 
 def drops(plan: Plan) -> set[str]:
-    return {e.path for e in plan.effects if isinstance(e, Drop)}
+    gone = [e for e in plan.effects if isinstance(e, WriteHere) and e.data is None]
+    assert all(e.path == OUTPUT and e.was for e in gone), "only what was read is removed"
+    return {e.path for e in (*plan.effects, *gone) if isinstance(e, Drop | WriteHere)}
 
 
 def kinds(plan: Plan) -> list[str]:
@@ -265,7 +267,7 @@ def test_a_late_output_is_kept_and_does_nothing(nth: int, name: str) -> None:
     assert late_path(ID, nth) == name
     assert archives(plan) == {name: b"late\xff"}
     assert drops(plan) == {OUTPUT}
-    assert [type(e) for e in plan.effects] == [Archive, Log, Drop]
+    assert [type(e) for e in plan.effects] == [Archive, Log, WriteHere]
     assert outcomes(plan) == ["late"]
 
 

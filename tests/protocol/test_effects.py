@@ -9,13 +9,20 @@ from cn.protocol.effects import (
     Archive,
     CleanUp,
     Drop,
+    Edit,
     Effect,
+    Keep,
     Log,
+    Move,
+    Pin,
     Plan,
     Post,
     Put,
     Record,
     Wake,
+    Withhold,
+    WorkingCopy,
+    WriteHere,
     describe,
 )
 from cn.protocol.ledger import IN, Event
@@ -30,6 +37,7 @@ PI, SIGMA = parse_name("pi"), parse_name("sigma")
 HEAD = Oid("3f2a9c1e" * 5)
 AT = parse_stamp("2026-02-05T15:00Z")
 
+MOVED = "move logs/output/x.md to logs/output/2026/x.md"
 EFFECTS: list[tuple[Effect, str]] = [
     (Put(HubPath("threads/inbox/x.md"), "text"), "write threads/inbox/x.md"),
     (Drop(HubPath("threads/inbox/x.md")), "remove threads/inbox/x.md"),
@@ -42,6 +50,17 @@ EFFECTS: list[tuple[Effect, str]] = [
         "delete our branch sigma/x at pi if it is still 3f2a9c1e",
     ),
     (Archive(HubPath("logs/output/x.md"), b"raw"), "archive logs/output/x.md"),
+    (Edit(HubPath("state/peers.md"), b"text"), "commit its 4 bytes"),
+    (Edit(HubPath("state/peers.md"), None), "commit its deletion"),
+    (Edit(HubPath("state/peers.md"), b"text", "add to state/peers.md"), "add to state/peers.md"),
+    (Move(HubPath("logs/output/x.md"), HubPath("logs/output/2026/x.md")), MOVED),
+    (WorkingCopy(HubPath("threads/inbox/x.md"), HEAD), "use threads/inbox/x.md as it is here"),
+    (WriteHere(HubPath("state/input.md"), b"text"), "write state/input.md on this machine"),
+    (WriteHere(HubPath("state/output.md"), None, b"x"), "remove state/output.md on this machine"),
+    (Withhold(HubPath("threads/inbox/x.md"), b"x"), "keep the whole of threads/inbox/x.md on this machine"),
+    (Pin(PI, IN, "x", HEAD), "pin pi in x at 3f2a9c1e"),
+    (Pin(PI, IN, "x", None), "unpin pi in x"),
+    (Keep(HEAD), "keep 3f2a9c1e reachable"),
     (Wake("x.md"), "wake the agent for x.md"),
 ]
 

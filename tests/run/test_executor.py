@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from cn.git.repository import open_hub
-from cn.inbox.due import plan_times
+from cn.inbox.due import record_due
 from cn.outbox.deliver import deliver
-from cn.outbox.our_branches import plan_claims, plan_ours
+from cn.outbox.our_branches import record_ours, record_proven
 from cn.outbox.plan.due import is_due
 from cn.outbox.plan.receipts import clean_up
 from cn.peers.observe import Observation
-from cn.protocol.effects import Drop, Plan, Post, Put, Record
+from cn.protocol.effects import Drop, Edit, Plan, Post, Put, Record
 from cn.protocol.ledger import IN, OUT, Event
 from cn.protocol.message import Message
 from cn.protocol.message_kinds import MESSAGE
@@ -61,6 +61,12 @@ def known(run: Run, side: str, *kinds: str, **fields: str) -> Executor:
         return "cn: test"
 
     run.commit(plan)
+    return run.executor(run.base)
+
+
+def later(run: Run, time: timedelta) -> Executor:
+    """An executor on the same main, after some time."""
+    run.now += time
     return run.executor(run.base)
 
 
@@ -119,13 +125,13 @@ def test_two_confirmations_of_one_delivery_both_fit(run: Run) -> None:
 def test_a_deferred_thread_that_moved_in_this_run_does_not_return_at_its_old_head(run: Run) -> None:
     until = format_second(run.now + timedelta(hours=1))
     known(run, IN, "received", thread="20260205-pi-x.md", branch="pi/x")
-    executor = known(run, IN, "deferred", thread="20260205-pi-x.md", until=until)
-    executor.now = run.now + timedelta(hours=2)
+    known(run, IN, "deferred", thread="20260205-pi-x.md", until=until)
+    executor = later(run, timedelta(hours=2))
     item = executor.item(PI, IN, "x")
     assert item
     assert is_due(item, executor.now)
     executor.perform(record(run, IN, "refreshed", B))
-    plan_times(executor)
+    record_due(executor)
     assert kinds(executor, IN) == ["refreshed"]
     after = executor.item(PI, IN, "x")
     assert after
@@ -135,8 +141,8 @@ def test_a_deferred_thread_that_moved_in_this_run_does_not_return_at_its_old_hea
 @pytest.mark.parametrize("first", ["gone", "deleting"])
 def test_an_old_answer_is_cleaned_up_once(run: Run, first: str) -> None:
     """It vanished, or the branch it is about did, in the very run in which it gets old."""
-    executor = known(run, OUT, "queued", "delivered", kind="notice", branch="sigma/x", about="pi/y")
-    executor.now = run.now + timedelta(days=400)
+    known(run, OUT, "queued", "delivered", kind="notice", branch="sigma/x", about="pi/y")
+    executor = later(run, timedelta(days=400))
     item = executor.item(PI, OUT, "x")
     assert item
     if first == "gone":
@@ -144,17 +150,18 @@ def test_an_old_answer_is_cleaned_up_once(run: Run, first: str) -> None:
     else:
         executor.perform(Plan("test", (clean_up(PI, item, executor.now, "pi/y is gone", "pi/y"),)))
     run.memory.section("due")[f"pi/x {item.head}"] = format_second(executor.now - timedelta(days=2))
-    plan_times(executor)
+    record_due(executor)
     assert kinds(executor, OUT) == [first]
 
 
 def test_an_old_answer_is_cleaned_up_when_it_was_old_for_a_day(run: Run) -> None:
     """A clock that jumps ahead, and back within a day, takes nothing back that nobody has read."""
-    executor = known(run, OUT, "queued", "delivered", kind="notice", branch="sigma/x", about="pi/y")
+    known(run, OUT, "queued", "delivered", kind="notice", branch="sigma/x", about="pi/y")
     start = run.now
     for days, cleaned in ((29, 0), (400, 0), (29.5, 0), (400, 0), (1, 0), (31, 0), (31.9, 0), (32, 1)):
-        executor.now = start + timedelta(days=days)
-        plan_times(executor)
+        run.now = start
+        executor = later(run, timedelta(days=days))
+        record_due(executor)
         assert len(kinds(executor, OUT)) == cleaned, days
 
 
@@ -164,7 +171,7 @@ def test_a_claim_about_a_branch_that_is_gone_is_not_looked_at(run: Run) -> None:
     executor.perform(record(run, OUT, "gone"))
     seen = Observation({}, mains={PI: ("main", B)})
     for _ in range(2):  # the second look at the same main would tell of the claim
-        plan_claims(executor, seen)
+        record_proven(executor, seen)
     assert kinds(executor, OUT) == ["gone"]
     assert executor.notes.notes == []
 
@@ -176,7 +183,7 @@ def test_what_the_outbox_still_holds_is_not_gone(run: Run, state: str, gone: boo
     item = executor.item(PI, OUT, "x")
     assert item
     assert item.state == state
-    plan_ours(executor, Observation({(PI, OUT, encode("x")): A}, saw_ours={PI}))
+    record_ours(executor, Observation({(PI, OUT, encode("x")): A}, saw_ours={PI}))
     assert kinds(executor, OUT) == (["gone"] if gone else [])
 
 
@@ -200,7 +207,7 @@ def test_a_topic_adopted_in_this_run_is_taken(run: Run) -> None:
 )
 def test_no_way_into_a_commit_is_unwatched(run: Run, path: str, text: str, told: str) -> None:
     executor = run.executor(run.base)
-    executor.files[HubPath(path)] = text.encode()
+    executor.perform(Plan("test", (Edit(HubPath(path), text.encode()),)))
     with pytest.raises(Refused) as refused:
         executor.draft("cn: x")
     assert f"no-secrets: {told}: looks like a secret" in refused.value.text
@@ -209,7 +216,7 @@ def test_no_way_into_a_commit_is_unwatched(run: Run, path: str, text: str, told:
 
 def test_the_message_of_a_commit_is_masked(run: Run) -> None:
     executor = run.executor(run.base)
-    executor.files[HubPath("threads/adhoc/x.md")] = b"x\n"
+    executor.perform(Plan("test", (Edit(HubPath("threads/adhoc/x.md"), b"x\n"),)))
     draft = executor.draft("cn: pi/AKIAIOSFODNN7EXAMPLE ack by sigma")
     assert draft is not None
     assert draft.message == "cn: *** ack by sigma"

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from cn.git.repository import open_hub
+from cn.protocol.effects import Edit, Plan
 from cn.run.executor import Executor
 from cn.run.memory import Memory
 from cn.run.run import open_run
@@ -29,7 +30,7 @@ def test_an_error_of_the_system_after_the_commit_says_that_it_is_done(
 
     def plan(executor: Executor) -> str:
         if commits:
-            executor.files[PATH] = b"a rack\n"
+            executor.perform(Plan("test", (Edit(PATH, b"a rack\n"),)))
         return "cn: test"
 
     hub = open_hub(root)

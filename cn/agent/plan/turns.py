@@ -13,7 +13,7 @@ from cn.outbox.plan.receipts import notice
 from cn.protocol import rules
 from cn.protocol.cadence import Cadence
 from cn.protocol.chat_reply import Say, format_say, is_chat
-from cn.protocol.effects import Archive, Drop, Effect, Log, Plan, Put, Record, Wake
+from cn.protocol.effects import Archive, Drop, Effect, Log, Plan, Put, Record, Wake, WriteHere
 from cn.protocol.hub_config import HubConfig
 from cn.protocol.layout import inbox_path
 from cn.protocol.ledger import IN, Event, Item
@@ -111,7 +111,12 @@ def plan_withdrawn(turn: Turn) -> Plan:
 
 def plan_answered(turn: Turn, output: bytes, done: Plan) -> Plan:
     """An output that holds: the pair is archived, what it says is done, the turn is over."""
-    return Plan(done.cause, (*_archive(turn, output), *done.effects, Drop(TURN), Drop(INPUT), Drop(OUTPUT)))
+    return Plan(done.cause, (*_archive(turn, output), *done.effects, Drop(TURN), Drop(INPUT), _used(output)))
+
+
+def _used(output: bytes) -> WriteHere:
+    """What the agent wrote goes, but nothing that it writes meanwhile; what is cut cannot be compared."""
+    return WriteHere(OUTPUT, None, output if len(output) < MOST_READ else None)
 
 
 def _archive(turn: Turn, output: bytes | None) -> list[Effect]:
@@ -119,6 +124,10 @@ def _archive(turn: Turn, output: bytes | None) -> list[Effect]:
     if output is not None:
         effects.append(Archive(turn.archive_path("output"), output))
     return effects
+
+
+MOST_READ = 8 << 20
+"""Bytes of an output that are read and kept; beyond, it is cut."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +151,7 @@ def plan_rejected(turn: Turn, output: bytes, refusals: Sequence[Refusal], facts:
     """
     why = "; ".join(f"{r.rule}: {r.reason}" for r in refusals)
     effects = _archive(turn, output)
-    effects.append(Drop(OUTPUT))
+    effects.append(_used(output))
     executed = f"refused: {why}"
     effects.append(_row(turn.input, facts.now, f"output:{turn.trigger}", executed, "rejected"))
     asked = replace(turn.input, attempts=turn.attempt, reason=why)
@@ -266,4 +275,4 @@ def late_path(id: str, nth: int) -> HubPath:
 def out_of_turn(output: bytes, id: str, at: datetime, why: str, nth: int = 1) -> Plan:
     """An output that answers nothing in flight: kept, nothing of it is done."""
     row = Row(at, id, "output", f"refused: {rules.VALID_OUTPUT}: {why}", outcome="late", input=id)
-    return Plan(id, (Archive(late_path(id, nth), output), Log(row), Drop(OUTPUT)))
+    return Plan(id, (Archive(late_path(id, nth), output), Log(row), _used(output)))

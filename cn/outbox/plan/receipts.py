@@ -5,14 +5,14 @@ from __future__ import annotations
 from datetime import datetime
 
 from cn.peers.plan.arrival import Arrival
-from cn.protocol.effects import CleanUp, Effect, Log, Plan, Post, Record
+from cn.protocol.effects import CleanUp, Effect, Keep, Log, Move, Pin, Plan, Post, Record
 from cn.protocol.ledger import OUT, Event, Item
 from cn.protocol.log import Row
 from cn.protocol.message import About, Message, notice_topic
 from cn.protocol.message_kinds import NOTICE
-from cn.protocol.outbox_entry import Remove
+from cn.protocol.outbox_entry import Entry, Remove, entry_head, entry_row, entry_source, sent_path
 from cn.values.errors import Refusal
-from cn.values.names import Branch, Name, Oid, topic_of
+from cn.values.names import Branch, HubPath, Name, Oid, topic_of
 from cn.values.text import one_line
 from cn.values.timestamps import format_second
 
@@ -146,4 +146,26 @@ def plan_ours_gone(peer: Name, item: Item, at: datetime) -> Plan:
     """One of our branches vanished at the remote without our doing."""
     source = f"{peer}/{item.topic}"
     row = Row(at, source, "ours", "gone at the remote", "", item.get("branch"), item.head, "gone")
-    return Plan(source, (Record(peer, Event(at, OUT, "gone", item.topic, item.head)), Log(row)))
+    gone = Event(at, OUT, "gone", item.topic, item.head)
+    return Plan(source, (Record(peer, gone), Log(row), Pin(peer, OUT, item.topic, None)))
+
+
+def plan_confirmed(
+    path: HubPath | None, entry: Entry, ours: Item | None, kind: str, executed: str, at: datetime
+) -> Plan:
+    """An outbox entry is through: its branch is pinned or not any more, and it moves to ``sent/``.
+
+    ``path`` is where it waits, None where another clone has moved it already.
+    """
+    topic, head = topic_of(entry.branch), entry_head(entry)
+    effects: list[Effect] = [Pin(entry.to, OUT, topic, None if isinstance(entry, Remove) else head)]
+    if isinstance(entry, Remove):
+        effects.append(Keep(head))
+    if path is not None:
+        status = ours.get("about_status") if ours is not None else ""
+        effects += [
+            Move(path, sent_path(entry)),
+            Record(entry.to, Event(at, OUT, kind, topic, head)),
+            Log(entry_row(entry, at, executed, kind, status)),
+        ]
+    return Plan(entry_source(entry), tuple(effects))
