@@ -3,8 +3,10 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+# Three on two cores: some tests wait for a time limit.
+PYTEST := $(BIN)/pytest -n 3 --dist worksteal
 
-.PHONY: test lint types unit full fuzz crash crash-agent attacks at-once remotes faults year reliability tables demo bench bench-full bench-year bench-runtime clean
+.PHONY: test quick lint types unit full fuzz crash crash-agent attacks at-once remotes faults year reliability tables demo bench bench-full bench-year bench-runtime clean
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -12,6 +14,10 @@ $(STAMP): pyproject.toml
 	touch $@
 
 test: lint types unit
+
+# Lint, types, contracts, the pure tests with few examples, and one loop through the command line.
+quick: lint types
+	TEST_PROFILE=quick $(PYTEST) -n 2 -m 'quick and not full'
 
 lint: $(STAMP)
 	$(BIN)/ruff check cn tests demo docs benchmarks
@@ -22,11 +28,11 @@ types: $(STAMP)
 	$(BIN)/mypy
 
 unit: $(STAMP)
-	$(BIN)/pytest -n 2
+	$(PYTEST)
 
-# The long harnesses (kills at every instant, floods): hours for all of them.
+# The rest of what `make test` has a slice of, and the long harnesses (kills at every instant, floods): hours.
 full: $(STAMP)
-	$(BIN)/pytest -n 2 -m full
+	$(PYTEST) -m full
 
 # Parsers against bytes that nobody would write: many examples, minutes. Finds are kept in tests/corpus/fuzz.
 fuzz: $(STAMP)
@@ -45,7 +51,7 @@ crash-agent: $(STAMP)
 	$(HARNESS) tests/reliability/test_agent_crash.py tests/reliability/test_runtime_crash.py tests/reliability/test_runtime_chaos.py
 
 attacks: $(STAMP)
-	TEST_FIGURES=$(FIGURES) $(BIN)/pytest -n 2 -s tests/attacks
+	TEST_FIGURES=$(FIGURES) $(BIN)/pytest -n 2 -s -m 'full or not full' tests/attacks
 
 at-once: $(STAMP)
 	$(HARNESS) tests/reliability/test_at_once.py

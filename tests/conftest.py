@@ -9,10 +9,12 @@ leans on either fails here.
 from __future__ import annotations
 
 import compileall
+import inspect
 import os
 import shutil
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -37,6 +39,9 @@ def _is_roomy(folder: Path) -> bool:
     found = os.statvfs(folder)
     return found.f_bavail * found.f_frsize > 2_000_000_000 and not found.f_flag & os.ST_NOEXEC
 
+
+_ALWAYS = {"home", "monkeypatch", "request", "tmp_path_factory"}
+_SLOW = {"attacks", "cli", "docs", "fuzz", "git", "reliability", "runtime", "system", "transaction"}
 
 _MEMORY = Path("/dev/shm")
 """A file system in memory, where there is one: nothing waits for a disk (tmpfs(5))."""
@@ -117,7 +122,31 @@ def pytest_configure() -> None:
     hypothesis.settings.register_profile(
         "cn", deadline=None, database=None, print_blob=True, derandomize="CI" in os.environ
     )
-    hypothesis.settings.load_profile("cn")
+    hypothesis.settings.register_profile("quick", hypothesis.settings.get_profile("cn"), max_examples=10)
+    hypothesis.settings.load_profile(os.environ.get("TEST_PROFILE", "cn"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave a slice of what is marked ``sliced`` in ``make test``; find what ``make quick`` runs."""
+    seen: Counter[str] = Counter()
+    quick = "quick" in config.option.markexpr
+    for item in items:
+        name = item.nodeid.partition("[")[0]
+        mark = item.get_closest_marker("sliced")
+        if mark is not None and seen[name] % mark.args[0]:
+            item.add_marker("full")
+        seen[name] += 1
+        if quick and isinstance(item, pytest.Function) and _is_pure(item):
+            item.add_marker("quick")
+
+
+def _is_pure(item: pytest.Function) -> bool:
+    """Does the test need nothing but values: no folder, no repository and no process?"""
+    given = set(item.callspec.params) if hasattr(item, "callspec") else set()
+    if set(item.fixturenames) - given - _ALWAYS or item.path.parent.name in _SLOW:
+        return False
+    return not any(word in inspect.getsource(item.function) for word in ("subprocess", "cn(", "git("))
 
 
 def pytest_unconfigure() -> None:

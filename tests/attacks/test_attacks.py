@@ -25,6 +25,7 @@ def test_what_is_tried_together(scene: str, world: World) -> None:
     _hold(stage, attacks)
 
 
+@pytest.mark.sliced(3)
 @pytest.mark.parametrize("attack", ALONE, ids=[a.name for a in ALONE])
 def test_what_is_tried_alone(attack: Attack, world: World) -> None:
     third = any(act.get("as") == "omega" for act in attack.acts)

@@ -183,6 +183,7 @@ def test_a_message_in_another_name_is_refused(world: World, sigma: Node, pi: Nod
     assert [r[1] for r in sigma.rows()] == ["refused", "refused"]
 
 
+@pytest.mark.sliced(3)
 @pytest.mark.parametrize(
     "lie", ["no merge", "merge of another", "no such commit", "not in main", "wrong head", "another's branch"]
 )

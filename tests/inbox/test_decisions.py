@@ -73,6 +73,7 @@ def _creator(said: str, told: str) -> Rows:
     ]
 
 
+@pytest.mark.quick
 def test_a_merge_lands_in_main_and_its_creator_cleans_up(world: World, pair: tuple[Node, Node]) -> None:
     sigma, pi = pair
     head, name = _received(world, sigma, pi)

@@ -132,6 +132,7 @@ def at_origin(world: World, node: Node) -> None:
     git(person, "push", "-q", node.url, "HEAD:refs/heads/main")
 
 
+@pytest.mark.sliced(3)
 @pytest.mark.parametrize("what", CHANGES)
 def test_whatever_changed_makes_the_next_sync_an_ordinary_one(world: World, quiet: Node, what: str) -> None:
     assert is_short(quiet)

@@ -12,6 +12,7 @@ from tests.support.servers import Remote, serve
 from tests.support.world import World, is_in_main
 
 
+@pytest.mark.sliced(3)
 @pytest.mark.parametrize("deliver", ["mailbox", pytest.param("pickup", marks=pytest.mark.full)])
 def test_the_whole_exchange(world: World, remote: Remote, deliver: str) -> None:
     whole_exchange(world, remote, deliver)

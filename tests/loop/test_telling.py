@@ -66,6 +66,7 @@ def stopping(node: Node, what: str) -> AbstractContextManager[None]:
 STOPS = [".git/refs/heads/main.lock", ".git/HEAD.lock", ".git/index.lock", ".git", ".git/objects"]
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("stop", STOPS)
 def test_run_again_is_true_where_a_message_could_not_be_queued(
     world: World, sigma: Node, pi: Node, stop: str
@@ -83,6 +84,7 @@ def test_run_again_is_true_where_a_message_could_not_be_queued(
     assert len(sigma.notices()) == 1
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("late", ["refs/heads/main.lock", "HEAD.lock", "index.lock"])
 def test_what_origin_has_is_not_to_be_repeated(
     world: World, sigma: Node, pi: Node, tmp_path: Path, late: str
@@ -147,6 +149,7 @@ def test_a_link_in_the_place_of_the_inbox_is_told_once_and_the_inbox_comes_back(
     assert "behind main" not in sigma.cn("status").stdout
 
 
+@pytest.mark.sliced(3)
 @pytest.mark.parametrize("stop", [*STOPS, ".git/index"])
 def test_what_stops_every_run_is_told_once_and_stands_in_the_status(
     world: World, sigma: Node, pi: Node, stop: str
@@ -252,6 +255,7 @@ def test_a_symlink_in_the_place_of_a_folder_of_cn_stands_and_is_not_replaced(
     assert json.loads(sigma.cn("status", "--json").stdout)["stopped"] is None
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("folder", [".git/objects", ".git", ".git/refs"])
 def test_the_doctor_finds_what_cannot_be_written(sigma: Node, pi: Node, folder: str) -> None:
     sigma.sync()

@@ -24,7 +24,7 @@ of two lines.
 """
 SECRET = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
 BAD = f"---\nid: ID\nreply: ID|fine\nsend: nobody|hello\ndelegate: ID|nobody\n---\n\n{SECRET}\n"
-SLICE = 30
+SLICE = 60
 
 
 class Stage:

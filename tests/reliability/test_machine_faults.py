@@ -235,6 +235,7 @@ def test_a_place_without_permission_is_an_error_and_nothing_more(world: World) -
     assert {".git", ".git/cn", ".git/objects", "threads/inbox/done", "logs/inbox", "docs"} <= set(met)
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("name", ["INT", "TERM"])
 def test_a_signal_in_the_middle_ends_tidily(world: World, name: str) -> None:
     trial = decided("do:merge")(world)
@@ -258,6 +259,7 @@ def test_a_signal_at_any_step_ends_tidily(world: World, name: str) -> None:
     assert met
 
 
+@pytest.mark.sliced(3)
 @pytest.mark.parametrize("name", ["INT", "TERM"])
 @pytest.mark.parametrize("origin", [True, False], ids=["origin", "alone"])
 def test_a_signal_says_truly_whether_a_message_is_to_be_sent_again(
@@ -361,6 +363,7 @@ def test_a_reader_that_leaves_is_no_error(world: World, sigma: Node, pi: Node, w
     assert done.returncode in (0, 141)  # it may have been faster than the reader
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("lock", ["index.lock", "HEAD.lock", "refs/heads/main.lock", "packed-refs.lock"])
 def test_a_lock_that_somebody_left_is_named_and_never_taken(
     world: World, sigma: Node, pi: Node, lock: str

@@ -52,6 +52,7 @@ def life_across_a_month(world: World, sigma: Node, pi: Node, second: Node, slow:
     return fast
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("slow", [timedelta(minutes=10), timedelta(days=3653)], ids=str)
 def test_a_slow_clock_across_a_month_revives_nothing(
     world: World, sigma: Node, pi: Node, slow: timedelta

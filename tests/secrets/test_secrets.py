@@ -273,6 +273,7 @@ def test_what_hub_yaml_allows_may_be_a_peer(sigma: Node) -> None:
     sigma.cn("peer", "remove", "psi")  # what main holds already stands in nobody's way
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize(
     "words",
     [
@@ -340,6 +341,7 @@ WRONG = {
 }
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("what", WRONG)
 def test_no_piece_of_a_secret_is_told(world: World, sigma: Node, pi: Node, what: str) -> None:
     """What is cut to be quoted has no form any more by which a detector would know it."""
@@ -442,6 +444,7 @@ TYPED = {
 }
 
 
+@pytest.mark.sliced(3)
 @pytest.mark.parametrize("what", TYPED)
 def test_a_triage_with_a_secret_is_refused_at_once(world: World, sigma: Node, pi: Node, what: str) -> None:
     world.propose(pi, sigma)
@@ -499,6 +502,7 @@ ANSWERS = {
 }
 
 
+@pytest.mark.sliced(3)
 @pytest.mark.parametrize("what", ANSWERS)
 def test_an_answer_with_a_secret_is_refused_at_once(agent: Node, what: str) -> None:
     for more in ((), ("--dry-run",)):
@@ -519,6 +523,7 @@ def test_what_hub_yaml_allows_may_be_answered(agent: Node) -> None:
     assert agent.threads() == []
 
 
+@pytest.mark.sliced(3)
 @pytest.mark.parametrize(
     "words",
     [
