@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from cn.protocol.own_thread import DONE_CONCERNS, Own, parse_own
 from cn.run.view import View
 from cn.threads.store import read_here
 from cn.values.names import HubPath
 from cn.values.text import decode
-
-_NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True)

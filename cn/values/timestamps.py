@@ -49,6 +49,14 @@ def parse_stamp(text: str) -> datetime:
         raise StampRefused(f"{text[:40]!r} is out of range", "write it as 2026-02-05T15:00Z") from None
 
 
+def stamp_or_none(text: object) -> datetime | None:
+    """A time of this clone's memory, which anybody may have edited; None for anything else."""
+    try:
+        return parse_stamp(str(text)) if text else None
+    except StampRefused:
+        return None
+
+
 def from_epoch(text: str) -> datetime:
     """Seconds since 1970, as git shows a commit's date; the nearest time there is, 1970 for what is none."""
     try:

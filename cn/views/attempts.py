@@ -8,7 +8,7 @@ times; what no commit says is left empty.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from cn.agent.archive import Rejected, archived_names, read_archived
@@ -205,16 +205,7 @@ def _message(view: View, past: PastCommit, path: str, sources: frozenset[str], i
     executed = (
         told[0].executed if len(told) == 1 else next((r.executed for r in told if "✓" in r.executed), "")
     )
-    return Message(
-        message.file,
-        message.kind,
-        message.to,
-        message.subject,
-        message.branch,
-        message.queued,
-        sent.at,
-        executed,
-    )
+    return replace(message, delivered=sent.at, executed=executed)
 
 
 def _say(data: bytes, name: str, id: str) -> tuple[Message, str] | None:

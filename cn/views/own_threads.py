@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 
 from cn.protocol.layout import INBOX
 from cn.protocol.own_thread import DONE_CONCERNS
 from cn.run.view import View
-from cn.threads.read import _NEVER, OwnDocument, read_document
+from cn.threads.read import OwnDocument, read_document
 from cn.threads.store import done_concerns, own_paths, pick_own
 from cn.values.errors import Refused
 from cn.values.names import HubPath
@@ -16,6 +16,7 @@ from cn.views.thread_view import ThreadView
 from cn.views.threads import list_inbox
 
 Thread = OwnDocument | ThreadView
+_NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 def list_threads(view: View, *, everything: bool = False) -> list[Thread]:

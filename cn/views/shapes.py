@@ -18,8 +18,10 @@ if TYPE_CHECKING:  # nothing is loaded for a shape that is not asked for
     from cn.threads.read import OwnDocument
     from cn.values.report import Report
     from cn.views.log import LoggedAction
+    from cn.views.outbox import Entry
+    from cn.views.peers import PeerView, Unreachable
     from cn.views.queue import QueueView
-    from cn.views.status import Entry, PeerView, Status, Unreachable, Waiting
+    from cn.views.status import Status, Waiting
     from cn.views.thread_page import Document
 
 
@@ -155,9 +157,9 @@ def entry_json(entry: Entry) -> dict[str, Any]:
         "kind": entry.kind or None,
         "subject": entry.subject or None,
         "queued": time_json(entry.queued),
-        "attempts": entry.attempts,
-        "reason": redact(entry.reason) or None,
-        "last_attempt": time_json(entry.last),
+        "attempts": entry.tried.attempts,
+        "reason": redact(entry.tried.reason) or None,
+        "last_attempt": time_json(entry.tried.last),
         "thread": entry.thread or None,
         "source": entry.source or None,
     }

@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from contextlib import suppress
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from cn.outbox.plan.due import is_old
 from cn.protocol.ledger import Item
 from cn.protocol.message_kinds import FINAL, NOTICE
-from cn.protocol.peers_file import Peer
-from cn.run.settings import MAILBOX_KEY, Draft, not_in_effect
+from cn.run.settings import Draft, not_in_effect
 from cn.run.view import View
 from cn.system.files import has_room, is_writable
 from cn.threads.refused_edits import drop_mended
 from cn.values.errors import Refused
 from cn.values.names import Name, Oid
-from cn.values.text import one_line
-from cn.values.timestamps import StampRefused, from_epoch, parse_stamp
+from cn.values.timestamps import from_epoch, parse_stamp, stamp_or_none
+from cn.views.outbox import Entry, list_outbox
+from cn.views.peers import Unreachable, unreachable
 from cn.views.threads import InboxView, list_inbox
 
-if TYPE_CHECKING:  # imported where a hub has a queue, or something waits in the outbox
+if TYPE_CHECKING:  # imported where a hub has a queue
     from cn.git.repository import Hub
-    from cn.protocol import outbox_entry as outbox
     from cn.views.queue import QueueView
 
 
@@ -56,42 +53,6 @@ class Waiting(NamedTuple):
     reason: str
     unproven: str
     old: bool
-
-
-class Entry(NamedTuple):
-    """One file of the outbox. ``effect`` is deliver, delete, say, or damaged (``reason`` says how)."""
-
-    file: str
-    effect: str
-    to: str = ""
-    branch: str = ""
-    head: str = ""
-    kind: str = ""
-    subject: str = ""
-    queued: datetime | None = None
-    attempts: int = 0
-    reason: str = ""
-    last: datetime | None = None
-    thread: str = ""
-    source: str = ""
-
-
-class Unreachable(NamedTuple):
-    """A peer, or the mailbox, that did not answer, as this clone remembers it."""
-
-    name: str
-    reason: str
-    since: datetime | None
-    next: datetime | None
-    attempts: int
-
-
-class PeerView(NamedTuple):
-    """A peer with the fingerprint of its pinned key (empty: none) and what is known of its reachability."""
-
-    peer: Peer
-    fingerprint: str
-    unreachable: Unreachable | None
 
 
 class Stopped(NamedTuple):
@@ -143,7 +104,7 @@ def read_status(view: View) -> Status:
         inbox=list_inbox(view),
         waiting=tuple(_waiting(view)),
         outbox=tuple(list_outbox(view)),
-        unreachable=tuple(_unreachable(view).values()),
+        unreachable=tuple(unreachable(view).values()),
         stopped=_stopped(view),
         standing=tuple(ShownCondition(text, hint, parse_stamp(at)) for text, hint, at in conditions.shown),
         not_in_effect=tuple(not_in_effect(view.hub, view.snapshot)) if view.on_main else (),
@@ -243,108 +204,10 @@ def _waits(item: Item) -> bool:
     return item.get("status") not in FINAL or bool(item.get("unproven"))
 
 
-def list_outbox(view: View) -> list[Entry]:
-    """What waits to be delivered, oldest first, then damaged files."""
-    entries, broken = view.snapshot.outbox()
-    attempts = view.memory.attempts.entries
-    found = [_mail(path.rpartition("/")[2], entry, attempts) for path, entry in entries]
-    says, damaged = view.snapshot.says()
-    for _, say in says:
-        tried = attempts.get(say.name) or {}
-        found.append(
-            Entry(
-                file=say.name,
-                effect="say",
-                to=say.chat,
-                kind="text",
-                subject=one_line(say.text, 80),
-                queued=say.queued,
-                attempts=int(tried.get("count", 0)),
-                reason=str(tried.get("reason", "")),
-                last=_time(tried.get("last")),
-                source=say.chat,
-            )
-        )
-    broken = [*broken, *damaged]
-    found.sort(key=lambda e: (e.queued or view.now, e.file))
-    return found + [Entry(path.rpartition("/")[2], "damaged", reason=why) for path, why in broken]
-
-
-def _mail(file: str, entry: outbox.Entry, attempts: Mapping[str, Mapping[str, Any]]) -> Entry:
-    from cn.protocol.outbox_entry import Deliver
-
-    tried = attempts.get(file) or {}
-    delivers = isinstance(entry, Deliver)
-    return Entry(
-        file=file,
-        effect="deliver" if delivers else "delete",
-        to=entry.to,
-        branch=entry.branch,
-        head=entry.id if isinstance(entry, Deliver) else entry.tip,
-        kind=entry.kind if isinstance(entry, Deliver) else "",
-        subject=entry.subject if isinstance(entry, Deliver) else entry.reason,
-        queued=entry.queued,
-        attempts=int(tried.get("count", 0)),
-        reason=str(tried.get("reason", "")),
-        last=_time(tried.get("last")),
-        thread=entry.thread,
-        source=entry.source,
-    )
-
-
-def list_peers(view: View) -> list[PeerView]:
-    """The peers of main's ``state/peers.md``."""
-    failing = _unreachable(view)
-    return [
-        PeerView(peer, fingerprint(peer.key) if peer.key else "", failing.get(peer.name))
-        for peer in view.settings.peers.values()
-    ]
-
-
-def fingerprint(key: str) -> str:
-    """``SHA256:…`` of an SSH public key, as ssh-keygen(1) ``-l`` shows it."""
-    import base64
-    import binascii
-    import hashlib
-
-    try:
-        data = base64.b64decode(key.split()[1], validate=True)
-    except (IndexError, binascii.Error):
-        return "(unreadable)"
-    return "SHA256:" + base64.b64encode(hashlib.sha256(data).digest()).decode().rstrip("=")
-
-
-def _unreachable(view: View) -> dict[str, Unreachable]:
-    """Failing peers and mailbox by key; peers that were removed are left out."""
-    known = {*view.settings.peers, MAILBOX_KEY}
-    return {
-        key: Unreachable(
-            name=f"the mailbox ({view.settings.mailbox})" if key == MAILBOX_KEY else key,
-            reason=str(entry.get("reason", "")),
-            since=_time(entry.get("since")),
-            next=_time(entry.get("next")),
-            attempts=_count(entry),
-        )
-        for key, entry in sorted(view.memory.unreachable.entries.items())
-        if key in known
-    }
-
-
-def _count(entry: Mapping[str, Any]) -> int:
-    count = entry.get("count", 0)
-    return count if isinstance(count, int) else 0
-
-
-def _time(text: object) -> datetime | None:
-    with suppress(StampRefused):
-        return parse_stamp(str(text)) if text else None
-    return None
-
-
 def _last_run(view: View) -> datetime | None:
     """When the lock was last taken in this clone: its file says so (``pid 7, since …``)."""
     try:
         text = (view.hub.state / "lock").read_text("utf-8", "replace")
     except OSError:
         return None
-    return _time(text.rpartition("since ")[2].strip()) if "since " in text else None
+    return stamp_or_none(text.rpartition("since ")[2].strip()) if "since " in text else None

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from cn.cli.completers import complete_peer, complete_thread
 from cn.cli.options import ACTOR, DRY_RUN, Env, deciding, options
-
-if TYPE_CHECKING:
-    from cn.protocol.ops import Op
+from cn.protocol import ops
 
 _THREAD: Callable[[Any], Any] = click.argument("thread", shell_complete=complete_thread)
 
 
-def _decide(env: Env, thread: str, make: Callable[[str], Op], actor: str) -> None:
+def _decide(env: Env, thread: str, make: Callable[[str], ops.Op], actor: str) -> None:
     from cn.actions.decide import decide
 
     env.show(decide(env.hub(), thread, make, actor=actor, dry_run=env.dry_run))
@@ -28,9 +26,7 @@ def _decide(env: Env, thread: str, make: Callable[[str], Op], actor: str) -> Non
 @options(DRY_RUN)
 def done_command(env: Env, thread: str, actor: str) -> None:
     """THREAD is complete: it moves to done, its creator is told."""
-    from cn.protocol.ops import Done
-
-    _decide(env, thread, Done, actor)
+    _decide(env, thread, ops.Done, actor)
 
 
 @click.command("defer")
@@ -41,9 +37,7 @@ def done_command(env: Env, thread: str, actor: str) -> None:
 @options(DRY_RUN)
 def defer_command(env: Env, thread: str, reason: str, until: str, actor: str) -> None:
     """Put THREAD off."""
-    from cn.protocol.ops import Defer
-
-    _decide(env, thread, lambda id: Defer(id, until, reason), actor)
+    _decide(env, thread, lambda id: ops.Defer(id, until, reason), actor)
 
 
 @click.command("delegate")
@@ -53,9 +47,7 @@ def defer_command(env: Env, thread: str, reason: str, until: str, actor: str) ->
 @options(DRY_RUN)
 def delegate_command(env: Env, thread: str, to: str, actor: str) -> None:
     """Hand THREAD to the peer TO, or assign it to the reviewer TO."""
-    from cn.protocol.ops import Delegate
-
-    _decide(env, thread, lambda id: Delegate(id, to), actor)
+    _decide(env, thread, lambda id: ops.Delegate(id, to), actor)
 
 
 @click.command("delete")
@@ -65,6 +57,4 @@ def delegate_command(env: Env, thread: str, to: str, actor: str) -> None:
 @options(DRY_RUN)
 def delete_command(env: Env, thread: str, reason: str, actor: str) -> None:
     """Discard THREAD; its creator is told and deletes the branch."""
-    from cn.protocol.ops import Delete
-
-    _decide(env, thread, lambda id: Delete(id, reason), actor)
+    _decide(env, thread, lambda id: ops.Delete(id, reason), actor)

@@ -36,8 +36,8 @@ def reply_command(env: Env, thread: str, message: str, body: str) -> None:
 def outbox(env: Env) -> None:
     """List what waits to be delivered, with reason and attempts."""
     from cn.cli.render.status import outbox_lines
+    from cn.views.outbox import list_outbox
     from cn.views.shapes import entry_json
-    from cn.views.status import list_outbox
 
     view = env.view()
     entries = list_outbox(view)

@@ -16,7 +16,7 @@ from cn.cli.options import DRY_RUN, Env, options
 from cn.cli.render.progress import progress
 
 if TYPE_CHECKING:
-    from cn.views.status import PeerView
+    from cn.views.peers import PeerView
 
 
 @click.group("peer")
@@ -75,8 +75,8 @@ def _key(given: str) -> str:
 @options()
 def list_command(env: Env) -> None:
     """List the peers."""
+    from cn.views.peers import list_peers
     from cn.views.shapes import peer_json
-    from cn.views.status import list_peers
 
     view = env.view()
     peers = list_peers(view)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import click
 
 from cn.cli.completers import complete_peer
 from cn.cli.options import DRY_RUN, Env, deciding, list_group, options
-
-if TYPE_CHECKING:
-    from cn.protocol.ops import Op
+from cn.protocol import ops
 
 
 @click.command("input")
@@ -52,7 +49,7 @@ def do(env: Env) -> None:
     """Complete the item with an operation."""
 
 
-def _write(env: Env, make: Callable[[str], Op]) -> None:
+def _write(env: Env, make: Callable[[str], ops.Op]) -> None:
     from cn.agent.interface import write_output
 
     env.show(write_output(env.hub(), make, dry_run=env.dry_run))
@@ -63,9 +60,7 @@ def _write(env: Env, make: Callable[[str], Op]) -> None:
 @options(DRY_RUN)
 def reply_command(env: Env, message: str) -> None:
     """Answer the sender; the message is appended to the thread."""
-    from cn.protocol.ops import Reply
-
-    _write(env, lambda id: Reply(id, message))
+    _write(env, lambda id: ops.Reply(id, message))
 
 
 @do.command("send")
@@ -75,9 +70,7 @@ def reply_command(env: Env, message: str) -> None:
 @options(DRY_RUN)
 def send_command(env: Env, to: str, message: str, body: str) -> None:
     """Send a message to a peer; the item is acknowledged."""
-    from cn.protocol.ops import Send
-
-    _write(env, lambda id: Send(to, message, body))
+    _write(env, lambda id: ops.Send(to, message, body))
 
 
 @do.command("noop")
@@ -85,9 +78,7 @@ def send_command(env: Env, to: str, message: str, body: str) -> None:
 @options(DRY_RUN)
 def noop_command(env: Env, reason: str) -> None:
     """Acknowledge, nothing to do."""
-    from cn.protocol.ops import Noop
-
-    _write(env, lambda id: Noop(id, reason))
+    _write(env, lambda id: ops.Noop(id, reason))
 
 
 @do.command("ack")
@@ -95,9 +86,7 @@ def noop_command(env: Env, reason: str) -> None:
 @options(DRY_RUN)
 def ack_command(env: Env, reason: str) -> None:
     """Acknowledge."""
-    from cn.protocol.ops import Ack
-
-    _write(env, lambda id: Ack(id, reason))
+    _write(env, lambda id: ops.Ack(id, reason))
 
 
 @do.command("surface")
@@ -105,9 +94,7 @@ def ack_command(env: Env, reason: str) -> None:
 @options(DRY_RUN)
 def surface_command(env: Env, desc: str) -> None:
     """Open a managed concern; the community's peers learn of it."""
-    from cn.protocol.ops import Surface
-
-    _write(env, lambda id: Surface(desc))
+    _write(env, lambda id: ops.Surface(desc))
 
 
 @do.command("commit")
@@ -115,9 +102,7 @@ def surface_command(env: Env, desc: str) -> None:
 @options(DRY_RUN)
 def commit_command(env: Env, artifact: str) -> None:
     """Record what was made, by its object id."""
-    from cn.protocol.ops import Commit
-
-    _write(env, lambda id: Commit(id, artifact))
+    _write(env, lambda id: ops.Commit(id, artifact))
 
 
 @out.command("defer")
@@ -126,9 +111,7 @@ def commit_command(env: Env, artifact: str) -> None:
 @options(DRY_RUN)
 def defer_command(env: Env, reason: str, until: str) -> None:
     """Put the item off."""
-    from cn.protocol.ops import Defer
-
-    _write(env, lambda id: Defer(id, until, reason))
+    _write(env, lambda id: ops.Defer(id, until, reason))
 
 
 @out.command("delegate")
@@ -136,9 +119,7 @@ def defer_command(env: Env, reason: str, until: str) -> None:
 @options(DRY_RUN)
 def delegate_command(env: Env, to: str) -> None:
     """Hand the item to a peer, or to a reviewer of this hub."""
-    from cn.protocol.ops import Delegate
-
-    _write(env, lambda id: Delegate(id, to))
+    _write(env, lambda id: ops.Delegate(id, to))
 
 
 @out.command("delete")
@@ -146,9 +127,7 @@ def delegate_command(env: Env, to: str) -> None:
 @options(DRY_RUN)
 def delete_command(env: Env, reason: str) -> None:
     """Discard the item."""
-    from cn.protocol.ops import Delete
-
-    _write(env, lambda id: Delete(id, reason))
+    _write(env, lambda id: ops.Delete(id, reason))
 
 
 @click.command("next")

@@ -12,7 +12,9 @@ from cn.cli.render.text import age, clean, grid, next_step, paint, since, width,
 from cn.values.errors import Refusal
 from cn.values.shell_words import command
 from cn.values.timestamps import format_age, format_stamp
-from cn.views.status import Entry, Main, Status, Unreachable, Waiting
+from cn.views.outbox import Entry
+from cn.views.peers import Unreachable
+from cn.views.status import Main, Status, Waiting
 from cn.views.thread_view import ThreadView
 
 if TYPE_CHECKING:  # not every screen shows them
@@ -221,14 +223,14 @@ def _waiting(waiting: Waiting, now: datetime) -> list[str]:
 
 def _outbox(entry: Entry, now: datetime, margin: str = "  ") -> list[str]:
     if entry.effect == "damaged":
-        return wrap(margin, f"{clean(entry.file)}: {clean(entry.reason)}", colour="red")
+        return wrap(margin, f"{clean(entry.file)}: {clean(entry.tried.reason)}", colour="red")
     what = "deletion of " if entry.effect == "delete" else ""
     lines = wrap(margin, f"{what}{clean(entry.branch, 120)} for {entry.to}, {_queued(entry, now)}")
     if entry.subject:
         lines += wrap(f"{margin}    ", clean(entry.subject))
-    if entry.attempts:
-        tries = "1 attempt" if entry.attempts == 1 else f"{entry.attempts} attempts"
-        lines += wrap(f"{margin}    ", f"{tries}: {clean(entry.reason)}", colour="yellow")
+    if entry.tried.attempts:
+        tries = "1 attempt" if entry.tried.attempts == 1 else f"{entry.tried.attempts} attempts"
+        lines += wrap(f"{margin}    ", f"{tries}: {clean(entry.tried.reason)}", colour="yellow")
     return lines
 
 
