@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import keyword
 import re
 from types import ModuleType
 
@@ -61,6 +62,19 @@ def test_every_module_and_test_that_a_page_names_exists(page: str) -> None:
     assert named
     lost = [name for name in sorted(named) if not (list(ROOT.glob(name)) or list((ROOT / "cn").glob(name)))]
     assert lost == []
+
+
+@pytest.mark.parametrize("page", ["docs/architecture.md", "CONTRIBUTING.md"])
+def test_a_name_that_a_page_puts_into_a_module_is_there(page: str) -> None:
+    text = " ".join((ROOT / page).read_text("utf-8").split())
+    named = re.findall(r"`(\w+)` (?:in|of) `((?:cn/)?[\w/]+\.py)`", text)
+    named = [(name, path) for name, path in named if not keyword.issoftkeyword(name)]
+    assert named
+    for name, path in named:
+        found = [p for p in (ROOT / path, ROOT / "cn" / path) if p.exists()]
+        assert re.search(rf"^(?:def |class )?(?:\w+, )*{name}\b", found[0].read_text("utf-8"), re.M), (
+            f"{name} in {path}"
+        )
 
 
 def test_every_function_that_the_page_for_python_names_exists() -> None:
