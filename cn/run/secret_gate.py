@@ -29,7 +29,6 @@ from cn.secrets.scanner import beginnings, find_secrets, mask_secrets
 from cn.values.errors import Refusal
 from cn.values.names import HubPath
 
-_HIDDEN = "(not shown: it looks like a secret)"
 _NOTHING = Text("", ())
 
 
@@ -97,7 +96,7 @@ def without_secrets(text: str, settings: Settings, whole: Text = _NOTHING) -> st
     if is_clean(text):
         return text
     word, colon, _ = text.partition(":")
-    return f"{word}: {_HIDDEN}" if colon and is_clean(word) else _HIDDEN
+    return f"{word}: {MASK}" if colon and is_clean(word) else MASK
 
 
 def clean_refusal(refusal: Refusal, settings: Settings, whole: Text) -> Refusal:

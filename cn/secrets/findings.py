@@ -36,7 +36,6 @@ _END = re.compile(r"END (?:(?!BEGIN)[A-Z0-9 ]){0,40}PRIVATE KEY(?: BLOCK)?(?:---
 _HEAD_ONLY = re.compile(rf"(?:{_BEGIN.pattern})(?: BLOCK)?[-\s\d]*")
 _LONGEST_USER = 200
 _NOT_USER, _NOT_HOST = re.compile(r"[\s/:@]"), re.compile(r"[^\w.-]")
-_OF_WORD = re.compile(r"[A-Za-z0-9_+/=~.:@%-]")
 _ESCAPE = re.compile(r"\\([_.:/@+=~-])")
 """A character as Markdown may write it."""
 _BREAK = re.compile(r"\\[nr]|[\s\\]")
@@ -49,7 +48,8 @@ _LONGEST_KEY = 1_000
 PRIVATE_KEY = "Private Key"
 LOGIN = "Basic Auth Credentials"
 """Kinds whose detectors tell less than what counts: where a key begins, the password of a URL."""
-MASK = "***"
+MASK = "(not shown, as it looks like a secret)"
+"""Stands for a line that holds a secret. It has no colon, so that YAML takes it as a value."""
 QUOTED = (f"{INBOX}/", f"{DONE}/", f"{QUEUE}/", f"{LOGS['input']}/", TURN, INPUT)
 """Where lines that start with ``>`` are a peer's, as they came."""
 _PLACES = ("path: ", "topic: ", "thread: ")
@@ -309,54 +309,10 @@ def _keys(lines: Sequence[str]) -> list[tuple[int, int]]:
     return [(at, start) for at, line in enumerate(lines) if line for start in key_starts(line)]
 
 
-def mask_word(line: str, found: str) -> str:
-    """The line with :data:`MASK` for every word that holds what was found; what quotes it stays."""
-    done = ""
-    while (at := line.find(found)) >= 0:
-        start, end = _word(line, at, at + len(found))
-        done, line = done + line[:start] + MASK, line[end:]
-    return done + line
-
-
-def word_of(line: str, found: str) -> str:
-    """The whole word that holds what was found; empty if it is not there."""
-    at = line.find(found)
-    start, end = _word(line, at, at + len(found)) if at >= 0 else (0, 0)
-    return line[start:end]
-
-
-def _word(line: str, at: int, end: int) -> tuple[int, int]:
-    """From where to where the word around it goes, with the characters that Markdown escapes."""
-    start = at
-    while start and (_OF_WORD.match(line[start - 1]) or _ESCAPE.match(line, start - 1)):
-        start -= 1
-    if start and line[start - 1] == "\\":  # an escape of two characters stays whole
-        start = min(start + 1, at)
-    while end < len(line) and (_OF_WORD.match(line[end]) or _ESCAPE.match(line, end)):
-        end += 1
-    return start, end
-
-
-def mask_key(lines: list[str], at: int) -> int:
-    """Mask the private key that begins in line ``at``, to its end or the text's; the last line of it.
-
-    And those that begin where one ends.
-    """
-    begin = _BEGIN.search(lines[at])
-    start = begin.start() if begin else 0
-    last = at
-    while last < len(lines):
-        line = lines[last]
-        end = _END.search(line, start)
-        rest = line[end.end() :] if end else ""
-        lines[last] = line[:start] + MASK + rest
-        if another := _BEGIN.search(rest):
-            start += len(MASK) + another.start()
-        elif end:
-            return last
-        else:
-            last, start = last + 1, 0
-    return len(lines) - 1
+def key_goes_on(line: str) -> bool:
+    """Does the private key of which this is a line go on behind it, or another one that begins here?"""
+    begins = list(_BEGIN.finditer(line))
+    return _END.search(line, begins[-1].end() if begins else 0) is None
 
 
 def refuse(findings: Sequence[Finding], allowed: Collection[str]) -> Refusal | None:

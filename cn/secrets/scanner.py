@@ -20,9 +20,8 @@ from cn.secrets.findings import (
     fingerprint,
     is_placeholder,
     joined,
+    key_goes_on,
     key_starts,
-    mask_key,
-    mask_word,
     may_hold,
     plain,
     whole,
@@ -76,6 +75,7 @@ _GUESSES = (
 ``hub.yaml`` lets something pass."""
 _HALF = re.compile("[\ud800-\udfff]")
 """What a byte that is no UTF-8 was read as; detect-secrets hashes no such character."""
+_KEY = re.compile(r"[a-z][a-z_-]{0,19}:")
 _LONGEST = 2_000
 _Hit = tuple[str, str]
 """A kind, and what a detector found of it."""
@@ -104,37 +104,46 @@ def _placed(one: Finding, found: str, sources: Sequence[Text]) -> Finding:
 def beginnings(text: Text, allowed: Collection[str]) -> set[str]:
     """By what the secrets of a text are known that was cut before it was looked at."""
     found = {secret for one, secret in _search(text, _own_values()) if one.fingerprint not in allowed}
-    return {secret[: min(8, max(3, len(secret) // 2))] for secret in found}
+    return set(map(_beginning, found))
+
+
+def _beginning(secret: str) -> str:
+    return secret[: min(8, max(3, len(secret) // 2))]
 
 
 def mask_typed(text: str, words: Sequence[str]) -> str:
     """A text that may quote the words of a command, also cut off, without the secrets in these."""
     typed = Text("", tuple(line for word in words for line in word.split("\n")))
-    pieces = beginnings(typed, ())
-    if pieces:
-        text = "\n".join(mask_secrets(Text("", tuple(text.split("\n"))), ())[0])
-    for piece in sorted(pieces, key=len, reverse=True):
-        text = mask_word(text, piece)
-    return text
+    hits = _search(typed, _own_values())
+    if not hits:
+        return text
+    pieces = {_beginning(found) for one, found in hits if one.kind != PRIVATE_KEY}
+    lines = (
+        " ".join(MASK if any(piece in word for piece in pieces) else word for word in line.split(" "))
+        for line in text.split("\n")
+    )
+    return "\n".join(mask_secrets(Text("", tuple(lines)), ())[0])
 
 
 def mask_secrets(text: Text, allowed: Collection[str]) -> tuple[list[str], list[Finding]]:
-    """The lines with ``***`` for what looks like a secret and is not ``allowed``, and what that was."""
-    hits = [hit for hit in _search(text, _own_values()) if hit[0].fingerprint not in allowed]
-    lines, masked = list(text.lines), -1
-    for one, found in hits:
-        at = one.line - text.first
-        if at <= masked:
-            continue  # inside a key
-        if one.kind == PRIVATE_KEY:
-            masked = mask_key(lines, at)
-        else:
-            lines[at] = mask_word(lines[at], found)
-    touched = {at for at, line in enumerate(lines) if line != text.lines[at]}
-    for at in touched if hits else ():
-        if any(one.fingerprint not in allowed for one in find_secrets([Text("", (lines[at],))])):
+    """The lines, and what looks like a secret in them and is not ``allowed``.
+
+    :data:`MASK` stands for each line that holds such a thing, and for all lines of a private key, to its end
+    or the text's. A key with a colon before it stays, so that a head can still be read.
+    """
+    ours = _own_values()
+    found = dict.fromkeys(one for one, _ in _search(text, ours) if one.fingerprint not in allowed)
+    kinds = {(one.line - text.first, one.kind == PRIVATE_KEY) for one in found}
+    lines, inside = list(text.lines), False
+    for at, line in enumerate(text.lines) if found else ():
+        if not inside and ((at, True) in kinds or (at, False) in kinds):
+            word = _KEY.match(line)
+            is_clean = word is not None and not _search(Text("", (word[0],)), ours)
+            lines[at] = f"{word[0]} {MASK}" if word and is_clean else MASK
+        elif inside:
             lines[at] = MASK
-    return lines, list(dict.fromkeys(one for one, _ in hits))
+        inside = (inside or (at, True) in kinds) and key_goes_on(line)
+    return lines, list(found)
 
 
 def _own_values() -> list[str]:

@@ -1,7 +1,6 @@
 """The user's crontab: cn's own marked lines in it, every other byte left as it is.
 
-python-crontab checks and writes the schedules. It is not given the whole table: it rewrites
-what it parses, and comments out what it does not understand.
+A table is never parsed: who does that rewrites it, and comments out what it does not understand.
 Each line of cn ends in ``# cn: JOB HUB``, so several hubs live in one table.
 """
 
@@ -51,16 +50,13 @@ def quote(text: str) -> str:
 
 def format_job(job: Job, hub: Path) -> str:
     """The line, without its end. Raises :class:`Refused` when cron could not hold it."""
-    from crontab import CronSlices
-
     if any(ord(c) < 32 or ord(c) == 127 for c in f"{job.command}{hub}"):
         raise Refused(
             f"{one_line(str(hub))} has a control character in its name, which a crontab cannot hold",
             "rename the folder, or use the systemd units in cron/",
         )
-    when = CronSlices(job.schedule).clean_render()
     command = job.command.replace("%", "\\%")
-    line = f"{when} {command}{_mark(job.name, hub)}"
+    line = f"{job.schedule} {command}{_mark(job.name, hub)}"
     if len(line.encode("utf-8", "surrogateescape")) > LONGEST:
         raise Refused("the line would be longer than cron takes", "use shorter paths")
     return line

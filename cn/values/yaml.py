@@ -59,7 +59,7 @@ def _quick_loader(text: str) -> Any:
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
             if depth > _DEEPEST:
                 return None
-    except yaml.YAMLError:
+    except (yaml.YAMLError, UnicodeError):  # libyaml takes no half characters
         return None
     return loader
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cn.protocol.hub_config import parse_config
-from cn.secrets.findings import Text, may_hold, quoted_here, refuse, texts_of_change
-from cn.secrets.scanner import find_secrets, mask_secrets
+from cn.secrets.findings import MASK, Text, may_hold, quoted_here, refuse, texts_of_change
+from cn.secrets.scanner import find_secrets, mask_secrets, mask_typed
 from cn.values.names import HubPath
 from tests.support.hubs import ROOT
 
@@ -191,29 +191,39 @@ def masked(text: str, allowed: tuple[str, ...] = ()) -> str:
 @pytest.mark.parametrize(
     ("text", "left"),
     [
-        (f"r: ID|{SECRETS['GitHub Token']}, twice: {SECRETS['GitHub Token']}.", "r: ID|***, twice: ***"),
-        (f'{{"text": "one\\n{SECRETS["AWS Access Key"]}\\ntwo"}}', '{"text": "one\\n***\\ntwo"}'),
-        (f"see {SECRETS['Basic Auth Credentials']} there", "see *** there"),
+        (f"r: ID|{SECRETS['GitHub Token']}, twice: {SECRETS['GitHub Token']}.", "r: ***"),
+        (f'{{"text": "one\\n{SECRETS["AWS Access Key"]}\\ntwo"}}', "***"),
+        (f"before\nsee {SECRETS['Basic Auth Credentials']} there\nafter", "before\n***\nafter"),
         ("a\n-----BEGIN PRIVATE KEY-----\nMI\n\n-----END PRIVATE KEY-----\nb", "a\n***\n***\n***\n***\nb"),
-        ("a -----BEGIN PRIVATE KEY-----\\nMIIE\\n-----END PRIVATE KEY----- b", "a *** b"),
+        ("a -----BEGIN PRIVATE KEY-----\\nMIIE\\n-----END PRIVATE KEY----- b\nc", "***\nc"),
         ("-----BEGIN PGP PRIVATE KEY BLOCK-----\nMIIE\nno end", "***\n***\n***"),
-        (f"two {SECRETS['AWS Access Key']}{SECRETS['GitHub Token']}", "two ***"),
+        (f"two {SECRETS['AWS Access Key']}{SECRETS['GitHub Token']}", "***"),
+        (f"{SECRETS['GitHub Token']}: x", "***"),
         ("nothing\nhere", "nothing\nhere"),
-        (r"it is ghp\_abcdefghijklmnopqrstuvwxyz0123456789, see", "it is ***, see"),
+        (r"it is ghp\_abcdefghijklmnopqrstuvwxyz0123456789, see", "***"),
         ("a\nPrivate-Lines: 1\nAAAA\nPrivate-MAC: 00ff\nb", "a\n***\n***\n***\nb"),
-        (f"{ONE}, {TWO} c", "***\n***\n***, ***\n***\n*** c"),
-        (f"{ONE.replace(chr(10), ' ')}, {TWO} c", "***, ***\n***\n*** c"),
+        (f"{ONE}, {TWO} c\nd", "***\n***\n***\n***\n***\nd"),
+        (f"{ONE.replace(chr(10), ' ')}, {TWO} c\nd", "***\n***\n***\nd"),
     ],
 )  # fmt: skip
 def test_what_is_found_is_masked_and_nothing_else(text: str, left: str) -> None:
+    left = left.replace("***", MASK)
     assert masked(text) == left
     assert masked(left) == left
+
+
+def test_what_an_error_quotes_of_typed_words_is_masked_word_by_word() -> None:
+    token = SECRETS["GitHub Token"]
+    assert mask_typed(f"no such command: {token[:12]}", ["x", token]) == f"no such command: {MASK}"
+    assert mask_typed("no such command: x", ["x", token]) == "no such command: x"
+    key = "-----BEGIN PRIVATE KEY-----\nMIIE\nAAAA"
+    assert "MIIE" not in mask_typed(f"what is\n{key}", [key])
 
 
 def test_what_is_allowed_is_not_masked() -> None:
     text = f"one {SECRETS['GitHub Token']}\ntwo {SECRETS['AWS Access Key']}"
     first, second = find_secrets([Text("a.md", tuple(text.split("\n")))])
-    assert masked(text, (first.fingerprint,)) == f"one {SECRETS['GitHub Token']}\ntwo ***"
+    assert masked(text, (first.fingerprint,)) == f"one {SECRETS['GitHub Token']}\n{MASK}"
     assert masked(text, (first.fingerprint, second.fingerprint)) == text
 
 
@@ -306,7 +316,7 @@ def test_many_keys_in_one_line_take_no_time() -> None:
     began = time.process_time()
     text = f"{OPENED} x " * 20_000 + CLOSED
     assert len({one.fingerprint for one in find_secrets([Text("x", (text,))])}) == 2
-    assert masked(text) == "***"
+    assert masked(text) == MASK
     assert time.process_time() - began < 20
 
 

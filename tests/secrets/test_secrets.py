@@ -13,6 +13,7 @@ import pytest
 from cn.protocol.message import Message, seal
 from cn.protocol.message_kinds import MESSAGE
 from cn.protocol.outbox_entry import Deliver, format_entry, outbox_path
+from cn.secrets.findings import MASK
 from cn.values.names import Branch, Name
 from cn.values.timestamps import parse_stamp
 from tests.support.desk import answer, archived, asked, clean, current, shown, work_queue
@@ -81,11 +82,11 @@ def test_the_archive_of_an_answer_with_a_secret_is_masked(agent: Node) -> None:
         path, kept = f"logs/output/{name}.md", found[name]
         assert withheld(agent, path) == data, what
         assert f".git/cn/withheld/{path}".encode() in kept, what
-        assert b"***" in kept, what
+        assert MASK.encode() in kept, what
         assert f"{path}: what looks like a secret is masked" in done.stdout, what
         if what == "refused for it":
             assert "no-secrets" in done.stderr
-            whole = f"---\nid: {first}\nreply: {first}|the token is ***\n---\n\n***\n***\n***\n"
+            whole = f"---\nid: {first}\nreply: {MASK}\n---\n\n{MASK}\n{MASK}\n{MASK}\n"
             assert kept.startswith(whole.encode())
             assert "no-secrets" in shown(agent)
         again = agent.cn("inbox", "process", check=None)
@@ -138,7 +139,7 @@ def test_a_decision_with_a_secret_that_becomes_void_is_quoted_without(
     sigma.sync()
     text = (content(sigma, path) or b"").decode()
     assert "## Void triage" in text
-    assert "> decision: delete:no ***" in text
+    assert f"> decision: {MASK}" in text
     assert withheld(sigma, path) == before
     assert holds(sigma) == []
     clean(sigma)
@@ -155,11 +156,11 @@ def test_a_peers_secret_in_a_subject_does_not_prevent_an_answer(world: World, si
     sigma.sync()
     sigma.cn("reply", "pi/ask", "fine by me")
     subject = read(pi.home, "sigma/re-ask:message.md").decode()
-    assert 'subject: "Re: ***"\n' in subject or 'subject: "fine by me"\n' in subject
+    assert f'subject: "Re: {MASK}"\n' in subject or 'subject: "fine by me"\n' in subject
     sigma.decide("pi/more", "do:reply:answer", "--body", "fine")
-    assert 'subject: "Re: ***"\n' in read(pi.home, "sigma/answer:message.md").decode()
+    assert f'subject: "Re: {MASK}"\n' in read(pi.home, "sigma/answer:message.md").decode()
     sigma.cn("reply", "pi/more", "and one thing more")
-    assert 'subject: "Re: ***"\n' in read(pi.home, "sigma/re-more:message.md").decode()
+    assert f'subject: "Re: {MASK}"\n' in read(pi.home, "sigma/re-more:message.md").decode()
     sigma.cn("reply", f"pi/{TOKEN}", "this name is odd")
     assert any(name.startswith(f"sigma/re-{TOKEN}") for name in branches(pi.home))
 
@@ -172,7 +173,7 @@ def test_a_secret_in_a_chat_is_taken_out_before_it_is_queued(studio: Studio) -> 
     assert holds(studio.node, "b3BlbnNzaC1rZXk") == []
     (request,) = studio.requests
     assert TOKEN not in str(request)
-    assert "my token is ***, use it" in str(request)
+    assert MASK in str(request)
     assert "cn took out what looks like a secret: GitHub Token, Private Key" in str(request)
     assert "thanks" in str(request)
     studio.sound()
@@ -233,7 +234,7 @@ def test_a_file_whose_name_holds_a_secret_is_left_out(sigma: Node, command: str)
     (sigma.root / "threads/adhoc/good.md").write_text("x\n")
     (sigma.root / f"threads/adhoc/20261121-{TOKEN}.md").write_text("x\n")
     done = sigma.cn(command, check=1)
-    assert "threads/adhoc/*** is refused: no-secrets: the file's name: looks like a secret" in done.stderr
+    assert f"threads/adhoc/{MASK} is refused: no-secrets: the file's name: looks like a secret" in done.stderr
     assert TOKEN not in done.stdout + done.stderr
     assert holds(sigma) == []
     assert content(sigma, "threads/adhoc/good.md") == b"x\n"
