@@ -14,7 +14,7 @@ import os
 
 TYPE_CHECKING = False  # typing itself takes 3 ms
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 TRANSPORTS = ("file", "git", "http", "https", "ssh")
 _COLOURED = ("ui", "advice", "branch", "diff", "grep", "push", "remote", "showBranch", "status", "transport")
 SETTINGS = {
@@ -77,21 +77,15 @@ _FIXED = {
 }
 
 
-def command(git_dir: str, more: Mapping[str, str]) -> list[str]:
-    """``git``, its settings (``more`` ones last), and the repository."""
-    settings = {**SETTINGS, **more}
-    return [
-        "git",
-        *(word for key, value in settings.items() for word in ("-c", f"{key}={value}")),
-        f"--git-dir={git_dir}",
-    ]
+def prepare(
+    place: Sequence[str], settings: Mapping[str, str], words: Sequence[str], env: Mapping[str, str]
+) -> tuple[list[str], dict[str, str]]:
+    """The words and the environment of a git child.
 
-
-def environment(more: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a child, ``more`` added.
-
-    ``ssh`` is left as the user configured it (``core.sshCommand``, ``GIT_SSH_COMMAND``):
+    ``place`` names the repository (``--git-dir=…``), ``settings`` go after ours, ``words`` are the command,
+    ``env`` is added. ``ssh`` is left as the user configured it (``core.sshCommand``, ``GIT_SSH_COMMAND``):
     a child has no terminal, so there is nobody it could ask.
     """
-    env = {k: v for k, v in os.environ.items() if k not in _DROPPED and not k.startswith(_DROPPED_PREFIX)}
-    return {**env, **_FIXED, **more}
+    given = (word for key, value in {**SETTINGS, **settings}.items() for word in ("-c", f"{key}={value}"))
+    kept = {k: v for k, v in os.environ.items() if k not in _DROPPED and not k.startswith(_DROPPED_PREFIX)}
+    return ["git", *given, *place, *words], {**kept, **_FIXED, **env}

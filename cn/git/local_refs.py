@@ -13,7 +13,7 @@ import select
 import stat
 import time
 
-from cn.git.environment import command, environment
+from cn.git.environment import prepare
 
 SECONDS = 10.0
 """How long a glance may take: a slower repository is the ordinary run's, which names it."""
@@ -58,7 +58,6 @@ def list_many(asked: list[tuple[str, list[str]]], width: int) -> list[bytes] | N
 
     What each printed, in order; None when one failed, or took too long.
     """
-    env = environment({})
     said = [b""] * len(asked)
     waiting = list(range(len(asked)))[::-1]
     running: dict[int, tuple[int, int]] = {}
@@ -74,7 +73,7 @@ def list_many(asked: list[tuple[str, list[str]]], width: int) -> list[bytes] | N
                 (os.POSIX_SPAWN_DUP2, end, 1),
                 (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
             ]
-            start = [*command(git_dir, {}), "for-each-ref", *words]
+            start, env = prepare([f"--git-dir={git_dir}"], {}, ["for-each-ref", *words], {})
             running[pipe] = index, os.posix_spawnp("git", start, env, file_actions=actions)
             os.close(end)
             poll.register(pipe, select.POLLIN)

@@ -13,13 +13,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO, NamedTuple
 
 from cn.git.cat_file import Reader, kill_group
-from cn.git.environment import command, environment
+from cn.git.environment import prepare
 from cn.values.errors import CnError
 from cn.values.names import is_local
 from cn.values.text import decode, one_line, redact
@@ -264,23 +264,21 @@ class Git(NamedTuple):
                     child.end()
         return [answers[i] for i in range(len(jobs))]
 
-    def command(self, args: Iterable[str]) -> list[str]:
-        """The full argument vector: settings, repository, then ``args``."""
-        place = [] if self.bare or self.git_dir else [f"--work-tree={self.root}"]
-        folder = self.git_dir or (self.root if self.bare else self.root / ".git")
-        return [*command(str(folder), self.settings), *place, *args]
-
-    def environment(self) -> dict[str, str]:
-        """The environment of every child (see :mod:`cn.git.environment`)."""
-        return environment(self.env)
+    def prepared(self, args: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+        """The whole command and its environment (see :mod:`cn.git.environment`)."""
+        place = [f"--git-dir={self.git_dir or (self.root if self.bare else self.root / '.git')}"]
+        if not (self.bare or self.git_dir):
+            place.append(f"--work-tree={self.root}")
+        return prepare(place, self.settings, args, self.env)
 
     def start(self, *args: str) -> subprocess.Popen[bytes]:
         """Start ``git ARGS`` on pipes, for a conversation; the caller ends it."""
+        command, env = self.prepared(args)
         try:
             return subprocess.Popen(
-                self.command(args),
+                command,
                 cwd=self.root,
-                env=self.environment(),
+                env=env,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -343,15 +341,16 @@ class Running:
         """Start it; ``selector`` tells when it says something. Raises :class:`CnError` and ``OSError``."""
         stdin = _as_file(job.stdin)
         if job.near is not None:
-            setup, command = None, git._replace(root=job.near, bare=True).command(job.args)
+            setup, at = None, git._replace(root=job.near, bare=True)
         else:
             setup = _child_setup(git.max_bytes, None if job.max_out is None else _MAX_DATA)
-            command = git.command(job.args)
+            at = git
+        command, env = at.with_env(**job.env).prepared(job.args)
         try:
             child = subprocess.Popen(
                 command,
                 cwd=git.root,
-                env=git.with_env(**job.env).environment(),
+                env=env,
                 stdin=stdin,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -472,4 +471,4 @@ def _not_started(missing: FileNotFoundError) -> CnError:
 
 def tail(err: bytes) -> str:
     """The end of what a git said on standard error, as text."""
-    return decode(err[-_TAIL:])
+    return decode(err[-_TAIL:]) if err else ""

@@ -22,7 +22,9 @@ class Hub:
     ``root`` is the work tree, ``git_dir`` the common git directory (shared by linked
     work trees), ``work_git_dir`` the one of this work tree (HEAD, index), ``main`` the
     name of the main branch, ``origin`` whether a remote of that name exists, ``name`` the
-    hub's own name once its configuration was read, ``config`` git's configuration here.
+    hub's own name once its configuration was read, ``config`` git's configuration here. ``state`` is
+    ``.git/cn`` (lock, journal, scratch files: never in the tree, never pushed), ``main_ref``
+    ``refs/heads/main``.
     """
 
     root: Path
@@ -33,21 +35,17 @@ class Hub:
     origin: bool = False
     name: str = ""
     config: GitConfig = field(default_factory=GitConfig)
+    state: Path = field(init=False)
+    main_ref: str = field(init=False)
 
-    @property
-    def state(self) -> Path:
-        """``.git/cn``: lock, journal, scratch files. Never in the tree, never pushed."""
-        return self.git_dir / "cn"
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "state", self.git_dir / "cn")
+        object.__setattr__(self, "main_ref", f"refs/heads/{self.main}")
 
     @property
     def origin_url(self) -> str:
         """The first URL of ``origin`` as written, empty where there is none."""
         return next(iter(self.config.all("remote.origin.url")), "")
-
-    @property
-    def main_ref(self) -> str:
-        """``refs/heads/main``."""
-        return f"refs/heads/{self.main}"
 
     def locked(self, fd: int) -> Hub:
         """The same hub whose local git children inherit the lock's descriptor."""

@@ -831,7 +831,7 @@ def test_a_repository_named_in_the_environment_is_not_ours(
     )
     assert try_git(mine, *args).stdout != expected
     assert Git(mine).run(*args).out == expected
-    assert variable not in Git(mine).environment()
+    assert variable not in Git(mine).prepared(())[1]
 
 
 def test_nothing_that_git_calls_local_to_a_repository_leaks(
@@ -842,7 +842,7 @@ def test_nothing_that_git_calls_local_to_a_repository_leaks(
     assert "GIT_DIR" in names
     for name in names:
         monkeypatch.setenv(name, "/leak")
-    env = Git(mine).environment()
+    env = Git(mine).prepared(())[1]
     assert {n for n in names if env.get(n) == "/leak"} == set()
 
 
