@@ -71,7 +71,7 @@ def _found_nothing(run: Run, seen: Observation) -> bool:
     at_rest = (
         not snapshot.outbox_paths() and not run.memory.unreachable.entries and snapshot.read(TURN) is None
     )
-    at_rest = at_rest and not run.memory.stop
+    at_rest = at_rest and not run.memory.stop.entries
     # What moved while it was fetched may be back; a refused thread counts as soon as somebody decides it.
     at_rest = at_rest and not unplaced_path(hub).exists()
     at_rest = at_rest and not (seen.missing or seen.missing_ours)
