@@ -150,8 +150,11 @@ def list_group(name: str, *extra: Callable[[Any], Any]) -> Callable[[Callable[..
         @click.group(name, invoke_without_command=True, help=show.__doc__)
         @options(*extra)
         def group(env: Env, **given: Any) -> None:
-            if click.get_current_context().invoked_subcommand is None:
+            command = click.get_current_context().invoked_subcommand
+            if command is None:
                 show(env, **given)
+            elif any(given.values()):
+                raise click.UsageError(f"the options of the list do not go with {command!r}")
 
         group.command("list", hidden=True, help=show.__doc__)(options(*extra)(show))
         return group

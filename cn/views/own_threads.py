@@ -64,7 +64,7 @@ def _inbox_document(view: View, text: str, *, strict: bool) -> Document | None:
         found = show_document(view, text)
     except Refused as refused:
         if strict:
-            raise Refused(refused.text, refused.hint.replace("cn inbox list", "cn thread list")) from None
+            raise Refused(refused.text, refused.hint.replace("cn inbox", "cn thread list")) from None
         return None
     # It takes the last part of a path for a name; here a path means a place.
     named = "/" not in text or text.startswith(f"{INBOX}/") or text == found.thread.source

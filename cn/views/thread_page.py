@@ -39,7 +39,7 @@ def show_document(view: View, text: str) -> Document:
             return _pending_document(view, pending_view(peer, item, written, life, fed=has_agent(view)))
     peer_and_life = _find_done(view, text, name)
     if peer_and_life is None:
-        raise Refused(f"no thread {one_line(text, 80)!r}", "'cn inbox list --all' lists them")
+        raise Refused(f"no thread {one_line(text, 80)!r}", "'cn inbox --all' lists them")
     peer, life = peer_and_life
     return _done_document(view, done_view(peer, life, _forwards_of(view, life)))
 
