@@ -17,7 +17,7 @@ from cn.agent.queue import actor_of, current_turn, failing, is_wanted, read_outp
 from cn.git.objects import read_info
 from cn.inbox.arrivals import use_working_text
 from cn.inbox.plan.decisions import Facts, quoted_of
-from cn.protocol.chat_reply import is_chat, said
+from cn.protocol.chat_reply import chat_text_of, is_chat
 from cn.protocol.effects import Plan, Record
 from cn.protocol.layout import inbox_path
 from cn.protocol.ledger import IN, Event, Item
@@ -73,7 +73,7 @@ def execute_output(run: Run, executor: Executor) -> str | None:
     ACTOR.step(actor_of(run, turn), ActorEvent.ARCHIVED)
     executor.perform(plan_answered(turn, data, plan))
     if is_chat(turn.input.sender):
-        remember(executor, turn, said(plan.effects))
+        remember(executor, turn, chat_text_of(plan.effects))
     for key in (without_secrets(key, run.settings, whole) for key in output.unknown):
         executor.notes.info(f"{source}: the output's key {key!r} is unknown; ignored", source=source)
     words = _words(output.ops)

@@ -6,7 +6,14 @@ from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
 
 from cn.agent.enqueue import enqueue_own
-from cn.agent.plan.reflections import TITLES, belongs_to, below, due_reflections, has_matter, is_due
+from cn.agent.plan.reflections import (
+    TITLES,
+    due_reflections,
+    is_due,
+    is_worth_reflecting,
+    level_below,
+    period_above,
+)
 from cn.protocol.cadence import PERIODIC, REFLECTIONS, Cadence, period, reflection_path
 from cn.protocol.log import FOLDER as LOGS
 from cn.protocol.log import Row, format_row, parse_rows
@@ -98,7 +105,7 @@ def _days_with_matter(executor: Executor) -> list[str]:
     names = [e.path.removesuffix(".md") for e in executor.snapshot.folder(LOGS)]
     recent = [name for name in names if name.isdigit() and first <= name < today]
     executor.snapshot.read_many(f"{LOGS}/{name}.md" for name in recent)
-    return [name for name in recent if has_matter(_rows(executor, name))]
+    return [name for name in recent if is_worth_reflecting(_rows(executor, name))]
 
 
 def _rows(executor: Executor, day: str) -> list[Row]:
@@ -107,7 +114,7 @@ def _rows(executor: Executor, day: str) -> list[Row]:
 
 def _matter(executor: Executor, cadence: Cadence, name: str, written: dict[Cadence, list[str]]) -> str:
     """What the reflection draws on, quoted, within the limit of a thread."""
-    level = below(cadence)
+    level = level_below(cadence)
     room = executor.settings.config.limits.thread_bytes // 2
     if level is None:
         text = "\n".join(format_row(row) for row in _rows(executor, name))
@@ -123,6 +130,6 @@ def _matter(executor: Executor, cadence: Cadence, name: str, written: dict[Caden
 
 def _inside(cadence: Cadence, lower: str, name: str) -> bool:
     try:
-        return belongs_to(cadence, lower) == name
+        return period_above(cadence, lower) == name
     except ValueError:
         return False

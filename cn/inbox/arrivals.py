@@ -23,7 +23,7 @@ from cn.inbox.plan.seen_before import Step, classify, is_news_that_it_vanished
 from cn.inbox.replayed_heads import SeenBefore
 from cn.inbox.working_copies import read_working
 from cn.outbox.plan.receipts import plan_notice
-from cn.outbox.receipts import find_merges, take_notice
+from cn.outbox.receipts import apply_notice, find_merges
 from cn.peers.fetch_changed import fetch_mains
 from cn.peers.observe import Observation
 from cn.peers.plan.arrival import Arrival
@@ -98,7 +98,7 @@ def _read_past(executor: Executor, seen: Observation, keys: Sequence[ThreadKey])
         if not _is_calm(item, seen.inbound[(peer, topic)][1]):
             topics.setdefault(peer, []).append(topic)
     for peer, wanted in topics.items():
-        executor.snapshot.read_past(peer, IN, wanted)
+        executor.snapshot.read_topics(peer, IN, wanted)
 
 
 def _is_calm(item: Item | None, head: Oid) -> bool:
@@ -109,7 +109,7 @@ def _is_calm(item: Item | None, head: Oid) -> bool:
 def _classified(executor: Executor, seen: Observation, key: ThreadKey) -> Found:
     branch, head = seen.inbound[key]
     item = executor.item(key[0], IN, key[1])
-    past = () if _is_calm(item, head) else tuple(executor.snapshot.past(key[0], IN, key[1]))
+    past = () if _is_calm(item, head) else tuple(executor.snapshot.events_of_topic(key[0], IN, key[1]))
     return Found(key, branch, head, classify(head, item, past), item, past)
 
 
@@ -267,7 +267,7 @@ def _let_in(executor: Executor, seen: Observation, arrival: Arrival, found: Foun
     if message is not None and message.about is not None:
         trusted = _unproven_sender(executor, arrival) is None
         if message.kind == NOTICE or trusted:
-            take_notice(executor, seen, arrival, message, message.about)
+            apply_notice(executor, seen, arrival, message, message.about)
     if message is not None and message.kind == NOTICE:
         if message.about is None:
             executor.perform(plan_notice(arrival, None, arrival.branch, None, None))
@@ -356,7 +356,7 @@ def record_vanished(executor: Executor, seen: Observation) -> None:
 def _is_gone(executor: Executor, peer: Name, topic: str) -> bool:
     """Does the ledger say already that the creator deleted this branch?"""
     item = executor.item(peer, IN, topic)
-    past = () if item is not None else executor.snapshot.past(peer, IN, topic)
+    past = () if item is not None else executor.snapshot.events_of_topic(peer, IN, topic)
     return not is_news_that_it_vanished(item, past)
 
 

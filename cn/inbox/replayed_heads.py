@@ -34,7 +34,7 @@ class SeenBefore:
         for peer, head in heads:
             wanted.setdefault(peer, []).append(head)
         for peer, theirs in wanted.items():
-            found = self.executor.snapshot.of_heads(peer, IN, theirs)
+            found = self.executor.snapshot.events_at_heads(peer, IN, theirs)
             self.past |= {(peer, head): events for head, events in found.items()}
 
     def let_in(self, arrival: Arrival) -> None:

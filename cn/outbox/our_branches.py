@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cn.outbox.plan.receipts import plan_adopted, plan_ours_gone, plan_proven
-from cn.outbox.receipts import prove_merge
+from cn.outbox.receipts import check_merge_claim
 from cn.peers.fetch_changed import find_main
 from cn.peers.observe import Observation
 from cn.protocol.effects import Pin, Plan
@@ -51,7 +51,7 @@ def record_ours(executor: Executor, seen: Observation) -> None:
 
 def _other_name(executor: Executor, peer: Name, topic: str, tip: Oid) -> str:
     """Under which topic our records know this commit, where they do not under this one."""
-    known = [e.topic for e in executor.snapshot.of_heads(peer, OUT, [tip]).get(tip, [])]
+    known = [e.topic for e in executor.snapshot.events_at_heads(peer, OUT, [tip]).get(tip, [])]
     return known[0] if known and topic not in known else ""
 
 
@@ -75,7 +75,7 @@ def record_proven(executor: Executor, seen: Observation) -> None:
         if not merge:
             continue
         about = About(Branch(item.get("branch")), item.head, "merged", parse_oid(merge))
-        if prove_merge(executor, seen, peer, about, "unverified") is None:
+        if check_merge_claim(executor, seen, peer, about, "unverified") is None:
             executor.perform(plan_proven(peer_name, item, executor.now))
             executor.notes.done(
                 f"{item.get('branch')} is merged in {peer_name}'s main", source=f"{peer_name}/{item.topic}"

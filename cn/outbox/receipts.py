@@ -21,7 +21,7 @@ from cn.values.errors import Refusal
 from cn.values.names import Name, Oid, Topic, join_branch, topic_of
 
 
-def take_notice(
+def apply_notice(
     executor: Executor, seen: Observation, arrival: Arrival, message: Message, about: About
 ) -> None:
     """Perform what a message says became of a branch of ours, as far as it is authentic and proven."""
@@ -30,8 +30,12 @@ def take_notice(
     ours = executor.item(peer.name, OUT, topic)
     expected = join_branch(executor.settings.outbound_prefix(peer), Topic(topic))
     listed = seen.ours.get((peer.name, topic))
-    proof = prove_merge(executor, seen, peer, about, arrival.signature) if about.status == "merged" else None
-    past = executor.snapshot.past(peer.name, OUT, topic) if ours is None else []
+    proof = (
+        check_merge_claim(executor, seen, peer, about, arrival.signature)
+        if about.status == "merged"
+        else None
+    )
+    past = executor.snapshot.events_of_topic(peer.name, OUT, topic) if ours is None else []
     deleted = about.branch == expected and any(e.head == about.head for e in past)
     tip = listed[1] if listed else None
     plan = plan_notice(arrival, ours, expected, tip, proof, deleted=deleted)
@@ -67,7 +71,7 @@ def find_merges(executor: Executor, seen: Observation, arrivals: Sequence[Arriva
         seen.merges.update(((peer, merge), merge in held) for merge in claimed[peer])
 
 
-def prove_merge(
+def check_merge_claim(
     executor: Executor, seen: Observation, peer: Peer, about: About, signature: str
 ) -> Refusal | None:
     """*merged* is believed when the peer's main holds that merge with our head as a parent.

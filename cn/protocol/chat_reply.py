@@ -98,7 +98,7 @@ def parse_say(data: bytes) -> Say:
         raise SayRefused(f"it is damaged ({one_line(str(error), 120)})") from None
 
 
-def said(effects: Iterable[Effect]) -> str:
+def chat_text_of(effects: Iterable[Effect]) -> str:
     """What these effects say in a chat; empty: nothing."""
     texts = (e.text for e in effects if isinstance(e, Put) and e.path.endswith(SAY))
     return next((parse_say(text.encode()).text for text in texts), "")
@@ -114,7 +114,7 @@ class Fate(Enum):
 
 
 @dataclass(frozen=True)
-class Spoken:
+class SendOutcome:
     """The answer of a chat's server: ``reason`` why it is not sent, ``wait`` seconds to leave it alone."""
 
     fate: Fate

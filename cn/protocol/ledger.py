@@ -298,7 +298,7 @@ def _check_names(fields: Mapping[str, str]) -> None:
         parse_branch(branch)
 
 
-def mentions(history: str, side: str, topics: Iterable[str]) -> dict[str, list[Event]]:
+def events_of_topics(history: str, side: str, topics: Iterable[str]) -> dict[str, list[Event]]:
     """The events of some topics, each oldest first; other lines are not parsed."""
     wanted = {quote(topic, safe=_SAFE): topic for topic in topics}
     found: dict[str, list[Event]] = {topic: [] for topic in wanted.values()}
@@ -309,7 +309,7 @@ def mentions(history: str, side: str, topics: Iterable[str]) -> dict[str, list[E
     return found
 
 
-def of_heads(history: str, side: str, heads: Iterable[Oid]) -> dict[Oid, list[Event]]:
+def events_at_heads(history: str, side: str, heads: Iterable[Oid]) -> dict[Oid, list[Event]]:
     """The events at some heads, whatever the topic, each oldest first; heads without any are left out."""
     wanted = set(heads)
     found: dict[Oid, list[Event]] = {}

@@ -188,22 +188,22 @@ class Snapshot:
         folder = f"{ledger.FOLDER}/{peer}"
         return [f"{folder}/{month}" for month in ledger.months(e.path for e in self.folder(folder))]
 
-    def past(self, peer: Name, side: str, topic: str) -> list[Event]:
+    def events_of_topic(self, peer: Name, side: str, topic: str) -> list[Event]:
         """What the ledger says of one topic, oldest first."""
         if (peer, side, topic) not in self._past:
-            self.read_past(peer, side, [topic])
+            self.read_topics(peer, side, [topic])
         return self._past[(peer, side, topic)]
 
-    def read_past(self, peer: Name, side: str, topics: Iterable[str]) -> None:
-        """Load what :meth:`past` says of many topics, with one look at the history."""
+    def read_topics(self, peer: Name, side: str, topics: Iterable[str]) -> None:
+        """Load what :meth:`events_of_topic` says of many topics, with one look at the history."""
         with self._readable(peer):
-            found = ledger.mentions(self.history(peer), side, topics)
+            found = ledger.events_of_topics(self.history(peer), side, topics)
         self._past.update({(peer, side, topic): events for topic, events in found.items()})
 
-    def of_heads(self, peer: Name, side: str, heads: Iterable[Oid]) -> dict[Oid, list[Event]]:
+    def events_at_heads(self, peer: Name, side: str, heads: Iterable[Oid]) -> dict[Oid, list[Event]]:
         """What the ledger says of some heads, under any topic, with one look at the history."""
         with self._readable(peer):
-            return ledger.of_heads(self.history(peer), side, heads)
+            return ledger.events_at_heads(self.history(peer), side, heads)
 
     @contextmanager
     def _readable(self, peer: Name) -> Iterator[None]:

@@ -15,8 +15,7 @@ from typing import NamedTuple
 from cn.git.lost_branch import missing_main
 from cn.git.repository import Hub
 from cn.protocol.hub_config import PATH as CONFIG
-from cn.protocol.ledger import FOLDER, IN, Event, LedgerRefused, parse_event
-from cn.protocol.ledger import mentions as ledger_mentions
+from cn.protocol.ledger import FOLDER, IN, Event, LedgerRefused, events_of_topics, parse_event
 from cn.protocol.ledger import months as ledger_months
 from cn.protocol.peers_file import PATH as PEERS
 from cn.run.memory import Memory
@@ -130,7 +129,7 @@ def read_events(view: View, peer: Name, *, since: str = "", about: str = "") -> 
 
 
 def _lines_about(text: str, topic: str) -> list[str]:
-    heads = {event.head for event in ledger_mentions(text, IN, [topic])[topic]}
+    heads = {event.head for event in events_of_topics(text, IN, [topic])[topic]}
     lines = text.split("\n")
     answers = {line.split(" ", 5)[4] for line in lines if any(f"about_head={head}" in line for head in heads)}
     wanted = [*heads, *answers]

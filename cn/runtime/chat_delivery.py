@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from cn.git.repository import Hub
-from cn.protocol.chat_reply import Fate, Say, Spoken, chat_id
+from cn.protocol.chat_reply import Fate, Say, SendOutcome, chat_id
 from cn.protocol.effects import Log, Move, Plan
 from cn.protocol.log import Row
 from cn.run.executor import Executor
@@ -27,7 +27,7 @@ from cn.values.names import HubPath
 from cn.values.report import Report
 from cn.values.timestamps import StampRefused, format_second, parse_stamp
 
-Speak = Callable[[int, str], Spoken]
+Speak = Callable[[int, str], SendOutcome]
 """Hand a text to a chat."""
 Split = Callable[[str], Sequence[str]]
 """A text in parts that the chat takes."""

@@ -15,7 +15,7 @@ from cn.llm.config import AgentConfig
 from cn.llm.config_file import read_agent_config
 from cn.llm.request import Answer, Failure, Request, request_json
 from cn.loop.process import process
-from cn.protocol.chat_reply import Fate, Spoken
+from cn.protocol.chat_reply import Fate, SendOutcome
 from cn.run.view import open_view, require_queue
 from cn.runtime.chat_delivery import Speak
 from cn.runtime.gather_prompt import pack_item
@@ -81,20 +81,20 @@ def _speaker(config: AgentConfig, stack: ExitStack) -> Speak | None:
         return None
     bot: list[telegram.Telegram] = []
 
-    def speak(chat: int, text: str) -> Spoken:
+    def speak(chat: int, text: str) -> SendOutcome:
         if not bot:
             wanted = config.require_telegram()
             bot.append(stack.enter_context(telegram.Telegram(wanted.token, wanted.base_url)))
         answer = bot[0].send_message(chat, text)
         if isinstance(answer, Sent):
-            return Spoken(Fate.SENT)
+            return SendOutcome(Fate.SENT)
         reason = describe(answer)
         if isinstance(answer, Rejected):
-            return Spoken(Fate.REFUSED, reason)
+            return SendOutcome(Fate.REFUSED, reason)
         if is_unsent(answer):
             wait = answer.retry_after if isinstance(answer, RateLimited) else 0.0
-            return Spoken(Fate.NOT_SENT, reason, wait)
-        return Spoken(Fate.UNKNOWN, reason)
+            return SendOutcome(Fate.NOT_SENT, reason, wait)
+        return SendOutcome(Fate.UNKNOWN, reason)
 
     return speak
 

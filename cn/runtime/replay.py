@@ -13,7 +13,7 @@ from functools import partial
 
 from cn.agent.archive import Rejected, archived_names, read_archived, read_rejected
 from cn.agent.plan.prompt_parts import Packed
-from cn.agent.plan.replay import Change, Typed, compare, read_typed
+from cn.agent.plan.replay import AnswerDecision, Change, compare, read_answer_decision
 from cn.llm import client
 from cn.llm.config import AgentConfig
 from cn.llm.request import Answer, Failure, Request, Stop
@@ -57,20 +57,20 @@ class Pair:
         return self.shown.thread or self.shown.sender
 
     @property
-    def before(self) -> Typed:
+    def before(self) -> AnswerDecision:
         """What the archived answer decided."""
         typed = self._typed(self.answer)
         if self.rejected is not None and not typed.rejected:  # by a rule that the text alone does not show
-            return Typed("", typed.aims, typed.ops, typed.body, (self.rejected.why,))
+            return AnswerDecision("", typed.aims, typed.ops, typed.body, (self.rejected.why,))
         return typed
 
-    def typed(self, answer: str) -> Typed:
+    def typed(self, answer: str) -> AnswerDecision:
         """What another answer would decide."""
         return self._typed(answer.encode("utf-8", "replace"))
 
-    def _typed(self, answer: bytes) -> Typed:
+    def _typed(self, answer: bytes) -> AnswerDecision:
         thread = self.shown.thread
-        return read_typed(answer, self.trigger.id, (thread, f"{thread}.md") if thread else ())
+        return read_answer_decision(answer, self.trigger.id, (thread, f"{thread}.md") if thread else ())
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Replayed:
 
     pair: Pair
     packed: Packed
-    now: Typed | None = None
+    now: AnswerDecision | None = None
     error: str = ""
     call: Call | None = None
 

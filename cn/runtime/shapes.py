@@ -6,7 +6,7 @@ from typing import Any
 
 from cn.agent.plan.prompt import NO_MODEL
 from cn.agent.plan.prompt_parts import Packed
-from cn.agent.plan.replay import Typed
+from cn.agent.plan.replay import AnswerDecision
 from cn.runtime.gather_prompt import Measured
 from cn.runtime.replay import Pair, Replayed
 
@@ -72,7 +72,7 @@ def replayed_json(one: Replayed) -> dict[str, Any]:
     }
 
 
-def typed_json(typed: Typed) -> dict[str, Any]:
+def typed_json(typed: AnswerDecision) -> dict[str, Any]:
     """What one answer decides."""
     return {
         "ending": typed.ending or None,

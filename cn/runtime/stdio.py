@@ -37,7 +37,7 @@ SENDER = "stdio"
 
 
 @dataclass(frozen=True)
-class Spoken:
+class SpokenAnswer:
     """What came back: the text a chat would get, the ops beside it, and what cannot be read."""
 
     text: str
@@ -46,7 +46,7 @@ class Spoken:
 
 
 @dataclass(frozen=True)
-class Talk:
+class QuestionSession:
     """A conversation of single questions; each is packed as an item of its own."""
 
     view: View
@@ -63,7 +63,7 @@ class Talk:
         text = format_input(asked, 1, quote(question.strip()))
         return pack_text(self.view, self.config, text, at), asked.id
 
-    def ask(self, question: str) -> Spoken:
+    def ask(self, question: str) -> SpokenAnswer:
         """One question, one call; raises :class:`Refused` when there is no answer."""
         if not question.strip():
             raise Refused("there is no question", "write it on standard input")
@@ -88,18 +88,18 @@ class Talk:
         if output.id != id:
             problems.append(f"the answer's id is {output.id[:60]!r}, the question's {id}")
         ops = tuple(": ".join(format_op(op)) for op in output.ops)
-        return Spoken(text, ops, tuple(problems))
+        return SpokenAnswer(text, ops, tuple(problems))
 
 
-def open_talk(hub: Hub, path: Path | None, report: Report, *, dry_run: bool = False) -> Talk:
+def open_session(hub: Hub, path: Path | None, report: Report, *, dry_run: bool = False) -> QuestionSession:
     """Read the hub's configuration, look the model up; raises :class:`ConfigError` where one is missing."""
     view = open_view(hub)
     config = read_agent_config(view.snapshot, os.environ, path)
     if dry_run:
-        return Talk(view, config)
+        return QuestionSession(view, config)
     config.require_api_key()
     require_runtime("anthropic")
     check = ModelCheck(hub, config)
     if check.due():
         check.check(report)
-    return Talk(view, config)
+    return QuestionSession(view, config)

@@ -69,7 +69,7 @@ def _find_done(view: View, text: str, name: str) -> tuple[Name, Life] | None:
 
 def _explain_refused(view: View, peer: Name, topic: str) -> None:
     """A branch that was refused on arrival has no thread: say which rule kept it out."""
-    past = view.snapshot.past(peer, IN, topic)
+    past = view.snapshot.events_of_topic(peer, IN, topic)
     if past and past[-1].kind == "refused":
         rule = past[-1].fields.get("rule", "a rule")
         raise Refused(

@@ -9,7 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cn.agent.plan.reflections import CONCERN_EVERY, belongs_to, below, due_reflections, has_matter, is_due
+from cn.agent.plan.reflections import (
+    CONCERN_EVERY,
+    due_reflections,
+    is_due,
+    is_worth_reflecting,
+    level_below,
+    period_above,
+)
 from cn.protocol.cadence import PERIODIC, Cadence, first_day, is_period, last_period, period, reflection_path
 from cn.protocol.log import Row
 from cn.protocol.own_thread import Own, new_own
@@ -86,7 +93,7 @@ def test_what_has_no_periods_names_none(cadence: Cadence) -> None:
 
 
 def test_each_level_draws_on_the_one_below() -> None:
-    assert [below(cadence) for cadence in PERIODIC] == [None, D, W, M, Q]
+    assert [level_below(cadence) for cadence in PERIODIC] == [None, D, W, M, Q]
 
 
 @pytest.mark.parametrize(
@@ -105,7 +112,7 @@ def test_each_level_draws_on_the_one_below() -> None:
     ],
 )
 def test_a_period_belongs_to_one_of_the_level_above(cadence: Cadence, lower: str, name: str) -> None:
-    assert belongs_to(cadence, lower) == name
+    assert period_above(cadence, lower) == name
 
 
 # What is due.
@@ -180,9 +187,9 @@ def test_what_is_due_is_over_has_something_below_it_and_is_the_latest(
     found = due_reflections(now, active_days, written)
     assert [c for c, _ in found] == sorted({c for c, _ in found}, key=PERIODIC.index)
     for cadence, name in found:
-        level = below(cadence)
+        level = level_below(cadence)
         lower = active_days if level is None else written[level]
-        assert name in {belongs_to(cadence, one) for one in lower}
+        assert name in {period_above(cadence, one) for one in lower}
         assert name < period(cadence, now)
         assert not [later for later in written[cadence] if later > name]
     assert len(found) == len({cadence for cadence, _ in found})
@@ -206,7 +213,7 @@ def row(source: str) -> Row:
     ],
 )
 def test_what_the_agenda_itself_brings_about_is_no_matter(sources: tuple[str, ...], matter: bool) -> None:
-    assert has_matter([row(source) for source in sources]) is matter
+    assert is_worth_reflecting([row(source) for source in sources]) is matter
 
 
 CONCERN = HubPath("state/mca/20260101-watch-0a1b2c3d.md")

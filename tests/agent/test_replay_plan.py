@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cn.agent.plan.replay import Change, compare, read_typed
+from cn.agent.plan.replay import Change, compare, read_answer_decision
 from cn.protocol.queue_item import Trigger, parse_trigger
 
 ID = "20260219-141209-abc123"
@@ -13,7 +13,7 @@ THREAD = "20260219-pi-proposal"
 
 def typed(*lines: str, body: str = "", id: str = ID) -> object:
     text = "\n".join(["---", f"id: {id}", *lines, "---", "", body])
-    return read_typed(text.encode(), ID, (THREAD, f"{THREAD}.md"))
+    return read_answer_decision(text.encode(), ID, (THREAD, f"{THREAD}.md"))
 
 
 @pytest.mark.parametrize(

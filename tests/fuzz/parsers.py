@@ -13,7 +13,7 @@ from typing import cast
 from cn.agent.plan.chat import format_seen, parse_seen
 from cn.agent.plan.conversation import Conversation, Entry, format_conversation, parse_conversation
 from cn.agent.plan.output import parse_output
-from cn.agent.plan.replay import Change, compare, read_typed
+from cn.agent.plan.replay import Change, compare, read_answer_decision
 from cn.agent.plan.skills import parse_skill
 from cn.git.diff_many import by_head
 from cn.git.entries import UNMERGED
@@ -163,9 +163,9 @@ def _trigger(data: bytes) -> object:
 
 def _typed(data: bytes) -> object:
     """What is rejected ends nothing, and an answer agrees with itself."""
-    typed = read_typed(data, "x", ("x.md",))
+    typed = read_answer_decision(data, "x", ("x.md",))
     assert bool(typed.ending) != bool(typed.rejected)
-    assert compare(typed, read_typed(data, "x", ("x.md",))) is Change.NONE
+    assert compare(typed, read_answer_decision(data, "x", ("x.md",))) is Change.NONE
     return typed
 
 

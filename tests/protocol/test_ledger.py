@@ -14,12 +14,12 @@ from cn.protocol.ledger import (
     LedgerRefused,
     Open,
     apply,
+    events_of_topics,
     fold,
     fold_all,
     fold_history,
     format_event,
     format_open,
-    mentions,
     month_path,
     months,
     open_path,
@@ -334,7 +334,7 @@ def test_the_events_of_one_topic_and_no_other(pairs: list[tuple[str, str]], topi
     ]
     history = "".join(format_event(one) + "\n" for one in events)
     for side in (IN, OUT):
-        assert mentions(history, side, [topic])[topic] == [
+        assert events_of_topics(history, side, [topic])[topic] == [
             e for e in events if e.side == side and e.topic == topic
         ]
 
@@ -344,7 +344,7 @@ def test_the_events_of_any_topic(events: list[Event], topic: str) -> None:
     history = "".join(format_event(one) + "\n" for one in events)
     for side in (IN, OUT):
         wanted = [said(e) for e in events if (e.side, e.topic) == (side, topic)]
-        assert [said(e) for e in mentions(history, side, [topic])[topic]] == wanted
+        assert [said(e) for e in events_of_topics(history, side, [topic])[topic]] == wanted
 
 
 def test_where_the_ledger_lies() -> None:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from cn.protocol.chat_reply import said as said_in_chat
+from cn.protocol.chat_reply import chat_text_of
 from cn.protocol.effects import Drop, Log, Plan, Post, Put
 from cn.protocol.hub_config import HubConfig, Reviewer
 from cn.protocol.ops import Ack, Commit, Defer, Delegate, Delete, Done, Fail, Noop, Reply, Surface
@@ -210,7 +210,7 @@ def test_a_message_that_was_put_off_is_answered_in_its_chat(
     kept = replace(facts(), own=facts().own.with_field("Source", CHAT_SOURCE), input=ID if asked else "")
     found = plan_own_end(kept, US, ending, body, None)
     assert isinstance(found, Plan)
-    assert said_in_chat(found.effects) == said
+    assert chat_text_of(found.effects) == said
     rows = [e.row.source for e in found.effects if isinstance(e, Log)]
     assert rows.count(CHAT_SOURCE) == bool(said)
 
@@ -219,4 +219,4 @@ def test_a_concern_from_a_chat_is_answered_where_it_stands() -> None:
     concern = replace(facts(CONCERN), own=facts(CONCERN).own.with_field("Source", CHAT_SOURCE))
     found = plan_own_end(concern, US, Reply(ID, "still so"), "", None)
     assert isinstance(found, Plan)
-    assert said_in_chat(found.effects) == ""
+    assert chat_text_of(found.effects) == ""

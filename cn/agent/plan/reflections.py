@@ -26,15 +26,15 @@ CONCERN_EVERY = timedelta(days=7)
 TITLES = {cadence: f"{cadence.value.capitalize()} reflection" for cadence in PERIODIC}
 
 
-def below(cadence: Cadence) -> Cadence | None:
+def level_below(cadence: Cadence) -> Cadence | None:
     """The level that a reflection draws on; None for the log of the day."""
     index = PERIODIC.index(cadence)
     return PERIODIC[index - 1] if index else None
 
 
-def belongs_to(cadence: Cadence, lower: str) -> str:
+def period_above(cadence: Cadence, lower: str) -> str:
     """The period of ``cadence`` that a period of the level below lies in; a week goes by its Thursday."""
-    level = below(cadence)
+    level = level_below(cadence)
     if level is None:
         return lower
     day = first_day(level, lower) + timedelta(days=3 if level is Cadence.WEEKLY else 0)
@@ -51,10 +51,10 @@ def due_reflections(
     """
     found = []
     for cadence in PERIODIC:
-        level = below(cadence)
+        level = level_below(cadence)
         lower = days if level is None else written.get(level, ())
         level = level or Cadence.DAILY
-        names = {belongs_to(cadence, name) for name in lower if _is_real(level, name)}
+        names = {period_above(cadence, name) for name in lower if _is_real(level, name)}
         over = sorted(name for name in names if _is_over(cadence, name, now))
         if over and not any(name > over[-1] for name in written.get(cadence, ())):
             found.append((cadence, over[-1]))
@@ -73,7 +73,7 @@ def _is_over(cadence: Cadence, name: str, now: datetime) -> bool:
     return name < period(cadence, now) and now - begin <= _BACK[cadence]
 
 
-def has_matter(rows: Sequence[Row]) -> bool:
+def is_worth_reflecting(rows: Sequence[Row]) -> bool:
     """Did anything happen that is worth a reflection? What the agenda itself brought about is not."""
     own = {cadence.value for cadence in PERIODIC} | {"mca"}
     return any(row.source.partition("/")[0] not in own for row in rows)

@@ -30,7 +30,7 @@ class Change(Enum):
 
 
 @dataclass(frozen=True)
-class Typed:
+class AnswerDecision:
     """What an answer decides.
 
     ``ending`` is the op that ends the item (``ack`` where none says so), empty where it is
@@ -50,7 +50,7 @@ class Typed:
         return self.aims[1:] if self.ending else ()
 
 
-def read_typed(answer: bytes, id: str, names: Iterable[str]) -> Typed:
+def read_answer_decision(answer: bytes, id: str, names: Iterable[str]) -> AnswerDecision:
     """What an answer to the item ``id`` decides; ``names`` is what an op may call the item.
 
     Rules that need the hub of that day (known peers, approvals) are not asked.
@@ -64,11 +64,11 @@ def read_typed(answer: bytes, id: str, names: Iterable[str]) -> Typed:
     ops = tuple(_normal(format_whole(op), known) for op in output.ops)
     if refused or isinstance(ending, Refusal):
         told = tuple(f"{r.rule}: {r.reason}" for r in refused)
-        return Typed("", _aims(output), ops, output.body, told)
+        return AnswerDecision("", _aims(output), ops, output.body, told)
     end = "ack" if ending is None else format_whole(ending)[0]
     beside = [_aim(op) for op in output.ops if isinstance(op, Beside)]
     first = end if ending is None else _aim(ending)
-    return Typed(end, (first, *beside), ops, output.body)
+    return AnswerDecision(end, (first, *beside), ops, output.body)
 
 
 def _aims(output: Output) -> tuple[str, ...]:
@@ -95,7 +95,7 @@ def _normal(pair: tuple[str, str], names: frozenset[str]) -> str:
     return f"{key}: {ITEM if first in names else first}{bar}{rest}"
 
 
-def compare(before: Typed, now: Typed) -> Change:
+def compare(before: AnswerDecision, now: AnswerDecision) -> Change:
     """How far the answer given now differs from the one that was given."""
     if bool(before.rejected) != bool(now.rejected) or before.ending != now.ending:
         return Change.DECISION

@@ -70,11 +70,11 @@ def agent_command(
 
 def _stdio(env: Env, path: Path | None) -> None:
     """Questions from standard input, a line each on a terminal, else all of it as one."""
-    from cn.runtime.stdio import open_talk
+    from cn.runtime.stdio import open_session
     from cn.values.report import Report
 
     report = Report()
-    talk = open_talk(env.hub(), path, report, dry_run=env.dry_run)
+    talk = open_session(env.hub(), path, report, dry_run=env.dry_run)
     if env.dry_run:
         from cn.llm.request import request_json
         from cn.system.clock import now
@@ -97,10 +97,10 @@ def _stdio(env: Env, path: Path | None) -> None:
 
 
 def _show(answer: object, *, markdown: bool) -> None:
-    from cn.runtime.stdio import Spoken
+    from cn.runtime.stdio import SpokenAnswer
     from cn.values.text import visible
 
-    assert isinstance(answer, Spoken)
+    assert isinstance(answer, SpokenAnswer)
     if markdown and sys.stdout.isatty():
         from rich.console import Console
         from rich.markdown import Markdown

@@ -13,7 +13,7 @@ from cn.cli.render.text import align, clean, paint
 
 if TYPE_CHECKING:
     from cn.agent.plan.prompt_parts import Packed
-    from cn.agent.plan.replay import Typed
+    from cn.agent.plan.replay import AnswerDecision
     from cn.runtime.replay import Pair, Replayed
 
 _CHANGED = {"none": "no", "wording": "words", "decision": "yes"}
@@ -92,7 +92,7 @@ def _sum(found: list[Replayed]) -> str:
     return told + (f", ${sum(costs):.4f}" if costs else "") + f", {sum(c.seconds for c in calls):.1f} s"
 
 
-def decision_text(typed: Typed) -> str:
+def decision_text(typed: AnswerDecision) -> str:
     """``reply + send pi``, or by which rule it is rejected."""
     if typed.rejected:
         return f"rejected: {clean(typed.rejected[0].partition(':')[0], 60)}"
