@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cn.agent.execute import find_artifacts, inbox_facts, sources_of
-from cn.agent.hooks import feed
+from cn.agent.hooks import update_queue
 from cn.agent.plan.ops import Order, plan_order
 from cn.git.repository import Hub
 from cn.inbox.plan.decisions import Facts, quoted_of
@@ -67,7 +67,7 @@ def decide_now(run: Run, thread: str, make: Make, *, actor: str = "", body: str 
             first = clean_refusal(outcome[0], run.settings, joined([*given, *sources_of(facts)]))
             raise Refused(f"{facts.source}: {first.rule}: {first.reason}", first.remedy)
         executor.perform(outcome)
-        feed(run, executor)
+        update_queue(run, executor)
         told = format_op(op)[0]
         executor.notes.done(f"{facts.source}: {told} by {who}", source=facts.source)
         return f"cn: {facts.source} {one_line(told, 80)} by {who}"

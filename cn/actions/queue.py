@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cn.agent.hooks import feed
+from cn.agent.hooks import update_queue
 from cn.agent.plan.turns import plan_cleared, plan_retry, source_of
 from cn.agent.queue import current_turn, known_ids, names_in, read_queued, require_queue
 from cn.agent.wake import wake
@@ -27,7 +27,7 @@ def next_item(hub: Hub, *, dry_run: bool = False) -> Report:
 
         def plan(executor: Executor) -> str | None:
             before = current_turn(executor)
-            feed(run, executor)
+            update_queue(run, executor)
             after = current_turn(executor)
             if after is None:
                 executor.notes.info("nothing waits for the agent")
@@ -84,7 +84,7 @@ def retry(hub: Hub, wanted: str, *, dry_run: bool = False) -> Report:
             executor.perform(plan_retry(asked, id, executor.now, _own_thread(executor, asked)))
             if not run.dry_run:
                 executor.notes.done(f"{source_of(asked)} waits again as {id}", source=source_of(asked))
-            feed(run, executor)
+            update_queue(run, executor)
             return f"cn: retry {source_of(asked)}"
 
         run.commit(plan)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from cn.agent.hooks import feed
+from cn.agent.hooks import update_queue
 from cn.agent.plan.chat import SEEN, parse_seen, plan_incoming
+from cn.agent.plan.turns import Permission
 from cn.agent.queue import current_turn, known_ids
 from cn.git.repository import Hub
 from cn.protocol.queue_item import Input, new_input_id, next_nth
@@ -21,23 +22,21 @@ from cn.values.report import Report
 _GROUPS = 300
 """Groups of which a clone remembers that an allowed user wrote there, and who: only there a text may go."""
 
-Hold = Callable[[Run, Input], str]
-"""Why an item must not be given to the agent now; empty: it may."""
+MayGive = Callable[[Run, Input], Permission]
+"""May the agent have this item now?"""
 
 
-def enqueue(hub: Hub, incoming: Incoming, hold: Hold | None = None) -> Queued:
+def enqueue(hub: Hub, incoming: Incoming, may_give: MayGive | None = None) -> Queued:
     """Queue a message in one commit; :class:`Already` when this update was queued before.
 
-    Where the agent is idle, the same commit gives it its next item, unless ``hold`` says why not.
+    Where the agent is idle, the same commit gives it its next item, unless ``may_give`` forbids it.
     Raises :class:`CnError` where the hub can take nothing now: the message is to be offered again.
     """
     report = Report()
     chat = f"telegram:{incoming.chat_id}"
     with open_run(hub, report) as run:
-        run.hold = partial(hold, run) if hold else None
         if incoming.chat_id != incoming.user_id:
             put_bounded(run.memory.section("chats"), chat, incoming.user_id, most=_GROUPS)
-        run.patient = True  # whether the model was asked, the processor knows
 
         def plan(executor: Executor) -> tuple[str | None, Queued]:
             seen = parse_seen(executor.snapshot.read(SEEN))
@@ -48,7 +47,9 @@ def enqueue(hub: Hub, incoming: Incoming, hold: Hold | None = None) -> Queued:
             id = new_input_id(executor.now, (chat, str(incoming.update_id), nonce()), taken, nth)
             text = _clean(incoming.text, run)
             executor.perform(plan_incoming(chat, incoming.update_id, text, id, seen, executor.now))
-            feed(run, executor)
+            may_give_now = partial(may_give, run) if may_give else None
+            # Whether the model was asked about a turn that is out of time, the processor knows.
+            update_queue(run, executor, may_give=may_give_now, keep_expired_turn=True)
             return f"cn: {chat}", Enqueued(id)
 
         return run.commit_for(plan)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from cn.protocol.queue_item import INPUT, OUTPUT, Turn
 
 if TYPE_CHECKING:
+    from cn.agent.queue import MayGive
     from cn.run.executor import Executor
     from cn.run.run import Run
 
@@ -34,12 +35,18 @@ def answer(run: Run, executor: Executor) -> str | None:
     return execute_output(run, executor)
 
 
-def feed(run: Run, executor: Executor) -> None:
-    """Bring the queue up to date where this hub feeds an agent, or did until a moment ago."""
-    if run.settings.config.interface == "queue" or (run.hub.root / INPUT).exists():
-        from cn.agent.queue import update_queue
+def update_queue(
+    run: Run, executor: Executor, *, may_give: MayGive | None = None, keep_expired_turn: bool = False
+) -> None:
+    """Bring the queue up to date where this hub feeds an agent, or did until a moment ago.
 
-        update_queue(run, executor)
+    ``may_give`` tells whether the agent may have an item now; without it, it may. ``keep_expired_turn``: do
+    not end a turn that is out of time.
+    """
+    if run.settings.config.interface == "queue" or (run.hub.root / INPUT).exists():
+        from cn.agent import queue
+
+        queue.update_queue(run, executor, may_give=may_give, keep_expired_turn=keep_expired_turn)
 
 
 def _has_output(run: Run) -> bool:

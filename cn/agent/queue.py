@@ -6,12 +6,16 @@ that no item stands for gets one, an item whose thread is not pending any more g
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from cn.agent.interface import read_shown
 from cn.agent.plan.turns import (
     MOST_READ,
+    Allowed,
+    Because,
     Failing,
+    Later,
+    Permission,
     plan_inbox_input,
     plan_lapsed,
     plan_promote,
@@ -45,7 +49,7 @@ from cn.protocol.queue_item import (
 from cn.protocol.states.agent import ACTOR, Actor, ActorEvent, actor_state
 from cn.run.executor import Executor
 from cn.run.memory import put_bounded
-from cn.run.run import NOT_YET, Run
+from cn.run.run import Run
 from cn.run.snapshot import Snapshot
 from cn.system.files import read_plain, read_regular
 from cn.system.random import nonce
@@ -59,7 +63,13 @@ _GIVEN = 50
 """Inputs whose ids a clone remembers, to know a late answer."""
 
 
-def update_queue(run: Run, executor: Executor) -> None:
+MayGive = Callable[[Input], Permission]
+"""May the agent have this item now?"""
+
+
+def update_queue(
+    run: Run, executor: Executor, *, may_give: MayGive | None = None, keep_expired_turn: bool = False
+) -> None:
     """Bring the queue up to date, and give the agent its next item if it has none."""
     turn = current_turn(executor)
     state = actor_of(run, turn)
@@ -67,7 +77,7 @@ def update_queue(run: Run, executor: Executor) -> None:
         executor.perform(plan_withdrawn(turn))
         executor.notes.info(f"{source_of(turn.input)} needs no answer of the agent any more")
         turn, state = None, ACTOR.step(state, ActorEvent.WITHDRAWN)
-    if turn is not None and state is Actor.TIMED_OUT and not run.patient:
+    if turn is not None and state is Actor.TIMED_OUT and not keep_expired_turn:
         executor.perform(plan_lapsed(turn, failing(run, executor, turn.input)))
         source = source_of(turn.input)
         remedy = "is it woken? see 'git config cn.wake' and 'cn queue'"
@@ -78,7 +88,7 @@ def update_queue(run: Run, executor: Executor) -> None:
         _enqueue_pending(executor, turn)
         queue_due(run, executor, _priorities(executor, turn))
         if state is Actor.IDLE:
-            turn = _promote(run, executor)
+            turn = _promote(run, executor, may_give)
             if turn is not None:
                 ACTOR.step(state, ActorEvent.PROMOTED)
     _give(run, executor, turn)
@@ -213,7 +223,7 @@ def known_ids(executor: Executor, turn: Turn | None) -> set[str]:
 # What is given.
 
 
-def _promote(run: Run, executor: Executor) -> Turn | None:
+def _promote(run: Run, executor: Executor, may_give: MayGive | None) -> Turn | None:
     told: set[str] = set()
     for name in names_in(executor, QUEUE):
         path = HubPath(f"{QUEUE}/{name}")
@@ -227,15 +237,17 @@ def _promote(run: Run, executor: Executor) -> Turn | None:
         if not is_wanted(executor, asked):
             executor.perform(Plan(source_of(asked), (Drop(path),)))
             continue
-        held = run.hold(asked) if run.hold else ""
-        if held == NOT_YET:
-            continue
-        if held:
-            tell_chat(run, executor, asked, held, told)
-            told_before = not run.memory.tell_once("held", asked.id, held)
-            text = f"{source_of(asked)} waits: {held}"
-            executor.notes.info(text, source=source_of(asked), told_before=told_before)
-            continue
+        match may_give(asked) if may_give else Allowed():
+            case Later():
+                continue
+            case Because(reason):
+                tell_chat(run, executor, asked, reason, told)
+                told_before = not run.memory.tell_once("held", asked.id, reason)
+                text = f"{source_of(asked)} waits: {reason}"
+                executor.notes.info(text, source=source_of(asked), told_before=told_before)
+                continue
+            case Allowed():
+                pass
         content = (
             (executor.read(asked.path) or b"").decode("utf-8", "replace") if asked.path else asked.content
         )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from cn.agent.hooks import answer, answered_turn, feed
+from cn.agent.hooks import answer, answered_turn, update_queue
 from cn.agent.wake import wake
 from cn.agent.wake_command import drop_pending
 from cn.git.fast_import import identity
@@ -27,7 +27,6 @@ from cn.protocol import rules
 from cn.protocol.effects import Plan, WorkingCopy
 from cn.protocol.layout import inbox_path
 from cn.protocol.ledger import IN, Item
-from cn.protocol.queue_item import Input
 from cn.protocol.thread_file import read_decision, read_text, seen_head
 from cn.protocol.triage import Merge, Triage, TriageRefused, format_decision
 from cn.run.conditions import Condition
@@ -41,44 +40,54 @@ from cn.values.names import Name, Oid, ThreadKey, ThreadName, digest
 from cn.values.report import Progress, Report
 from cn.values.text import one_line
 
+if TYPE_CHECKING:
+    from cn.agent.queue import MayGive
 
-def process(
-    hub: Hub,
-    *,
-    dry_run: bool = False,
-    progress: Progress | None = None,
-    hold: Callable[[Input], str] | None = None,
-    deliver_more: Callable[[Run], None] | None = None,
-    rouse: bool = True,
-) -> Report:
-    """Execute the agent's output and every decided thread; refused ones stay and say why.
 
-    ``hold`` keeps items from the agent, ``deliver_more`` delivers what git does not (the runtime's);
-    without ``rouse`` nobody is woken, because the runtime itself is the agent.
+def process(hub: Hub, *, dry_run: bool = False, progress: Progress | None = None) -> Report:
+    """Execute the agent's output and every decided thread, and wake the agent.
+
+    Refused ones stay and say why.
     """
     report = Report()
     with open_run(hub, report, dry_run=dry_run, progress=progress) as run:
-        run.hold = hold
-        snapshot = run.snapshot()
-        turn = answered_turn(run)
-        decided = {
-            (peer, item.topic)
-            for peer, item in snapshot.pending()
-            if has_triage(run.hub, ThreadName(item.get("thread")), snapshot.algorithm)
-            or (turn is not None and item.get("input") == turn.input.id)
-        }
-        seen, keys = _look(run, decided)
-
-        run.commit(lambda executor: gather_process(run, executor, seen, keys))
-        if deliver_more is not None:
-            deliver_more(run)  # first: a person waits for it
-        check_inbox(run)
-        deliver(run)
-    if not rouse:
-        drop_pending(hub)
-    elif not dry_run:
+        _process(run)
+    if not dry_run:
         wake(hub, report)
     return report
+
+
+def process_as_agent(
+    hub: Hub, *, may_give: MayGive | None = None, deliver_first: Callable[[Run], None] | None = None
+) -> Report:
+    """:func:`process` where the runtime itself is the agent: nobody is woken.
+
+    ``may_give`` keeps items from it; ``deliver_first`` delivers what git does not, for which a person waits.
+    """
+    report = Report()
+    with open_run(hub, report) as run:
+        _process(run, may_give, deliver_first)
+    drop_pending(hub)
+    return report
+
+
+def _process(
+    run: Run, may_give: MayGive | None = None, deliver_first: Callable[[Run], None] | None = None
+) -> None:
+    snapshot = run.snapshot()
+    turn = answered_turn(run)
+    decided = {
+        (peer, item.topic)
+        for peer, item in snapshot.pending()
+        if has_triage(run.hub, ThreadName(item.get("thread")), snapshot.algorithm)
+        or (turn is not None and item.get("input") == turn.input.id)
+    }
+    seen, keys = _look(run, decided)
+    run.commit(lambda executor: gather_process(run, executor, seen, keys, may_give))
+    if deliver_first is not None:
+        deliver_first(run)
+    check_inbox(run)
+    deliver(run)
 
 
 def _look(run: Run, decided: set[tuple[Name, str]]) -> tuple[Observation | None, list[tuple[Name, str]]]:
@@ -109,6 +118,7 @@ def gather_process(
     executor: Executor,
     seen: Observation | None,
     keys: list[tuple[Name, str]],
+    may_give: MayGive | None,
 ) -> str | None:
     """All that one run decides, on one base."""
     if seen is not None:
@@ -122,7 +132,7 @@ def gather_process(
     tips = {key: tip for key, (_, tip) in seen.inbound.items()} if seen is not None else {}
     decided = _read_decided(run, executor)
     subjects += _execute(run, executor, decided, tips)
-    feed(run, executor)
+    update_queue(run, executor, may_give=may_give)
     if len(subjects) == 1:
         return f"cn: {subjects[0]}"
     return f"cn: {len(subjects)} decisions\n\n" + "\n".join(subjects) if subjects else "cn: process"

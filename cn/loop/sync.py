@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cn.agent.hooks import feed
+from cn.agent.hooks import update_queue
 from cn.agent.wake import wake
 from cn.git.repository import Hub
 from cn.inbox.arrivals import record_arrivals, record_vanished
@@ -69,7 +69,7 @@ def gather_sync(run: Run, executor: Executor, seen: Observation, keys: list[tupl
     record_proven(executor, seen)
     record_due(executor)
     restore_pending(executor)
-    feed(run, executor)
+    update_queue(run, executor)
     for one in refused:
         run.memory.tell_once("arrival", *one.key, one.head)
     note_refused(run, seen, keys, refused)

@@ -15,7 +15,6 @@ from cn.git.process import GitError
 from cn.git.repository import Hub
 from cn.protocol.hub_config import PATH as CONFIG
 from cn.protocol.peers_file import PATH as PEERS
-from cn.protocol.queue_item import Input
 from cn.run.checkout_conditions import find_displaced, find_unplaced
 from cn.run.conditions import Condition
 from cn.run.executor import MACHINE_LOG, Executor
@@ -44,17 +43,14 @@ from cn.values.names import Oid
 from cn.values.report import Mark, Progress, Report
 
 T = TypeVar("T")
-NOT_YET = "not yet"
-"""What ``Run.hold`` answers for an item that is kept back without anybody being told."""
 
 
 @dataclass
 class Run:
     """One run on a locked hub (or, in a dry run, on a hub whose objects go to a throw-away folder).
 
-    ``hold`` tells of an item why it must not be given to the agent now; empty: it may,
-    :data:`NOT_YET`: in a moment. A ``patient`` one ends no turn that is out of time. ``moved``: it has
-    made a commit, which stays. ``made`` are the commits it was about to publish. ``offline``: it asks nobody.
+    ``moved``: it has made a commit, which stays. ``made`` are the commits it was about to publish, ``down``
+    the remotes that did not answer, with the reason. ``offline``: it asks nobody.
     """
 
     hub: Hub
@@ -66,8 +62,6 @@ class Run:
     dry_run: bool
     progress: Progress | None = None
     down: dict[str, str] = field(default_factory=dict)
-    hold: Callable[[Input], str] | None = None
-    patient: bool = False
     moved: bool = False
     made: set[Oid] = field(default_factory=set)
     offline: bool = False

@@ -15,29 +15,39 @@ from datetime import timedelta
 from enum import Enum
 from functools import partial
 
-from cn.agent.hooks import feed
+from cn.agent.hooks import update_queue
 from cn.agent.interface import is_answered, put_output
 from cn.agent.plan.output import parse_output
-from cn.agent.plan.turns import plan_lapsed, plan_rejected, plan_released, source_of, time_limit
-from cn.agent.queue import current_turn, failing, peek_turn, tell_chat
+from cn.agent.plan.turns import (
+    Allowed,
+    Because,
+    Later,
+    Permission,
+    plan_lapsed,
+    plan_rejected,
+    plan_released,
+    source_of,
+    time_limit,
+)
+from cn.agent.queue import MayGive, current_turn, failing, peek_turn, tell_chat
 from cn.git.repository import Hub
 from cn.llm.check_model import ModelCheck
 from cn.llm.config import AgentConfig
 from cn.llm.request import Answer, Failure, Kind, Request, Stop
 from cn.llm.usage_events import begin_call
 from cn.llm.usage_log import ask_counted, over_budget, read_calls
-from cn.loop.process import process
+from cn.loop.process import process_as_agent
 from cn.protocol import rules
 from cn.protocol.queue_item import CHAT, Input, Turn, is_input_id
 from cn.run.executor import Executor
 from cn.run.memory import Memory
-from cn.run.run import NOT_YET, Run, open_run
+from cn.run.run import Run, open_run
 from cn.run.secret_gate import clean_refusal, mask_line
 from cn.run.view import View, open_view
 from cn.runtime.chat_delivery import Speak, Unsaid, again, report_unsaid, say_all
 from cn.runtime.gather_prompt import pack_item
 from cn.secrets.findings import text_of
-from cn.system.child import hold as hold_lock
+from cn.system.child import hold
 from cn.system.clock import now
 from cn.system.random import nonce
 from cn.transaction.pins import clone_id
@@ -72,7 +82,7 @@ def run_turn(hub: Hub, tools: TurnTools, report: Report) -> More:
 
     Raises :class:`LockHeld` where another process is at it, :class:`ConfigError` where no call can work.
     """
-    lock = hold_lock(hub.state / "agent.lock")
+    lock = hold(hub.state / "agent.lock")
     if lock is None:
         raise LockHeld("another process asks the model for this hub", "it goes on by itself")
     try:
@@ -80,7 +90,7 @@ def run_turn(hub: Hub, tools: TurnTools, report: Report) -> More:
         turn = in_flight(view)
         forgotten = turn is not None and _was_forgotten(view, turn)
         if turn is not None and forgotten:
-            _give_back(hub, turn, report, partial(_held, hub, tools))
+            _give_back(hub, turn, report, partial(_may_give, hub, tools))
         if _check(hub, tools, report) or forgotten:
             view = open_view(hub)
             turn = in_flight(view)
@@ -90,8 +100,8 @@ def run_turn(hub: Hub, tools: TurnTools, report: Report) -> More:
             turn = in_flight(view)
             if turn is None or is_answered(hub):
                 return More.IDLE
-        if _held(hub, tools, turn.input):
-            _give_back(hub, turn, report, partial(_held, hub, tools))
+        if _may_give(hub, tools, turn.input) != Allowed():
+            _give_back(hub, turn, report, partial(_may_give, hub, tools))
         else:
             _ask(view, tools, turn, report)
         return More.NEXT if in_flight(open_view(hub)) is not None else More.IDLE
@@ -109,27 +119,29 @@ def _check(hub: Hub, tools: TurnTools, report: Report) -> bool:
         return False
     wanted: list[Input] = []
 
-    def held(asked: Input) -> str:
+    def note_wanted(asked: Input) -> Permission:
         wanted.append(asked)
-        return NOT_YET
+        return Later()
 
-    _process(hub, tools, report, held)
+    _process(hub, tools, report, note_wanted)
     if wanted or (in_flight(open_view(hub)) is not None and not is_answered(hub)):
         tools.check.check(report)
     return True
 
 
-def _held(hub: Hub, tools: TurnTools, asked: Input) -> str:
-    return over_budget(hub.root, tools.config.budgets, asked.sender, now())
+def _may_give(hub: Hub, tools: TurnTools, asked: Input) -> Permission:
+    reason = over_budget(hub.root, tools.config.budgets, asked.sender, now())
+    return Because(reason) if reason else Allowed()
 
 
-def _process(hub: Hub, tools: TurnTools, report: Report, hold: Callable[[Input], str] | None = None) -> None:
+def _process(hub: Hub, tools: TurnTools, report: Report, may_give: MayGive | None = None) -> None:
     unsaid: list[Unsaid] = []
 
     def say(run: Run) -> None:
         unsaid.extend(_say(run, tools))
 
-    report.notes += process(hub, hold=hold or partial(_held, hub, tools), deliver_more=say, rouse=False).notes
+    may_give = may_give or partial(_may_give, hub, tools)
+    report.notes += process_as_agent(hub, may_give=may_give, deliver_first=say).notes
     _say_again(hub, tools, unsaid, report)
 
 
@@ -245,18 +257,17 @@ _NOT_THE_ITEM = (Kind.AUTH, Kind.PERMISSION, Kind.NOT_FOUND)
 """Failures that no other attempt at the same item can mend."""
 
 
-def _give_back(hub: Hub, turn: Turn, report: Report, hold: Callable[[Input], str] | None = None) -> None:
-    """The item in flight waits again, and costs no attempt; with ``hold`` another may have the turn."""
+def _give_back(hub: Hub, turn: Turn, report: Report, may_give: MayGive | None = None) -> None:
+    """The item in flight waits again, and costs no attempt; with ``may_give`` another may have the turn."""
     with open_run(hub, report) as run:
-        run.hold = hold
 
         def plan(executor: Executor) -> str | None:
             there = current_turn(executor)
             if there is None or there.trigger != turn.trigger:
                 return None
             executor.perform(plan_released(turn, executor.now))
-            if hold is not None:
-                feed(run, executor)
+            if may_give is not None:
+                update_queue(run, executor, may_give=may_give)
             return f"cn: {source_of(turn.input)} waits"
 
         run.commit(plan)
@@ -267,7 +278,6 @@ def _end(hub: Hub, tools: TurnTools, turn: Turn, report: Report, outcome: Answer
     source = source_of(turn.input)
     unsaid: list[Unsaid] = []
     with open_run(hub, report) as run:
-        run.hold = partial(_held, hub, tools)
 
         def plan(executor: Executor) -> str | None:
             there = current_turn(executor)
@@ -293,7 +303,8 @@ def _end(hub: Hub, tools: TurnTools, turn: Turn, report: Report, outcome: Answer
                 )
                 executor.notes.failed(f"{source}: {outcome.text}", outcome.hint, source=source)
             if _is_the_items(outcome):
-                feed(run, executor)  # the others need not wait for the next run
+                may_give = partial(_may_give, hub, tools)
+                update_queue(run, executor, may_give=may_give)  # the others need not wait for the next run
             return f"cn: {source} has no answer"
 
         run.commit(plan)

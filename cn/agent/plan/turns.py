@@ -39,6 +39,26 @@ from cn.values.names import Branch, HubPath, InputId, Name, Oid, ThreadName, par
 from cn.values.timestamps import format_age, format_stamp
 
 
+@dataclass(frozen=True)
+class Allowed:
+    """The agent may have the item now."""
+
+
+@dataclass(frozen=True)
+class Later:
+    """It may not, for a moment: nobody is told."""
+
+
+@dataclass(frozen=True)
+class Because:
+    """It may not, for a reason that is told."""
+
+    reason: str
+
+
+Permission = Allowed | Later | Because
+
+
 def time_limit(config: HubConfig) -> timedelta:
     """How long a turn may take: ``cron_period_min × timeout_cycles``."""
     return timedelta(minutes=config.cron_period_min * config.timeout_cycles)

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from cn.agent.chat_message import enqueue
+from cn.agent.plan.turns import Allowed, Because, Permission
 from cn.git.repository import Hub
 from cn.llm.config_file import read_agent_config
 from cn.llm.usage_log import over_budget
@@ -35,18 +36,19 @@ def serve(hub: Hub, path: Path | None) -> int:
     if path is not None:
         command += ["--config", str(path.absolute())]
 
-    def hold(run: Run, asked: Input) -> str:
+    def may_give(run: Run, asked: Input) -> Permission:
         """As the processor decides it, with the configuration of now."""
         try:
             config = read_agent_config(run.snapshot(), os.environ, path)
         except ConfigError as broken:
-            return broken.text
-        return over_budget(run.hub.root, config.budgets, asked.sender, run.now)
+            return Because(broken.text)
+        reason = over_budget(run.hub.root, config.budgets, asked.sender, run.now)
+        return Because(reason) if reason else Allowed()
 
     return run_daemon(
         hub,
         settings,
-        lambda hub, incoming: enqueue(hub, incoming, hold),
+        lambda hub, incoming: enqueue(hub, incoming, may_give),
         lambda wanted: show(hub, wanted),
         command=command,
         standby=[*command, "--standby"],
