@@ -18,9 +18,9 @@ from cn.run.checkout_conditions import find_displaced
 from cn.run.memory import Memory
 from cn.run.snapshot import Snapshot
 from cn.system.clock import now
-from cn.transaction.checkout_retries import read_unplaced
 from cn.transaction.origin import ORIGIN_REF
 from cn.transaction.pins import PREFIX, Key, encode, parse_pin, pin_ref
+from cn.transaction.unplaced import read_left
 from cn.values.names import Name, NameRefused, Oid, ThreadName, parse_name
 from cn.values.shell_words import command
 from cn.values.text import one_line, visible
@@ -191,7 +191,7 @@ def _strays(facts: HubFacts, snapshot: Snapshot, known: set[str], in_main: set[s
     except OSError:
         here = {}
     done = DONE.rpartition("/")[2]
-    left = {path.removeprefix(f"{INBOX}/") for path in read_unplaced(facts.hub)}  # cn's own, told elsewhere
+    left = {path.removeprefix(f"{INBOX}/") for path in read_left(facts.hub)}  # cn's own, told elsewhere
     for name in sorted((here.keys() | in_main) - known - left - {done}):
         if name.startswith(".") or name.endswith("~"):
             continue

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from cn.git.diff_many import diff_trees
 from cn.git.entries import Change, parse_change
-from cn.git.objects import read_info
+from cn.git.objects import read_info, read_object
 from cn.git.process import Git, GitError
 from cn.values.errors import CnError, Refused
 from cn.values.names import Oid, parse_oid
@@ -79,3 +81,16 @@ def read_tree_diffs(out: bytes) -> dict[Oid, tuple[Change, ...]]:
             except (ValueError, StopIteration):
                 raise Refused(f"git diff-tree says what cn does not know: {one_line(meta, 80)}") from None
     return {tree: tuple(changes) for tree, changes in found.items()}
+
+
+def merge_file(git: Git, base: Oid | None, ours: bytes, theirs: bytes) -> bytes | None:
+    """git's merge of one file (git-merge-file(1)); None where it conflicts or is no text."""
+    before = read_object(git, base) if base else b""
+    if before is None or not base:
+        return None  # two files of one name that have nothing in common
+    with tempfile.TemporaryDirectory(prefix="cn-merge-") as folder:
+        names = [Path(folder) / name for name in ("ours", "base", "theirs")]
+        for name, data in zip(names, (ours, before, theirs), strict=True):
+            name.write_bytes(data)
+        done = git.run("merge-file", "-p", "--quiet", *map(str, names), check=False)
+    return done.out if done.ok else None

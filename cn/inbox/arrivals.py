@@ -40,7 +40,7 @@ from cn.run.executor import Executor
 from cn.run.refused import RefusedArrival
 from cn.run.secret_gate import mask_file
 from cn.transaction.pins import decode
-from cn.transaction.stale_edits import read_diverged
+from cn.transaction.unplaced import read_edited
 from cn.values.errors import Refusal
 from cn.values.names import Branch, HubPath, Name, Oid, ThreadKey, ThreadName, join_branch, thread_name
 from cn.values.names import Topic as TopicName
@@ -326,7 +326,7 @@ def with_mains(executor: Executor, path: HubPath, text: str) -> str:
 
 def _edited(executor: Executor, path: HubPath) -> bytes | None:
     """What of main was edited here, where main has overtaken it."""
-    noted = read_diverged(executor.hub).get(path)
+    noted = read_edited(executor.hub).get(path)
     return read_object(executor.hub.git, noted.base) if noted and noted.base else None
 
 

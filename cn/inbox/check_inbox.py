@@ -13,7 +13,7 @@ from cn.protocol.ledger import Item
 from cn.run.conditions import Condition
 from cn.run.run import Run
 from cn.system.files import write_file
-from cn.transaction.checkout_retries import read_unplaced
+from cn.transaction.unplaced import read_left
 from cn.values.names import Name, ThreadName
 from cn.values.text import visible
 
@@ -41,7 +41,7 @@ def _restore_missing(run: Run, pending: _Pending) -> None:
     names = [ThreadName(item.get("thread")) for _, item in pending]
     missing = [name for name in names if not os.path.lexists(root / inbox_path(name))]
     if missing:  # those that cannot be written are told of, and tried again, elsewhere
-        missing = [name for name in missing if inbox_path(name) not in read_unplaced(run.hub)]
+        missing = [name for name in missing if inbox_path(name) not in read_left(run.hub)]
     snapshot.read_many(inbox_path(name) for name in missing)
     for name in missing:
         data = snapshot.read(inbox_path(name))
@@ -60,7 +60,7 @@ def _report_blocked(run: Run, pending: _Pending) -> None:
     for peer, item in pending:
         path = inbox_path(ThreadName(item.get("thread")))
         kind = _other_kind(f"{run.hub.root}/{path}")
-        if kind and path not in read_unplaced(run.hub):  # that is told elsewhere
+        if kind and path not in read_left(run.hub):  # that is told elsewhere
             text = f"{path} is {kind} in the work tree: the thread cannot be read or decided there"
             remedy = f"move {path} out of the way; the next run puts the thread there"
             found[path] = Condition(text, remedy, f"{peer}/{item.topic}")

@@ -17,8 +17,8 @@ from cn.run.snapshot import Snapshot
 from cn.secrets.findings import text_of, text_of_word
 from cn.system.clock import now
 from cn.system.files import write_file
-from cn.transaction.checkout_retries import forget_unplaced
 from cn.transaction.lock import hub_lock
+from cn.transaction.unplaced import forget_left
 from cn.values.errors import Refused, UsageError
 from cn.values.names import Name, NameRefused, ThreadName, parse_name, parse_thread_name
 from cn.values.report import Report
@@ -122,5 +122,5 @@ def _write(hub: Hub, thread: str, triage: Triage, *, dry_run: bool) -> ThreadNam
     if not dry_run:
         write_file(hub.root / inbox_path(name), text.encode(), root=hub.root)
         if working is None:  # main's text is here now, and this is an edit of it
-            forget_unplaced(hub, inbox_path(name))
+            forget_left(hub, inbox_path(name))
     return name

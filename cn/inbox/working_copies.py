@@ -10,7 +10,7 @@ from cn.protocol.layout import INBOX, inbox_path
 from cn.protocol.ledger import Item
 from cn.run.snapshot import Snapshot, thread_names
 from cn.system.files import read_regular
-from cn.transaction.checkout_retries import is_left, read_unplaced
+from cn.transaction.unplaced import is_left, read_left
 from cn.values.names import HubPath, Name, Oid, ThreadName
 
 _LARGEST = 8 << 20
@@ -36,15 +36,9 @@ def read_working(hub: Hub, name: ThreadName, algorithm: str) -> Working | None:
 
     None when it is missing or no regular file, or an old one that cn could not replace yet.
     """
-    working = read_file(hub, name, algorithm)
-    return None if working is None or is_left(hub, working.path, working.data) else working
-
-
-def read_file(hub: Hub, name: ThreadName, algorithm: str) -> Working | None:
-    """What lies in the place of a pending thread, whoever left it there; None: no regular file."""
     path = inbox_path(name)
     data = read_regular(f"{hub.root}/{path}", _LARGEST)
-    return None if data is None else Working(path, data, algorithm)
+    return None if data is None or is_left(hub, path, data) else Working(path, data, algorithm)
 
 
 def unknown_files(hub: Hub, snapshot: Snapshot, pending: list[tuple[Name, Item]]) -> list[str]:
@@ -61,7 +55,7 @@ def unknown_files(hub: Hub, snapshot: Snapshot, pending: list[tuple[Name, Item]]
     stray = [n for n in names if n not in known and n.endswith(".md") and not n.startswith(".")]
     stray += [n for n in thread_names(snapshot.folder(INBOX)) if n not in known and n not in stray]
     if stray:
-        left = read_unplaced(hub)
+        left = read_left(hub)
         stray = [n for n in stray if f"{INBOX}/{n}" not in left]
     # Whose records are damaged, whose threads are not known as such: that is told of the peer.
     damaged = tuple(f"-{peer}-" for peer in snapshot.damaged)

@@ -14,9 +14,9 @@ from cn.peers.observe import Observation
 from cn.protocol.queue_item import QUEUE, TURN
 from cn.run.run import Run
 from cn.run.settings import MAILBOX_KEY
-from cn.transaction.checkout_retries import unplaced_path
 from cn.transaction.origin import ORIGIN_REF
 from cn.transaction.pins import parse_pin
+from cn.transaction.unplaced import read_left
 from cn.values.timestamps import parse_stamp
 
 _DAY = 86400
@@ -73,7 +73,7 @@ def _found_nothing(run: Run, seen: Observation) -> bool:
     )
     at_rest = at_rest and not run.memory.stop.entries
     # What moved while it was fetched may be back; a refused thread counts as soon as somebody decides it.
-    at_rest = at_rest and not unplaced_path(hub).exists()
+    at_rest = at_rest and not read_left(hub)
     at_rest = at_rest and not (seen.missing or seen.missing_ours)
     at_rest = at_rest and not any(item.get("rule") for _, item in snapshot.pending())
     if run.settings.config.interface == "queue":

@@ -6,8 +6,8 @@ from cn.git.repository import Hub
 from cn.run.conditions import Condition
 from cn.run.snapshot import Snapshot
 from cn.transaction.checkout import IN_ITS_PLACE, LAYOUT
-from cn.transaction.checkout_retries import read_unplaced
 from cn.transaction.commit import displaced_words
+from cn.transaction.unplaced import read_left
 from cn.values.text import visible
 
 
@@ -28,7 +28,7 @@ def find_displaced(hub: Hub, snapshot: Snapshot) -> dict[str, Condition]:
 
 def find_unplaced(hub: Hub) -> dict[str, Condition]:
     """Where cn could not write into the work tree: one for each folder and reason."""
-    files = read_unplaced(hub)
+    files = read_left(hub)
     groups: dict[tuple[str, str], list[str]] = {}
     for path in sorted(files):
         folder = path.rpartition("/")[0] or "."

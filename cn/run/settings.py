@@ -15,7 +15,7 @@ from cn.protocol import peers_file as hub_peers
 from cn.protocol.hub_config import HubConfig
 from cn.protocol.peers_file import MAILBOX, PICKUP, Peer
 from cn.run.snapshot import Snapshot
-from cn.transaction.checkout_retries import is_left
+from cn.transaction.unplaced import is_left
 from cn.values.errors import CnError, ConfigError, Refused
 from cn.values.names import Branch, Name, Oid, Url, is_local, join_branch, topic_of
 from cn.values.names import Topic as TopicName

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from cn.git.merge_tree import merge_file
 from cn.git.objects import read_object
 from cn.git.repository import Hub
 from cn.protocol.effects import Edit, Plan, WorkingCopy
@@ -22,8 +23,8 @@ from cn.secrets.findings import Text, name_of, own_lines, quoted_here
 from cn.threads.plan.edits import FOLDERS, Kind, Left, judge
 from cn.threads.read_edits import Edited, read_edit, read_edits
 from cn.threads.refused_edits import note_edits
-from cn.transaction.checkout_retries import is_left, read_unplaced
-from cn.transaction.stale_edits import Diverged, forget_diverged, merge_edit, read_diverged
+from cn.transaction import unplaced
+from cn.transaction.unplaced import forget_edited, read_edited, read_left
 from cn.values.errors import CnError, Refused, UsageError
 from cn.values.names import HubPath, ThreadName
 from cn.values.report import Mark, Report
@@ -54,11 +55,9 @@ def commit_edits(hub: Hub, message: str | None = None, *, dry_run: bool = False)
 
         def plan(executor: Executor) -> tuple[str | None, _Looked]:
             edits = _unique(read_edits(run.hub, FOLDERS))
-            left = read_unplaced(run.hub)
+            left = read_left(run.hub)
             edits = [
-                e
-                for e in edits
-                if e.path not in left or not is_left(run.hub, e.path, read_edit(run.hub, e.path))
+                e for e in edits if e.path not in left or not left[e.path].is_it(read_edit(run.hub, e.path))
             ]
             looked = _take(executor, edits)
             return message or _subject(looked.taken), looked
@@ -71,8 +70,8 @@ def commit_edits(hub: Hub, message: str | None = None, *, dry_run: bool = False)
             report.done(f"committed {_names(taken)} as {run.base.commit[:7]}")
         if not dry_run:
             note_edits(run, looked.refused)
-            known = read_diverged(run.hub)
-            forget_diverged(run.hub, [path for path in known if path in taken or path not in looked.paths])
+            known = read_edited(run.hub)
+            forget_edited(run.hub, [path for path in known if path in taken or path not in looked.paths])
     return report
 
 
@@ -127,13 +126,14 @@ class _Looked(NamedTuple):
 def _take(executor: Executor, edits: Sequence[Edited]) -> _Looked:
     """Perform what may be committed, say what is left out and why."""
     pending = {str(inbox_path(ThreadName(item.get("thread")))) for _, item in executor.snapshot.pending()}
-    diverged = read_diverged(executor.hub)
+    overtaken = read_edited(executor.hub)
     tracked = [one.path for one in edits if one.edit.tracked]
     looked = _Looked([one.path for one in edits], [], [])
     for one in edits:
         outcome = judge(one.edit, pending)
         if isinstance(outcome, str):
-            outcome = _displaced(one, tracked) or _take_one(executor, one, HubPath(outcome), diverged)
+            path = HubPath(outcome)
+            outcome = _displaced(one, tracked) or _take_one(executor, one, path, overtaken.get(path))
         if isinstance(outcome, Left):
             _tell(outcome, executor.settings, executor.notes)
             if outcome.mark is not Mark.INFO:
@@ -153,7 +153,7 @@ def _displaced(one: Edited, tracked: Sequence[str]) -> Left | None:
 
 
 def _take_one(
-    executor: Executor, one: Edited, path: HubPath, diverged: dict[str, Diverged]
+    executor: Executor, one: Edited, path: HubPath, known: unplaced.Edited | None
 ) -> HubPath | Left | None:
     main = executor.snapshot.read(path)
     if one.edit.kind is Kind.MISSING:
@@ -172,10 +172,9 @@ def _take_one(
     staged = one.index is not None and one.index.oid == oid
     if one.index != one.head and not staged:
         return _staged(path)
-    known = diverged.get(path)
     mains = [] if main is None else [decode(main)]
     if known is not None and main is not None and not (staged and known.found != oid):
-        merged = merge_edit(executor.hub, known.base, data, main)
+        merged = merge_file(executor.hub.git, known.base, data, main)
         if merged is None:
             return Left(
                 path,

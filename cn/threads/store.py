@@ -15,8 +15,7 @@ from cn.run.executor import Executor
 from cn.run.snapshot import Snapshot
 from cn.system.files import blocked_parent, read_regular
 from cn.threads.plan.edits import MOST
-from cn.transaction.checkout_retries import is_left
-from cn.transaction.stale_edits import read_diverged
+from cn.transaction.unplaced import is_left, read_edited
 from cn.values.errors import Refused
 from cn.values.names import HubPath, NameRefused, ThreadName, parse_thread_name
 from cn.values.text import is_text, one_line
@@ -108,7 +107,7 @@ def use_own(executor: Executor, path: HubPath) -> Own:
     here = None if path in executor.changed else read_here(executor.hub, path)
     data = committed if here is None else here
     if data != committed:
-        if path in read_diverged(executor.hub):
+        if path in read_edited(executor.hub):
             raise Refused(
                 f"{path} was changed here and in main", "'cn commit' brings both together; then again"
             )

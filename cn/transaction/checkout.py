@@ -27,13 +27,13 @@ from cn.git.entries import (
     read_files,
     read_tree,
 )
+from cn.git.process import Git
 from cn.git.repository import Hub
 from cn.protocol.layout import is_pending
 from cn.system.files import StrPath, blocked_parent, move, place
-from cn.transaction.checkout_retries import Unplaced, read_noted, read_unplaced, write_unplaced
 from cn.transaction.journal import Journal
 from cn.transaction.kept_copies import Asides, keep_aside, kept_sentence, raw_id
-from cn.transaction.stale_edits import forget_diverged, note_diverged, read_diverged
+from cn.transaction.unplaced import Edited, Left, read_unplaced, write_unplaced
 from cn.values.names import Oid
 from cn.values.text import visible
 
@@ -54,32 +54,35 @@ def check_out(hub: Hub, journal: Journal, changes: Sequence[Change]) -> list[str
     changes = [c for c in changes if SUBMODULE not in (c.old and c.old.mode, c.new and c.new.mode)]
     if not changes:
         return []
-    noted = dict(read_unplaced(hub))
+    noted = read_unplaced(hub)
     touched = {c.path for c in changes}
     changes = [c for c in changes if c.new is None or c.path not in LAYOUT]
     # What an earlier run could not replace lies here still, as if it were main's.
-    changes = [c._replace(old=noted[c.path].here) if c.path in noted else c for c in changes]
-    work = _Checkout(hub, journal, Asides.of(hub, journal.token), ignores_mode(hub))
+    changes = [c._replace(old=noted.left[c.path].here) if c.path in noted.left else c for c in changes]
+    asides = Asides.of(hub, journal.token)
+    work = _Checkout(hub, journal, asides, ignores_mode(hub), dict(noted.edited))
     # Two passes: a file may give way to a folder of its name, and a folder to a file.
     gone = [c for c in changes if c.new is None]
     work.bring(gone)
     _prune(hub.root, (c.path for c in gone))
     work.bring([c for c in changes if c.new is not None])
-    write_unplaced(hub, {p: u for p, u in noted.items() if p not in touched} | work.unplaced)
+    # Once, at the end: killed before, all this is done again, and comes to the same.
+    left = {path: one for path, one in noted.left.items() if path not in touched}
+    write_unplaced(hub, left | work.left, work.edited)
     return work.reports
 
 
 def place_again(hub: Hub, main: Oid) -> list[str]:
     """Try what earlier runs could not place; ``main`` is checked out. Sentences about what became of it."""
-    noted = read_noted(hub)
-    if not noted.files:
+    noted = read_unplaced(hub)
+    if not noted.left:
         return []
-    entries = read_tree(hub.git, main, list(noted.files))
-    changes = [Change(path, one.here, entries.get(path)) for path, one in noted.files.items()]
+    entries = read_tree(hub.git, main, list(noted.left))
+    changes = [Change(path, one.here, entries.get(path)) for path, one in noted.left.items()]
     reports = check_out(hub, Journal(noted.token, main, main, ""), changes)
     shutil.rmtree(hub.state / "txn", ignore_errors=True)
-    files = read_files(hub, main, {path: (entries.get(path),) for path in noted.files})
-    placed = [visible(path) for path in noted.files if _is_placed(files[path], entries.get(path))]
+    files = read_files(hub, main, {path: (entries.get(path),) for path in noted.left})
+    placed = [visible(path) for path in noted.left if _is_placed(files[path], entries.get(path))]
     if placed:
         more = f" and {len(placed) - _SHOWN} more" if len(placed) > _SHOWN else ""
         reports.append(f"brought to the work tree after all: {', '.join(placed[:_SHOWN])}{more}")
@@ -92,6 +95,7 @@ def _is_placed(file: WorkFile | None, entry: Entry | None) -> bool:
 
 
 _SHOWN = 8
+_MOST_REFUSED = 100
 IN_ITS_PLACE = "is something else here"
 """Why a file of main cannot be brought: a folder, a link, a pipe; a person's, which cn does not touch."""
 
@@ -102,17 +106,17 @@ class _Checkout:
     journal: Journal
     asides: Asides
     any_mode: bool
+    edited: dict[str, Edited]
+    left: dict[str, Left] = field(default_factory=dict)
+    refused: dict[str, str] = field(default_factory=dict)
     reports: list[str] = field(default_factory=list)
-    unplaced: dict[str, Unplaced] = field(default_factory=dict)
 
     def bring(self, changes: Sequence[Change]) -> None:
         inputs = self.journal.inputs or {}
         wanted = {c.path: (c.old, c.new) for c in changes}
         files = read_files(self.hub, self.journal.new, wanted)
-        if known := read_diverged(self.hub):
-            forget_diverged(
-                self.hub, [p for p in known if (f := files.get(p)) and self.is_main(wanted[p], f)]
-            )
+        for path in [p for p in self.edited if (f := files.get(p)) and self.is_main(wanted[p], f)]:
+            del self.edited[path]
         todo: list[tuple[Change, WorkFile | None]] = []
         for change in changes:
             file = files[change.path]
@@ -128,7 +132,7 @@ class _Checkout:
         for change, file in todo:  # plain text: Paths of all these take longer than most of what follows
             new = f"{staged}/{change.path}" if change.new is not None else None
             if new is not None and not os.path.lexists(new):
-                self.leave(change, file, "git checkout-index failed")
+                self.leave(change, file, self.refused.get(change.path, "git checkout-index failed"))
                 continue
             self.replace(change, file, names.get(change.path), new)
         if todo:
@@ -152,17 +156,17 @@ class _Checkout:
             self.reports.append(f"{path} was removed here meanwhile and stays removed; main has it")
             return False
         if file is OTHER and (why := _out_of_reach(self.hub.root / change.path)):
-            self.unplaced[change.path] = Unplaced(change.old, why)
+            self.left[change.path] = Left(change.old, why)
             return False
         if file is OTHER:
             if change.new is not None:  # else it is not main's affair any more
                 stop = blocked_parent(self.hub.root, self.hub.root / change.path)
                 what = visible(str(stop.relative_to(self.hub.root))) if stop else path
-                self.unplaced[change.path] = Unplaced(change.old, f"{what} {IN_ITS_PLACE}")
+                self.left[change.path] = Left(change.old, f"{what} {IN_ITS_PLACE}")
             return False
         if file.holds(change.old, any_mode=self.any_mode) or file.raw == used or main_decides(change.path):
             return True
-        self.left_diverged(change, file.raw)
+        self.note_edited(change, file.raw)
         if change.new is not None or not is_pending(change.path):  # else whoever sets it aside tells it
             has = "another" if change.new is not None else "it no more"
             self.reports.append(
@@ -170,13 +174,14 @@ class _Checkout:
             )
         return False
 
-    def left_diverged(self, change: Change, raw: Oid) -> None:
+    def note_edited(self, change: Change, raw: Oid) -> None:
         """Somebody's edit of an older version stays: it must not be committed as it stands."""
         used = (self.journal.inputs or {}).get(change.path)
         if change.new is not None and used == change.new.oid:
             return  # what lay here was committed as it was, and edited further: main is older
         if never_blocks(change.path) and raw:
-            note_diverged(self.hub, change.path, change.old.oid if change.old else None, raw)
+            # Of a file that main overtakes twice the first base stands.
+            self.edited.setdefault(change.path, Edited(change.old.oid if change.old else None, raw))
 
     def aside_is_intact(self, change: Change) -> bool:
         """After a crash: was the file that we moved aside written to since? Then it goes back."""
@@ -211,9 +216,20 @@ class _Checkout:
             index.unlink()
         git = self.hub.git.with_env(GIT_INDEX_FILE=index)
         git.run("read-tree", self.journal.new)
-        paths = b"".join(c.path.encode("utf-8", "surrogateescape") + b"\0" for c in changes)
-        git.run("checkout-index", "--quiet", "-z", "--stdin", f"--prefix={staged}/", stdin=paths, check=False)
+        self.fill(git, staged, [c.path for c in changes])
         return staged
+
+    def fill(self, git: Git, staged: Path, paths: Sequence[str]) -> None:
+        """git ends the whole batch at a path that the file system refuses: without that one it goes on."""
+        for _ in range(_MOST_REFUSED):
+            lines = b"".join(path.encode("utf-8", "surrogateescape") + b"\0" for path in paths)
+            into = f"--prefix={staged}/"
+            done = git.run("checkout-index", "--quiet", "-z", "--stdin", into, stdin=lines, check=False)
+            paths = [path for path in paths if not os.path.lexists(f"{staged}/{path}")]
+            if done.ok or not paths:
+                return
+            self.refused[paths[0]] = done.reason.rpartition(": ")[2]
+            paths = paths[1:]
 
     def replace(self, change: Change, file: WorkFile | None, aside: str | None, new: str | None) -> None:
         target = f"{self.hub.root}/{change.path}"
@@ -225,7 +241,7 @@ class _Checkout:
                 return
             if (found := raw_id(aside, file.raw)) != file.raw:
                 self.put_back(change.path, aside)
-                self.left_diverged(change, found or file.raw)
+                self.note_edited(change, found or file.raw)
                 return
         if new is not None:
             self.link_new(change, new, target)
@@ -254,7 +270,7 @@ class _Checkout:
         here = Entry(file.mode, file.raw) if file is not None else None
         if file is not None and not self.was_ours(change, file):
             here = change.old
-        self.unplaced[change.path] = Unplaced(here, reason)
+        self.left[change.path] = Left(here, reason)
 
     def was_ours(self, change: Change, file: WorkFile) -> bool:
         used = (self.journal.inputs or {}).get(change.path)

@@ -29,7 +29,6 @@ from cn.git.fast_import import EntryChange, FileChange, build_commit, is_deletio
 from cn.git.repository import Hub
 from cn.protocol.layout import INBOX
 from cn.transaction.base import Base, observe_base
-from cn.transaction.checkout_retries import read_unplaced
 from cn.transaction.journal import (
     Journal,
     LocalAppend,
@@ -44,6 +43,7 @@ from cn.transaction.protected_files import TRUSTED_REF
 from cn.transaction.publish import MainMoved, publish, wait_for_place
 from cn.transaction.push import arrived_pushes, push
 from cn.transaction.recover import recover
+from cn.transaction.unplaced import read_left
 from cn.values.errors import Blocked, CnError, Refused
 from cn.values.names import HubPath, Oid
 from cn.values.paths import folders_above
@@ -304,8 +304,8 @@ def _changed(hub: Hub, like: Oid, changes: list[Change], inputs: Mapping[str, Oi
     if not changes:
         return []
     index = read_index(hub.git)
-    left = read_unplaced(hub)  # not yet replaced by cn itself, and so no change of anybody's
-    here = {path: one.here for path, one in left.items()}
+    # Not yet replaced by cn itself, and so no change of anybody's.
+    here = {path: one.here for path, one in read_left(hub).items()}
     files = read_files(hub, like, {c.path: (c.old, c.new, here.get(c.path)) for c in changes})
     any_mode = ignores_mode(hub)
     main = {c.path: c.old for c in changes}

@@ -19,7 +19,7 @@ from pathlib import Path
 from cn.git.entries import blob_id
 from cn.git.repository import Hub
 from cn.system.files import StrPath, free_name, move, read_plain, write_file
-from cn.transaction.checkout_retries import read_noted
+from cn.transaction.unplaced import read_unplaced
 from cn.values.names import Oid
 from cn.values.text import visible
 
@@ -27,7 +27,7 @@ from cn.values.text import visible
 def sweep_asides(hub: Hub, current: str = "") -> list[str]:
     """Look at the asides of earlier runs once more; keep those that were written to, drop the rest."""
     reports = []
-    kept = {current, read_noted(hub).token}  # what is tried again may have been killed in the middle of it
+    kept = {current, read_unplaced(hub).token}  # what is tried again may have been killed in the middle of it
     for folder in _folders(hub.state / "old"):
         if folder.name in kept:
             continue

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from cn.inbox.working_copies import Working, may_decide, read_file, unknown_files
+from cn.inbox.working_copies import Working, may_decide, read_working, unknown_files
 from cn.protocol.ledger import Event, Item
 from cn.protocol.states.thread import Thread
 from cn.run.view import View, has_agent, read_events
-from cn.transaction.checkout_retries import is_left
 from cn.values.errors import Refusal, Refused
 from cn.values.names import Name, ThreadName
 from cn.values.timestamps import parse_stamp
@@ -72,8 +71,8 @@ def read_written(view: View, items: Sequence[Item]) -> Mapping[str, Written]:
     copies: dict[str, Working] = {}
     for item in items if view.on_main else ():
         name = item.get("thread")
-        working = read_file(view.hub, ThreadName(name), "sha1")
-        if working and may_decide(working) and not is_left(view.hub, working.path, working.data):
+        working = read_working(view.hub, ThreadName(name), "sha1")
+        if working and may_decide(working):
             copies[name] = working
     if not copies:
         return {}

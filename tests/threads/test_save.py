@@ -414,7 +414,7 @@ def test_an_older_edit_takes_nothing_back(world: World, sigma: Node) -> None:
     assert "both are in it" in other.cn("save").stdout
     assert content(other, NOTE) == (other.root / NOTE).read_bytes() == b"ONE\ntwo\nthree\nfour\nFIVE\n"
     assert status(other) == []
-    assert not (other.root / ".git/cn/diverged").exists()
+    assert not (other.root / ".git/cn/unplaced").exists()
     put(other, NOTE, "again\n")
     other.cn("save")
     assert content(other, NOTE) == b"again\n"

@@ -13,11 +13,11 @@ from cn.git.entries import read_changes
 from cn.git.repository import Hub, open_hub
 from cn.system import files
 from cn.transaction import checkout, local_effects, publish
-from cn.transaction.checkout_retries import read_unplaced
 from cn.transaction.journal import Journal, LocalAppend, RefUpdate, read_journal
 from cn.transaction.kept_copies import sweep_asides
 from cn.transaction.local_effects import append_once, write_refs
 from cn.transaction.publish import MainMoved, lock_path
+from cn.transaction.unplaced import read_left
 from cn.values.errors import Refused
 from cn.values.names import Oid
 from tests.support.hubs import commit, git, tip, work, write_commit
@@ -257,9 +257,18 @@ class TestWhatIsInTheWay:
             case _:
                 (hub.root / "logs").write_text("a file\n")
         assert go(hub, {"logs/inbox/20260101.md": "| a |\n"}) == []
-        assert read_unplaced(hub)["logs/inbox/20260101.md"].reason == "logs is something else here"
+        assert read_left(hub)["logs/inbox/20260101.md"].reason == "logs is something else here"
         assert os.listdir(tmp_path / "outside") == []
         assert not (tmp_path / "nowhere").exists()
+
+    def test_a_name_that_the_file_system_refuses_takes_no_other_with_it(self, hub: Hub) -> None:
+        long = [f"docs/{'x' * 300}.md", f"docs/{'y' * 300}.md"]
+        names = [long[0], "docs/a.md", long[1], "docs/z.md"]
+        assert go(hub, dict.fromkeys(names, "new\n")) == []
+        assert [(hub.root / name).read_text() for name in names[1::2]] == ["new\n", "new\n"]
+        assert {path: one.reason for path, one in read_left(hub).items()} == dict.fromkeys(
+            long, "File name too long"
+        )
 
     def test_a_missing_thread_is_restored_a_removed_document_is_not(self, hub: Hub) -> None:
         (hub.root / INBOX).unlink()

@@ -9,10 +9,13 @@ import pytest
 from cn.git.entries import Entry, blob_id
 from cn.git.repository import Hub, open_hub
 from cn.transaction.checkout import place_again
-from cn.transaction.checkout_retries import (
-    Unplaced,
+from cn.transaction.unplaced import (
+    Edited,
+    Left,
+    forget_edited,
     is_left,
-    read_noted,
+    read_edited,
+    read_left,
     read_unplaced,
     unplaced_path,
     write_unplaced,
@@ -30,8 +33,8 @@ def hub(tmp_path: Path) -> Hub:
     return open_hub(root)
 
 
-def left(text: str) -> Unplaced:
-    return Unplaced(Entry("100644", blob_id(Oid("0" * 40), text.encode())), "Permission denied")
+def left(text: str) -> Left:
+    return Left(Entry("100644", blob_id(Oid("0" * 40), text.encode())), "Permission denied")
 
 
 def again(hub: Hub) -> str:
@@ -39,38 +42,45 @@ def again(hub: Hub) -> str:
 
 
 def test_what_is_written_is_read_and_nothing_is_written_twice(hub: Hub) -> None:
-    files = {D: left("old\n"), "docs/\udcff.md": Unplaced(None, "No space left on device")}
-    write_unplaced(hub, files)
-    before = read_noted(hub)
-    assert before.files == files
+    files = {D: left("old\n"), "docs/\udcff.md": Left(None, "No space left on device")}
+    write_unplaced(hub, files, {})
+    before = read_unplaced(hub)
+    assert before.left == files
     assert before.token
-    write_unplaced(hub, files)
-    assert read_noted(hub) == before
+    write_unplaced(hub, files, {})
+    assert read_unplaced(hub) == before
     assert is_left(hub, D, b"old\n")
     assert not is_left(hub, D, b"old, and edited\n")
     assert not is_left(hub, D, None)
     assert is_left(hub, "docs/\udcff.md", None)
-    write_unplaced(hub, {})
+    write_unplaced(hub, {}, {})
     assert not unplaced_path(hub).exists()
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"\xff\xfe", b"[]", b'{"files": {}}', b'{"token": "x", "files": {"a": 1}}']
+    "data",
+    [
+        b"",
+        b"\xff\xfe",
+        b"[]",
+        b'{"left": {}, "edited": {}}',
+        b'{"token": "x", "edited": {}, "left": {"a": 1}}',
+    ],
 )
 def test_a_damaged_note_is_none(hub: Hub, data: bytes) -> None:
     unplaced_path(hub).parent.mkdir()
     unplaced_path(hub).write_bytes(data)
-    assert read_unplaced(hub) == {}
+    assert read_left(hub) == {}
     assert again(hub) == ""
 
 
 def test_an_old_file_is_replaced_and_a_missing_one_comes(hub: Hub) -> None:
     (hub.root / D).write_text("old\n")
     (hub.root / E).unlink()
-    write_unplaced(hub, {D: left("old\n"), E: Unplaced(None, "Permission denied")})
+    write_unplaced(hub, {D: left("old\n"), E: Left(None, "Permission denied")}, {})
     assert again(hub) == f"brought to the work tree after all: {D}, {E}"
     assert git(hub.root, "status", "--porcelain") == ""
-    assert read_unplaced(hub) == {}
+    assert read_left(hub) == {}
 
 
 def test_what_main_has_now_is_what_comes(hub: Hub) -> None:
@@ -79,7 +89,7 @@ def test_what_main_has_now_is_what_comes(hub: Hub) -> None:
     git(hub.root, "commit", "--quiet", "-m", "gone")
     (hub.root / D).write_text("old\n")
     (hub.root / E).write_text("old\n")
-    write_unplaced(hub, {D: left("old\n"), E: left("old\n")})
+    write_unplaced(hub, {D: left("old\n"), E: left("old\n")}, {})
     again(hub)
     assert (hub.root / D).read_text() == "newer\n"
     assert not (hub.root / E).exists()
@@ -88,11 +98,25 @@ def test_what_main_has_now_is_what_comes(hub: Hub) -> None:
 def test_a_persons_file_and_a_persons_removal_stay(hub: Hub) -> None:
     (hub.root / D).write_text("mine\n")
     (hub.root / E).unlink()
-    write_unplaced(hub, {D: left("old\n"), E: left("old\n")})
+    write_unplaced(hub, {D: left("old\n"), E: left("old\n")}, {})
     told = again(hub)
     assert f"{D} was changed here meanwhile: your text stays" in told
     assert f"{E} was removed here meanwhile and stays removed" in told
     assert "brought to the work tree" not in told
     assert (hub.root / D).read_text() == "mine\n"
     assert not (hub.root / E).exists()
-    assert read_unplaced(hub) == {}
+    assert read_left(hub) == {}
+
+
+def test_what_is_edited_and_what_is_left_do_not_forget_each_other(hub: Hub) -> None:
+    edited = {E: Edited(None, Oid("1" * 40)), ".cn/x": Edited(Oid("2" * 40), Oid("3" * 40))}
+    write_unplaced(hub, {D: left("old\n")}, edited)
+    token = read_unplaced(hub).token
+    forget_edited(hub, [E])
+    assert read_edited(hub) == {".cn/x": edited[".cn/x"]}
+    assert read_unplaced(hub).token == token, "what was moved aside for what is left is still needed"
+    (hub.root / D).write_text("old\n")
+    again(hub)
+    assert (read_left(hub), read_edited(hub)) == ({}, {".cn/x": edited[".cn/x"]})
+    forget_edited(hub, [".cn/x"])
+    assert not unplaced_path(hub).exists()

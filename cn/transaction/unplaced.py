@@ -1,0 +1,124 @@
+"""Where the work tree has something else than main, and cn did not touch it (``.git/cn/unplaced``).
+
+Two things can lie there. What cn *left*: its own older file, or none, because it could not write; it
+decides nothing, is not committed, does not stop a merge, and every run tries again. And what somebody
+*edited* while main got another version: committed as it stands it would take back what main got, so
+``cn commit`` merges the two. Losing this note costs that knowledge, never a byte.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from cn.git.repository import Hub
+from cn.system.files import write_file
+from cn.values.names import Oid
+
+if TYPE_CHECKING:  # imported where something is noted
+    from cn.git.entries import Entry
+
+
+class Left(NamedTuple):
+    """``here`` is what cn left in the work tree (None: nothing), ``reason`` why it could do no more."""
+
+    here: Entry | None
+    reason: str
+
+    def is_it(self, data: bytes | None) -> bool:
+        """Is a file of these bytes (None: no file) what cn left, and no edit of anybody?"""
+        if self.here is None or data is None:
+            return self.here is None and data is None
+        from cn.git.entries import blob_id
+
+        return blob_id(self.here.oid, data) == self.here.oid
+
+
+class Edited(NamedTuple):
+    """``base`` is the blob that was edited (None: main had none), ``found`` the edited bytes' id then."""
+
+    base: Oid | None
+    found: Oid
+
+
+class Unplaced(NamedTuple):
+    """Both, by path; ``token`` names the files that trying again moves aside."""
+
+    token: str
+    left: Mapping[str, Left]
+    edited: Mapping[str, Edited]
+
+
+def unplaced_path(hub: Hub) -> Path:
+    """Where it is noted."""
+    return hub.state / "unplaced"
+
+
+def read_unplaced(hub: Hub) -> Unplaced:
+    """What is noted. Where the note cannot be read nothing is; 'git status' shows it all the same."""
+    try:
+        plain = json.loads(unplaced_path(hub).read_bytes())
+        from cn.git.entries import Entry
+
+        left = {
+            path: Left(Entry(mode, Oid(oid)) if mode and oid else None, str(reason))
+            for path, (mode, oid, reason) in plain["left"].items()
+        }
+        edited = {
+            path: Edited(Oid(base) if base else None, Oid(raw))
+            for path, (base, raw) in plain["edited"].items()
+        }
+        return Unplaced(str(plain["token"]), left, edited)
+    except (OSError, ValueError, AttributeError, TypeError, KeyError):
+        return Unplaced("", {}, {})
+
+
+def read_left(hub: Hub) -> Mapping[str, Left]:
+    """What cn left, by path."""
+    return read_unplaced(hub).left
+
+
+def read_edited(hub: Hub) -> Mapping[str, Edited]:
+    """What somebody edited while main got another version, by path."""
+    return read_unplaced(hub).edited
+
+
+def is_left(hub: Hub, path: str, data: bytes | None) -> bool:
+    """Are these bytes at ``path`` (None: no file) what cn itself could not replace yet?"""
+    one = read_left(hub).get(path)
+    return one is not None and one.is_it(data)
+
+
+def write_unplaced(hub: Hub, left: Mapping[str, Left], edited: Mapping[str, Edited]) -> None:
+    """Note exactly these, where that is news."""
+    known = read_unplaced(hub)
+    if (left, edited) == (known.left, known.edited):
+        return
+    if not left and not edited:
+        unplaced_path(hub).unlink(missing_ok=True)
+        return
+    # What was moved aside until now is no longer needed where others are left.
+    token = known.token if left == known.left else os.urandom(16).hex()
+    plain = {
+        "token": token,
+        "left": {path: [*(one.here or ("", "")), one.reason] for path, one in left.items()},
+        "edited": {path: [one.base or "", one.found] for path, one in edited.items()},
+    }
+    write_file(unplaced_path(hub), json.dumps(plain, ensure_ascii=True).encode())
+
+
+def forget_left(hub: Hub, path: str) -> None:
+    """What main has of this file was taken up here by who writes it."""
+    known = read_unplaced(hub)
+    if path in known.left:
+        write_unplaced(hub, {p: one for p, one in known.left.items() if p != path}, known.edited)
+
+
+def forget_edited(hub: Hub, paths: Iterable[str]) -> None:
+    """They are as main has them again."""
+    known, gone = read_unplaced(hub), set(paths)
+    if known.edited.keys() & gone:
+        write_unplaced(hub, known.left, {p: one for p, one in known.edited.items() if p not in gone})
