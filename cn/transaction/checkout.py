@@ -228,7 +228,8 @@ class _Checkout:
             paths = [path for path in paths if not os.path.lexists(f"{staged}/{path}")]
             if done.ok or not paths:
                 return
-            self.refused[paths[0]] = done.reason.rpartition(": ")[2]
+            said = done.err.partition("\n")[0].rpartition(": ")[2]  # behind a path of any length
+            self.refused[paths[0]] = visible(said) or done.reason
             paths = paths[1:]
 
     def replace(self, change: Change, file: WorkFile | None, aside: str | None, new: str | None) -> None:
