@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -28,7 +30,7 @@ from cn.values.names import HubPath, Name, Oid
 from cn.values.report import Report
 from cn.values.state_machine import InvalidTransition
 from cn.values.timestamps import format_second
-from tests.support.hubs import git, read, tip
+from tests.support.hubs import ROOT, git, read, tip
 from tests.support.world import Node, World
 
 PI = Name("pi")
@@ -265,3 +267,39 @@ def test_all_letters_are_sent_as_they_were_queued(run: Run, sigma: Node, tmp_pat
     assert {path: run.snapshot().blob(path) for path in sent} == sent
     assert run.snapshot().outbox_paths() == []
     assert git(sigma.root, "status", "--porcelain") == ""
+
+
+def test_only_perform_adds_to_the_commit(run: Run) -> None:
+    """What it is given it keeps as it is; what it gathers is its own; nobody else writes there."""
+    given = {"hub", "settings", "snapshot", "now", "base", "memory", "notes"}
+    executor = run.executor(run.base)
+    assert {name for name in vars(executor) if not name.startswith("_")} == given
+    before = picture(executor)
+    for name, member in inspect.getmembers(type(executor)):
+        if isinstance(member, property):
+            assert member.fset is None, name
+            assert not isinstance(getattr(executor, name), list | dict), name
+    assert picture(executor) == before, "what reads gathers nothing"
+    executor.perform(Plan("test", (Edit(HubPath("threads/adhoc/x.md"), b"x\n"),)))
+    assert picture(executor) != before
+
+
+def picture(executor: Executor) -> dict[str, str]:
+    """What would be committed, or done after the commit."""
+    return {name: repr(getattr(executor, name)) for name in GATHERED}
+
+
+GATHERED = ("_tip", "_files", "_here", "_withheld", "_inputs", "_rows", "_wakes", "_pins", "_kept", "_events")
+
+
+def test_nobody_else_touches_what_an_executor_gathers() -> None:
+    private = {name for name in vars(Executor) if name.startswith("_") and not name.startswith("__")}
+    private |= set(GATHERED)
+    for file in sorted((ROOT / "cn").rglob("*.py")):
+        if file.name == "executor.py":
+            continue
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                of_executor = node.value.id == "executor"
+                assert not (of_executor and node.attr in private), (file, node.lineno)
+                assert not (of_executor and isinstance(node.ctx, ast.Store | ast.Del)), (file, node.lineno)
