@@ -78,13 +78,13 @@ def reply(hub: Hub, thread: str, message: str, *, body: str = "", dry_run: bool 
         try:
             decide_now(run, thread, Reply, body=text)
         except NoThread as refused:
-            _follow_up(run, snapshot, thread, message, text, refused)
+            _follow_up(run, snapshot, thread, text, refused)
             return report
         deliver(run)
     return report
 
 
-def _follow_up(run: Run, snapshot: Snapshot, thread: str, message: str, text: str, refused: Refused) -> None:
+def _follow_up(run: Run, snapshot: Snapshot, thread: str, text: str, refused: Refused) -> None:
     """A reply to a thread that is done: a message of its own, with ``in-reply-to``."""
     found = find_done(snapshot, list(run.settings.peers), thread)
     if found is None:

@@ -54,7 +54,7 @@ from cn.run.snapshot import Snapshot
 from cn.system.files import read_plain, read_regular
 from cn.system.random import nonce
 from cn.values.errors import Refused
-from cn.values.names import HubPath, InputId, Name
+from cn.values.names import HubPath, Name
 
 INBOX = f"{Cadence.INBOX.value}-"
 
@@ -288,8 +288,3 @@ def require_queue(run: Run) -> None:
             "this hub has no queue: its threads wait for a '## Triage'",
             "set 'interface: queue' in .cn/hub.yaml and commit it",
         )
-
-
-def input_id_of(text: str) -> InputId:
-    """The id in a file name or as typed."""
-    return InputId(text.removesuffix(".md").rpartition("/")[2])

@@ -178,10 +178,10 @@ def check_threads(facts: HubFacts) -> Iterator[Finding]:
             yield problem(
                 "threads", f"{visible(path)} is no regular file", "it is not read", "move it away; " + remedy
             )
-    yield from _strays(facts, snapshot, known, in_main)
+    yield from _strays(facts, known, in_main)
 
 
-def _strays(facts: HubFacts, snapshot: Snapshot, known: set[str], in_main: set[str]) -> Iterator[Finding]:
+def _strays(facts: HubFacts, known: set[str], in_main: set[str]) -> Iterator[Finding]:
     try:
         with os.scandir(facts.hub.root / INBOX) as entries:
             here = {

@@ -7,7 +7,6 @@ the request are made here, so that a dry run prints exactly what would be sent.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -72,19 +71,6 @@ def _problem(request: Request) -> str:
     if roles != ["assistant" if i % 2 else "user" for i in range(len(roles))] or len(roles) % 2 == 0:
         return "its messages do not take turns, from the user to the user"
     return ""
-
-
-def alternate(messages: Sequence[Said]) -> tuple[Said, ...]:
-    """Messages in turns: neighbours of one role joined, empty ones left out, the user's first."""
-    found: list[Said] = []
-    for message in messages:
-        if not message.text.strip() or (not found and message.role != "user"):
-            continue
-        if found and found[-1].role == message.role:
-            found[-1] = Said(message.role, f"{found[-1].text}\n\n{message.text}")
-        else:
-            found.append(message)
-    return tuple(found)
 
 
 def request_json(request: Request) -> str:

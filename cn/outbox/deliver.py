@@ -174,7 +174,7 @@ def _perform(run: Run, ready: Sequence[Pair]) -> dict[HubPath, Outcome]:
         for path, entry in pairs:
             if path not in outcomes:
                 outcomes[path] = _after(entry, results[url][entry.branch], again.get(url))
-    _note_reachability(run, groups, asked)
+    _note_reachability(run, asked)
     return outcomes
 
 
@@ -237,9 +237,7 @@ def _hubs(run: Run) -> dict[Name, str]:
     return {p.name: p.hub for p in run.settings.peers.values() if p.deliver == MAILBOX}
 
 
-def _note_reachability(
-    run: Run, groups: Mapping[str, list[Pair]], asked: Mapping[str, Listing | str]
-) -> None:
+def _note_reachability(run: Run, asked: Mapping[str, Listing | str]) -> None:
     for peer, url in _hubs(run).items():
         answer = asked.get(url)
         if isinstance(answer, dict):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from enum import Enum
 
 from cn.values.names import HubPath
@@ -85,12 +85,6 @@ def first_day(cadence: Cadence, name: str) -> date:
             return date(int(name[:4]), int(name[6:]) * 3 - 2, 1)
         case _:
             return date(int(name), 1, 1)
-
-
-def last_period(cadence: Cadence, at: datetime) -> str:
-    """The period before the one a time lies in."""
-    start = datetime.combine(first_day(cadence, period(cadence, at)), datetime.min.time(), UTC)
-    return period(cadence, start - timedelta(days=1))
 
 
 def reflection_path(cadence: Cadence, name: str) -> HubPath:

@@ -19,7 +19,6 @@ from cn.values.text import YAML_WORDS, one_line, unix_lines, yaml_string, yaml_w
 from cn.values.timestamps import StampRefused, format_second, parse_stamp
 
 FILE = "message.md"
-ATTACHMENTS = "attachments"
 FORMAT = "message/1"
 MOST_TEXT = 200 * 1024
 """Bytes of a text that a message may carry: what a receiver shows by default, with room for the head."""

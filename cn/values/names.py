@@ -112,11 +112,6 @@ def topic_of(branch: Branch) -> Topic:
     return Topic(branch.partition("/")[2])
 
 
-def prefix_of(branch: Branch) -> str:
-    """What stands before the first slash."""
-    return branch.partition("/")[0]
-
-
 def parse_topic(text: str) -> Topic:
     """A topic of ours: ``[a-z0-9._-]``, at most 100 bytes, no slash, no ``.lock``."""
     bad = not _TOPIC.fullmatch(text) or len(text) > _TOPIC_BYTES

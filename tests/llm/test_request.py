@@ -22,7 +22,6 @@ from cn.llm.request import (
     Said,
     Stop,
     Usage,
-    alternate,
     count_json,
     read_answer,
     request_json,
@@ -119,22 +118,6 @@ def test_a_lone_surrogate_does_not_stop_a_call() -> None:
 def test_what_the_api_would_refuse_is_refused_before(changes: dict[str, Any], why: str) -> None:
     with pytest.raises(RequestRefused, match=why):
         request(**changes)
-
-
-SAYS = st.builds(Said, st.sampled_from(["user", "assistant"]), st.sampled_from(["", " ", "a", "b\nc"]))
-
-
-@given(st.lists(SAYS, max_size=8))
-def test_any_conversation_can_be_made_to_take_turns(messages: list[Said]) -> None:
-    found = alternate(messages)
-    assert [m.role for m in found] == ["assistant" if i % 2 else "user" for i in range(len(found))]
-    assert all(m.text.strip() for m in found)
-    request(messages=alternate([*found, Said("user", "now")]))
-
-
-def test_neighbours_of_one_role_are_joined() -> None:
-    said = [Said("assistant", "before"), Said("user", "a"), Said("user", "b"), Said("assistant", "c")]
-    assert alternate(said) == (Said("user", "a\n\nb"), Said("assistant", "c"))
 
 
 # The answer.

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cn.protocol.cadence import PERIODIC, Cadence, first_day, is_period, last_period, period, reflection_path
+from cn.protocol.cadence import PERIODIC, Cadence, first_day, is_period, period, reflection_path
 from cn.protocol.own_thread import cadence_of, is_own, own_source
 
 cadences = st.sampled_from(PERIODIC)
@@ -61,15 +61,6 @@ def test_a_period_begins_with_its_first_day(cadence: Cadence, at: datetime) -> N
     assert begin <= at
     assert period(cadence, begin) == name
     assert period(cadence, begin - timedelta(seconds=1)) != name
-
-
-@given(cadences, moments)
-def test_the_last_period_ends_where_this_one_begins(cadence: Cadence, at: datetime) -> None:
-    last, name = last_period(cadence, at), period(cadence, at)
-    begin = datetime.combine(first_day(cadence, name), time(), UTC)
-    assert last < name
-    assert period(cadence, begin - timedelta(days=1)) == last
-    assert last_period(cadence, begin) == last
 
 
 @given(cadences, moments)
