@@ -154,7 +154,7 @@ def _locked(hub: Hub, dry_run: bool) -> Iterator[Hub]:
 def _observe(hub: Hub, dry_run: bool) -> Pending | None:
     base = observe_base(hub, dry_run=dry_run, check_trust=False)
     trusted = trusted_commit(hub) or base.local
-    return find_pending(hub, trusted, base.commit, frozenset({base.local, base.origin or base.local}))
+    return find_pending(hub, trusted, base.tip, frozenset({base.local, base.origin or base.local}))
 
 
 def find_pending(hub: Hub, trusted: Oid, commit: Oid, given: frozenset[Oid]) -> Pending | None:

@@ -41,12 +41,12 @@ def check_origin(facts: HubFacts) -> Iterator[Finding]:
                 "origin", "origin has no main yet", "the first run pushes it",
                 f"or {command('git push origin {}', facts.hub.main)}",
             )  # fmt: skip
-        if base.commit != base.local and (broken := find_broken(hub, base.commit, base.local)) is not None:
+        if base.tip != base.local and (broken := find_broken(hub, base.tip, base.local)) is not None:
             what = "the runtime does not start" if AGENT_PATH in broken.text else "no run works"
             yield from_error("configuration", broken, f"{what} before it is mended")
         trusted = trusted_commit(hub) or base.local
         given = frozenset({base.local, base.origin or base.local})
-        pending = find_pending(hub, trusted, base.commit, given)
+        pending = find_pending(hub, trusted, base.tip, given)
         if pending is not None:
             names = ", ".join(f.path for f in pending.files)
             yield problem(

@@ -152,11 +152,11 @@ def _rebuild(hub: Hub, peer: Name) -> str:
     path = ledger.open_path(peer)
 
     def plan(base: Base) -> Draft | None:
-        history = read_history(Snapshot(hub.git, base.commit), peer)
+        history = read_history(Snapshot(hub.git, base.tip), peer)
         if history.bad:
             raise Refused(f"the ledger of {peer} is damaged", "mend its lines first")
         data = ledger.format_open(fold_history(history)).encode()
-        return Draft(base.commit, (FileChange(path, data),), f"cn: doctor: rebuild {path}", now(), {})
+        return Draft(base.tip, (FileChange(path, data),), f"cn: doctor: rebuild {path}", now(), {})
 
     commit(hub, plan)
     return f"rebuilt {path} from the history"

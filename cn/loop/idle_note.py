@@ -91,14 +91,14 @@ def _as_planned(run: Run, seen: Observation, refs: bytes) -> bool:
     pins = {key: oid for name, oid in found.items() if (key := parse_pin(name)) is not None}
     heads = {name.removeprefix(HEADS): oid for name, oid in found.items() if name.startswith(HEADS)}
     base = run.base
-    if found.get(run.hub.main_ref) != base.commit or pins != seen.pins:
+    if found.get(run.hub.main_ref) != base.tip or pins != seen.pins:
         return False
     if not run.settings.mailbox and heads != seen.heads:
         return False
     if not run.hub.origin:
         return True
     listed = seen.listings.get(MAILBOX_KEY, {}).get(run.hub.main)
-    return listed == base.origin == found.get(ORIGIN_REF) == base.commit
+    return listed == base.origin == found.get(ORIGIN_REF) == base.tip
 
 
 def _ends(run: Run) -> Iterator[float]:

@@ -183,7 +183,7 @@ def _execute(
     """Decide thread by thread; returns the lines for the commit message."""
     keys, people = _keys_and_people(run)
     subjects, undone = [], dict[str, Condition]()
-    with Merges(run.hub, executor.base.commit, executor.base.local, executor.now, keys) as merges:
+    with Merges(run.hub, executor.base.tip, executor.base.local, executor.now, keys) as merges:
         merges.read([d.facts.item.head for d in decided if d.is_merge])
         for one in decided:
             actor = one.triage.actor

@@ -98,7 +98,7 @@ class Executor:
         self.base: Final = base
         self.memory: Final = memory
         self.notes: Final = Report()
-        self._tip = base.commit
+        self._tip = base.tip
         self._published: Oid | None = None
         self._files: dict[HubPath, Content] = {}
         self._here: dict[HubPath, LocalFile] = {}

@@ -90,7 +90,7 @@ class Run:
 
     def snapshot(self, base: Base | None = None) -> Snapshot:
         """The commit of ``base`` (this run's if not given) for reading; cached."""
-        commit = (base or self.base).commit
+        commit = (base or self.base).tip
         if self._snapshot is None or self._snapshot.commit != commit:
             self._snapshot = Snapshot(self.hub.git, commit)
         return self._snapshot
@@ -103,7 +103,7 @@ class Run:
             texts = decode_texts(snapshot.read(CONFIG), snapshot.read(PEERS))
             settings = parse_settings(self.hub, *texts)
         except ConfigError as error:
-            raise from_origin(self.hub, error) if base.local != base.commit else error from None
+            raise from_origin(self.hub, error) if base.local != base.tip else error from None
         shown = set(snapshot.damaged) if snapshot.open_items else set()  # the status sees these by itself
         check_ledgers(snapshot, self.memory, self.report)
         damaged = snapshot.damaged
@@ -117,9 +117,9 @@ class Run:
             told_before = not self.memory.tell_once("damaged", peer, reason)
             hint = "'cn doctor' tells how to mend it; the other peers go on"
             self.report.failed(f"{peer} is left out: {reason}", hint, source=peer, told_before=told_before)
-        behind = Snapshot(self.hub.git, base.local) if base.local != base.commit else snapshot
+        behind = Snapshot(self.hub.git, base.local) if base.local != base.tip else snapshot
         for draft in not_in_effect(self.hub, snapshot, behind):
-            told_before = not self.memory.tell_once("draft", draft.path, str(base.commit))
+            told_before = not self.memory.tell_once("draft", draft.path, str(base.tip))
             self.report.info(f"{draft.text}; {draft.remedy}", told_before=told_before)
         self.memory.conditions.replace("displaced", find_displaced(self.hub, snapshot))
         self.settings = settings._replace(peers={n: p for n, p in settings.peers.items() if n not in damaged})
@@ -141,7 +141,7 @@ class Run:
 
         def draft(base: Base) -> Draft | None:
             self.memory.rollback(before)
-            if base.commit != self.base.commit:
+            if base.tip != self.base.tip:
                 self._read_settings(base)
             self.base = base
             executor = self.executor(base)
@@ -168,7 +168,7 @@ class Run:
         self.report.notes.extend(executor.notes.notes)
         if committed.base is not self.base:  # somebody's commit came in after the plan
             self._read_settings(committed.base)
-        self.base = self.base._replace(commit=committed.commit, local=committed.commit)
+        self.base = self.base._replace(tip=committed.commit, local=committed.commit)
         note_ledgers(self.snapshot(), self.memory, (c.path for c in made.changes) if made else ())
         return result
 
@@ -186,7 +186,7 @@ class Run:
         self.report.notes.extend(note for note in executor.notes.notes if note.mark in shown)
         if draft is not None:
             self._placed = self.placed
-            self.base = self.base._replace(commit=build(self.hub, draft))
+            self.base = self.base._replace(tip=build(self.hub, draft))
         return result
 
 

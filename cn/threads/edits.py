@@ -67,7 +67,7 @@ def commit_edits(hub: Hub, message: str | None = None, *, dry_run: bool = False)
         if not taken:
             report.info("nothing to commit")
         elif not dry_run:
-            report.done(f"committed {_names(taken)} as {run.base.commit[:7]}")
+            report.done(f"committed {_names(taken)} as {run.base.tip[:7]}")
         if not dry_run:
             note_edits(run, looked.refused)
             known = read_edited(run.hub)
@@ -81,7 +81,7 @@ def push(hub: Hub, *, dry_run: bool = False) -> Report:
     report = Report()
     with open_run(hub, report, dry_run=dry_run) as run:
         origin = run.commit_for(lambda executor: (None, executor.base.origin))
-        main = run.base.commit
+        main = run.base.tip
         if origin == main:
             report.info(f"nothing to push: origin has {run.hub.main} at {main[:7]}")
         elif dry_run:

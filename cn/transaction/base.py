@@ -34,12 +34,12 @@ _FETCH_TRIES = 3
 class Base(NamedTuple):
     """What a run plans on.
 
-    ``commit`` is origin's main and the local commits integrated, ``local`` main in this
+    ``tip`` is origin's main and the local commits integrated, ``local`` main in this
     clone, ``origin`` main there (None: no origin, or it has no main yet), ``reports``
     sentences to show.
     """
 
-    commit: Oid
+    tip: Oid
     local: Oid
     origin: Oid | None
     reports: tuple[str, ...]

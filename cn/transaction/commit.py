@@ -146,7 +146,7 @@ def _commit(hub: Hub, plan: Callable[[Base], Draft | None], base: Base | None, o
         journal = _prepare(hub, base, None if arrived else plan(base), arrived)
         if not arrived:
             own.tried.add(journal.new)
-            own.made |= {journal.new} - {base.commit}
+            own.made |= {journal.new} - {base.tip}
         moves = journal.new != base.local or (hub.origin and journal.new != base.origin)
         try:
             if not moves and not (journal.refs or journal.appends or journal.files):
@@ -185,8 +185,8 @@ def _carry_out(hub: Hub, base: Base, journal: Journal, moves: bool, reports: lis
 
 def _prepare(hub: Hub, base: Base, draft: Draft | None, arrived: Iterable[Journal]) -> Journal:
     """Build the commit, and gather what belongs to it, also from pushes of a killed run."""
-    new, message = base.commit, "cn: fast-forward"
-    if base.commit not in (base.local, base.origin):
+    new, message = base.tip, "cn: fast-forward"
+    if base.tip not in (base.local, base.origin):
         message = "cn: integrate local commits"
     inputs: dict[str, Oid] = {}
     refs: list[RefUpdate] = []
@@ -202,7 +202,7 @@ def _prepare(hub: Hub, base: Base, draft: Draft | None, arrived: Iterable[Journa
         files += note.files
     if draft is not None:
         new = build(hub, draft)
-        if new != base.commit:
+        if new != base.tip:
             message = "cn: " + one_line(draft.message.split("\n")[0].removeprefix("cn: "))
         inputs.update({str(path): oid for path, oid in draft.inputs.items()})
         refs += draft.refs
@@ -247,9 +247,9 @@ def _refuse_displaced(hub: Hub, base: Base, folders: set[str], changes: Iterable
     # Where main alone decides, cn writes what belongs there.
     folders = {folder for folder in folders if not main_decides(f"{folder}/") and folder != INBOX}
     above = [c.path for c in changes if c.new is None and c.path in folders]
-    if base.commit != base.local:  # what origin's commits brought is not among the changes
+    if base.tip != base.local:  # what origin's commits brought is not among the changes
         above = sorted(folders)
-    if above and (found := read_tree(hub.git, base.commit, above)):
+    if above and (found := read_tree(hub.git, base.tip, above)):
         path = min(found)
         # Without the uppermost no run can work; the others concern those who write there.
         refused = Refused if "/" in path else Blocked

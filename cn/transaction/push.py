@@ -145,7 +145,7 @@ def arrived_pushes(hub: Hub, base: Base) -> list[Journal]:
     """
     arrived = []
     for note in read_pushes(hub):
-        if is_ancestor(hub.git, note.new, base.commit):
+        if is_ancestor(hub.git, note.new, base.tip):
             arrived.append(note)
         elif hub.origin and note.expected != base.origin:
             # Origin went another way: that push can never arrive any more. (A run that did

@@ -38,35 +38,35 @@ AT = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 def plan(hub: Hub, base: Base) -> Draft | None:
     """What a run of cn does in small: read the agent's edit, merge, file, log, record, pin."""
-    thread = read_object(hub.git, f"{base.commit}:{THREAD}")
+    thread = read_object(hub.git, f"{base.tip}:{THREAD}")
     if thread is None:
         return None
     file = hub.root / THREAD
     edited = file.read_bytes() if file.exists() else thread
     if b"decision" not in edited:
         return None
-    tip, pins = base.commit, [RefUpdate("refs/cn/pins/pi/in/x", base.commit), RefUpdate("refs/cn/gone", None)]
+    tip, pins = base.tip, [RefUpdate("refs/cn/pins/pi/in/x", base.tip), RefUpdate("refs/cn/gone", None)]
     head = resolve(hub.git, PEER)
     if head is not None:
         text = read_object(hub.git, f"{head}:docs/d.md")
         merged = (FileChange(HubPath("docs/d.md"), text),)
         tip = build_commit(hub, base=tip, parents=(tip, head), changes=merged, message="Merge pi/x", at=AT)
-    log = read_object(hub.git, f"{base.commit}:{LOG}") or b""
-    ledger = read_object(hub.git, f"{base.commit}:{LEDGER}") or b""
+    log = read_object(hub.git, f"{base.tip}:{LOG}") or b""
+    ledger = read_object(hub.git, f"{base.tip}:{LEDGER}") or b""
     changes = (
         FileChange(THREAD, None),
         FileChange(DONE, edited + b"done\n"),
         FileChange(LOG, log + b"| row |\n"),
         FileChange(LEDGER, ledger + b"x done\n"),
     )
-    inputs = {THREAD: blob_id(base.commit, edited)}
+    inputs = {THREAD: blob_id(base.tip, edited)}
     append = LocalAppend(hub.root / "logs/cn.log", "processed x\n")
     return Draft(tip, changes, "process x\n", AT, inputs, (), tuple(pins), (append,))
 
 
 def plan_row(hub: Hub, base: Base) -> Draft | None:
     """One more row in the log, until there are :data:`ROWS`; each run does one."""
-    log = (read_object(hub.git, f"{base.commit}:{LOG}") or b"").decode()
+    log = (read_object(hub.git, f"{base.tip}:{LOG}") or b"").decode()
     number = log.count("\n")
     if number >= ROWS:
         return None
@@ -74,7 +74,7 @@ def plan_row(hub: Hub, base: Base) -> Draft | None:
     append = LocalAppend(hub.root / "logs/cn.log", row)
     document = FileChange(HubPath("docs/d.md"), row.encode())
     changes = (FileChange(LOG, (log + row).encode()), document)
-    return Draft(base.commit, changes, row, AT, {}, (), (), (append,))
+    return Draft(base.tip, changes, row, AT, {}, (), (), (append,))
 
 
 def run(path: Path) -> tuple[Committed, list[str]]:

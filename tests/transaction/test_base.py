@@ -153,7 +153,7 @@ class TestWhereARunMayWork:
     def test_a_linked_work_tree_alone_on_main_is_fine(self, alone: Path, tmp_path: Path) -> None:
         git(alone, "switch", "-q", "-c", "topic")
         git(alone, "worktree", "add", "-q", str(tmp_path / "second"), "main")
-        assert observe_base(open_hub(tmp_path / "second")).commit == tip(alone, "main")
+        assert observe_base(open_hub(tmp_path / "second")).tip == tip(alone, "main")
 
 
 class TestOrigin:
@@ -167,12 +167,12 @@ class TestOrigin:
         git(place.root, "remote", "set-url", "origin", str(bare(tmp_path / "empty.git")))
         base = place.observe()
         assert base.origin is None
-        assert base.commit == base.local
+        assert base.tip == base.local
 
     def test_ahead_is_the_base(self, place: Place) -> None:
         theirs = place.theirs({"new": "1\n"})
         base = place.observe()
-        assert (base.commit, base.origin, base.local) == (theirs, theirs, tip(place.root))
+        assert (base.tip, base.origin, base.local) == (theirs, theirs, tip(place.root))
         assert tip(place.root, "refs/cn/origin/main") == theirs
 
     def test_nothing_of_the_user_s_is_written(self, place: Place) -> None:
@@ -186,7 +186,7 @@ class TestOrigin:
     def test_behind_the_people_s_commits_are_the_base(self, place: Place) -> None:
         ours = place.ours({"new": "1\n"})
         base = place.observe()
-        assert (base.commit, base.local, base.origin) == (ours, ours, tip(place.other))
+        assert (base.tip, base.local, base.origin) == (ours, ours, tip(place.other))
 
     def test_a_dry_run_writes_no_ref_file_or_object(self, place: Place, tmp_path: Path) -> None:
         place.theirs({"new": "1\n", INBOX: "# theirs\n"})
@@ -200,9 +200,9 @@ class TestOrigin:
         before = sorted(str(p) for p in (place.root / ".git").rglob("*"))
         base = observe_base(hub.with_git(git_), dry_run=True)
         assert sorted(str(p) for p in (place.root / ".git").rglob("*")) == before
-        assert base.commit not in (base.local, base.origin)
+        assert base.tip not in (base.local, base.origin)
         assert len(base.reports) == 1
-        assert observe_base(hub).commit == base.commit
+        assert observe_base(hub).tip == base.tip
 
     def test_rewound_is_refused_and_what_we_knew_is_kept(self, place: Place) -> None:
         theirs = place.theirs({"new": "1\n"})
@@ -216,12 +216,12 @@ class TestOrigin:
         assert "refs/cn/rescue/" in told.value.hint
         # Both remedies of the hint work.
         git(place.root, *told.value.hint.split("'")[1].split()[1:])
-        assert place.observe().commit == theirs
+        assert place.observe().tip == theirs
         force_push(place.root, place.origin, "main")
         for command in told.value.hint.split("'")[3:-2:2]:
             git(place.root, *command.split()[1:])
         git(place.root, "update-ref", "refs/cn/trusted", "main")
-        assert place.observe().commit == tip(place.root) == tip(place.origin, "main") != theirs
+        assert place.observe().tip == tip(place.root) == tip(place.origin, "main") != theirs
 
     def test_what_was_never_taken_over_is_no_loss(self, place: Place) -> None:
         before = place.observe()
@@ -254,7 +254,7 @@ class TestOrigin:
     def test_whose_ledger_grew_is_fine(self, place: Place) -> None:
         place.observe()
         theirs = place.theirs({LEDGER: "x\ny\n", "state/ledger/pi/202602": "z\n"})
-        assert place.observe().commit == theirs
+        assert place.observe().tip == theirs
 
     def test_unrelated_history_is_refused(self, place: Place, tmp_path: Path) -> None:
         strange = work(tmp_path / "strange", "x")
@@ -269,8 +269,8 @@ class TestIntegration:
         theirs = place.theirs({"doc.md": "one\n2\n3\n4\n5\n"})
         ours = place.ours({"doc.md": "1\n2\n3\n4\nfive\n", "new": "1\n"})
         base = place.observe()
-        assert git(place.root, "log", "-1", "--format=%P", base.commit) == f"{theirs} {ours}"
-        assert place.text(base.commit, "doc.md") == "one\n2\n3\n4\nfive\n"
+        assert git(place.root, "log", "-1", "--format=%P", base.tip) == f"{theirs} {ours}"
+        assert place.text(base.tip, "doc.md") == "one\n2\n3\n4\nfive\n"
         assert place.observe() == base
         assert base.reports == ()
 
@@ -285,7 +285,7 @@ class TestIntegration:
         place.theirs({path: "x\ntheirs\n"})
         place.ours({path: "x\nours\n", "new": "1\n"})
         base = place.observe()
-        assert place.text(base.commit, path) == "x\ntheirs\n"
+        assert place.text(base.tip, path) == "x\ntheirs\n"
         assert place.aside() == {path: "x\nours\n"}
         assert [path in r and "origin's stands" in r for r in base.reports] == [True]
 
@@ -293,41 +293,41 @@ class TestIntegration:
         place.theirs({"new": "1\n"})
         place.ours({LOG: "forged\n", LEDGER: None})
         base = place.observe()
-        assert place.text(base.commit, LOG) == "| a |\n"
-        assert place.text(base.commit, LEDGER) == "x\n"
+        assert place.text(base.tip, LOG) == "| a |\n"
+        assert place.text(base.tip, LEDGER) == "x\n"
 
     def test_a_message_that_only_we_have_is_not_lost(self, place: Place) -> None:
         place.theirs({"new": "1\n"})
         place.ours({"threads/mail/outbox/b.md": "hello\n"})
-        assert place.text(place.observe().commit, "threads/mail/outbox/b.md") == "hello\n"
+        assert place.text(place.observe().tip, "threads/mail/outbox/b.md") == "hello\n"
 
     def test_the_ledger_is_restored_if_only_local_commits_cut_it(self, place: Place) -> None:
         place.ours({LEDGER: "mine\n"})
         base = place.observe()
-        assert place.text(base.commit, LEDGER) == "x\nmine\n"
+        assert place.text(base.tip, LEDGER) == "x\nmine\n"
         assert "restored" in base.reports[0]
 
     def test_a_thread_done_there_is_done(self, place: Place) -> None:
         place.theirs({INBOX: None, DONE: "# x\ndone\n"})
         place.ours({INBOX: "# x\nedit\n"})
         base = place.observe()
-        assert INBOX not in paths(place.root, base.commit)
-        assert place.text(base.commit, DONE) == "# x\ndone\n"
+        assert INBOX not in paths(place.root, base.tip)
+        assert place.text(base.tip, DONE) == "# x\ndone\n"
         assert place.aside() == {INBOX: "# x\nedit\n"}
 
     def test_a_thread_done_here_is_done(self, place: Place) -> None:
         place.theirs({INBOX: "# x\nrefreshed\n"})
         place.ours({INBOX: None, DONE: "# x\ndone\n"})
         base = place.observe()
-        assert INBOX not in paths(place.root, base.commit)
-        assert place.text(base.commit, DONE) == "# x\ndone\n"
+        assert INBOX not in paths(place.root, base.tip)
+        assert place.text(base.tip, DONE) == "# x\ndone\n"
 
     def test_a_thread_done_on_both_sides_is_origin_s_also_when_it_was_archived(self, place: Place) -> None:
         archived = "threads/inbox/done/2026/20260101-pi-x.md"
         place.theirs({INBOX: None, archived: "theirs\n"})
         place.ours({INBOX: None, DONE: "ours\n"})
         base = place.observe()
-        found = [p for p in paths(place.root, base.commit) if "pi-x" in p]
+        found = [p for p in paths(place.root, base.tip) if "pi-x" in p]
         assert found == [archived]
         assert place.aside() == {DONE: "ours\n"}
 
@@ -335,8 +335,8 @@ class TestIntegration:
         place.theirs({INBOX: "# theirs\n"})
         place.ours({INBOX: "# ours\n", OTHER: "# y, edited here only\n"})
         base = place.observe()
-        assert place.text(base.commit, INBOX) == "# theirs\n"
-        assert place.text(base.commit, OTHER) == "# y, edited here only\n"
+        assert place.text(base.tip, INBOX) == "# theirs\n"
+        assert place.text(base.tip, OTHER) == "# y, edited here only\n"
         assert place.aside() == {INBOX: "# ours\n"}
         place.observe()
         assert place.aside() == {INBOX: "# ours\n"}
@@ -346,8 +346,8 @@ class TestIntegration:
         place.theirs({new: "# z\n"})
         place.ours({INBOX: None, OTHER: None, DONE: "# x\n", "threads/inbox/done/20260101-pi-y.md": "# y\n"})
         base = place.observe()
-        assert place.text(base.commit, new) == "# z\n"
-        assert [p for p in paths(place.root, base.commit) if p.endswith("z.md")] == [new]
+        assert place.text(base.tip, new) == "# z\n"
+        assert [p for p in paths(place.root, base.tip) if p.endswith("z.md")] == [new]
 
 
 class TestTrust:
@@ -359,8 +359,8 @@ class TestTrust:
                 place.observe()
         assert "cn trust" in told.value.hint
         shown = place.observe(check_trust=False)
-        accept(place.hub, shown.commit)
-        assert place.observe().commit == evil
+        accept(place.hub, shown.tip)
+        assert place.observe().tip == evil
 
     def test_it_stops_it_too_when_it_has_to_be_integrated(self, place: Place) -> None:
         place.observe()
@@ -368,7 +368,7 @@ class TestTrust:
         place.theirs({"deep/.gitattributes": "* filter=evil\n"})
         with pytest.raises(Refused, match=r"deep/\.gitattributes"):
             place.observe()
-        accept(place.hub, place.observe(check_trust=False).commit)
+        accept(place.hub, place.observe(check_trust=False).tip)
         place.observe()
 
     def test_our_own_change_goes_through_also_when_integrated(self, place: Place) -> None:
@@ -376,8 +376,8 @@ class TestTrust:
         place.theirs({"new": "1\n"})
         place.ours({"state/peers.md": "mine\n"})
         base = place.observe()
-        assert place.text(base.commit, "state/peers.md") == "mine\n"
-        assert tip(place.root, "refs/cn/trusted") == base.commit
+        assert place.text(base.tip, "state/peers.md") == "mine\n"
+        assert tip(place.root, "refs/cn/trusted") == base.tip
 
     def test_our_own_change_goes_through_when_several_commits_are_built(self, place: Place) -> None:
         place.observe()
@@ -388,5 +388,5 @@ class TestTrust:
         back = Change("logs/inbox/lost.md", None, Entry("100644", blob))
         write_journal(restore_path(hub), Journal("t", old, old, "m", changes=(back,), inputs={}))
         base = place.observe()
-        assert place.text(base.commit, "state/peers.md") == "mine\n"
-        assert place.text(base.commit, "logs/inbox/lost.md") == "| a |\n"
+        assert place.text(base.tip, "state/peers.md") == "mine\n"
+        assert place.text(base.tip, "logs/inbox/lost.md") == "| a |\n"

@@ -106,7 +106,7 @@ def two(tmp_path: Path) -> Place:
 def draft(base: Base, files: dict[str, str | None], **more: object) -> Draft:
     changes = tuple(FileChange(HubPath(p), None if t is None else t.encode()) for p, t in files.items())
     words = {
-        "tip": base.commit,
+        "tip": base.tip,
         "changes": changes,
         "message": "do it\n\nbody",
         "at": AT,
@@ -123,7 +123,7 @@ def once(files: dict[str, str | None], **more: object) -> Plan:
         return None if first in known(base) else draft(base, files, **more)
 
     first = next(iter(files))
-    known: Callable[[Base], list[str]] = lambda base: paths(Path.cwd(), base.commit)  # noqa: E731
+    known: Callable[[Base], list[str]] = lambda base: paths(Path.cwd(), base.tip)  # noqa: E731
     return plan
 
 
@@ -184,8 +184,8 @@ class TestCommit:
                 return None
             tip_ = build_commit(
                 place.hub,
-                base=base.commit,
-                parents=(base.commit, Oid(head)),
+                base=base.tip,
+                parents=(base.tip, Oid(head)),
                 changes=(FileChange(HubPath("doc.md"), b"theirs\n"),),
                 message="Merge pi/x",
                 at=AT,
@@ -328,7 +328,7 @@ class TestOthersAtWork:
             calls.append(base)
             if len(calls) == 1:
                 commit(place.root, {"mine": "1\n"}, "mine")
-            return None if LOG in paths(place.root, base.commit) else draft(base, {LOG: "| a |\n"})
+            return None if LOG in paths(place.root, base.tip) else draft(base, {LOG: "| a |\n"})
 
         done = place.run(plan)
         # Where origin had taken the first plan, that is brought here: a second one would do it twice.
@@ -341,7 +341,7 @@ class TestOthersAtWork:
 
     def test_a_user_who_never_stops_ends_the_run(self, alone: Place) -> None:
         def plan(base: Base) -> Draft | None:
-            commit(alone.root, {"mine": f"{base.commit}\n"}, "mine")
+            commit(alone.root, {"mine": f"{base.tip}\n"}, "mine")
             return draft(base, {LOG: "| a |\n"})
 
         with pytest.raises(Refused, match="main moved 5 times"):
@@ -355,7 +355,7 @@ class TestOthersAtWork:
             calls.append(base)
             if len(calls) == 1:
                 two.theirs({LOG: "| theirs |\n"})
-            text = (read_object(two.hub.git, f"{base.commit}:{LOG}") or b"").decode()
+            text = (read_object(two.hub.git, f"{base.tip}:{LOG}") or b"").decode()
             return draft(base, {LOG: text + "| ours |\n"})
 
         done = two.run(plan)
@@ -749,7 +749,7 @@ def test_two_clones_at_once_share_one_hub(two: Place, tmp_path: Path) -> None:
 
     def row(root: Path, i: int) -> None:
         def plan(base: Base) -> Draft | None:
-            text = (read_object(open_hub(root).git, f"{base.commit}:{LOG}") or b"").decode()
+            text = (read_object(open_hub(root).git, f"{base.tip}:{LOG}") or b"").decode()
             line = f"| {root.name} {i} |\n"
             return None if line in text else draft(base, {LOG: text + line})
 
