@@ -255,8 +255,8 @@ def _outcome(
         if merge.commit is not None and run.settings.separate_mailbox:
             merges.flush()
             subject = f"Merge {facts.branch}"
-            twin = publish(run.hub, executor.published, merge.commit, merge.head, subject, executor.now)
-            merge = replace(merge, published=twin)
+            published = publish(run.hub, executor.published, merge.commit, merge.head, subject, executor.now)
+            merge = replace(merge, published=published)
         facts = replace(facts, merge=merge)
     return plan_decision(facts, triage)
 

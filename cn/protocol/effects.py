@@ -103,7 +103,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Advance:
-    """Take a prepared merge commit as the new tip of main, ``published`` as its twin for peers."""
+    """Take a prepared merge commit as the new tip of main, ``published`` as what peers may read."""
 
     commit: Oid
     source: str

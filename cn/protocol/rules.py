@@ -72,7 +72,7 @@ class MergeFacts:
     on a file system without case. ``changes`` is main..result; where there is no result, what the branch
     changes of its own.
     ``people`` are authors and signers of the commits merged. ``commit`` is the prepared merge,
-    ``published`` its twin for peers where the mailbox is a remote of its own.
+    ``published`` the published commit for it where the mailbox is a remote of its own.
     """
 
     head: Oid

@@ -157,9 +157,9 @@ class Executor:
                 self._log(row)
             case Record(peer, event):
                 self._record(peer, event)
-            case Advance(commit, _, twin):
+            case Advance(commit, _, published):
                 self._tip = commit
-                self._published = twin or self._published
+                self._published = published or self._published
             case Post():
                 self._post(effect)
             case CleanUp(entry):

@@ -1,7 +1,7 @@
 """Main without cn's folders, published where the mailbox is a remote of its own.
 
 The published history is a second line of commits. Each holds main's tree without
-``threads/ logs/ state/``; a merge into main has its twin there, with the merged head as
+``threads/ logs/ state/``; a merge into main has its published commit there, with the merged head as
 second parent. Main takes every published commit as a parent, so that a branch that
 starts from what was published shares history with main.
 """
