@@ -69,7 +69,7 @@ class _Note:
 
 
 @dataclass(frozen=True)
-class Unsaid:
+class Unsent:
     """A text that was certainly not sent and stays, and after how many seconds it may be tried again."""
 
     say: Say
@@ -78,7 +78,7 @@ class Unsaid:
     new: bool
 
 
-def say_all(run: Run, speak: Speak, split: Split, allowed: Collection[int]) -> list[Unsaid]:
+def send_texts(run: Run, speak: Speak, split: Split, allowed: Collection[int]) -> list[Unsent]:
     """Say what waits; what is through, or can never be, moves to ``sent/`` in one commit.
 
     Only to chats of ``allowed`` users, and to groups in which one of them wrote to this machine: whoever
@@ -95,25 +95,25 @@ def say_all(run: Run, speak: Speak, split: Split, allowed: Collection[int]) -> l
         return []
     _drop_old_notes(run, {path.rpartition("/")[2] for path, _ in says})
     ended: dict[HubPath, tuple[Say, str]] = {}
-    unsaid: dict[str, Unsaid] = {}
+    unsent: dict[str, Unsent] = {}
     for path, say in says:
         if say.machine != run.machine:
             continue
         if not is_heard(chat_id(say.chat), run.memory.section("chats").get(say.chat), allowed):
             _keep(run, say)
             continue
-        if say.chat in unsaid:
+        if say.chat in unsent:
             continue  # in order: what comes later does not overtake
         executed = _say(run, say, speak, split)
-        if isinstance(executed, Unsaid):
-            unsaid[say.chat] = executed
+        if isinstance(executed, Unsent):
+            unsent[say.chat] = executed
         else:
             ended[path] = (say, executed)
     if ended:
         _commit(run, ended)
     for path in ended:
         _note(run, path).drop()
-    return list(unsaid.values())
+    return list(unsent.values())
 
 
 def _keep(run: Run, say: Say) -> None:
@@ -127,20 +127,20 @@ def _keep(run: Run, say: Say) -> None:
     run.report.failed(text, hint, source=say.chat, told_before=not new)
 
 
-def again(unsaid: Sequence[Unsaid], first: Sequence[Unsaid]) -> list[Unsaid]:
-    """What is still unsaid after another try: new where it was when the run ``first`` tried."""
+def still_unsent(unsent: Sequence[Unsent], first: Sequence[Unsent]) -> list[Unsent]:
+    """What is still unsent after another try: new where it was when the run ``first`` tried."""
     new = {text.say.name for text in first if text.new}
-    return [replace(text, new=text.new or text.say.name in new) for text in unsaid]
+    return [replace(text, new=text.new or text.say.name in new) for text in unsent]
 
 
-def report_unsaid(unsaid: Sequence[Unsaid], report: Report) -> None:
+def report_unsent(unsent: Sequence[Unsent], report: Report) -> None:
     """Tell of the texts that stay."""
-    for found in unsaid:
+    for found in unsent:
         text = f"{found.say.chat}: not sent: {found.reason}"
         report.failed(text, "it stays in the outbox", source=found.say.chat, told_before=not found.new)
 
 
-def next_say(hub: Hub) -> datetime | None:
+def next_send_time(hub: Hub) -> datetime | None:
     """When the first text may be sent that its server wants to wait; None: there is none."""
     folder = hub.state / "say"
     notes = [_Note.read(path) for path in folder.iterdir()] if folder.is_dir() else []
@@ -159,12 +159,12 @@ def _note(run: Run, path: HubPath) -> _Note:
     return _Note.read(run.hub.state / "say" / path.rpartition("/")[2])
 
 
-def _say(run: Run, say: Say, speak: Speak, split: Split) -> str | Unsaid:
+def _say(run: Run, say: Say, speak: Speak, split: Split) -> str | Unsent:
     """What the log says of it, or why it has to wait."""
     note = _note(run, say.path)
     if note.after and note.after > now():
         reason = str(run.memory.attempts.entries.get(say.name, {}).get("reason", "")) or "it has to wait"
-        return Unsaid(say, reason, (note.after - now()).total_seconds(), new=False)
+        return Unsent(say, reason, (note.after - now()).total_seconds(), new=False)
     if note.sending:
         note.done, note.sending, note.unknown = note.done + 1, False, note.unknown + 1
         text = f"{say.chat}: cn was ended while it sent part {note.done}; nobody knows whether it arrived"
@@ -194,7 +194,7 @@ def _say(run: Run, say: Say, speak: Speak, split: Split) -> str | Unsaid:
                     note.after = now() + timedelta(seconds=spoken.wait)
                 note.write()
                 new = run.memory.attempts.failed(say.name, spoken.reason)
-                return Unsaid(say, spoken.reason, spoken.wait, new)
+                return Unsent(say, spoken.reason, spoken.wait, new)
             case Fate.REFUSED:
                 note.write()
                 run.report.failed(f"{say.chat}: refused: {spoken.reason}", "it is given up", source=say.chat)

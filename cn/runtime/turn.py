@@ -44,7 +44,7 @@ from cn.run.memory import Memory
 from cn.run.run import Run, open_run
 from cn.run.secret_gate import clean_refusal, mask_line
 from cn.run.view import View, open_view
-from cn.runtime.chat_delivery import Speak, Unsaid, again, report_unsaid, say_all
+from cn.runtime.chat_delivery import Speak, Unsent, report_unsent, send_texts, still_unsent
 from cn.runtime.gather_prompt import pack_item
 from cn.secrets.findings import text_of
 from cn.system.child import hold
@@ -135,37 +135,37 @@ def _may_give(hub: Hub, tools: TurnTools, asked: Input) -> Permission:
 
 
 def _process(hub: Hub, tools: TurnTools, report: Report, may_give: MayGive | None = None) -> None:
-    unsaid: list[Unsaid] = []
+    unsent: list[Unsent] = []
 
     def say(run: Run) -> None:
-        unsaid.extend(_say(run, tools))
+        unsent.extend(_say(run, tools))
 
     may_give = may_give or partial(_may_give, hub, tools)
     report.notes += process_as_agent(hub, may_give=may_give, deliver_first=say).notes
-    _say_again(hub, tools, unsaid, report)
+    _send_again(hub, tools, unsent, report)
 
 
 _PAUSES = (1.0, 4.0)
 
 
-def _say(run: Run, tools: TurnTools) -> list[Unsaid]:
+def _say(run: Run, tools: TurnTools) -> list[Unsent]:
     allowed = tools.config.telegram.allowed_users
-    return say_all(run, tools.speak, tools.split, allowed) if tools.speak is not None else []
+    return send_texts(run, tools.speak, tools.split, allowed) if tools.speak is not None else []
 
 
-def _say_again(hub: Hub, tools: TurnTools, unsaid: list[Unsaid], report: Report) -> None:
+def _send_again(hub: Hub, tools: TurnTools, unsent: list[Unsent], report: Report) -> None:
     """What was not sent is tried again soon, while nobody has to wait for the hub.
 
     A chat that Telegram wants to be left alone for a while does not keep the others waiting:
     its text is sent by a later run.
     """
     for pause in _PAUSES:
-        if all(text.wait for text in unsaid):
+        if all(text.wait for text in unsent):
             break
         time.sleep(pause)
         with open_run(hub, report) as run:
-            unsaid = again(_say(run, tools), unsaid)
-    report_unsaid(unsaid, report)
+            unsent = still_unsent(_say(run, tools), unsent)
+    report_unsent(unsent, report)
 
 
 def in_flight(view: View) -> Turn | None:
@@ -276,7 +276,7 @@ def _give_back(hub: Hub, turn: Turn, report: Report, may_give: MayGive | None = 
 def _end(hub: Hub, tools: TurnTools, turn: Turn, report: Report, outcome: Answer | Failure) -> None:
     """An attempt without an answer that can be executed."""
     source = source_of(turn.input)
-    unsaid: list[Unsaid] = []
+    unsent: list[Unsent] = []
     with open_run(hub, report) as run:
 
         def plan(executor: Executor) -> str | None:
@@ -308,8 +308,8 @@ def _end(hub: Hub, tools: TurnTools, turn: Turn, report: Report, outcome: Answer
             return f"cn: {source} has no answer"
 
         run.commit(plan)
-        unsaid = _say(run, tools)
-    _say_again(hub, tools, unsaid, report)
+        unsent = _say(run, tools)
+    _send_again(hub, tools, unsent, report)
 
 
 def _is_the_items(outcome: Answer | Failure) -> bool:

@@ -79,7 +79,7 @@ def publish(hub: Hub, journal: Journal) -> list[str]:
                 f"cannot write the index of {hub.root}: {why.strerror}", "is the disk full or read-only?"
             ) from why
         try:
-            return reports + _bring(hub, journal, journal.changes)
+            return reports + _publish_work_tree(hub, journal, journal.changes)
         except CnError as late:
             late.is_done("main")
             raise
@@ -92,7 +92,7 @@ def resume(hub: Hub, journal: Journal, changes: Sequence[Change]) -> list[str]:
     reports: list[str] = []
     with _undisturbed():
         _swap_index(hub, journal, changes, reports, move=False)
-        return reports + _bring(hub, journal, changes)
+        return reports + _publish_work_tree(hub, journal, changes)
 
 
 @contextmanager
@@ -119,7 +119,7 @@ def _swap_index(
         raise
 
 
-def _bring(hub: Hub, journal: Journal, changes: Sequence[Change]) -> list[str]:
+def _publish_work_tree(hub: Hub, journal: Journal, changes: Sequence[Change]) -> list[str]:
     """Steps 8 to 10. What fails here leaves the journal, and the next run goes on."""
     try:
         os.rename(lock_path(hub), index_path(hub))

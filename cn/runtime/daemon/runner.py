@@ -7,7 +7,7 @@ import signal
 from collections.abc import Sequence
 from contextlib import suppress
 
-from cn.runtime.chat_delivery import next_say
+from cn.runtime.chat_delivery import next_send_time
 from cn.runtime.daemon.monitor import Monitor, clock
 from cn.system.child import Child
 from cn.system.clock import now
@@ -60,7 +60,7 @@ class Runner:
 
     def _until_next_say(self) -> float:
         """Seconds: a text that a chat's server put off is sent when it may be."""
-        at, here = next_say(self._monitor.hub), now()
+        at, here = next_send_time(self._monitor.hub), now()
         return min(self._period, (at - here).total_seconds() + 1) if at and at > here else self._period
 
     async def _wait_for_work(self, seconds: float) -> None:
