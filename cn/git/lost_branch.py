@@ -25,45 +25,25 @@ def head_branch(hub: Hub) -> str:
 
 def missing_main(hub: Hub) -> tuple[str, str]:
     """That there is no main, and what to type."""
-    head, log = head_branch(hub), _log(hub)
+    head, last = head_branch(hub), last_main(hub)
     place = f"HEAD is {visible(head)}" if head else "HEAD is a detached commit"
-    renamed = any(text == f"Branch: renamed {hub.main_ref} to refs/heads/{head}" for _, _, text in log)
-    last = last_main(hub)
-    born = resolve(hub.git, "HEAD") is not None
-    if head and born and (renamed or (last is None and resolve_config(hub, "HEAD"))):
-        rename = command("git branch -m {}", hub.main)
-        return (
-            f"there is no branch {hub.main} in {hub.root}; {place}",
-            f"if it is {hub.main} under another name, {rename} names it so again",
-        )
     if last is not None and head == hub.main:
         return (
             f"the branch {hub.main} is gone in {hub.root}",
             f"{command('git update-ref {} {}', hub.main_ref, last)} brings it back, "
             "with what is staged and edited",
         )
-    switch, add = command("git switch {}", hub.main), command("git add {}", str(CONFIG))
-    if last is not None:
-        return (
-            f"there is no branch {hub.main} in {hub.root}; {place}",
-            f"{command('git branch {} {}', hub.main, last)} brings it back, then {switch}",
-        )
     if head == hub.main:
+        add = command("git add {}", str(CONFIG))
         return f"{hub.main} has no commit yet in {hub.root}", f"run {add} and commit"
-    here = f"{command('git branch {}', hub.main)} makes it from here, then {switch}"
-    first = f"run {command('git symbolic-ref HEAD {}', hub.main_ref)}, then {add}, and commit"
-    return f"there is no branch {hub.main} in {hub.root}; {place}", here if born else first
-
-
-def begun_anew(hub: Hub, origin: Oid, local: Oid) -> str:
-    """Where main here shares no history with origin's, and did before: how it goes on from there."""
-    last = last_main(hub)
-    if last is None or _related(hub, last, local) or not _related(hub, last, origin):
-        return ""
-    return (
-        f"{hub.main} began anew here: {command('git reset --soft {}', last)} makes it go on where it was, "
-        "and keeps what is staged and edited"
-    )
+    if last is None and resolve(hub.git, "HEAD") is None:
+        start = command("git symbolic-ref HEAD {}", hub.main_ref)
+        hint = f"run {start}, then {command('git add {}', str(CONFIG))}, and commit"
+    else:
+        make = command("git branch {} {}", hub.main, last or "HEAD")
+        done = "brings it back" if last else "makes it from here"
+        hint = f"{make} {done}, then {command('git switch {}', hub.main)}"
+    return f"there is no branch {hub.main} in {hub.root}; {place}", hint
 
 
 def last_main(hub: Hub) -> Oid | None:
@@ -84,11 +64,6 @@ def last_main(hub: Hub) -> Oid | None:
     return remembered
 
 
-def resolve_config(hub: Hub, commit: str) -> bool:
-    """Does this commit have a hub's configuration?"""
-    return hub.git.run("cat-file", "-e", f"{commit}:{CONFIG}", check=False).ok
-
-
 def _log(hub: Hub) -> list[tuple[Oid, str, str]]:
     """HEAD's log, which git itself does not show while HEAD's branch has no commit."""
     try:
@@ -103,7 +78,3 @@ def _log(hub: Hub) -> list[tuple[Oid, str, str]]:
 
 def _holds(hub: Hub, new: Oid, old: Oid) -> bool:
     return hub.git.run("merge-base", "--is-ancestor", old, new, check=False).ok
-
-
-def _related(hub: Hub, one: Oid, other: Oid) -> bool:
-    return hub.git.run("merge-base", one, other, check=False).ok

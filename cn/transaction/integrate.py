@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 
 from cn.git.entries import Change, Entry, read_changes, read_tree
 from cn.git.fast_import import EntryChange, FileChange, build_commit
-from cn.git.lost_branch import begun_anew
 from cn.git.merge_tree import merge_trees
 from cn.git.objects import list_tree, read_all, read_known
 from cn.git.process import GitError
@@ -116,8 +115,7 @@ def _merge_base(hub: Hub, origin: Oid, local: Oid) -> Oid:
     if not done.ok:
         raise Blocked(
             "origin's main and yours share no history",
-            begun_anew(hub, origin, local)
-            or "is 'git remote get-url origin' the right hub? cn never joins unrelated histories",
+            "is 'git remote get-url origin' the right hub? cn never joins unrelated histories",
         )
     return Oid(done.lines[0])
 
