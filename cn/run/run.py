@@ -58,7 +58,6 @@ class Run:
     settings: Settings
     memory: Memory
     report: Report
-    now: datetime
     dry_run: bool
     progress: Progress | None = None
     down: dict[str, str] = field(default_factory=dict)
@@ -68,6 +67,11 @@ class Run:
     _placed: Base | None = None
     _snapshot: Snapshot | None = None
     _machine: str = ""
+
+    @property
+    def now(self) -> datetime:
+        """When the run began."""
+        return self.memory.at
 
     @property
     def machine(self) -> str:
@@ -200,55 +204,6 @@ def scratch_objects(hub: Hub, folder: str) -> Hub:
 
 
 @contextmanager
-def _noting(hub: Hub, dry_run: bool) -> Iterator[list[type[Exception]]]:
-    """What stops the run is remembered, for ``cn status`` and to be told once.
-
-    Yields what counts as that. At first it is all that goes wrong; once the run is open, what a
-    command refuses is its own answer, and no other run is stopped by it.
-    """
-    stops: list[type[Exception]] = [CnError, OSError]
-    try:
-        yield stops
-    except (LockHeld, BrokenPipeError):
-        raise
-    except (CnError, OSError) as why:
-        if not isinstance(why, tuple(stops)):
-            raise
-        error = why if isinstance(why, CnError) else Blocked.by_system(why)
-        memory = Memory(hub, now())
-        new = memory.stop.set(*error.plain, type(error).__name__)
-        error.told_before = not (new or error.finished)
-        if not dry_run:
-            with suppress(CnError, OSError):
-                sweep_failed(hub)  # on a full disk it makes the room for the note
-            with suppress(Blocked):  # the disk may be what stops it
-                memory.save()
-        raise error from why.__cause__
-
-
-def _resume(run: Run) -> None:
-    """Nothing stops this run. One that had nothing to write did not meet what stopped the last one."""
-    if run.memory.stop.entries:
-        with suppress(Blocked, GitError):
-            wait_for_place(run.hub, 0.0)
-            read_index(run.hub.git)
-            run.memory.stop.clear()
-
-
-def _remember(run: Run, *, always: bool) -> None:
-    """Write what this clone remembers; not ``always``: what ended the run says more than a full disk."""
-    if run.dry_run:
-        return
-    try:
-        run.memory.save()
-    except Blocked as why:
-        if run.moved:
-            why.is_done("main")
-        if always:
-            raise
-
-
-@contextmanager
 def open_run(
     hub: Hub,
     report: Report,
@@ -262,46 +217,105 @@ def open_run(
     ``offline``: work on local main without asking origin; the next run brings the two together.
     """
     with ExitStack() as stack:
-        stops = stack.enter_context(_noting(hub, dry_run))
-        hub, before = read_head_settings(replace(hub, origin=False) if offline else hub)
-        free = hub
-        if dry_run:
-            scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="cn-dry-run-"))
-            hub = scratch_objects(hub, scratch)
-        else:
-            hub = stack.enter_context(hub_lock(hub, before.config.lock_wait))
-            stops.clear()  # from here on it is noted under the lock
-            stops = stack.enter_context(_noting(hub, dry_run))
-        hub = hub.with_git(stack.enter_context(reading(hub.git)))
-        if not dry_run:
-            for line in recover(hub):
-                report.info(line)
-            rotate_log(hub.root / MACHINE_LOG)
-        base = observe_base(hub, dry_run=dry_run)
-        for line in base.reports:
-            report.info(line)
-        memory = Memory(hub, now())
-        run = Run(hub, base, before, memory, report, memory.at, dry_run, progress, offline=offline)
-        opened.append((free, run.made))
-        run._read_settings(base)
-        stops[:] = [Blocked, GitError, OSError]
-        try:
+        with _noting(hub, dry_run, CnError, OSError):
+            free, settings = read_head_settings(replace(hub, origin=False) if offline else hub)
+            place = _scratch(free) if dry_run else hub_lock(free, settings.config.lock_wait)
+            hub = stack.enter_context(place)
+        with _noting(hub, dry_run, CnError, OSError):
+            hub = hub.with_git(stack.enter_context(reading(hub.git)))
+            base = _find_base(hub, report, dry_run)
+            memory = Memory(hub, now())
+            run = Run(hub, base, settings, memory, report, dry_run, progress, offline=offline)
+            opened.append((free, run.made))
+            run._read_settings(base)
+        # Once the run is open, what a command refuses is its own answer, and stops no other run.
+        with _noting(hub, dry_run, Blocked, GitError, OSError), _remembering(run):
             yield run
-            if run.memory.conditions.names("displaced"):
-                run.memory.conditions.tell("displaced", find_displaced(hub, run.snapshot()), report)
-            if not dry_run:
-                if run.memory.stop.entries or any(note.mark is Mark.FAILED for note in report.notes):
-                    sweep_failed(hub)
-                run.memory.conditions.tell("unplaced", find_unplaced(hub), report)
-                if not offline:  # one that asks nobody cannot tell whether origin answers again
-                    _resume(run)
-        except (Blocked, GitError, OSError) as why:
-            late = Blocked.by_system(why) if isinstance(why, OSError) else why
-            if run.moved:
-                late.is_done("main")
-            _remember(run, always=False)
-            raise late from why.__cause__
-        except BaseException:
-            _remember(run, always=False)
+            _check_end(run)
+
+
+@contextmanager
+def _scratch(hub: Hub) -> Iterator[Hub]:
+    with tempfile.TemporaryDirectory(prefix="cn-dry-run-") as folder:
+        yield scratch_objects(hub, folder)
+
+
+@contextmanager
+def _noting(hub: Hub, dry_run: bool, *stops: type[Exception]) -> Iterator[None]:
+    """Note what stops a run, one of ``stops``: for ``cn status``, and to be told once."""
+    try:
+        yield
+    except (LockHeld, BrokenPipeError):
+        raise
+    except stops as why:
+        error = Blocked.by_system(why) if isinstance(why, OSError) else why
+        if not isinstance(error, CnError):
             raise
-        _remember(run, always=True)
+        memory = Memory(hub, now())
+        new = memory.stop.set(*error.plain, type(error).__name__)
+        error.told_before = not (new or error.finished)
+        if not dry_run:
+            with suppress(CnError, OSError):
+                sweep_failed(hub)  # on a full disk it makes the room for the note
+            with suppress(Blocked):  # the disk may be what stops it
+                memory.save()
+        raise error from why.__cause__
+
+
+def _find_base(hub: Hub, report: Report, dry_run: bool) -> Base:
+    """Finish what a killed run left, and find out what main is."""
+    if not dry_run:
+        for line in recover(hub):
+            report.info(line)
+        rotate_log(hub.root / MACHINE_LOG)
+    base = observe_base(hub, dry_run=dry_run)
+    for line in base.reports:
+        report.info(line)
+    return base
+
+
+@contextmanager
+def _remembering(run: Run) -> Iterator[None]:
+    """Save the memory however the run ends. An error that came after its commit says that this is done."""
+    try:
+        yield
+    except BaseException as why:
+        late = Blocked.by_system(why) if isinstance(why, OSError) else why
+        if run.moved and isinstance(late, (Blocked, GitError)):
+            late.is_done("main")
+        with suppress(Blocked):  # what ended the run says more than a full disk
+            _save(run)
+        if late is why:
+            raise
+        raise late from why.__cause__
+    _save(run)
+
+
+def _save(run: Run) -> None:
+    if run.dry_run:
+        return
+    try:
+        run.memory.save()
+    except Blocked as why:
+        if run.moved:
+            why.is_done("main")
+        raise
+
+
+def _check_end(run: Run) -> None:
+    """Report where main and the work tree are not as they must be, and note that a run works again."""
+    conditions = run.memory.conditions
+    if conditions.names("displaced"):
+        conditions.tell("displaced", find_displaced(run.hub, run.snapshot()), run.report)
+    if run.dry_run:
+        return
+    if run.memory.stop.entries or any(note.mark is Mark.FAILED for note in run.report.notes):
+        sweep_failed(run.hub)
+    conditions.tell("unplaced", find_unplaced(run.hub), run.report)
+    # One that asks nobody cannot tell whether origin answers again, and one that had nothing to write did
+    # not meet what stopped the last one.
+    if run.memory.stop.entries and not run.offline:
+        with suppress(Blocked, GitError):
+            wait_for_place(run.hub, 0.0)
+            read_index(run.hub.git)
+            run.memory.stop.clear()

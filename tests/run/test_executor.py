@@ -69,7 +69,7 @@ def known(run: Run, side: str, *kinds: str, **fields: str) -> Executor:
 
 def later(run: Run, time: timedelta) -> Executor:
     """An executor on the same main, after some time."""
-    run.now += time
+    run.memory.at += time
     return run.executor(run.base)
 
 
@@ -162,7 +162,7 @@ def test_an_old_answer_is_cleaned_up_when_it_was_old_for_a_day(run: Run) -> None
     known(run, OUT, "queued", "delivered", kind="notice", branch="sigma/x", about="pi/y")
     start = run.now
     for days, cleaned in ((29, 0), (400, 0), (29.5, 0), (400, 0), (1, 0), (31, 0), (31.9, 0), (32, 1)):
-        run.now = start
+        run.memory.at = start
         executor = later(run, timedelta(days=days))
         record_due(executor)
         assert len(kinds(executor, OUT)) == cleaned, days
