@@ -151,3 +151,13 @@ def test_a_cn_that_does_not_end_is_killed(tmp_path: Path) -> None:
     (tmp_path / "git").chmod(0o755)
     with pytest.raises(subprocess.TimeoutExpired):
         cn("status", hub=tmp_path / "hub", env={"PATH": f"{tmp_path}:{os.environ['PATH']}"}, seconds=0.5)
+
+
+def test_each_folder_of_the_tests_is_a_package_or_what_tests_share() -> None:
+    packages = {path.parent.name for path in (ROOT / "cn").glob("*/__init__.py")}
+    others = {"attacks", "corpus", "docs", "fuzz", "golden", "reliability", "support"}
+    folders = {
+        path.name for path in (ROOT / "tests").iterdir() if path.is_dir() and path.name != "__pycache__"
+    }
+    assert folders <= packages | others
+    assert others <= folders

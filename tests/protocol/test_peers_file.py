@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 
 import pytest
 from hypothesis import given, settings
@@ -258,9 +257,9 @@ def test_what_is_wrong_is_named(text: str, line: int, what: str) -> None:
     assert caught.value.hint
 
 
-def test_a_billion_laughs_are_cheap() -> None:
+def test_a_billion_laughs_are_not_expanded() -> None:
+    """Thirty billion words fit into no machine."""
     levels = [f"- &a{i} [{','.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 12)]
-    started = time.monotonic()
     for last in (
         "- *a11",
         "- {name: pi, hub: *a11}",
@@ -272,7 +271,6 @@ def test_a_billion_laughs_are_cheap() -> None:
         data = ["- name: x", "  hub: y", "  kind: &a0 [x]"]
         with pytest.raises(ConfigError):
             parse_peers(listed(*data, last.replace("a11", "a0")))
-    assert time.monotonic() - started < 2
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -208,14 +207,11 @@ def try_turn(stack: ExitStack, world: World, kind: str, place: str, name: str) -
 
 
 def run_badly(scene: Scene) -> None:
-    """What it says is true, told with the next step, and in time."""
+    """What it says is true and told with the next step, and ``cn`` ends by itself."""
     for turn, words in enumerate((("inbox", "process"), ("sync",))):
-        begin = time.monotonic()
         done = scene.sigma.cn(*words, check=None)
-        seconds = time.monotonic() - begin
         assert done.returncode in (0, 1), (words, done)
         assert "internal error" not in done.stderr
-        assert seconds < 60 + 10 * SECONDS, (words, seconds)
         scene.true_marks(done.stdout)
         if done.returncode and turn == 0:  # told once
             assert "→" in done.stderr, done.stderr

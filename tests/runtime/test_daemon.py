@@ -165,13 +165,11 @@ def test_a_dead_letter_is_tried_again_when_the_daemon_starts(server: TelegramSer
 
 def test_a_hub_that_takes_nothing_now_makes_no_dead_letters(server: TelegramServer, daemon: Daemon) -> None:
     server.say("later one")
-    daemon.start(times={"pauses": [0.3, 60]})
+    daemon.start(times={"pauses": [0.3, 3600]})
     daemon.sees(lambda: server.count("getUpdates") >= 1 and "cannot take it now" in daemon.said)
     time.sleep(0.5)
     assert (daemon.dead, daemon.offset) == ([], None)
-    begun = time.monotonic()
-    assert daemon.end() == 0
-    assert time.monotonic() - begun < 5
+    assert daemon.end() == 0  # without waiting for the end of its pause
     daemon.start()
     (daemon.root.parent / "mended").touch()
     daemon.sees(lambda: daemon.queued() == ["later one"])

@@ -83,10 +83,8 @@ def test_one_that_cannot_be_started_stops_no_message(
 def test_it_ends_with_the_daemon(daemon: Daemon, tmp_path: Path, number: int) -> None:
     daemon.start(standby=waiting(tmp_path))
     daemon.sees(lambda: pids(tmp_path))
-    begun = time.monotonic()
     daemon.end(number)
     daemon.sees(lambda: not alive(pids(tmp_path)[0]))
-    assert time.monotonic() - begun < 5
     assert lines(tmp_path / "went") == []
 
 

@@ -209,13 +209,39 @@ def http_server(handler: type[BaseHTTPRequestHandler]) -> Iterator[int]:
         thread.join(_START_SECONDS)
 
 
+class Connected:
+    """Connections that are held open; ``at_once`` is how many there were at the same time, at most."""
+
+    def __init__(self) -> None:
+        self.held: list[socket.socket] = []
+        self.at_once = 0
+
+    def __call__(self) -> int:
+        return len(self.held)
+
+    def add(self, connection: socket.socket) -> None:
+        self.held.append(connection)
+        self.at_once = max(self.at_once, sum(map(_is_open, self.held)))
+
+
+def _is_open(connection: socket.socket) -> bool:
+    try:
+        while connection.recv(65536, socket.MSG_DONTWAIT):
+            pass
+    except BlockingIOError:
+        return True
+    except OSError:
+        pass
+    return False
+
+
 @contextmanager
-def stalled_server() -> Iterator[tuple[int, Callable[[], int]]]:
+def stalled_server() -> Iterator[tuple[int, Connected]]:
     """A peer that accepts connections and never says a word.
 
-    Yields its port and a function that tells how many connected so far.
+    Yields its port and what tells how many connected so far.
     """
-    held: list[socket.socket] = []
+    connected = Connected()
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(0.05)
         stop = threading.Event()
@@ -223,16 +249,16 @@ def stalled_server() -> Iterator[tuple[int, Callable[[], int]]]:
         def accept() -> None:
             while not stop.is_set():
                 with contextlib.suppress(TimeoutError):
-                    held.append(listener.accept()[0])
+                    connected.add(listener.accept()[0])
 
         thread = threading.Thread(target=accept, daemon=True)
         thread.start()
         try:
-            yield listener.getsockname()[1], lambda: len(held)
+            yield listener.getsockname()[1], connected
         finally:
             stop.set()
             thread.join(_START_SECONDS)
-            for connection in held:
+            for connection in connected.held:
                 connection.close()
 
 

@@ -116,6 +116,7 @@ class TelegramServer:
     calls: list[Call] = field(default_factory=list)
     sent: list[Message] = field(default_factory=list)
     port: int = 0
+    connections: int = 0
     _next: int = 1000
     _message: int = 0
     _updates: list[JSON] = field(default_factory=list)
@@ -284,6 +285,10 @@ def _handler(state: TelegramServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         disable_nagle_algorithm = True
+
+        def setup(self) -> None:
+            state.connections += 1
+            super().setup()
 
         def do_GET(self) -> None:
             self._serve()

@@ -85,9 +85,8 @@ def test_updates_come_until_a_later_offset_confirms_them(server: TelegramServer,
 
 def test_a_poll_waits_for_the_next_message(server: TelegramServer, client: Telegram) -> None:
     threading.Timer(0.2, server.say, ("hi",)).start()
-    begun = time.monotonic()
     assert len(ids(client.get_updates(timeout=20))) == 1
-    assert 0.15 < time.monotonic() - begun < 5
+    assert server.count("getUpdates") == 1
 
 
 def test_only_messages_and_edits_are_asked_for(server: TelegramServer, client: Telegram) -> None:
@@ -133,10 +132,9 @@ def test_the_limit_of_a_message_is_that_of_the_server(server: TelegramServer, cl
 
 
 def test_one_connection_serves_many_calls(server: TelegramServer, client: Telegram) -> None:
-    begun = time.monotonic()
     for _ in range(20):
         assert isinstance(client.send_message(USER, "x"), Sent)
-    assert time.monotonic() - begun < 3
+    assert server.connections == 1
 
 
 # What goes wrong.
