@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from cn.protocol.message import Message
 from cn.values.names import Oid
+from cn.values.paths import too_long
 from cn.values.text import one_line, split_lines, visible
 
 
@@ -74,6 +75,9 @@ def format_proposal(proposal: Proposal, limit: int) -> str:
         lines.append(f"- … and {len(proposal.touched) - 1000} more")
     if not proposal.touched:
         lines.append("(no file changed)")
+    for path in (t.path for t in proposal.touched if too_long(t.path)):
+        lines += ["", f"(This cannot be merged: {_path(path)[:100]}… is too long a name: {too_long(path)}.)"]
+        break
     for text in proposal.texts:
         word = "added" if text.added else "changed"
         lines += ["", f"## {_path(text.path)} ({word})", "", *_body(text)]

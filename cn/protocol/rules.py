@@ -17,6 +17,7 @@ from cn.protocol.outbox_entry import Deliver, Entry
 from cn.protocol.triage import Triage
 from cn.values.errors import Refusal
 from cn.values.names import Name, NameRefused, Oid, is_owned, is_protected, parse_topic, topic_of
+from cn.values.paths import too_long
 from cn.values.text import one_line, visible
 from cn.values.timestamps import StampRefused, parse_until
 
@@ -168,11 +169,18 @@ def no_protected_path(changes: Sequence[TreeChange]) -> Refusal | None:
     return None
 
 
-def no_hidden_name(changes: Sequence[TreeChange]) -> Refusal | None:
-    """No new file has a name that commands a terminal, hides a part of itself, or turns its order around."""
-    for change in changes:
-        if change.adds and (visible(change.path) != change.path or set(change.path) & {"\n", "\t"}):
-            why = f"the name {one_line(change.path)} holds control or hidden characters"
+def only_fit_names(changes: Sequence[TreeChange]) -> Refusal | None:
+    """Every new file has a name that any file system holds, and that hides nothing from who reads it.
+
+    A name that commands a terminal, or turns its order around, hides something.
+    """
+    for path in (change.path for change in changes if change.adds):
+        name = f"the name {one_line(path, 100)}"
+        if why := too_long(path):
+            why = f"{name} is too long: {why}"
+        elif visible(path) != path or set(path) & {"\n", "\t"}:
+            why = f"{name} holds control or hidden characters"
+        if why:
             return Refusal(VALID_NAME, why, "rename it in the branch and push it again", notify=True)
     return None
 

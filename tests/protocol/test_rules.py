@@ -230,12 +230,17 @@ def test_no_path_or_name_breaks_the_line_of_a_refusal(texts: list[str]) -> None:
         ("docs/\x9b2J.md", "000000", "<U+009B>"),
         ("docs/\udcff.md", "000000", "<U+DCFF>"),
         ("docs/\x1b[2J.md", "100644", ""),  # main has it already
+        (f"docs/{'ü' * 127}a", "000000", ""),
+        (f"docs/{'ü' * 128}/a", "000000", "a part of it has 256 bytes, and file systems hold 255"),
+        (f"{'d/' * 499}ab", "000000", ""),
+        (f"{'d/' * 500}a", "000000", "it has 1001 bytes, and cn takes paths of up to 1000"),
+        (f"{'d/' * 5000}a", "100644", ""),
     ],
 )
-def test_no_hidden_name(path: str, old_mode: str, what: str) -> None:
-    found = rules.no_hidden_name([TreeChange(path, "100644", old_mode)])
+def test_only_fit_names(path: str, old_mode: str, what: str) -> None:
+    found = rules.only_fit_names([TreeChange(path, "100644", old_mode)])
     check(found, rules.VALID_NAME if what else "", what, notify=True)
-    assert rules.no_hidden_name([TreeChange(path, "000000", "100644")]) is None
+    assert rules.only_fit_names([TreeChange(path, "000000", "100644")]) is None
 
 
 def test_all_that_stands_in_the_way_is_told_together() -> None:

@@ -327,7 +327,7 @@ def _merge(facts: Facts, triage: Triage) -> Plan | Refusal:
             rules.approval(triage, merge.head, facts.config.explicit_approval),
             rules.proven_sender(signature, mailbox, facts.config.mailbox_trusted),
             rules.no_protected_path(merge.changes),
-            rules.no_hidden_name(merge.changes),
+            rules.only_fit_names(merge.changes),
             rules.on_latest_main(merge),
             rules.clean(merge),
         ]
