@@ -102,6 +102,11 @@ class Done(NamedTuple):
         return self.code == 0 and not self.timed_out
 
     @property
+    def disk_full(self) -> bool:
+        """Was there no room to write?"""
+        return any(said in self.err for said in _FULL)
+
+    @property
     def crashed(self) -> bool:
         """Did what it read bring it down? That is an answer, and asking again would give the same."""
         return -self.code in _CRASHES

@@ -192,6 +192,8 @@ def _execute(
             try:
                 outcome = _outcome(run, executor, facts, one.triage, tips, merges)
             except GitError as error:
+                if error.done.disk_full:
+                    raise  # nothing else could be done either, and it says what helps
                 if error.done.limited:  # the branch is to blame
                     remedy = "look at the branch with git, or delete the thread"
                     refusal = Refusal(rules.CLEAN_MERGE, error.text, remedy)
