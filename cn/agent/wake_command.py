@@ -17,18 +17,20 @@ AGENT_SECONDS = 900.0
 """What the runtime may take: some calls to a model."""
 
 
+TO_WAKE, WAKING = "wake", "waking"
+"""Files that name threads: of which somebody is to be told, and is being told."""
 WOKEN = "CN_WOKEN"
 """Set for what a wake command starts, so that it wakes nobody again."""
 
 
 def has_pending(hub: Hub) -> bool:
     """Is there a thread that nobody was woken for?"""
-    return any((hub.state / name).exists() for name in ("wake", "waking"))
+    return any((hub.state / name).exists() for name in (TO_WAKE, WAKING))
 
 
 def take_pending(hub: Hub) -> list[str]:
     """The threads that nobody was woken for yet, taken out of the way of what arrives meanwhile."""
-    fresh, taken = hub.state / "wake", hub.state / "waking"
+    fresh, taken = hub.state / TO_WAKE, hub.state / WAKING
     names = _names(taken)
     with suppress(FileNotFoundError):
         if names:
@@ -51,12 +53,12 @@ def _names(path: Path) -> list[str]:
 
 def drop_taken(hub: Hub) -> None:
     """They were told."""
-    (hub.state / "waking").unlink(missing_ok=True)
+    (hub.state / WAKING).unlink(missing_ok=True)
 
 
 def drop_pending(hub: Hub) -> None:
     """Nobody is to be told."""
-    for name in ("wake", "waking"):
+    for name in (TO_WAKE, WAKING):
         (hub.state / name).unlink(missing_ok=True)
 
 

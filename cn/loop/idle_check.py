@@ -1,7 +1,7 @@
 """Repeat the answer of the last sync while nothing that it depends on has changed.
 
 What a sync does follows from main, cn's refs, this clone's files and memory, what the remotes
-list, and the clock. A sync that found nothing to do notes all of these in ``.git/cn/quiet``.
+list, and the clock. A sync that leaves nothing to do notes all of these in ``.git/cn/quiet``.
 While they are the same the next one would find nothing either, and only they are looked at: one
 process for our refs and one for each remote, all at once, where the ordinary run starts fifteen
 and then those of the remotes. No configuration is parsed, no tree is read, and the command line
@@ -24,7 +24,13 @@ from cn import __version__
 from cn.git.local_refs import find_local_git_dir, list_many
 from cn.transaction.lock_owner import note_owner
 
+TYPE_CHECKING = False  # typing itself takes 3 ms
+if TYPE_CHECKING:
+    Names = list[tuple[str, bool, bool]]
+    Stamps = list[tuple[int, ...]]
+    Files = tuple[Stamps, list[Names], Stamps]
 NOTE = "quiet"
+MEMORY = "local.json"
 LONGEST = 3600
 AS_OURS = "--format=%(refname) %(objectname)%(HEAD)"
 _AS_LISTED = "--format=%(objectname)%09%(refname)"
@@ -35,7 +41,7 @@ _INBOX = "threads/inbox"
 
 
 def still_quiet(path: str) -> bool:
-    """Is the hub at ``path`` (empty: around the working directory) as the last quiet sync left it?
+    """Is the hub at ``path`` (empty: around the working directory) as the last sync left it, and noted?
 
     Holds the lock while it looks, so that no other run is at work; it does not wait for it.
     """
@@ -52,7 +58,9 @@ def still_quiet(path: str) -> bool:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             note_owner(lock)
-            return facts["files"] == files_text(root) and facts["seen"] == _seen(root, facts, urls)
+            return facts["files"] == files_text(root, read_files(root)) and facts["seen"] == _seen(
+                root, facts, urls
+            )
         finally:
             os.close(lock)
     except (OSError, ValueError, KeyError):
@@ -112,20 +120,27 @@ def seen_text(ours: bytes, rows: dict[str, bytes]) -> str:
     return repr([ours, *((key, sorted(rows[key].split(b"\n"))) for key in sorted(rows))])
 
 
-def files_text(root: str) -> str:
-    """What lies on this machine and a sync looks at, on one line.
+def read_files(root: str) -> Files:
+    """What lies on this machine and a sync looks at: stamps of files, and names in folders.
 
     The names in the git directory tell of open merges, journals, pushes under way. What is read is
     told apart as git does it for its index (gitformat-index(5)): by times, size and inode. Of the
-    inbox a sync wants to know which files are there.
+    inbox a sync wants to know which files are there. The last are the files that a run replaced: somebody
+    who had one open may write to it.
     """
     git_dir, home = f"{root}/.git", os.environ.get("HOME", "")
     wide = os.environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
     named = [os.environ.get(key, "") for key in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM")]
     configs = [f"{git_dir}/config", f"{home}/.gitconfig", f"{wide}/git/config", "/etc/gitconfig", *named]
-    read = [*configs, f"{git_dir}/cn/local.json", *(f"{root}/{name}" for name in _READ)]
+    read = [f"{git_dir}/cn/{MEMORY}", *configs, *(f"{root}/{name}" for name in _READ)]
     folders = [git_dir, f"{git_dir}/cn", f"{root}/{_INBOX}"]
-    return repr((__version__, root, [_stamp(path) for path in read], [_names(path) for path in folders]))
+    stamps = [_stamp(path) for path in read]
+    return stamps, [_names(path) for path in folders], _replaced(f"{git_dir}/cn/old")
+
+
+def files_text(root: str, files: Files) -> str:
+    """The same on one line."""
+    return repr((__version__, root, *files))
 
 
 def _stamp(path: str) -> tuple[int, ...]:
@@ -136,7 +151,15 @@ def _stamp(path: str) -> tuple[int, ...]:
     return info.st_mtime_ns, info.st_ctime_ns, info.st_size, info.st_ino
 
 
-def _names(folder: str) -> list[tuple[str, bool, bool]]:
+def _replaced(folder: str) -> Stamps:
+    try:
+        runs = sorted(entry.path for entry in os.scandir(folder))
+    except FileNotFoundError:
+        return []
+    return [_stamp(path) for run in runs for path in sorted(entry.path for entry in os.scandir(run))]
+
+
+def _names(folder: str) -> Names:
     """What is there, and whether it is a folder, a file, or neither."""
     with os.scandir(folder) as found:
         return sorted(

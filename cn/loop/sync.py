@@ -11,7 +11,7 @@ from cn.inbox.arrivals import record_arrivals, record_vanished
 from cn.inbox.check_inbox import check_inbox
 from cn.inbox.due import record_due
 from cn.inbox.restore import restore_pending
-from cn.loop.idle_note import Watch
+from cn.loop.idle_note import IdleNote
 from cn.outbox.deliver import deliver
 from cn.outbox.our_branches import record_ours, record_proven
 from cn.peers.fetch_changed import fetch_changed, note_refused
@@ -34,22 +34,24 @@ def sync(
 ) -> Report:
     """One sync. ``only`` limits it to some peers, ``force`` ignores back-off."""
     report = Report()
-    watch = None if only is not None or force or dry_run else Watch(hub.root)
+    note = None if only is not None or force or dry_run else IdleNote(hub.root)
     with open_run(hub, report, dry_run=dry_run, progress=progress) as run:
         chosen = None if only is None else [run.settings.peer(name).name for name in only]
         seen = observe(run, only=chosen, force=force)
         keys = fetch_changed(run, seen)
         report_strays(run, seen)
         run.commit(lambda executor: gather_sync(run, executor, seen, keys))
+        if note is not None:
+            note.placed()
         check_inbox(run)
         deliver(run, force=force)
         if not dry_run and run.memory.begin_day("sweep"):
             sweep_stale(run.hub)
             sweep_kept(run.hub)
         report.untidy = not dry_run and run.memory.begin_hour("tidy")
-        if watch is not None:
+        if note is not None:
             run.memory.save()
-            watch.note(run, seen)
+            note.write(run, seen)
     if not dry_run:
         wake(hub, report)
     return report

@@ -44,6 +44,15 @@ def sweep_asides(hub: Hub, current: str = "") -> list[str]:
     return reports
 
 
+def has_written_asides(hub: Hub) -> bool:
+    """Was one of the files that cn replaced written to since?"""
+    return any(
+        os.path.lexists(folder / name) and raw_id(folder / name, raw) != raw
+        for folder in _folders(hub.state / "old")
+        for name, (_, raw) in Asides.of(hub, folder.name).manifest.items()
+    )
+
+
 def aside_name(hub: Hub, path: str, run: str = "") -> Path:
     """A free name below ``.git/cn/aside`` for a copy of ``path`` that people may want back."""
     stamp = run or datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")

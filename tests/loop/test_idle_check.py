@@ -13,7 +13,11 @@ from pathlib import Path
 import pytest
 
 from cn.git import local_refs
-from tests.support.hubs import cn_env, commit, git
+from cn.git.repository import open_hub
+from cn.loop import sync as sync_module
+from cn.outbox.deliver import deliver
+from cn.run.run import Run
+from tests.support.hubs import branches, cn_env, commit, git
 from tests.support.world import Node, World
 
 MODULES = (
@@ -97,6 +101,12 @@ def early_note(world: World, node: Node) -> None:
     note(node).write_text("\n".join(lines))
 
 
+def lock_inbox_copy(world: World, node: Node) -> None:
+    path = node.root / "threads/inbox" / node.only_thread()
+    path.unlink()
+    path.mkdir()
+
+
 CHANGES: dict[str, Callable[[World, Node], object]] = {
     "a branch is new": lambda w, n: w.propose(w.nodes["pi"], n, "more"),
     "a branch moved": lambda w, n: w.propose(w.nodes["pi"], n, files={"docs/x.md": "moved\n"}, force=True),
@@ -105,6 +115,7 @@ CHANGES: dict[str, Callable[[World, Node], object]] = {
     "main moved here": lambda w, n: commit(n.root, {"docs/here.md": "here\n"}, "here"),
     "main moved at origin": lambda w, n: at_origin(w, n),
     "a thread was removed": lambda w, n: (n.root / "threads/inbox" / n.only_thread()).unlink(),
+    "a folder is in the place of a thread": lock_inbox_copy,
     "a file lies in the inbox": lambda w, n: (n.root / "threads/inbox/stray.md").write_text("stray\n"),
     "the configuration is edited": edit_peers,
     "git's configuration changed": lambda w, n: git(n.root, "config", "cn.x", "y"),
@@ -132,6 +143,38 @@ def at_origin(world: World, node: Node) -> None:
     git(person, "push", "-q", node.url, "HEAD:refs/heads/main")
 
 
+@pytest.fixture
+def fresh(world: World, sigma: Node, pi: Node) -> Node:
+    """A hub whose last sync brought a thread."""
+    sigma.sync()
+    world.propose(pi, sigma)
+    assert "received pi/proposal" in sigma.sync().stdout
+    return sigma
+
+
+def test_who_writes_to_a_file_that_the_last_sync_replaced_is_told_by_the_next(
+    world: World, fresh: Node
+) -> None:
+    """An editor that had it open."""
+    world.propose(world.nodes["pi"], fresh, "more")
+    fresh.sync()
+    assert is_short(fresh)
+    (replaced, *_) = [p for p in (fresh.root / ".git/cn/old").glob("*/*") if p.name != "manifest"]
+    with replaced.open("a") as file:
+        file.write("more\n")
+    assert "was written to while cn replaced it" in fresh.sync().stdout
+
+
+@pytest.mark.sliced(3)
+@pytest.mark.parametrize("what", CHANGES)
+def test_whatever_changed_right_after_news_makes_the_next_sync_an_ordinary_one(
+    world: World, fresh: Node, what: str
+) -> None:
+    assert is_short(fresh)
+    CHANGES[what](world, fresh)
+    assert not is_short(fresh)
+
+
 @pytest.mark.sliced(3)
 @pytest.mark.parametrize("what", CHANGES)
 def test_whatever_changed_makes_the_next_sync_an_ordinary_one(world: World, quiet: Node, what: str) -> None:
@@ -147,6 +190,73 @@ def test_what_came_while_the_syncs_were_short_is_found(world: World, quiet: Node
     (quiet.root / "threads/inbox" / quiet.threads()[0]).unlink()
     assert "was missing; restored" in quiet.sync().stdout
     quiet.idle()
+
+
+@pytest.mark.parametrize("route", ["mailbox", "pickup"])
+@pytest.mark.parametrize("origin", [True, False])
+@pytest.mark.parametrize("wake", ["", "true", "false"])
+def test_a_sync_right_after_one_that_brought_something_is_short(
+    world: World, route: str, origin: bool, wake: str
+) -> None:
+    """Not where nobody could be woken: that is tried again."""
+    sigma, pi = world.hub("sigma", origin=origin), world.hub("pi")
+    world.link(sigma, pi, route)
+    if wake:
+        git(sigma.root, "config", "cn.wake", wake)
+    world.propose(pi, sigma, "one")
+    sigma.cn("sync", check=None)
+    sigma.cn("sync", check=None)
+    world.propose(pi, sigma, "two")
+    assert "received pi/two" in sigma.cn("sync", check=None).stdout
+    assert is_short(sigma) == (wake != "false")
+    world.withdraw(pi, sigma, "two")
+    sigma.cn("sync", check=None)
+    assert len(sigma.threads()) == 2 if not origin else True
+    assert sigma.cn("sync", check=None).stdout == ""
+
+
+def test_what_came_during_a_sync_that_brought_something_is_found_by_the_next(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    """A branch that origin got after it was listed, while another one was fetched."""
+    sigma.sync()
+    world.propose(pi, sigma, "late")
+    late = branches(sigma.home)["pi/late"]
+    git(sigma.home, "update-ref", "-d", "refs/heads/pi/late")
+    world.propose(pi, sigma, "early")
+    tools = world.folder / "tools"
+    tools.mkdir()
+    real = shutil.which("git")
+    (tools / "git").write_text(
+        f"#!/bin/sh\ncase \"$*\" in *' fetch '*)"
+        f" env -i '{real}' --git-dir='{sigma.home}' update-ref refs/heads/pi/late {late};; esac\n"
+        f"exec '{real}' \"$@\"\n"
+    )
+    (tools / "git").chmod(0o755)
+    done = sigma.cn("inbox", "sync", env={"PATH": f"{tools}{os.pathsep}{os.environ['PATH']}"})
+    assert "received pi/early" in done.stdout
+    assert note(sigma).exists()
+    assert "received pi/late" in sigma.sync().stdout
+    assert len(sigma.threads()) == 2
+
+
+def test_a_thread_that_was_removed_during_the_sync_that_brought_it_comes_back(
+    world: World, sigma: Node, pi: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the inbox was looked through, and before the sync ends."""
+    sigma.sync()
+    world.propose(pi, sigma)
+    real = deliver
+
+    def remove(run: Run, *, force: bool = False) -> None:
+        real(run, force=force)
+        for path in (sigma.root / "threads/inbox").glob("*.md"):
+            path.unlink()
+
+    monkeypatch.setattr(sync_module, "deliver", remove)
+    sync_module.sync(open_hub(sigma.root))
+    assert not note(sigma).exists()
+    assert "was missing; restored" in sigma.sync().stdout
 
 
 def test_a_hub_without_origin_is_short_too_and_sees_its_own_branches(world: World) -> None:
