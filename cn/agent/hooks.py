@@ -26,13 +26,13 @@ def answered_turn(run: Run) -> Turn | None:
     return peek_turn(run.snapshot()) if read_output(run) is not None else None
 
 
-def answer(run: Run, executor: Executor) -> str | None:
+def execute_output(run: Run, executor: Executor) -> str | None:
     """Execute what waits in ``state/output.md``; returns the line for the commit message."""
     if not _has_output(run):
         return None
-    from cn.agent.execute import execute_output
+    from cn.agent import execute
 
-    return execute_output(run, executor)
+    return execute.execute_output(run, executor)
 
 
 def update_queue(

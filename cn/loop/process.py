@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from cn.agent.hooks import answer, answered_turn, update_queue
+from cn.agent.hooks import answered_turn, execute_output, update_queue
 from cn.agent.wake import wake
 from cn.agent.wake_command import drop_pending
 from cn.git.fast_import import identity
@@ -127,7 +127,7 @@ def gather_process(
         note_refused(run, seen, keys, refused)
     record_due(executor)
     restore_pending(executor)
-    answered = answer(run, executor)
+    answered = execute_output(run, executor)
     subjects = [answered] if answered else []
     tips = {key: tip for key, (_, tip) in seen.inbound.items()} if seen is not None else {}
     decided = _read_decided(run, executor)
