@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from benchmarks.frame.place import Place, Stream, build_hub, clone_hub, cn
+from collections.abc import Sequence
+
+from benchmarks.frame.place import START, US, Place, Stream, build_hub, clone_hub, cn
 from benchmarks.frame.workload import Timed, floor
 from benchmarks.workloads.idle import build_peers, names
+from cn.protocol.message import FILE, Message, format_message
+from cn.protocol.message_kinds import MESSAGE
+from cn.values.names import Name
 
 PEERS = 10
 LIMITS = "limits:\n  branches_per_peer: 100000\n"
@@ -31,8 +36,8 @@ class Arrivals(Timed):
 
     row = "arrivals"
     goal = 1.5
-    sizes = (10, 100, 1_000)
-    full_sizes = (10, 100, 1_000, 10_000)
+    sizes: Sequence[int] = (10, 100, 1_000)
+    full_sizes: Sequence[int] = (10, 100, 1_000, 10_000)
     changes = True
     goal_from = 1_000
     naive_up_to = 100
@@ -77,4 +82,73 @@ class Arrivals(Timed):
         assert floor.git("status", "--porcelain") == "", "the floor left its work tree behind"
 
 
-ARRIVALS = (Arrivals(),)
+def send(place: Place, count: int, every: int) -> None:
+    """Messages as ``cn send`` makes them, by ten peers; with ``every`` 2 only each second one."""
+    peers = names(PEERS)
+    stream = Stream()
+    for n in range(0, count, every):
+        peer = peers[n % PEERS]
+        body = "".join(f"Line {line} of message {n}, with some words in it.\n" for line in range(20))
+        message = Message(MESSAGE, Name(peer), US, f"Message {n}", START, body)
+        files = {FILE: format_message(message)}
+        stream.commit(f"refs/heads/{peer}/message-{n}", files, None, f"Message {n}", f"{peer} <{peer}@x.org>")
+    stream.run(place, place.origin)
+
+
+class Messages(Arrivals):
+    """Parentless commits with ``message.md``."""
+
+    row = "messages"
+    chart = ""
+    naive_up_to = 0
+    full_sizes = ()
+    every = 1
+
+    def case(self, size: int) -> str:
+        """How many."""
+        return f"{size:,} new messages"
+
+    def build(self, place: Place, size: int) -> None:
+        """No proposals, and the messages."""
+        super().build(place, 0)
+        send(place, size, self.every)
+
+
+class Mixed(Messages):
+    """Proposals, and half as many messages."""
+
+    row = "mixed"
+    every = 2
+
+    def case(self, size: int) -> str:
+        """How many."""
+        return f"{size:,} new branches, and half as many messages"
+
+    def build(self, place: Place, size: int) -> None:
+        """Both."""
+        Arrivals.build(self, place, size)
+        send(place, size, self.every)
+
+
+class Few(Arrivals):
+    """What cron meets on most days: one new branch, or ten."""
+
+    row = "few"
+    goal = 2.0
+    goal_from = 0
+    sizes = (1, 10)
+    full_sizes = ()
+    naive_up_to = 0
+    chart = ""
+
+
+class FewMessages(Messages):
+    """The same with messages."""
+
+    row = "few"
+    goal = 2.0
+    goal_from = 0
+    sizes = (1, 10)
+
+
+ARRIVALS = (Arrivals(), Messages(), Mixed(), Few(), FewMessages())
