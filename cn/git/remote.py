@@ -221,27 +221,43 @@ def _push(git: Git, url: str, number: int, refs: Sequence[Push]) -> tuple[str, .
 
 def push_own(
     git: Git, url: str, refs: Mapping[str, Oid | None], seconds: float, main: tuple[str, Oid] | None = None
-) -> tuple[dict[str, RefResult], Done]:
+) -> dict[str, RefResult]:
     """Set refs under ``refs/cn/`` at a remote, or delete them (None), whatever they are there.
 
     With ``main`` (its full name, and its tip to be) that goes forward in the same push. Each ref goes by
-    itself: one that is refused, or that somebody holds, fails alone. What is not in the answer is unknown.
+    itself: one that is refused, or that somebody holds, fails alone. Of many deletions most go after main;
+    where it was not taken, or a push gave no answer, they do not.
     """
     new = {PREFIX + ref.removeprefix(OWN): oid for ref, oid in refs.items() if oid is not None}
-    gone = [f":{ref}" for ref, oid in refs.items() if oid is None]
+    gone = [ref for ref, oid in refs.items() if oid is None]
+    names = [*([main[0]] if main else []), *(ref for ref, oid in refs.items() if oid is not None)]
     specs = [f"{main[1]}:{main[0]}"] if main else []
     specs += [f"+{PREFIX}*:{OWN}*"] if new else []
     options = ("--porcelain", "--no-verify", "--no-signed", "--no-follow-tags")
     push = ("push", *options, *transport_options(push_url(git, url)), "--", url)
     told: dict[str, RefResult] = {}
     with outgoing(git, new, "own") if refs else nullcontext(git) as pusher:
-        while True:
-            batch, gone = [*specs, *gone[:BATCH]], gone[BATCH:]
-            done = pusher.run(*push, *batch, check=False, network=True, seconds=seconds)
-            told |= _told(done)
-            if not gone or done.limited:
-                return told, done
-            specs = []
+        for start in range(0, max(len(gone), 1), BATCH):
+            batch = gone[start : start + BATCH]
+            deletions = [f":{ref}" for ref in batch]
+            done = pusher.run(*push, *specs, *deletions, check=False, network=True, seconds=seconds)
+            told |= _each(done, [*names, *batch])
+            if any(one.result is Result.UNKNOWN for one in told.values()):
+                break
+            if main and told[main[0]].result is not Result.DONE:
+                break
+            names, specs = [], []
+    return dict.fromkeys(gone, RefResult(Result.UNKNOWN, done.reason)) | told
+
+
+def _each(done: Done, refs: Sequence[str]) -> dict[str, RefResult]:
+    """What one push says of each of its refs. git names them all, also where it has nothing to do."""
+    told = _told(done)
+    each = {ref: told.get(ref, RefResult(Result.UNKNOWN, done.reason)) for ref in refs}
+    if done.timed_out:  # cut off in the middle: a refusal may not have been the last word
+        refused = {ref: one for ref, one in each.items() if one.result is Result.REJECTED}
+        each |= {ref: RefResult(Result.UNKNOWN, one.reason) for ref, one in refused.items()}
+    return each
 
 
 def read_pushed(done: Done) -> dict[str, RefResult]:

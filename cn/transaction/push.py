@@ -110,17 +110,18 @@ def send(hub: Hub, main: Oid | None, refs: Mapping[str, Oid | None]) -> Answer:
     if main is None and not refs:
         return Answer(None, {})
     url, to = origin_url(hub, push=True), (hub.main_ref, main) if main else None
-    told, done = push_own(hub.git, url, refs, SECONDS, to)
-    if held := {ref: new for ref, new in refs.items() if ref in told and _is_held(told[ref])}:
-        told |= push_own(hub.git, url, held, SECONDS)[0]
-    silent = RefResult(Result.DONE if done.ok else Result.UNKNOWN, done.reason)
-    lacks = {ref: one for ref in refs if (one := told.get(ref, silent)).result is not Result.DONE}
-    of_main = told.get(hub.main_ref, silent)
+    told = push_own(hub.git, url, refs, SECONDS, to)
+    held = {
+        ref: new for ref, new in refs.items() if told[ref].result is Result.REJECTED and _is_held(told[ref])
+    }
+    if held:
+        with suppress(OSError, CnError):  # main may be there already: what stops this is not told instead
+            told |= push_own(hub.git, url, held, SECONDS)
+    lacks = {ref: redact(told[ref].reason) for ref in refs if told[ref].result is not Result.DONE}
     rejected = None
-    if main is not None and of_main.result is not Result.DONE:
-        said = of_main.result is Result.REJECTED and not done.timed_out
-        rejected = Rejected(redact(of_main.reason), said, _is_held(of_main))
-    return Answer(rejected, {ref: redact(one.reason) for ref, one in lacks.items()})
+    if main is not None and (one := told[hub.main_ref]).result is not Result.DONE:
+        rejected = Rejected(redact(one.reason), one.result is Result.REJECTED, _is_held(one))
+    return Answer(rejected, lacks)
 
 
 def _is_held(told: RefResult) -> bool:
@@ -180,7 +181,7 @@ def _note_unpushed(hub: Hub, names: Iterable[str], pushed: Iterable[str] = ()) -
     """Of the refs ``pushed``, and besides, exactly ``names`` are to be pushed again."""
     known = _read_unpushed(hub)
     now = (known - set(pushed)) | set(names)
-    with suppress(OSError):  # main is at origin: what comes now must not be stopped by it
+    with suppress(OSError, CnError):  # main is at origin: what comes now must not be stopped by it
         if now and now != known:
             write_file(unpushed_path(hub), json.dumps(sorted(now)).encode())
         elif known and not now:

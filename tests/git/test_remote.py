@@ -85,7 +85,8 @@ def test_where_ids_are_long_too_what_only_deletes_or_moves_is_pushed(tmp_path: P
         told = push_many(Git(repo), {"pi": (host, [push])}, 30.0)["pi"]
         assert told[push.branch].result is Result.DONE, told
         assert branches(Path(host)) == left
-    assert push_own(Git(repo), host, {"refs/cn/c": None}, 30.0)[1].ok
+    told = push_own(Git(repo), host, {"refs/cn/c": None}, 30.0)
+    assert told["refs/cn/c"].result is Result.DONE
     assert "refs/cn/c" not in git(host, "for-each-ref")
 
 
@@ -108,8 +109,7 @@ def test_own_refs_are_set_and_deleted_whatever_they_were(
     other = Oid(git(repo, "commit-tree", "-m", "no child of it", f"{head}^{{tree}}"))
     refs: dict[str, Oid | None] = {f"refs/cn/pins/{n}": None for n in range(1, 20)}
     refs |= {"refs/cn/pins/0": other, "refs/cn/none": None, "refs/cn/new": head}
-    told, done = push_own(Git(repo), str(host), refs, 30.0, ("refs/heads/main", head))
-    assert done.ok
+    told = push_own(Git(repo), str(host), refs, 30.0, ("refs/heads/main", head))
     assert told.keys() == {*refs, "refs/heads/main"}
     assert {one.result for one in told.values()} == {Result.DONE}
     assert own_refs(host) == {"refs/cn/pins/0", "refs/cn/new"}
@@ -120,7 +120,7 @@ def test_main_moves_only_forwards_and_own_refs_go_all_the_same(tmp_path: Path) -
     host, repo, head = own_refs_host(tmp_path)
     git(repo, "push", "--quiet", str(host), f"{head}:refs/heads/main")
     other = Oid(git(repo, "commit-tree", "-m", "no child of it", f"{head}^{{tree}}"))
-    told, _ = push_own(Git(repo), str(host), {"refs/cn/pins/1": None}, 30.0, ("refs/heads/main", other))
+    told = push_own(Git(repo), str(host), {"refs/cn/pins/1": None}, 30.0, ("refs/heads/main", other))
     assert told["refs/heads/main"].result is Result.REJECTED
     assert told["refs/cn/pins/1"].result is Result.DONE
     assert git(host, "rev-parse", "main") == head
@@ -130,7 +130,7 @@ def test_an_own_ref_that_is_being_set_holds_up_no_other_and_not_main(tmp_path: P
     host, repo, head = own_refs_host(tmp_path)
     (host / "refs" / "cn" / "pins" / "7.lock").touch()
     refs: dict[str, Oid | None] = {f"refs/cn/pins/{n}": None for n in range(20)}
-    told, _ = push_own(Git(repo), str(host), refs, 30.0, ("refs/heads/main", head))
+    told = push_own(Git(repo), str(host), refs, 30.0, ("refs/heads/main", head))
     assert [ref for ref, one in told.items() if one.result is not Result.DONE] == ["refs/cn/pins/7"]
     assert own_refs(host) == {"refs/cn/pins/7"}
     assert git(host, "rev-parse", "main") == head
@@ -138,9 +138,49 @@ def test_an_own_ref_that_is_being_set_holds_up_no_other_and_not_main(tmp_path: P
 
 def test_one_that_is_not_there_says_nothing_of_any_ref(tmp_path: Path) -> None:
     _, repo, head = own_refs_host(tmp_path)
-    told, done = push_own(Git(repo), str(tmp_path / "gone"), {"refs/cn/a": head}, 30.0)
-    assert told == {}
-    assert not done.ok
+    told = push_own(Git(repo), str(tmp_path / "gone"), {"refs/cn/a": head, "refs/cn/b": None}, 30.0)
+    assert {ref: one.result for ref, one in told.items()} == {
+        "refs/cn/a": Result.UNKNOWN,
+        "refs/cn/b": Result.UNKNOWN,
+    }
+    assert "gone" in told["refs/cn/a"].reason
+
+
+@pytest.mark.parametrize("answer", ["exit 1", "kill -KILL $$", "exit 0"])
+def test_a_push_of_main_that_died_is_not_known_by_the_deletions_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str
+) -> None:
+    monkeypatch.setattr(remote, "BATCH", 4)
+    host, repo, head = own_refs_host(tmp_path)
+    real = shutil.which("git")
+    program = tmp_path / "bin/git"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\ncase "$*" in *:refs/heads/main*) {answer};; esac\nexec {real} "$@"\n')
+    program.chmod(0o755)
+    refs: dict[str, Oid | None] = {f"refs/cn/pins/{n}": None for n in range(20)}
+    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+    told = push_own(Git(repo), str(host), refs, 30.0, ("refs/heads/main", head))
+    assert told["refs/heads/main"].result is Result.UNKNOWN
+    assert {told[ref].result for ref in refs} == {Result.UNKNOWN}
+    assert len(own_refs(host)) == 20, "nothing is deleted for a main that nobody has"
+
+
+def test_deletions_that_died_say_nothing_against_main(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote, "BATCH", 4)
+    host, repo, head = own_refs_host(tmp_path)
+    real = shutil.which("git")
+    program = tmp_path / "bin/git"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\ncase "$*" in *:refs/cn/pins/9*) exit 1;; esac\nexec {real} "$@"\n')
+    program.chmod(0o755)
+    refs: dict[str, Oid | None] = {f"refs/cn/pins/{n}": None for n in range(20)}
+    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+    told = push_own(Git(repo), str(host), refs, 30.0, ("refs/heads/main", head))
+    assert told["refs/heads/main"].result is Result.DONE
+    assert {ref for ref in refs if told[ref].result is not Result.DONE} == own_refs(host)
+    assert len(own_refs(host)) == 12
 
 
 def own_refs_host(folder: Path) -> tuple[Path, Path, Oid]:

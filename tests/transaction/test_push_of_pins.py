@@ -143,3 +143,14 @@ def test_pins_of_a_push_that_lost_the_race_are_set_right_with_the_next(
     assert same_main(sigma)
     assert pins(sigma.home) == pins(sigma.root) == [PIN]
     assert not (sigma.root / ".git/cn/unpushed").exists()
+
+
+def test_that_pins_cannot_be_noted_does_not_hide_that_origin_has_main(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    git(sigma.home, "config", "receive.hideRefs", "refs/cn")
+    world.propose(pi, sigma)
+    (sigma.root / ".git/cn/unpushed").mkdir(parents=True)
+    assert "origin did not take cn's pins" in sigma.sync().stdout
+    assert len(sigma.threads()) == 1
+    assert same_main(sigma)
