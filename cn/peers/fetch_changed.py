@@ -77,9 +77,15 @@ def _waits(run: Run, seen: Observation, key: ThreadKey) -> bool:
     branch, head = seen.inbound[key]
     if not run.memory.unfetched.waits(_attempt(key, head)):
         return False
-    text = f"{visible(branch)} cannot be fetched"
-    run.report.failed(text, "its creator must push it again", told_before=True)
+    text = f"{_shown(key, branch)} cannot be fetched: {run.memory.unfetched.reason(_attempt(key, head))}"
+    run.report.failed(text, "its creator must push it again", source=key[0], told_before=True)
     return True
+
+
+def _shown(key: ThreadKey, branch: Branch) -> str:
+    """Whose it is, and what its creator calls it: by pickup that begins with our own name."""
+    source = f"{key[0]}/{key[1]}"
+    return visible(source) if branch == source else f"{visible(source)} (there {visible(branch)})"
 
 
 def _choose(run: Run, changed: list[ThreadKey]) -> list[ThreadKey]:
@@ -121,7 +127,7 @@ def _fetch(run: Run, wanted: _Wanted) -> dict[str, str]:
 
 def _report_not_fetched(run: Run, branch: Branch, head: Oid, key: ThreadKey, why: str) -> None:
     new = run.memory.unfetched.failed(_attempt(key, head), why)
-    text, remedy = f"{visible(branch)} cannot be fetched: {why}", "its creator must push it again"
+    text, remedy = f"{_shown(key, branch)} cannot be fetched: {why}", "its creator must push it again"
     run.report.failed(text, remedy, source=key[0], told_before=not new)
     run.memory.conditions.set(_FETCH, text, remedy, name=_name(key, head))
 

@@ -212,7 +212,7 @@ def report_strays(run: Run, seen: Observation) -> None:
             conditions.clear(INVALID, name)
     remedy = "its creator must rename it"
     for peer, name in seen.invalid:
-        text = f"branch {visible(name)} is refused: valid-name"
+        text = f"{peer}'s branch {visible(name)} is refused: valid-name"
         told_before = not run.memory.tell_once("invalid", peer, name)
         run.report.refused(text, remedy, source=peer, told_before=told_before)
         text = f"{peer}'s branch {one_line(name, 100)} is refused: valid-name"

@@ -55,7 +55,7 @@ def test_what_a_host_calls_so_is_refused_by_name(
             done = sigma.sync(check=1)
             assert "✓ received pi/fine" in done.stdout
             for told in names.values():
-                assert f"refused: branch {SHOWN[told]} is refused: valid-name\n" in done.stderr
+                assert f"refused: pi's branch {SHOWN[told]} is refused: valid-name\n" in done.stderr
             assert not set(done.stderr) & {"\x1b", "\r", "\x07", "\x7f"}
             assert len(sigma.threads()) == 1
             assert "pi/fine" in sigma.thread(sigma.only_thread())

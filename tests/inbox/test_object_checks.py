@@ -14,23 +14,26 @@ from tests.support.world import World
 BAD = {".gitmodules": '[submodule "x"]\n\tpath = x\n\turl = -x\n'}
 
 
-@pytest.mark.parametrize("others", [0, 2])
-def test_what_the_check_refused_stays_out(world: World, others: int) -> None:
+@pytest.mark.parametrize(("others", "deliver"), [(0, "mailbox"), (2, "mailbox"), (1, "pickup")])
+def test_what_the_check_refused_stays_out(world: World, others: int, deliver: str) -> None:
     sigma, pi = world.hub("sigma"), world.hub("pi")
-    world.link(sigma, pi)
+    world.link(sigma, pi, deliver)
     person = clone(sigma.url, world.folder / "person", "Pi")
     head = write_commit(person, BAD, "x", [tip(person, "origin/main")])
-    push(person, sigma.url, f"{head}:refs/heads/pi/gitmod")
+    branch, url = world.branch(pi, sigma, "gitmod")
+    push(person, url, f"{head}:refs/heads/{branch}")
     for number in range(others):
         world.propose(pi, sigma, f"good-{number}")
     first = sigma.cn("inbox", "sync", check=1)
-    assert "pi/gitmod cannot be fetched: " in first.stderr
+    shown = "pi/gitmod" if deliver == "mailbox" else "pi/gitmod (there sigma/gitmod)"
+    assert f"{shown} cannot be fetched: " in first.stderr
     assert "gitmodulesUrl" in first.stderr
     assert len(sigma.threads()) == others
     for _ in range(2):
         again = sigma.cn("inbox", "sync", "-q", check=None)
         assert (again.stdout, again.stderr) == ("", ""), "it is told once"
         assert len(sigma.threads()) == others
+    assert f"{shown} cannot be fetched: " in sigma.cn("inbox", "sync", "-v", check=None).stderr
     assert "gitmodulesUrl" in sigma.cn("status", "-v").stdout.replace("\n", "").replace("  ", "")
     assert try_git(sigma.root, "cat-file", "-e", git(person, "rev-parse", f"{head}:.gitmodules")).returncode
     assert "gitmodules" not in try_git(sigma.root, "fsck", "--strict").stderr.decode()
