@@ -26,6 +26,7 @@ from cn.values.text import decode, one_line, redact
 
 _LOCAL_RECEIVE = (
     "git -c core.hooksPath=/dev/null -c core.alternateRefsCommand=true -c core.fsmonitor=false"
+    " -c core.useReplaceRefs=false"
     " -c receive.autogc=false -c gc.auto=0 -c receive.denyCurrentBranch=refuse receive-pack"
 )
 _TAIL = 4000
@@ -108,13 +109,13 @@ class Done(NamedTuple):
 
     @property
     def crashed(self) -> bool:
-        """Did what it read bring it down? That is an answer, and asking again would give the same."""
+        """Did it bring itself down? Where it read a peer's objects that is an answer: they do it again."""
         return -self.code in _CRASHES
 
     @property
     def killed(self) -> bool:
-        """Did somebody else end it, for none of our limits, and not over what it read?"""
-        return self.code < 0 and not self.limited and not self.crashed
+        """Did a signal end it, for none of our limits? Then it has answered nothing."""
+        return self.code < 0 and not self.limited
 
     @property
     def limited(self) -> bool:
@@ -302,10 +303,12 @@ class Git(NamedTuple):
             out, err = child.communicate()
             return Done(args, -signal.SIGKILL, out, tail(err), timed_out=True)
         except BaseException:  # a signal: cn is to end soon, whatever a child does
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                child.communicate(timeout=_LAST_WORD)
-            if child.returncode is None and args[:1] and args[0] in _READING:
-                kill_group(child)
+            try:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    child.communicate(timeout=_LAST_WORD)
+            finally:
+                if child.poll() is None and args[:1] and args[0] in _READING:
+                    kill_group(child)
             # One that changes refs or files finishes on its own, and holds the lock until then.
             raise
         return Done(args, child.returncode, out, tail(err))

@@ -160,7 +160,7 @@ class Patience:
 
 def _ensure_not_killed(error: GitError) -> None:
     """Raise what nothing in a branch can cause: the next run shows it."""
-    if error.done.killed:
+    if error.done.killed and not error.done.crashed:
         raise error
 
 

@@ -67,7 +67,7 @@ class IdleNote:
             path.unlink(missing_ok=True)
             return
         listings: dict[str, dict[str, str]] = {key: {**found} for key, found in seen.listings.items()}
-        if run.hub.origin and MAILBOX_KEY in listings:
+        if run.hub.origin:
             listings[MAILBOX_KEY][run.hub.main] = run.base.tip  # where it is not, the next run is ordinary
         facts = {
             "until": str(until),
@@ -135,6 +135,8 @@ def _is_settled(run: Run, seen: Observation, refs: bytes) -> bool:
     now = replace(seen, pins=pins)
     heads = {name.removeprefix(HEADS): oid for name, oid in found.items() if name.startswith(HEADS)}
     main = run.base.tip
+    if run.hub.origin and MAILBOX_KEY not in seen.listings:
+        return False  # without peers nobody lists origin, where main may move
     if found.get(run.hub.main_ref) != main or (run.hub.origin and found.get(ORIGIN_REF) != main):
         return False
     if not run.settings.mailbox and heads != {**seen.heads, run.hub.main: main}:

@@ -194,7 +194,7 @@ def _execute(
             except GitError as error:
                 if error.done.disk_full:
                     raise  # nothing else could be done either, and it says what helps
-                if error.done.limited:  # the branch is to blame
+                if error.done.limited or error.done.crashed:  # the branch is to blame
                     remedy = "look at the branch with git, or delete the thread"
                     refusal = Refusal(rules.CLEAN_MERGE, error.text, remedy)
                     _refuse(executor, facts, decision, actor, refusal, _own(one.working))

@@ -22,6 +22,7 @@ from cn.transaction.journal import Journal, drop, push_path, read_pushes, write_
 from cn.transaction.origin import SECONDS, origin_main, origin_url
 from cn.values.errors import Blocked, CnError
 from cn.values.names import Oid
+from cn.values.shell_words import command
 from cn.values.text import redact
 
 _PAUSES = (0.0, 0.2, 0.5, 1.0)
@@ -100,9 +101,25 @@ def _push_main(hub: Hub, base: Base, journal: Journal, refs: Mapping[str, Oid | 
         text = f"origin did not take main: {rejected.reason}"
         if rejected.told:
             _forget(hub, note)
-            raise Blocked.uncommitted(text, "may you push to origin's main, and is origin a bare repository?")
+            raise Blocked.uncommitted(text, _remedy(hub, rejected.reason))
         raise Blocked.uncommitted(text, "origin was asked, and does not have it; run again", " here")
     raise Blocked("origin's main is locked by somebody else's push", "run again later")
+
+
+def _remedy(hub: Hub, reason: str) -> str:
+    """What helps where origin refuses main."""
+    if "missing necessary objects" in reason:
+        # A ref of that kind in the receiving repository hides an object from it (git-replace(1)).
+        asked = hub.git.run(
+            "ls-remote", "--refs", "--", origin_url(hub), "refs/replace/*", check=False, network=True
+        )
+        if refs := [line.partition("\t")[2] for line in asked.lines]:
+            more = f" (and {len(refs) - 1} more)" if len(refs) > 1 else ""
+            mend = command("git update-ref -d {}", refs[0])  # a push that deletes it fails as well
+            return (
+                f"somebody put {refs[0]}{more} there; {mend}, typed in that repository on its host, mends it"
+            )
+    return "may you push to origin's main, and is origin a bare repository?"
 
 
 def send(hub: Hub, main: Oid | None, refs: Mapping[str, Oid | None]) -> Answer:

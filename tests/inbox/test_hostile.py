@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.hubs import Content, branches, git, push, tip, write_commit
+from tests.support.servers import serve
 from tests.support.world import Node, World, is_in_main
 
 ODD = {
@@ -175,3 +176,32 @@ def test_cn_as_a_module_is_the_command(sigma: Node) -> None:
         [sys.executable, "-m", "cn", "--version"], capture_output=True, text=True, check=True
     )
     assert done.stdout.startswith("cn, version ")
+
+
+def test_a_replace_ref_that_a_peer_pushed_stops_nothing(world: World, sigma: Node, pi: Node) -> None:
+    """Where it replaces an object by itself, git's receiving side would miss it in every later push."""
+    head = world.propose(pi, sigma)
+    git(world.person(pi, sigma), "push", "-q", "origin", f"{head}:refs/replace/{head}")
+    sigma.sync()
+    sigma.triage("pi/proposal", "do:merge")
+    sigma.process()
+    assert is_in_main(sigma, head)
+    assert tip(sigma.home, "main") == tip(sigma.root, "main")
+
+
+def test_a_replace_ref_on_a_host_is_named_with_what_mends_it(world: World, tmp_path: Path) -> None:
+    with serve("git", tmp_path / "served", tmp_path / "server") as served:
+        served.repo("sigma")
+        sigma = world.hub("sigma", url=served.url("sigma"), home=served.path("sigma"))
+        pi = world.hub("pi")
+        world.link(sigma, pi)
+        head = world.propose(pi, sigma)
+        git(world.person(pi, sigma), "push", "-q", "origin", f"{head}:refs/replace/{head}")
+        stopped = sigma.cn("sync", check=1).stderr
+        assert "missing necessary objects" in stopped
+        assert f"'git update-ref -d refs/replace/{head}'" in stopped.replace("\n", " ")
+        shown = sigma.cn("status", check=None).stdout.replace("\n", "").replace("  ", "")
+        assert f"refs/replace/{head}" in shown
+        git(sigma.home, "update-ref", "-d", f"refs/replace/{head}")
+        sigma.sync()
+        assert len(sigma.threads()) == 1

@@ -176,3 +176,37 @@ def test_a_path_that_main_changed_too_is_not_held_against_the_branch(
     why = _why(sigma)
     assert "rebase-before-merge" in why
     assert "protected-paths" not in why
+
+
+def test_a_folder_that_was_renamed_to_two_places_is_a_conflict_and_stops_nothing_else(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    """git calls such a merge unclean, and names no path."""
+    texts = {f"d/f{n}": f"file {n}\n" * 20 for n in range(1, 5)}
+    sigma.write(texts)
+    sigma.sync()
+    first = world.propose(pi, sigma, "a-new", {"d/new": "new\n"})
+    split = dict.fromkeys(texts) | {f"{'e' if n < 3 else 'f'}/f{n}": f"file {n}\n" * 20 for n in range(1, 5)}
+    world.propose(pi, sigma, "b-split", split)
+    sigma.sync()
+    sigma.triage("pi/a-new", "do:merge")
+    sigma.triage("pi/b-split", "do:merge")
+    done = sigma.cn("inbox", "process", check=None)
+    assert "internal error" not in done.stderr
+    assert is_in_main(sigma, first)
+    assert "pi/b-split: do:merge is refused: " in done.stderr
+
+
+def test_a_second_spelling_of_a_folder_that_keeps_a_file_is_refused(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    sigma.write({"Lib/a": "a\n", "Lib/b": "b\n", "Sub/in/x": "x\n"})
+    sigma.sync()
+    world.propose(pi, sigma, "half", {"Lib/a": None, "lib/c": "c\n"})
+    whole = world.propose(pi, sigma, "whole", {"Sub/in/x": None, "sub/in/x": "x\n"})
+    sigma.sync()
+    sigma.triage("pi/half", "do:merge")
+    sigma.triage("pi/whole", "do:merge")
+    done = sigma.cn("inbox", "process", check=None)
+    assert "one name on a file system without case" in done.stderr
+    assert is_in_main(sigma, whole)

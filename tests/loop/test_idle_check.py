@@ -17,7 +17,7 @@ from cn.git.repository import open_hub
 from cn.loop import sync as sync_module
 from cn.outbox.deliver import deliver
 from cn.run.run import Run
-from tests.support.hubs import branches, cn_env, commit, git
+from tests.support.hubs import branches, clone, cn_env, commit, git
 from tests.support.world import Node, World
 
 MODULES = (
@@ -257,6 +257,17 @@ def test_a_thread_that_was_removed_during_the_sync_that_brought_it_comes_back(
     sync_module.sync(open_hub(sigma.root))
     assert not note(sigma).exists()
     assert "was missing; restored" in sigma.sync().stdout
+
+
+def test_a_hub_without_peers_sees_what_is_pushed_to_its_origin(sigma: Node, tmp_path: Path) -> None:
+    """Nobody lists origin there, so no note says how it was."""
+    for _ in range(3):
+        sigma.sync()
+    person = clone(sigma.url, tmp_path / "person", "Sigma")
+    commit(person, {"docs/new.md": "x\n"}, "new")
+    git(person, "push", "-q", "origin", "HEAD:main")
+    sigma.sync()
+    assert (sigma.root / "docs/new.md").is_file()
 
 
 def test_a_hub_without_origin_is_short_too_and_sees_its_own_branches(world: World) -> None:

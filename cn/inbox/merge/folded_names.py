@@ -28,7 +28,7 @@ class FoldedNames:
         """The new paths that would be another's: of main's, or of the same changes."""
         changes = list(changes)
         gone = {c.path for c in changes if c.removes}
-        gone |= {folder for path in gone for folder in folders_above(path)}
+        gone |= self._emptied(gone)
         new, found = dict[str, str](), []
         for path in (c.path for c in changes if c.adds):
             for name in (*folders_above(path), path):
@@ -40,8 +40,21 @@ class FoldedNames:
                     break
         return tuple(found)
 
+    def _emptied(self, gone: set[str]) -> set[str]:
+        """The folders of these files that keep no other file."""
+        above = {folder for path in gone for folder in folders_above(path)}
+        if not above:
+            return above
+        folders = {folder for name in self._known.values() for folder in folders_above(name)}
+        files = (name for name in self._known.values() if name not in folders and name not in gone)
+        return above - {folder for name in files for folder in folders_above(name)}
+
     def add(self, changes: Iterable[TreeChange]) -> None:
         """These changes are in main now."""
+        changes = list(changes)
+        for change in changes:
+            if change.removes and self._known.get(fold(change.path)) == change.path:
+                del self._known[fold(change.path)]
         for change in changes:
             if change.adds:
                 self._add(change.path, self._known)

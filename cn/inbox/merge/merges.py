@@ -137,7 +137,8 @@ class Merges:
         else:
             self.flush()
             tree, conflicts = merge_trees(self._hub.git, tip, head)
-            if tree is None:
+            if tree is None:  # of a folder that was renamed to several places git names no path
+                conflicts = conflicts or ("(a folder was renamed, and git finds no single place for it)",)
                 return MergeFacts(head, True, conflicts=conflicts, people=candidate.people)
             changes = tuple(tree_changes(self._hub.git, tip, tree))
         self._tried[head] = changes

@@ -340,7 +340,8 @@ def _merge(facts: Facts, triage: Triage) -> Plan | Refusal:
             "main holds every commit of this branch already",
             "delete the thread with a reason",
         )
-    assert merge.commit is not None
+    if merge.commit is None:
+        return Refusal(rules.CLEAN_MERGE, "git did not merge it", "rebase it, push again", notify=True)
     advance = Advance(merge.commit, facts.source, merge.published)
     executed = f"✓ merged {merge.commit[:7]}"
     told = merge.published or merge.commit
