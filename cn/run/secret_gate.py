@@ -6,6 +6,7 @@ in a thread whose branch moved) is masked, and the whole of it stays on this mac
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Sequence
 
 from cn.protocol.effects import Plan
@@ -132,6 +133,8 @@ def mask_file(
     """
     text = data.decode("utf-8", "surrogateescape")
     lines = tuple(text.split("\n"))
+    if path.endswith(".json"):
+        return _mask_json(path, data, lines, settings.config.allowed_secrets)
     own = Text(path, lines) if path.startswith(f"{LOGS['output']}/") else own_lines(path, text)
     if mains:
         here = quoted_here(path, text, *mains).lines
@@ -145,3 +148,40 @@ def mask_file(
         return data, []
     kept = (new if new != old else line for new, old, line in zip(masked, own.lines, lines, strict=True))
     return "\n".join(kept).encode("utf-8", "surrogateescape"), found
+
+
+def _mask_json(
+    path: HubPath, data: bytes, lines: Sequence[str], allowed: Collection[str]
+) -> tuple[bytes, list[Finding]]:
+    """The same for JSON with an object a line: each of its texts is masked for itself, so it stays JSON.
+
+    A line is not looked at as it is written: the escape of a line's end would join what are two words.
+    """
+    masked: list[str] = []
+    found: list[Finding] = []
+    for number, line in enumerate(lines, 1):
+        item = _texts_in(line)
+        texts = (line,) if item is None else tuple(text for pair in item.items() for text in pair)
+        told: list[Finding] = []
+        left: list[str] = []
+        for text in texts:
+            new, some = mask_secrets(Text(path, tuple(text.split("\n"))), allowed)
+            left.append("\n".join(new) if some else text)
+            told += [one._replace(line=number) for one in some]
+        if told and item is not None:
+            before, after = line[: line.index("{")], line[line.rindex("}") + 1 :]
+            whole = json.dumps(dict(zip(left[::2], left[1::2], strict=True)), ensure_ascii=False)
+            left = [f"{before}{whole}{after}"]
+        masked.append(left[0] if told else line)
+        found += told
+    return ("\n".join(masked).encode("utf-8", "replace") if found else data), list(dict.fromkeys(found))
+
+
+def _texts_in(line: str) -> dict[str, str] | None:
+    """The object of texts that a line is; None: it is none."""
+    try:
+        item = json.loads(line.strip().removesuffix(",")) if "{" in line else None
+    except (ValueError, RecursionError):
+        return None
+    is_flat = isinstance(item, dict) and all(isinstance(value, str) for value in item.values())
+    return item if is_flat else None

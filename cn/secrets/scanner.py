@@ -75,7 +75,8 @@ _GUESSES = (
 ``hub.yaml`` lets something pass."""
 _HALF = re.compile("[\ud800-\udfff]")
 """What a byte that is no UTF-8 was read as; detect-secrets hashes no such character."""
-_KEY = re.compile(r"[a-z][a-z_-]{0,19}:")
+_KEPT = re.compile(r"(?:#{1,6} |- )?(?:(?:refused: )?(?:\*\*)?[A-Za-z][A-Za-z_-]{0,19}:(?:\*\*)?)?")
+"""What of a masked line stays: the mark of a heading or a list, the key of a field, the rule of a log row."""
 _LONGEST = 2_000
 _Hit = tuple[str, str]
 """A kind, and what a detector found of it."""
@@ -129,7 +130,7 @@ def mask_secrets(text: Text, allowed: Collection[str]) -> tuple[list[str], list[
     """The lines, and what looks like a secret in them and is not ``allowed``.
 
     :data:`MASK` stands for each line that holds such a thing, and for all lines of a private key, to its end
-    or the text's. A key with a colon before it stays, so that a head can still be read.
+    or the text's. What a head is read by stays: a key with its colon, and the mark of a title.
     """
     ours = _own_values()
     found = dict.fromkeys(one for one, _ in _search(text, ours) if one.fingerprint not in allowed)
@@ -137,13 +138,18 @@ def mask_secrets(text: Text, allowed: Collection[str]) -> tuple[list[str], list[
     lines, inside = list(text.lines), False
     for at, line in enumerate(text.lines) if found else ():
         if not inside and ((at, True) in kinds or (at, False) in kinds):
-            word = _KEY.match(line)
-            is_clean = word is not None and not _search(Text("", (word[0],)), ours)
-            lines[at] = f"{word[0]} {MASK}" if word and is_clean else MASK
+            lines[at] = f"{_kept(line, ours)} {MASK}".lstrip()
         elif inside:
             lines[at] = MASK
         inside = (inside or (at, True) in kinds) and key_goes_on(line)
     return lines, list(found)
+
+
+def _kept(line: str, ours: Sequence[str]) -> str:
+    """What stays of a line before its mask, unless a secret or a key begins in that already."""
+    match = _KEPT.match(line)
+    kept = match[0].rstrip(" ") if match else ""
+    return "" if key_starts(kept) or _search(Text("", (kept,)), ours) else kept
 
 
 def _own_values() -> list[str]:

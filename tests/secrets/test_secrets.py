@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import stat
 import subprocess
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -13,12 +15,13 @@ import pytest
 from cn.protocol.message import Message, seal
 from cn.protocol.message_kinds import MESSAGE
 from cn.protocol.outbox_entry import Deliver, format_entry, outbox_path
+from cn.protocol.own_thread import parse_own
 from cn.secrets.findings import MASK
-from cn.values.names import Branch, Name
+from cn.values.names import Branch, HubPath, Name
 from cn.values.timestamps import parse_stamp
 from tests.support.desk import answer, archived, asked, clean, current, shown, work_queue
 from tests.support.hubs import branches, git, push, read, write_commit
-from tests.support.studio import Studio, write
+from tests.support.studio import CHAT, Studio, write
 from tests.support.world import Node, World, content
 from tests.transaction.test_origin_pusher import plant
 
@@ -177,6 +180,48 @@ def test_a_secret_in_a_chat_is_taken_out_before_it_is_queued(studio: Studio) -> 
     assert "cn took out what looks like a secret: GitHub Token, Private Key" in str(request)
     assert "thanks" in str(request)
     studio.sound()
+
+
+def test_a_conversation_in_which_something_is_masked_can_still_be_read(studio: Studio) -> None:
+    at = datetime.now(UTC)
+    days = {f"{at - timedelta(days=n):%Y-%m-%dT%H:%M:%SZ}": n for n in (9, 0)}
+    texts = {9: f'old\n{TOKEN}\n"Grüße"', 0: f"new\n{KEY}\nmore"}
+    old = [
+        {"at": day, "chat": CHAT, "role": "user", "text": texts[n], "input": f"x{n}"}
+        for day, n in days.items()
+    ]
+    studio.node.write({"state/conversation.json": json.dumps(old)})
+    studio.model.answer = write("reply: ID|fine")
+    said = "it runs at http://localhost:8080\n@alice please look"
+    studio.receive(said)
+    studio.turn()
+    studio.receive("and now?")
+    studio.turn()
+
+    def told(path: str) -> list[str]:
+        return [entry["text"] for entry in json.loads(content(studio.node, path) or b"")]
+
+    day = f"state/conversation/{at - timedelta(days=9):%Y/%Y%m%d}.json"
+    assert told(day) == [f'old\n{MASK}\n"Grüße"']
+    kept = [f"new\n{MASK}\n{MASK}\n{MASK}\nmore", said, "fine", "and now?", "fine"]
+    assert told("state/conversation.json") == kept
+    assert TOKEN.encode() in withheld(studio.node, day)
+    assert b"b3BlbnNzaC1rZXk" in withheld(studio.node, "state/conversation.json")
+    studio.sound()
+
+
+def test_a_concern_about_a_branch_named_like_a_secret_keeps_its_head(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    world.propose(pi, sigma, TOKEN)
+    sigma.sync()
+    sigma.decide(f"pi/{TOKEN}", "do:custom:look into it")
+    (path,) = (sigma.root / "state/mca").glob("*.md")
+    own = parse_own(HubPath(f"state/mca/{path.name}"), path.read_text())
+    assert own.title == "look into it"
+    assert [key for key, _ in own.fields] == ["State", "Opened", "By", "Source", "Thread"]
+    assert own.get("Source") == own.get("Thread") == MASK
+    assert "**" not in own.body
 
 
 def test_an_edited_thread_of_our_own_with_a_secret_is_refused(sigma: Node) -> None:
