@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -65,7 +65,7 @@ def push(hub: Hub, base: Base, journal: Journal) -> Pushed:
         if taken is None:
             return Pushed(False, "")
         answer = taken
-    _note_unpushed(hub, answer.lacks, refs)
+    _note_unpushed(hub, {ref: refs[ref] is None for ref in answer.lacks})  # nothing else waits now
     return Pushed(True, next(iter(answer.lacks.values()), ""))
 
 
@@ -178,7 +178,8 @@ def arrived_pushes(hub: Hub, base: Base) -> list[Journal]:
 
 def _forget(hub: Hub, note: Journal) -> None:
     """Origin has not taken that commit: refs that it took with it are as they are here again."""
-    _note_unpushed(hub, (ref.ref for ref in note.refs))
+    # Nobody means its deletions any more. One that waits already belongs to a commit that origin has.
+    _note_unpushed(hub, dict.fromkeys((ref.ref for ref in note.refs), False) | _read_unpushed(hub))
     drop(push_path(hub, note.new))
 
 
@@ -187,26 +188,30 @@ def unpushed_path(hub: Hub) -> Path:
     return hub.state / "unpushed"
 
 
-def _read_unpushed(hub: Hub) -> set[str]:
+def _read_unpushed(hub: Hub) -> dict[str, bool]:
+    """Each name, and whether it is to be deleted at origin: that it is absent here does not say so."""
     try:
-        return {name for name in json.loads(unpushed_path(hub).read_bytes()) if name.startswith(OWN)}
+        plain = json.loads(unpushed_path(hub).read_bytes())
+        if isinstance(plain, list):  # of before: names, and nothing of what was meant
+            plain = dict.fromkeys(plain, False)
+        return {name: gone is True for name, gone in plain.items() if name.startswith(OWN)}
     except (OSError, ValueError, AttributeError, TypeError):
-        return set()
+        return {}
 
 
-def _note_unpushed(hub: Hub, names: Iterable[str], pushed: Iterable[str] = ()) -> None:
-    """Of the refs ``pushed``, and besides, exactly ``names`` are to be pushed again."""
+def _note_unpushed(hub: Hub, refs: Mapping[str, bool]) -> None:
+    """Exactly these are to be pushed again."""
     known = _read_unpushed(hub)
-    now = (known - set(pushed)) | set(names)
     with suppress(OSError, CnError):  # main is at origin: what comes now must not be stopped by it
-        if now and now != known:
-            write_file(unpushed_path(hub), json.dumps(sorted(now)).encode())
-        elif known and not now:
-            unpushed_path(hub).unlink()
+        if refs and refs != known:
+            write_file(unpushed_path(hub), json.dumps(refs, sort_keys=True).encode())
+        elif not refs:
+            unpushed_path(hub).unlink(missing_ok=True)
 
 
 def _to_push(hub: Hub, journal: Journal) -> dict[str, Oid | None]:
     """The journal's refs, and as they are here those that origin did not take before."""
     waiting = _read_unpushed(hub)
     here = list_refs(hub.git, OWN) if waiting else {}
-    return {ref: here.get(ref) for ref in sorted(waiting)} | {ref.ref: ref.new for ref in journal.refs}
+    again = {ref: here.get(ref) for ref, gone in sorted(waiting.items()) if gone or ref in here}
+    return again | {ref.ref: ref.new for ref in journal.refs}

@@ -26,9 +26,10 @@ from pathlib import Path
 import pytest
 
 from cn.git.process import Git, GitError, Job, transport_options
-from cn.git.remote import list_remotes
+from cn.git.remote import Result, list_remotes, push_own
+from cn.git.url_rewrites import push_url
 from cn.values.errors import CnError
-from cn.values.names import parse_url
+from cn.values.names import Oid, parse_url
 from tests.support.hubs import (
     ROOT,
     bare,
@@ -398,6 +399,22 @@ def test_a_local_peer_does_not_make_us_fetch_lazily_by_its_own_command(
     assert trap.sprung()
     assert not attempt(mine, "fetch", "--", str(peer), "main", network=True)
     assert not trap.sprung()
+
+
+@pytest.mark.parametrize("key", ["insteadOf", "pushInsteadOf"])
+def test_no_hook_runs_behind_a_url_that_git_makes_a_local_path_of(
+    key: str, mine: Path, peer: Path, trap: Trap
+) -> None:
+    git(mine, "config", f"url.{peer.parent}/.{key}", "work:")
+    url, head = f"work:{peer.name}", Oid(tip(mine))
+    for hook in ("pre-receive", "update"):
+        script(peer / "hooks" / hook, f"exec {trap.program}")
+    try_git(mine, "push", url, "main")
+    assert trap.sprung()
+    assert push_url(Git(mine), url) == str(peer)
+    told = push_own(Git(mine), url, {"refs/cn/a": head}, LONG, ("refs/heads/main", head))
+    assert not trap.sprung()
+    assert {one.result for one in told.values()} == {Result.DONE}
 
 
 # What a URL or a name can make git do.

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from cn.git.repository import open_hub
+from cn.transaction.journal import Journal, RefUpdate, push_path, write_journal
+from cn.values.names import Oid
 from tests.support.hubs import commit, git
 from tests.support.meanwhile import meanwhile
 from tests.support.servers import git_daemon
@@ -154,3 +157,47 @@ def test_that_pins_cannot_be_noted_does_not_hide_that_origin_has_main(
     assert "origin did not take cn's pins" in sigma.sync().stdout
     assert len(sigma.threads()) == 1
     assert same_main(sigma)
+
+
+@pytest.mark.parametrize(
+    ("note", "left"), [(f'["{PIN}"]', [PIN]), (f'{{"{PIN}": false}}', [PIN]), (f'{{"{PIN}": true}}', [])]
+)
+def test_a_pin_that_is_absent_here_is_deleted_at_origin_only_where_that_was_meant(
+    world: World, sigma: Node, pi: Node, note: str, left: list[str]
+) -> None:
+    """It may be another clone's. A note of names alone is one of an older version."""
+    git(sigma.root, "push", "-q", "origin", f"main:{PIN}")
+    (sigma.root / ".git/cn").mkdir(exist_ok=True)
+    (sigma.root / ".git/cn/unpushed").write_text(note)
+    world.propose(pi, sigma, "second")
+    sigma.sync()
+    assert pins(sigma.home) == [*left, SECOND]
+    assert not (sigma.root / ".git/cn/unpushed").exists()
+
+
+def test_a_deletion_that_origin_refused_goes_with_the_next_push(world: World, sigma: Node, pi: Node) -> None:
+    world.propose(pi, sigma)
+    sigma.sync()
+    sigma.decide("pi/proposal", "do:merge")
+    git(sigma.home, "config", "receive.hideRefs", "refs/cn")
+    world.withdraw(pi, sigma)
+    assert "origin did not take cn's pins" in sigma.sync().stdout
+    git(sigma.home, "config", "--unset", "receive.hideRefs")
+    assert PIN in pins(sigma.home)
+    assert PIN not in pins(sigma.root)
+    world.propose(pi, sigma, "second")
+    sigma.sync()
+    assert pins(sigma.home) == pins(sigma.root)
+    assert PIN not in pins(sigma.home)
+
+
+def test_a_deletion_of_a_push_that_was_lost_is_meant_no_more(world: World, sigma: Node, pi: Node) -> None:
+    hub = open_hub(sigma.root)
+    base = Oid(git(sigma.root, "rev-parse", "main"))
+    lost = Oid(git(sigma.root, "commit-tree", "-m", "lost", "-p", base, "main^{tree}"))
+    write_journal(push_path(hub, lost), Journal("t", base, lost, "", refs=(RefUpdate(PIN, None),)))
+    git(sigma.root, "push", "-q", "origin", f"main:{PIN}")
+    world.propose(pi, sigma, "second")
+    sigma.sync()
+    assert not push_path(hub, lost).exists()
+    assert pins(sigma.home) == [PIN, SECOND]
