@@ -190,7 +190,7 @@ class Run:
         self.report.notes.extend(note for note in executor.notes.notes if note.mark in shown)
         if draft is not None:
             self._placed = self.placed
-            self.base = self.base._replace(tip=build(self.hub, draft))
+            self.base = self.base._replace(tip=build(self.hub, draft, scratch=True))
         return result
 
 

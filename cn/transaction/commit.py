@@ -227,8 +227,8 @@ def _prepare(hub: Hub, base: Base, draft: Draft | None, arrived: Iterable[Journa
     )
 
 
-def build(hub: Hub, draft: Draft) -> Oid:
-    """The commit of a draft; no ref moves."""
+def build(hub: Hub, draft: Draft, *, scratch: bool = False) -> Oid:
+    """The commit of a draft; no ref moves. A ``scratch`` one is not signed: nobody will see it."""
     return build_commit(
         hub,
         base=draft.tip,
@@ -236,6 +236,7 @@ def build(hub: Hub, draft: Draft) -> Oid:
         changes=draft.changes,
         message=draft.message,
         at=draft.at,
+        scratch=scratch,
     )
 
 
