@@ -11,6 +11,8 @@ from cn.values.names import Oid
 
 OUTPUT_BYTES = 8 << 20
 DIFF_SECONDS = 20.0
+_SLOW = 3
+"""After so many commits that took all the time, others are not asked for alone."""
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -43,7 +45,11 @@ def read_in_halves(
 
 
 def contained(git: Git, tip: Oid, commits: Sequence[Oid]) -> set[Oid]:
-    """Which of ``commits`` (they may be missing) are part of the history of ``tip``."""
+    """Which of ``commits`` (they may be missing) are part of the history of ``tip``.
+
+    One that git cannot tell of within the limits is not; after some that took all the time, the others that
+    git failed over are not either.
+    """
     asked = list(dict.fromkeys(commits))
     infos = zip(asked, read_info(git, asked), strict=True)
     there = [commit for commit, info in infos if info is not None and info.kind == "commit"]
@@ -53,12 +59,15 @@ def contained(git: Git, tip: Oid, commits: Sequence[Oid]) -> set[Oid]:
         others = set(git.run("rev-list", "--stdin", stdin=lines, max_out=OUTPUT_BYTES).lines)
         return [commit for commit in some if commit not in others]
 
-    def failed(_: Oid, error: GitError) -> list[Oid]:
-        if error.done.too_much:
-            return []  # so much of it is not in there
-        raise error
+    slow = list[Oid]()
 
-    return set(read_in_halves(there, read, failed))
+    def failed(commit: Oid, error: GitError) -> list[Oid]:
+        if not error.done.limited:
+            raise error
+        slow.extend([commit] if error.done.timed_out else [])
+        return []
+
+    return set(read_in_halves(there, read, failed, lambda _: len(slow) >= _SLOW))
 
 
 def merge_bases(git: Git, ours: str, head: Oid) -> list[Oid]:

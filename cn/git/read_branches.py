@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import heapq
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from cn.git.branch_content import Commit, FileText, Proposal, Touched
@@ -38,7 +39,8 @@ _PATHS_BYTES = 1 << 16
 _UNREADABLE = 3
 _WALKED = 1000
 """Commits of a branch that are followed here; git finds the base of a longer one."""
-_ATTACHMENTS, _FOLDERS_DEEP, _TREE_BYTES = 1000, 50, 1 << 20
+_ATTACHMENTS, _FOLDERS, _FOLDERS_DEEP, _TREE_BYTES = 1000, 200, 50, 1 << 20
+"""What of a message's attachments is listed: entries, folders, and the bytes of their trees and paths."""
 _UNTOLD = ["(too many to list)"]
 _PAIR = re.compile(rb"([0-9a-f]{40,64}) ([0-9a-f]{40,64})\n")
 _RECORD = re.compile(
@@ -79,40 +81,75 @@ def read_messages(git: Git, commits: Mapping[Oid, bytes], limit: int) -> dict[Oi
     return {head: contents.get(head) for head in have}
 
 
+class _Folder(NamedTuple):
+    """A folder that came with a message: the path above its entries, and the name of its tree."""
+
+    head: Oid
+    above: str
+    tree: str
+
+
 def read_attachments(git: Git, heads: Sequence[Oid]) -> dict[Oid, list[str]]:
-    """The names of what came with messages, by path; one question for each level of folders."""
-    names: dict[Oid, list[str]] = {head: [] for head in heads}
-    untold = set[Oid]()
-    folders = [(head, "", f"{head}^{{tree}}") for head in names]
+    """The names of what came with messages, by path.
+
+    For each level of folders their sizes are asked first: a message that is over a limit is not read further.
+    """
+    told: dict[Oid, list[str]] = {head: [] for head in heads}
+    counts, entries, sizes = Counter[Oid](), Counter[Oid](), Counter[Oid]()
+    folders = [_Folder(head, "", f"{head}^{{tree}}") for head in told]
     for _ in range(_FOLDERS_DEEP):
-        trees = _read_small_trees(git, list(dict.fromkeys(name for _, _, name in folders)))
+        trees = _find_trees(git, folders)
+        for head, _, name in folders:
+            counts[head] += 1
+            sizes[head] += trees[name].size if name in trees else _TREE_BYTES + 1
+            if counts[head] > _FOLDERS or sizes[head] > _TREE_BYTES:
+                told.pop(head, None)
         deeper = []
-        for head, above, name in folders:
-            tree = trees.get(name)
-            if head in untold:
-                continue
-            if tree is None or len(names[head]) + len(tree) > _ATTACHMENTS:
-                untold.add(head)
-                continue
-            names[head] += [f"{above}{e.path}" for e in tree if e.kind != "tree"]
-            deeper += [(head, f"{above}{e.path}/", str(e.oid)) for e in tree if e.kind == "tree"]
-            if sum(one[0] == head for one in deeper) > _ATTACHMENTS:
-                untold.add(head)
-        folders = [one for one in deeper if one[0] not in untold]
+        for (head, above, _), tree in _read_trees(git, [f for f in folders if f.head in told], trees):
+            entries[head] += len(tree)
+            sizes[head] += len(tree) * len(above)  # the path of a folder is in that of each of its entries
+            if entries[head] > _ATTACHMENTS or sizes[head] > _TREE_BYTES:
+                told.pop(head, None)
+            if head in told:
+                told[head] += [f"{above}{e.path}" for e in tree if e.kind != "tree"]
+                deeper += [_Folder(head, f"{above}{e.path}/", e.oid) for e in tree if e.kind == "tree"]
+        folders = [folder for folder in deeper if folder.head in told]
         if not folders:
             break
-    untold.update(head for head, _, _ in folders)
+    too_deep = {folder.head for folder in folders}
     return {
-        head: _UNTOLD if head in untold else [n for n in sorted(found, key=_as_bytes) if n != FILE]
-        for head, found in names.items()
+        head: [n for n in sorted(told[head], key=_as_bytes) if n != FILE]
+        if head in told and head not in too_deep
+        else _UNTOLD
+        for head in heads
     }
 
 
-def _read_small_trees(git: Git, names: Sequence[str]) -> dict[str, list[TreeEntry]]:
+def _find_trees(git: Git, folders: Sequence[_Folder]) -> dict[str, Info]:
+    names = list(dict.fromkeys(folder.tree for folder in folders))
     infos = zip(names, read_info(git, names), strict=True)
-    small = [(name, info.oid) for name, info in infos if info is not None and info.size <= _TREE_BYTES]
-    found = zip(small, read_objects(git, [oid for _, oid in small]), strict=True)
-    return {name: parse_tree(data, len(oid) // 2) for (name, oid), data in found if data is not None}
+    return {name: info for name, info in infos if info is not None and info.kind == "tree"}
+
+
+def _read_trees(
+    git: Git, folders: Sequence[_Folder], trees: Mapping[str, Info]
+) -> Iterator[tuple[_Folder, list[TreeEntry]]]:
+    """Each folder with its entries; few bytes are read in one go, and one tree at a time is taken apart."""
+    places: dict[str, list[_Folder]] = {}
+    for folder in folders:
+        places.setdefault(folder.tree, []).append(folder)
+    groups, size = [list[str]()], 0
+    for name in places:
+        size += trees[name].size
+        if size > _BYTES:
+            groups.append([])
+            size = trees[name].size
+        groups[-1].append(name)
+    for names in groups:
+        for name, data in zip(names, read_known(git, [trees[name].oid for name in names]), strict=True):
+            tree = parse_tree(data, len(trees[name].oid) // 2)
+            for folder in places[name]:
+                yield folder, tree
 
 
 def _as_bytes(path: str) -> bytes:
@@ -140,22 +177,22 @@ class _Row(NamedTuple):
 class Patience:
     """How long cn goes on with branches of a peer that cannot be read: each may cost it all the time it has.
 
-    ``owner`` names the peer of a head. After so many, others of it that git failed over are not tried alone.
+    ``owners`` names the peers that show a head: all pay for it. After so many, others of them that git failed
+    over are not tried alone; but what another peer shows too is, as long as that one's patience lasts.
     """
 
-    def __init__(self, owner: Callable[[Oid], str] = str) -> None:
-        self._owner = owner
-        self._unreadable: dict[str, int] = {}
+    def __init__(self, owners: Callable[[Oid], Collection[str]] = lambda head: (head,)) -> None:
+        self._owners = owners
+        self._unreadable = Counter[str]()
 
     def is_over(self, head: Oid) -> bool:
-        """Were so many branches of its peer unreadable that this one is left?"""
-        return self._unreadable.get(self._owner(head), 0) >= _UNREADABLE
+        """Were so many branches of each of its peers unreadable that this one is left?"""
+        return all(self._unreadable[owner] >= _UNREADABLE for owner in self._owners(head))
 
     def blame(self, head: Oid, error: GitError) -> None:
         """git could not read it alone."""
         _ensure_not_killed(error)
-        owner = self._owner(head)
-        self._unreadable[owner] = self._unreadable.get(owner, 0) + 1
+        self._unreadable.update(set(self._owners(head)))
 
 
 def _ensure_not_killed(error: GitError) -> None:
@@ -261,9 +298,8 @@ def _log(git: Git, *words: str, stdin: bytes = b"") -> dict[Oid, _Row]:
     for i in range(0, len(fields) - 6, 7):
         commit = Commit(Oid(fields[i]), *(_as_text(x) for x in fields[i + 1 : i + 5]))
         at = fields[i + 6]
-        rows[commit.id] = _Row(
-            commit, [Oid(p) for p in fields[i + 5].split()], int(at) if at.isdigit() else 0
-        )
+        seconds = int(at) if at.isdecimal() and len(at) < 16 else 0
+        rows[commit.id] = _Row(commit, [Oid(p) for p in fields[i + 5].split()], seconds)
     return rows
 
 

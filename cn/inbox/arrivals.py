@@ -75,7 +75,9 @@ def record_arrivals(executor: Executor, seen: Observation, keys: Sequence[Thread
     fresh = [f for f in found if f.step is not Step.KNOWN]
     before = SeenBefore(executor)
     before.read((f.key[0], f.head) for f in fresh)
-    peers = {str(f.head): f.key[0] for f in fresh}
+    peers: dict[Oid, set[Name]] = {}
+    for f in fresh:
+        peers.setdefault(f.head, set()).add(f.key[0])
     patience = Patience(lambda head: peers[head])
     refused: list[RefusedArrival] = []
     for start in range(0, len(fresh), _TOGETHER):
@@ -123,11 +125,9 @@ def _read(
         executor, [f for f in found if f.head not in commits or is_signed(commits[f.head])]
     )
     messages = read_messages(git, commits, limits.thread_bytes)
-    attachments = read_attachments(git, [head for head, data in messages.items() if data is not None])
-    checked = []
-    for f in found:
-        data, names = messages.get(f.head), attachments.get(f.head, [])
-        checked.append((*_checked(executor, f, signatures.get((f.key[0], f.head)), data, names), f))
+    checked = [
+        (*_checked(executor, f, signatures.get((f.key[0], f.head)), messages.get(f.head)), f) for f in found
+    ]
     shown = [arrival for arrival, refusal, f in checked if _needs_text(arrival, refusal, f)]
     histories = _histories(executor, seen, shown, patience)
     texts = {
@@ -135,12 +135,17 @@ def _read(
         for head, proposal in read_proposals(git, list(histories.values()), limits, patience)
     }
     heard = [arrival for arrival, refusal, _ in checked if refusal is None]
+    attachments = read_attachments(git, [a.head for a in heard if a.message is not None])
     find_merges(executor, seen, [a for a in heard if _unproven_sender(executor, a) is None])
     arrivals = []
     for arrival, refusal, f in checked:
         if _needs_text(arrival, refusal, f):
             unread = f"(this branch cannot be shown within cn's limits; look at {arrival.head} with git)"
             arrival = arrival._replace(content=arrival.content + texts.get(arrival.head, unread))
+        elif arrival.message is not None and refusal is None:
+            names = attachments[arrival.head]
+            text = format_message_content(arrival.message, names, limits.thread_bytes)
+            arrival = arrival._replace(content=text)
         arrivals.append((arrival, f, refusal))
     return arrivals
 
@@ -163,7 +168,7 @@ def _histories(
 
 
 def _checked(
-    executor: Executor, found: Found, sign: Signature | None, message: bytes | None, attachments: list[str]
+    executor: Executor, found: Found, sign: Signature | None, message: bytes | None
 ) -> tuple[Arrival, Refusal | None]:
     """A branch with its signature and, where it is one, its message; refused where these forbid it."""
     peer = executor.settings.peers[found.key[0]]
@@ -172,7 +177,7 @@ def _checked(
         arrival = arrival._replace(signature=sign.word)
     refusal = _signature_refusal(peer, sign) if peer.key else None
     if message is not None:
-        arrival, wrong = _message_arrival(executor, arrival, message, attachments)
+        arrival, wrong = _message_arrival(executor, arrival, message)
         refusal = refusal or wrong
     return arrival, refusal
 
@@ -212,9 +217,7 @@ def _signature_refusal(peer: Peer, sign: Signature | None) -> Refusal | None:
     )
 
 
-def _message_arrival(
-    executor: Executor, arrival: Arrival, data: bytes, attachments: list[str]
-) -> tuple[Arrival, Refusal | None]:
+def _message_arrival(executor: Executor, arrival: Arrival, data: bytes) -> tuple[Arrival, Refusal | None]:
     """The arrival with its message; a message that lies about its sender or addressee is refused."""
     try:
         message = parse_message(data)
@@ -233,8 +236,7 @@ def _message_arrival(
         unproven = _unproven_sender(executor, arrival)
         if unproven and message.kind == NOTICE:
             return arrival, unproven
-    text = format_message_content(message, attachments, executor.settings.config.limits.thread_bytes)
-    return arrival._replace(content=text), None
+    return arrival, None
 
 
 def _unproven_sender(executor: Executor, arrival: Arrival) -> Refusal | None:

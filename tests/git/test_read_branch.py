@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 from cn.git.branch_content import Proposal
-from cn.git.process import Git, GitError
+from cn.git.cat_file import Reader
+from cn.git.diff_many import contained
+from cn.git.objects import reading
+from cn.git.process import Done, Git, GitError
 from cn.git.read_branches import (
     History,
     Patience,
@@ -138,11 +141,141 @@ def test_what_came_with_a_message_is_listed_by_path(repo: Path) -> None:
     assert [found[head] for head in heads[1:]] == [[], ["(too many to list)"]]
 
 
+class Asked(Reader):
+    """Who answers questions about objects, and notes which were read, and how much was said at once."""
+
+    def __init__(self, reader: Reader) -> None:
+        self.reader = reader
+        self.read: list[str] = []
+        self.most = 0
+
+    def ask(self, lines: bytes, seconds: float) -> bytes:
+        words = [line.split(" ", 1) for line in lines.decode().splitlines()]
+        self.read += [name for word, name in words if word == "contents"]
+        said = self.reader.ask(lines, seconds)
+        self.most = max(self.most, len(said))
+        return said
+
+
+def attached(repo: Path, heads: list[Oid]) -> tuple[dict[Oid, list[str]], Asked]:
+    """What came with messages, and what was read for that."""
+    with reading(Git(repo)) as one:
+        assert one.reader is not None
+        asked = Asked(one.reader)
+        return read_attachments(one._replace(reader=asked), heads), asked
+
+
+def message_of(repo: Path, *folders: tuple[bytes, str]) -> Oid:
+    """A commit of some folders, each a name and a tree."""
+    tree = raw_tree(repo, [("40000", name, tree) for name, tree in folders])
+    return Oid(git(repo, "commit-tree", tree, "-m", "say"))
+
+
+def blob(repo: Path) -> str:
+    return git(repo, "hash-object", "-w", "--stdin", stdin="x")
+
+
+def heavy(repo: Path, size: int, mark: bytes = b"a") -> str:
+    """A tree of one entry, of so many bytes."""
+    return raw_tree(repo, [("100644", mark * size, blob(repo))])
+
+
+def test_folders_that_are_too_large_together_are_not_read(repo: Path) -> None:
+    large = [(b"d%d" % n, heavy(repo, 400_000, b"%d" % n)) for n in range(3)]
+    head, fine = message_of(repo, *large), message_of(repo, *large[:2])
+    told, asked = attached(repo, [head])
+    assert told == {head: ["(too many to list)"]}
+    assert asked.read == [tree_of(repo, head)]
+    told, asked = attached(repo, [head, fine])
+    assert told == {head: ["(too many to list)"], fine: ["d0/" + "0" * 400_000, "d1/" + "1" * 400_000]}
+
+
+def tree_of(repo: Path, head: Oid) -> str:
+    return git(repo, "rev-parse", f"{head}^{{tree}}")
+
+
+def test_a_message_of_very_many_folders_is_not_followed(repo: Path) -> None:
+    chain = raw_tree(repo, [])
+    for _ in range(4):
+        chain = raw_tree(repo, [("40000", b"x", chain)])
+    head = message_of(repo, *((b"d%04d" % n, chain) for n in range(900)))
+    told, asked = attached(repo, [head])
+    assert told == {head: ["(too many to list)"]}
+    assert len(asked.read) == 1
+
+
+def test_a_long_name_above_many_files_is_not_told_with_each(repo: Path) -> None:
+    names = raw_tree(repo, [("100644", b"%03d" % n, blob(repo)) for n in range(500)])
+    head = message_of(repo, (b"d" * 100_000, names))
+    assert attached(repo, [head])[0] == {head: ["(too many to list)"]}
+
+
+def test_large_trees_of_many_messages_are_read_a_few_at_a_time(repo: Path) -> None:
+    trees = [heavy(repo, 1_000_000, b"%d" % n) for n in range(6)]
+    heads = [Oid(git(repo, "commit-tree", tree, "-m", "say")) for tree in trees]
+    told, asked = attached(repo, heads)
+    assert [len(told[head][0]) for head in heads] == [1_000_000] * 6
+    assert asked.most < (4 << 20) + 1000
+    assert len(asked.read) == 6
+
+
+def test_a_date_of_thousands_of_digits_spoils_nothing(repo: Path) -> None:
+    data = git(repo, "cat-file", "commit", commit(repo, {"f": "x"}, "one"))
+    heads = []
+    for at in ("9" * 15, "9" * 5000):
+        odd = data.replace(data.split("committer ")[1].split("> ")[1].split(" ")[0], at)
+        made = git(repo, "hash-object", "-t", "commit", "--literally", "-w", "--stdin", stdin=odd)
+        heads.append(Oid(made))
+    main = Oid(git(repo, "commit-tree", f"{heads[0]}^{{tree}}", "-m", "main"))
+    assert set(read_histories(Git(repo), main, heads, Patience())) == set(heads)
+
+
+def test_a_commit_that_git_has_no_time_to_look_for_is_not_in_there(
+    repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it ends each sync, as long as the message is there that names it."""
+    held = [Oid(commit(repo, {"f": str(n)}, "say")) for n in range(8)]
+    slow, alone = {held[2]}, list[list[str]]()
+    run = Git.run
+
+    def hurried(self: Git, *args: str, stdin: bytes = b"", max_out: int | None = None) -> Done:
+        asked = stdin.decode().split()[1:]
+        alone.extend([asked] if len(asked) == 1 else [])
+        if args[0] == "rev-list" and slow & set(asked):
+            raise GitError(Done(args, -9, b"", "", timed_out=True))
+        return run(self, *args, stdin=stdin, max_out=max_out)
+
+    with reading(Git(repo)) as one:
+        monkeypatch.setattr(Git, "run", hurried)
+        assert contained(one, held[-1], held) == set(held) - slow
+        slow.update(held)
+        alone.clear()
+        assert contained(one, held[-1], held) == set()
+    assert len(alone) == 3
+
+
+def test_what_two_peers_show_is_tried_as_long_as_one_has_patience_left(repo: Path) -> None:
+    """Else one could hide what another says: it shows that too, and some that cannot be read."""
+    bombs = [tree_bomb(repo, 7, 16, f"bomb {n}") for n in range(4)]
+    good, own = (Oid(git(repo, "commit-tree", f"{bombs[0]}^{{tree}}", "-m", m)) for m in ("a", "b"))
+    peers = {head: {"eve"} for head in bombs} | {good: {"pi", "eve"}, own: {"eve"}}
+    patience = Patience(lambda head: peers[head])
+    error = GitError(Done(("diff-tree",), 1, b"", "", too_much=True))
+    for head in bombs[:3]:
+        patience.blame(head, error)
+    assert patience.is_over(own)
+    assert patience.is_over(bombs[3])
+    assert not patience.is_over(good)
+    for _ in range(3):
+        patience.blame(good, error)
+    assert patience.is_over(good)
+
+
 def test_after_some_branches_that_cannot_be_read_the_others_of_their_peer_are_left(repo: Path) -> None:
     """Each may take git all the time it has; what it can read costs no patience."""
     bombs = [tree_bomb(repo, 7, 16, f"bomb {n}") for n in range(5)]
     good = commit(repo, {"f": "x"}, "good")
-    peers = dict.fromkeys(map(str, bombs), "eve") | {good: "pi"}
+    peers = {str(head): ["eve"] for head in bombs} | {good: ["pi"]}
     tried: list[str] = []
 
     class Counted(Patience):
