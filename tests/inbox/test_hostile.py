@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -205,3 +206,51 @@ def test_a_replace_ref_on_a_host_is_named_with_what_mends_it(world: World, tmp_p
         git(sigma.home, "update-ref", "-d", f"refs/replace/{head}")
         sigma.sync()
         assert len(sigma.threads()) == 1
+
+
+def test_a_peer_cannot_hide_what_another_says(world: World, sigma: Node, pi: Node) -> None:
+    """It shows the very commit, and before it some that nobody can read."""
+    omega = world.hub("omega")
+    world.link(sigma, omega)
+    head = world.propose(pi, sigma, "hello")
+    person = world.person(omega, sigma)
+    git(person, "fetch", "-q", "origin", "refs/heads/pi/hello")
+    start = tip(person)
+    made, long = "", "x" * 100_000
+    for k in range(3):
+        made += "".join(
+            f"commit refs/heads/a{k}\ncommitter O <o@x> 17700{k:02}{n:03} +0000\ndata 100000\n{long}\n"
+            + (f"from {start}\n" if n == 0 else "")
+            for n in range(101)
+        )
+    git(person, "fast-import", "--quiet", stdin=made)
+    specs = [f"a{k}:refs/heads/omega/a{k}" for k in range(3)]
+    push(person, sigma.url, *specs, f"{head}:refs/heads/omega/zz")
+    sigma.cn("sync", check=None)
+    shown = {name: "cannot be shown" in sigma.thread(name) for name in sigma.threads()}
+    assert [hidden for name, hidden in shown.items() if "-omega-a" in name] == [True] * 3
+    assert [hidden for name, hidden in shown.items() if name.endswith("-pi-hello.md")] == [False]
+
+
+def test_what_came_with_a_refused_message_is_not_read(world: World, sigma: Node, pi: Node) -> None:
+    person = world.person(pi, sigma)
+    folders = {}
+    for sender in ("pi", "omega"):
+        data = f"---\ncn: message/1\nkind: message\nfrom: {sender}\nto: sigma\nsubject: x\n"
+        data += "created: 2026-02-05T12:00:00Z\nhops: 0\n---\n\nhi\n"
+        head = write_commit(person, {"message.md": data, f"for-{sender}/a": sender})
+        push(person, sigma.url, f"{head}:refs/heads/pi/{sender}")
+        folders[sender] = git(person, "rev-parse", f"{head}:for-{sender}")
+    tools, asked = world.folder / "tools", world.folder / "asked"
+    tools.mkdir()
+    (tools / "git").write_text(
+        f'#!/bin/sh\nexport PATH="$REST"\ncase "$*" in\n*cat-file*) tee -a \'{asked}\' | git "$@" ;;\n'
+        '*) exec git "$@" ;;\nesac\n'
+    )
+    (tools / "git").chmod(0o755)
+    path = os.environ["PATH"]
+    done = sigma.cn("sync", check=1, env={"PATH": f"{tools}{os.pathsep}{path}", "REST": path})
+    assert "known-peer" in done.stderr
+    assert "- for-pi/a" in sigma.thread(sigma.only_thread())
+    assert folders["pi"] in asked.read_text()
+    assert folders["omega"] not in asked.read_text()
