@@ -27,7 +27,7 @@ from cn.git.entries import (
     read_files,
     read_tree,
 )
-from cn.git.process import Git
+from cn.git.process import Done, Git
 from cn.git.repository import Hub
 from cn.protocol.layout import is_pending
 from cn.system.files import StrPath, blocked_parent, move, place
@@ -96,6 +96,8 @@ def _is_placed(file: WorkFile | None, entry: Entry | None) -> bool:
 
 _SHOWN = 8
 _MOST_REFUSED = 100
+_TORN = "unable to write file"
+"""What git says of a file that it began, and could not write to its end: it stays as it is."""
 IN_ITS_PLACE = "is something else here"
 """Why a file of main cannot be brought: a folder, a link, a pipe; a person's, which cn does not touch."""
 
@@ -225,12 +227,23 @@ class _Checkout:
             lines = b"".join(path.encode("utf-8", "surrogateescape") + b"\0" for path in paths)
             into = f"--prefix={staged}/"
             done = git.run("checkout-index", "--quiet", "-z", "--stdin", into, stdin=lines, check=False)
+            if done.limited or done.killed or done.disk_full or _TORN in done.err:
+                self.stop(staged, paths, done)
+                return
             paths = [path for path in paths if not os.path.lexists(f"{staged}/{path}")]
             if done.ok or not paths:
                 return
             said = done.err.partition("\n")[0].rpartition(": ")[2]  # behind a path of any length
             self.refused[paths[0]] = visible(said) or done.reason
             paths = paths[1:]
+
+    def stop(self, staged: Path, paths: Sequence[str], done: Done) -> None:
+        """It was no path's fault: the next would fare no better. The last file there may be half of one."""
+        there = [path for path in paths if os.path.lexists(f"{staged}/{path}")]
+        for path in there[-1:]:
+            os.unlink(f"{staged}/{path}")
+        absent = set(paths) - set(there[:-1])
+        self.refused |= dict.fromkeys(absent, done.reason)
 
     def replace(self, change: Change, file: WorkFile | None, aside: str | None, new: str | None) -> None:
         target = f"{self.hub.root}/{change.path}"
