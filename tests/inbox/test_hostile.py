@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.hubs import Content, branches, git, push, tip, write_commit
+from tests.support.hubs import Content, branches, git, push, raw_tree, tip, write_commit
 from tests.support.servers import serve
 from tests.support.world import Node, World, is_in_main
 
@@ -212,9 +212,9 @@ def test_a_peer_cannot_hide_what_another_says(world: World, sigma: Node, pi: Nod
     """It shows the very commit, and before it some that nobody can read."""
     omega = world.hub("omega")
     world.link(sigma, omega)
-    head = world.propose(pi, sigma, "hello")
-    person = world.person(omega, sigma)
-    git(person, "fetch", "-q", "origin", "refs/heads/pi/hello")
+    head = world.propose(omega, sigma, "hello")
+    person = world.person(pi, sigma)
+    git(person, "fetch", "-q", "origin", "refs/heads/omega/hello")
     start = tip(person)
     made, long = "", "x" * 100_000
     for k in range(3):
@@ -224,12 +224,16 @@ def test_a_peer_cannot_hide_what_another_says(world: World, sigma: Node, pi: Nod
             for n in range(101)
         )
     git(person, "fast-import", "--quiet", stdin=made)
-    specs = [f"a{k}:refs/heads/omega/a{k}" for k in range(3)]
-    push(person, sigma.url, *specs, f"{head}:refs/heads/omega/zz")
+    tree = raw_tree(person, [("100644", b"f", git(person, "hash-object", "-w", "--stdin", stdin="x"))])
+    for _ in range(7):
+        tree = raw_tree(person, [("40000", b"%02d" % n, tree) for n in range(16)])
+    bomb = git(person, "commit-tree", tree, "-p", start, "-m", "too many files")
+    specs = [*(f"a{k}:refs/heads/pi/a{k}" for k in range(3)), f"{bomb}:refs/heads/pi/a-bomb"]
+    push(person, sigma.url, *specs, f"{head}:refs/heads/pi/zz")
     sigma.cn("sync", check=None)
     shown = {name: "cannot be shown" in sigma.thread(name) for name in sigma.threads()}
-    assert [hidden for name, hidden in shown.items() if "-omega-a" in name] == [True] * 3
-    assert [hidden for name, hidden in shown.items() if name.endswith("-pi-hello.md")] == [False]
+    assert [hidden for name, hidden in shown.items() if "-pi-a" in name] == [True] * 4
+    assert [hidden for name, hidden in shown.items() if name.endswith("-omega-hello.md")] == [False]
 
 
 def test_what_came_with_a_refused_message_is_not_read(world: World, sigma: Node, pi: Node) -> None:
