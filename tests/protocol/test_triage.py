@@ -26,6 +26,7 @@ from cn.protocol.triage import (
     parse_triage,
 )
 from cn.values.names import NameRefused, parse_name, parse_topic
+from cn.values.text import visible
 from cn.values.timestamps import parse_stamp
 
 SIGMA, PI = parse_name("sigma"), parse_name("pi")
@@ -94,7 +95,11 @@ def test_a_refusal_names_the_vocabulary() -> None:
 def payloads() -> st.SearchStrategy[str]:
     """Text that a decision can hold: visible, on one line, not surrounded by space."""
     kept = st.characters(exclude_categories=("Cc", "Cf", "Cs", "Co", "Zl", "Zp", "Cn"))
-    return st.text(kept, min_size=1, max_size=60).map(str.strip).filter(bool)
+    return (
+        st.text(kept, min_size=1, max_size=60)
+        .map(str.strip)
+        .filter(lambda text: text != "" and visible(text) == text)
+    )
 
 
 def decisions() -> st.SearchStrategy[Decision]:
