@@ -23,13 +23,13 @@ from cn.protocol.hub_config import Limits
 from cn.protocol.message import FILE, object_id
 from cn.protocol.rules import TreeChange
 from cn.values.names import Oid
+from cn.values.paths import PATH_BYTES
 from cn.values.text import decode
 
 COMMITS = 100
 """How many commits of a branch are shown."""
 _LOG = "--format=%H%x00%an%x00%ae%x00%ad%x00%B%x00%P%x00%ct"
 _COMMIT_BYTES = 1 << 20
-_PATH_BYTES = 1000
 _HEADS = 250
 """How many branches are read together: bounds memory, and what one bad branch makes slow."""
 _BYTES = 4 << 20
@@ -330,7 +330,7 @@ class _Draft(NamedTuple):
     @property
     def compared(self) -> list[str]:
         """The files whose differences are asked for."""
-        return [t.path for t in self.shown if t.status == "M" and len(t.path) <= _PATH_BYTES]
+        return [t.path for t in self.shown if t.status == "M" and len(t.path) <= PATH_BYTES]
 
 
 _Patches = dict[str, str]
