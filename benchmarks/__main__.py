@@ -26,9 +26,7 @@ def main() -> None:
     """Run what was asked for."""
     rows = list(dict.fromkeys(workload.row for workload in ALL))
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument(
-        "rows", nargs="*", metavar="ROW", help=f"any of: {', '.join(rows)}; all if none is given"
-    )
+    parser.add_argument("rows", nargs="*", metavar="ROW", help=f"any of: {', '.join(rows)}; all if none is given")
     parser.add_argument("--full", action="store_true", help="the large sizes too; may take an hour")
     parser.add_argument("--runs", type=int, default=5, help="how often each side is run (5)")
     parser.add_argument("--size", type=int, action="append", help="this size instead of the usual ones")

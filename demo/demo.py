@@ -242,9 +242,7 @@ def merged(stage: Stage) -> None:
     stage.run("cn inbox process cn-sigma")
     stage.check("sigma's main holds pi's commit", _holds(stage, tip))
     stage.check("the thread is in done/", stage.threads("cn-sigma", "done") == [name])
-    stage.check(
-        "pi's branch is still there: sigma never deletes it", "pi/hello" in stage.branches("sigma.git")
-    )
+    stage.check("pi's branch is still there: sigma never deletes it", "pi/hello" in stage.branches("sigma.git"))
     stage.tell("""Pi's cn reads the notice, looks whether sigma's main really holds that merge, and
         deletes pi's own branch. Nobody else does.""")
     stage.run("cn sync cn-pi")
@@ -382,9 +380,7 @@ def answered(stage: Stage) -> None:
     stage.run("cn sync cn-pi")
     stage.check("pi has the answer in its inbox", _arrived(stage, "> MIT, see the file LICENSE."))
     stage.check("the agent's words are archived byte for byte", answer in _outputs(stage))
-    stage.check(
-        "one message to pi, and it deleted its question", _only_main_and(stage, "sigma.git", "pi/own")
-    )
+    stage.check("one message to pi, and it deleted its question", _only_main_and(stage, "sigma.git", "pi/own"))
 
 
 def _only_main_and(stage: Stage, remote: str, *names: str) -> bool:
@@ -481,15 +477,11 @@ def epilogue(stage: Stage) -> None:
     stage.check("sigma's log shows the agent's two answers", _answers(sigma) == 2)
     stage.check("sigma's log shows both refusals", sigma.count("| do:merge | refused: ") == 2)
     stage.check("pi's log shows four branches deleted", pi.count("| clean up | ✓ deleted |") >= 4)
-    stage.check(
-        "pi's work tree is clean: all is committed", not stage.repo("cn-pi").is_dirty(untracked_files=True)
-    )
+    stage.check("pi's work tree is clean: all is committed", not stage.repo("cn-pi").is_dirty(untracked_files=True))
 
 
 def _answers(log: str) -> int:
-    return log.count("| defer:only a person") + log.count(
-        "| do:reply:re-which-licence-has-the-demo | queued |"
-    )
+    return log.count("| defer:only a person") + log.count("| do:reply:re-which-licence-has-the-demo | queued |")
 
 
 def where_to_look(stage: Stage, seconds: float) -> None:

@@ -53,9 +53,7 @@ def read_packages() -> dict[str, list[Path]]:
 def read_imports() -> Imports:
     """Package → the other packages it imports."""
     packages = read_packages()
-    named = {
-        name: {package for path in paths for package in _imported(path)} for name, paths in packages.items()
-    }
+    named = {name: {package for path in paths for package in _imported(path)} for name, paths in packages.items()}
     return {name: frozenset(found & packages.keys() - {name}) for name, found in named.items()}
 
 
@@ -143,8 +141,7 @@ class Drawing:
             of_it = [self.row[package] for package in packages]
             top, bottom = self._y(max(of_it)) - GAP_Y / 2, self._y(min(of_it)) + HEIGHT + GAP_Y / 2
             yield (
-                f'<rect x="8" y="{top:.0f}" width="{width - 16}" height="{bottom - top:.0f}" '
-                f'fill="{COLOURS[name]}"/>'
+                f'<rect x="8" y="{top:.0f}" width="{width - 16}" height="{bottom - top:.0f}" fill="{COLOURS[name]}"/>'
             )
             yield f'<text x="20" y="{top + 26:.0f}" font-size="16" fill="#555">{name}</text>'
 

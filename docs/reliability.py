@@ -72,9 +72,7 @@ def fill_page(page: str, figures: dict[str, list[dict[str, Any]]]) -> str:
     rows = {line.split("|")[1].strip(): line + "\n" for line in table.splitlines()[2:]}
     rows |= dict(row for harness, cases in figures.items() for row in rows_of(harness, cases))
     order = list(TITLES.values())
-    names = sorted(
-        rows, key=lambda n: (order.index(n.partition(":")[0]) if n.partition(":")[0] in order else 99, n)
-    )
+    names = sorted(rows, key=lambda n: (order.index(n.partition(":")[0]) if n.partition(":")[0] in order else 99, n))
     return before + BEGIN + HEAD + "".join(rows[name] for name in names) + END + after
 
 

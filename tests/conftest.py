@@ -176,9 +176,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(params=KINDS)
-def remote(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Remote]:
+def remote(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Remote]:
     """A folder of bare repositories, reached in each way that git knows."""
     with serve(request.param, tmp_path / "host", tmp_path / "server") as served:
         for name, value in served.env.items():

@@ -121,12 +121,7 @@ def test_cn_with_another_exit_code_fails_the_test(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("words", "stdin"),
-    [
-        (("--version",), ""),
-        (("nonsense",), ""),
-        (("status",), ""),
-        (("adhoc", "note", "--body-file", "-"), "a\r\nb\n"),
-    ],
+    [(("--version",), ""), (("nonsense",), ""), (("status",), ""), (("adhoc", "note", "--body-file", "-"), "a\r\nb\n")],
 )
 def test_a_forked_cn_answers_as_a_started_one(tmp_path: Path, words: tuple[str, ...], stdin: str) -> None:
     answers = []
@@ -156,8 +151,6 @@ def test_a_cn_that_does_not_end_is_killed(tmp_path: Path) -> None:
 def test_each_folder_of_the_tests_is_a_package_or_what_tests_share() -> None:
     packages = {path.parent.name for path in (ROOT / "cn").glob("*/__init__.py")}
     others = {"attacks", "corpus", "docs", "fuzz", "golden", "reliability", "support"}
-    folders = {
-        path.name for path in (ROOT / "tests").iterdir() if path.is_dir() and path.name != "__pycache__"
-    }
+    folders = {path.name for path in (ROOT / "tests").iterdir() if path.is_dir() and path.name != "__pycache__"}
     assert folders <= packages | others
     assert others <= folders

@@ -48,16 +48,7 @@ def entries(folder: str) -> dict[str, str]:
 
 def changes(heads: list[str]) -> dict[str, tuple[str, list[tuple[str, str, str]]]]:
     """Per head: message and changed (mode, blob, path), with one ``log`` over single-commit branches."""
-    words = (
-        "log",
-        "--stdin",
-        "--no-walk",
-        "--raw",
-        "-z",
-        "--no-renames",
-        "--no-abbrev",
-        "--format=%x01%H%n%B%x02",
-    )
+    words = ("log", "--stdin", "--no-walk", "--raw", "-z", "--no-renames", "--no-abbrev", "--format=%x01%H%n%B%x02")
     out = git(*words, stdin="".join(f"{head}\n" for head in heads).encode()).decode()
     found = {}
     for part in out.split("\x01")[1:]:

@@ -19,11 +19,7 @@ while waiting or running:
     while waiting and len(running) < width:
         number, url = waiting.pop()
         read, write = os.pipe()
-        actions = [
-            (os.POSIX_SPAWN_DUP2, null, 0),
-            (os.POSIX_SPAWN_DUP2, write, 1),
-            (os.POSIX_SPAWN_CLOSE, read),
-        ]
+        actions = [(os.POSIX_SPAWN_DUP2, null, 0), (os.POSIX_SPAWN_DUP2, write, 1), (os.POSIX_SPAWN_CLOSE, read)]
         child = os.posix_spawnp("git", ["git", "ls-remote", "--heads", url], os.environ, file_actions=actions)
         os.close(write)
         running[read] = number, child

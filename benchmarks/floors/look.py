@@ -17,9 +17,7 @@ names = subprocess.run(
 ).stdout.split()
 names = [name for name in names if name.endswith(b".md")]
 wanted = b"".join(b"%b:threads/inbox/%b\n" % (commit, name) for name in names)
-texts = subprocess.run(
-    [*git, "cat-file", "--batch", "--buffer"], input=wanted, capture_output=True, check=True
-).stdout
+texts = subprocess.run([*git, "cat-file", "--batch", "--buffer"], input=wanted, capture_output=True, check=True).stdout
 if texts.count(b"\n**Head:** ") != len(names):
     sys.exit("a thread was not read")
 click.echo(b"\n".join(names))

@@ -39,9 +39,7 @@ def draw(results: Sequence[Result], path: Path) -> bool:
         if naive:
             values = [r.naive.value for r in naive if r.naive]
             axis.plot([r.size for r in naive], values, marker="x", linestyle=":", label="naive")
-        axis.set(
-            title=name, xscale="log", yscale="log", ylabel="bytes" if found[0].unit == "bytes" else "seconds"
-        )
+        axis.set(title=name, xscale="log", yscale="log", ylabel="bytes" if found[0].unit == "bytes" else "seconds")
         axis.grid(True, which="both", linewidth=0.3)
         axis.legend()
     figure.tight_layout()

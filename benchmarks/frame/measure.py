@@ -29,12 +29,7 @@ class Ran:
 
 
 def run(
-    command: Sequence[str],
-    cwd: Path,
-    env: Mapping[str, str],
-    *,
-    codes: Sequence[int] = (0,),
-    limit: float = LIMIT,
+    command: Sequence[str], cwd: Path, env: Mapping[str, str], *, codes: Sequence[int] = (0,), limit: float = LIMIT
 ) -> Ran:
     """Run ``command`` to its end; raises :class:`Broken` for another exit code than ``codes``."""
     with tempfile.TemporaryDirectory(prefix="cn-bench-run-") as scratch:

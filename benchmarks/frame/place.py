@@ -222,9 +222,7 @@ class Records:
                 self.triages[inbox_path(name)] = f"{text}\n---\n\n{format_triage(triage)}"
             return name
         later = at + timedelta(hours=1)
-        self.files[done_path(name)] = append_section(
-            text, "Executed", [f"- {later:%Y-%m-%dT%H:%M}Z ✓ discarded"]
-        )
+        self.files[done_path(name)] = append_section(text, "Executed", [f"- {later:%Y-%m-%dT%H:%M}Z ✓ discarded"])
         told = {"status": "discarded", "actor": US, "decision": "delete:old", "thread": name}
         self.record(peer, Event(later, IN, "decided", topic, oid, told))
         self.record(peer, Event(later, IN, "gone", topic, oid))
@@ -248,27 +246,19 @@ def fake_id(text: str) -> str:
 
 
 def build_hub(
-    place: Place,
-    peers: Mapping[str, str],
-    *,
-    config: str = "",
-    files: Mapping[str, bytes | str] | None = None,
+    place: Place, peers: Mapping[str, str], *, config: str = "", files: Mapping[str, bytes | str] | None = None
 ) -> str:
     """Origin with the hub's first commit on main; its id."""
     bare(place, place.origin)
     stream = Stream()
-    mark = stream.commit(
-        "refs/heads/main", {**hub_files(peers, config), **(files or {})}, message="Hub of sigma"
-    )
+    mark = stream.commit("refs/heads/main", {**hub_files(peers, config), **(files or {})}, message="Hub of sigma")
     return stream.run(place, place.origin)[mark]
 
 
 def add_records(place: Place, records: Records) -> None:
     """Commit cn's folders on origin's main."""
     stream = Stream()
-    stream.commit(
-        "refs/heads/main", records.write(), "refs/heads/main^0", "cn: sync", f"{US} <{US}@cn.invalid>"
-    )
+    stream.commit("refs/heads/main", records.write(), "refs/heads/main^0", "cn: sync", f"{US} <{US}@cn.invalid>")
     stream.run(place, place.origin)
 
 

@@ -4,17 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchmarks.frame.place import (
-    START,
-    US,
-    Place,
-    Records,
-    Stream,
-    add_records,
-    build_hub,
-    clone_hub,
-    cn,
-)
+from benchmarks.frame.place import START, US, Place, Records, Stream, add_records, build_hub, clone_hub, cn
 from benchmarks.frame.workload import Timed, floor
 from benchmarks.workloads.idle import build_peers, names
 from cn.protocol.ledger import OUT, Event

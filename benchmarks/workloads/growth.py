@@ -111,9 +111,7 @@ class Growth(Workload):
 
 def _vocabulary() -> list[str]:
     chance = random.Random("words")
-    syllables = [
-        a + b for a in "bcdfghjklmnprstvw" for b in ("a", "e", "i", "o", "u", "an", "er", "in", "st")
-    ]
+    syllables = [a + b for a in "bcdfghjklmnprstvw" for b in ("a", "e", "i", "o", "u", "an", "er", "in", "st")]
     return ["".join(chance.choices(syllables, k=chance.randint(1, 4))) for _ in range(_WORDS)]
 
 

@@ -61,9 +61,7 @@ class Idle(Timed):
         marks = {}
         for n in range(10):
             branch = f"{peers[n % size]}/open-{n}"
-            marks[branch] = stream.commit(
-                f"refs/heads/{branch}", {f"docs/{n}.md": f"{n}\n"}, base, f"Propose {n}"
-            )
+            marks[branch] = stream.commit(f"refs/heads/{branch}", {f"docs/{n}.md": f"{n}\n"}, base, f"Propose {n}")
         heads = stream.run(place, place.origin)
         for branch, mark in marks.items():
             records.thread(branch, heads[mark], START)

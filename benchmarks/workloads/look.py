@@ -6,18 +6,7 @@ import re
 import subprocess
 from datetime import timedelta
 
-from benchmarks.frame.place import (
-    START,
-    Place,
-    Records,
-    Stream,
-    add_records,
-    bare,
-    build_hub,
-    clone_hub,
-    cn,
-    fake_id,
-)
+from benchmarks.frame.place import START, Place, Records, Stream, add_records, bare, build_hub, clone_hub, cn, fake_id
 from benchmarks.frame.workload import Timed, floor
 
 PEERS = ("pi", "rho", "tau", "phi", "chi")
@@ -28,10 +17,7 @@ def build_past(place: Place, done: int, pending: int, urls: dict[str, str] | Non
     base = build_hub(place, urls or {name: str(place.peer(name)) for name in PEERS})
     stream = Stream()
     branches = [f"{PEERS[n % len(PEERS)]}/open-{n}" for n in range(pending)]
-    marks = {
-        b: stream.commit(f"refs/heads/{b}", {f"docs/{b}.md": f"{b}\n"}, base, f"Propose {b}")
-        for b in branches
-    }
+    marks = {b: stream.commit(f"refs/heads/{b}", {f"docs/{b}.md": f"{b}\n"}, base, f"Propose {b}") for b in branches}
     heads = stream.run(place, place.origin) if marks else {}
     records = Records()
     for n in range(done):

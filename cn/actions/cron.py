@@ -73,11 +73,7 @@ def jobs(hub: Path, wake: str, sync_every: int, process_every: int) -> tuple[Job
     head = " ".join([path, *(quote(word) for word in cn_command())])
     return (
         Job("sync", schedule(sync_every, "--sync-every"), f"{head} inbox sync {quote(str(hub))} -q"),
-        Job(
-            "process",
-            schedule(process_every, "--process-every"),
-            f"{head} inbox process {quote(str(hub))} -q",
-        ),
+        Job("process", schedule(process_every, "--process-every"), f"{head} inbox process {quote(str(hub))} -q"),
     )
 
 

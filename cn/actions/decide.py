@@ -31,9 +31,7 @@ Make = Callable[[str], Op]
 """An op about the thread of that name."""
 
 
-def decide(
-    hub: Hub, thread: str, make: Make, *, actor: str = "", body: str = "", dry_run: bool = False
-) -> Report:
+def decide(hub: Hub, thread: str, make: Make, *, actor: str = "", body: str = "", dry_run: bool = False) -> Report:
     """Decide a thread now: a pending one of a peer, or one of our own."""
     report = Report()
     with open_run(hub, report, dry_run=dry_run) as run:
@@ -59,9 +57,7 @@ def decide_now(run: Run, thread: str, make: Make, *, actor: str = "", body: str 
         topic = facts.source.partition("/")[2] if isinstance(facts, Facts) else ""
         words = [unnamed(text, topic) for text in given]
         words += [quoted_of(facts)] if isinstance(facts, Facts) else []
-        if isinstance(outcome, Plan) and (
-            secret := check_plan(outcome, run.settings, sources_of(facts), words)
-        ):
+        if isinstance(outcome, Plan) and (secret := check_plan(outcome, run.settings, sources_of(facts), words)):
             outcome = (secret,)
         if not isinstance(outcome, Plan):
             first = clean_refusal(outcome[0], run.settings, joined([*given, *sources_of(facts)]))
@@ -85,9 +81,7 @@ def _actor(run: Run, actor: str) -> Name:
 def _facts(run: Run, executor: Executor, thread: str) -> Facts | OwnFacts:
     path = find_own(executor, thread)
     if path is not None:
-        return OwnFacts(
-            run.settings.config, run.settings.peers, use_own(executor, path), executor.now, run.machine
-        )
+        return OwnFacts(run.settings.config, run.settings.peers, use_own(executor, path), executor.now, run.machine)
     peer, item = find_pending(executor.snapshot, thread)
     now = executor.item(peer, IN, item.topic) or item
     facts = inbox_facts(run, executor, peer, now)

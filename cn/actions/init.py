@@ -21,9 +21,7 @@ from cn.values.report import Report
 _RENAMED = {"gitignore": ".gitignore", "gitattributes": ".gitattributes"}
 
 
-def init(
-    name: Name, path: Path, report: Report, *, signing_key: Path | None = None, dry_run: bool = False
-) -> None:
+def init(name: Name, path: Path, report: Report, *, signing_key: Path | None = None, dry_run: bool = False) -> None:
     """Make the hub ``name`` at ``path``: complete, or not at all."""
     path = path.absolute()
     if os.path.lexists(path) and (not path.is_dir() or any(path.iterdir())):
@@ -31,9 +29,7 @@ def init(
     if (around := find_hub(path.parent)) is not None:
         raise Refused(f"{path} is inside the hub {around}", "choose a --path outside of it")
     if signing_key is not None and not signing_key.is_file():
-        raise Refused(
-            f"the signing key {signing_key} is no file", "make one with ssh-keygen, or leave it out"
-        )
+        raise Refused(f"the signing key {signing_key} is no file", "make one with ssh-keygen, or leave it out")
     if refusal := refuse(find_secrets([Text("the name", (name,), 0)]), ()):
         raise Refused.by(refusal, "choose another name")
     source = template_dir()
@@ -54,9 +50,7 @@ def init(
                 path.rmdir()
             fresh.rename(path)
     except GitError as error:
-        raise Refused(
-            f"the first commit failed: {error.done.reason}", "check git and the signing key"
-        ) from None
+        raise Refused(f"the first commit failed: {error.done.reason}", "check git and the signing key") from None
     except OSError as error:
         raise Refused(f"cannot make {path}: {error.strerror}", "check the path and its permissions") from None
     report.done(f"made the hub {name} at {path}")

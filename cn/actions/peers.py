@@ -46,17 +46,13 @@ def add(hub: Hub, peer: Peer, *, check: bool = False, dry_run: bool = False) -> 
             answer = list_remotes(run.hub.git, {peer.name: peer.hub}, run.settings.config.limits.peer_seconds)
             reason = answer[peer.name]
             if isinstance(reason, str):
-                raise Refused(
-                    f"{peer.name} cannot be reached at {redact(peer.hub)}: {reason}", "check the URL"
-                )
+                raise Refused(f"{peer.name} cannot be reached at {redact(peer.hub)}: {reason}", "check the URL")
         kind, peered = one_line(peer.kind, 60), peer.peered or format_stamp(run.now)[:10]
         dated = peer._replace(kind=kind, peered=peered)
 
         def plan(executor: Executor) -> str | None:
             if peer.name in run.settings.peers:
-                raise Refused(
-                    f"{peer.name} is a peer already", f"{command('cn peer remove {}', peer.name)} first"
-                )
+                raise Refused(f"{peer.name} is a peer already", f"{command('cn peer remove {}', peer.name)} first")
             check_names(run.settings.config, (dated,))
             text = add_peer(executor.snapshot.text(PATH), dated)
             parse_peers(text)

@@ -32,9 +32,7 @@ def next_item(hub: Hub, *, dry_run: bool = False) -> Report:
             if after is None:
                 executor.notes.info("nothing waits for the agent")
             elif before is not None and before.input.id == after.input.id:
-                executor.notes.info(
-                    f"{source_of(after.input)} is the agent's input already ({after.input.id})"
-                )
+                executor.notes.info(f"{source_of(after.input)} is the agent's input already ({after.input.id})")
             return "cn: next"
 
         run.commit(plan)
@@ -78,9 +76,7 @@ def retry(hub: Hub, wanted: str, *, dry_run: bool = False) -> Report:
         def plan(executor: Executor) -> str | None:
             asked = _find_dead(executor, wanted)
             turn = current_turn(executor)
-            id = new_input_id(
-                executor.now, (source_of(asked), asked.head, nonce()), known_ids(executor, turn)
-            )
+            id = new_input_id(executor.now, (source_of(asked), asked.head, nonce()), known_ids(executor, turn))
             executor.perform(plan_retry(asked, id, executor.now, _own_thread(executor, asked)))
             if not run.dry_run:
                 executor.notes.done(f"{source_of(asked)} waits again as {id}", source=source_of(asked))

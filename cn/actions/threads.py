@@ -162,9 +162,7 @@ def end_concern(hub: Hub, id: str, *, dry_run: bool = False) -> Report:
         found = found or [path for path in open_ones if id and path.startswith(f"{CONCERNS}/{id}")]
         if len(found) > 1:
             names = ", ".join(path.removeprefix(f"{CONCERNS}/") for path in found)
-            raise Refused(
-                f"{one_line(id, 80)!r} begins {len(found)} concerns: {names}", "write more of the name"
-            )
+            raise Refused(f"{one_line(id, 80)!r} begins {len(found)} concerns: {names}", "write more of the name")
         if not found:
             if any(is_named(path, id) for path in done_concerns(snapshot)):
                 raise Refused(f"{one_line(id, 80)} is done already", "'cn mca' lists the open ones")
@@ -185,16 +183,11 @@ def close_thread(hub: Hub, name: str, reason: str = "", *, dry_run: bool = False
                 peer, item = find_pending(snapshot, name)
             except NoThread:
                 gone = any(is_named(path, name) for path in done_concerns(snapshot))
-                what = (
-                    f"{one_line(name, 80)} is done already"
-                    if gone
-                    else f"no open thread {one_line(name, 80)!r}"
-                )
+                what = f"{one_line(name, 80)} is done already" if gone else f"no open thread {one_line(name, 80)!r}"
                 raise Refused(what, "'cn thread list' lists them") from None
             thread = item.get("thread").removesuffix(".md")
             raise Refused(
-                f"{peer}/{one_line(item.topic, 80)} is a peer's, who waits for an answer",
-                command("cn done {}", thread),
+                f"{peer}/{one_line(item.topic, 80)} is a peer's, who waits for an answer", command("cn done {}", thread)
             )
         is_concern = path.startswith(f"{CONCERNS}/")
 

@@ -50,9 +50,7 @@ def execute_output(run: Run, executor: Executor) -> str | None:
         id = output.id if is_input_id(output.id) else f"unknown-{digest(data.decode('latin-1'))[:8]}"
         nth = _nth_late(executor, id)
         executor.perform(out_of_turn(data, id, executor.now, late, nth))
-        executor.notes.refused(
-            f"{OUTPUT}: {late}; it is kept as {late_path(id, nth)}", "ask 'cn input' what is on"
-        )
+        executor.notes.refused(f"{OUTPUT}: {late}; it is kept as {late_path(id, nth)}", "ask 'cn input' what is on")
         return None
     refused = tuple(check_output(output, turn.input.id))
     whole = text_of(OUTPUT, data.decode("utf-8", "replace").replace("\0", ""))
@@ -64,9 +62,7 @@ def execute_output(run: Run, executor: Executor) -> str | None:
         executor.perform(plan_rejected(turn, data, plan, failing(run, executor, turn.input)))
         for refusal in plan:
             executor.notes.refused(
-                f"{source}: output of {turn.input.id}: {refusal.rule}: {refusal.reason}",
-                refusal.remedy,
-                source=source,
+                f"{source}: output of {turn.input.id}: {refusal.rule}: {refusal.reason}", refusal.remedy, source=source
             )
         return None
     _note_shown(run, executor, turn)
@@ -84,9 +80,7 @@ def execute_output(run: Run, executor: Executor) -> str | None:
 def _nth_late(executor: Executor, id: str) -> int:
     """The first number under which nothing is kept yet, in main or on this machine."""
     nth = 1
-    while executor.read(late_path(id, nth)) is not None or os.path.lexists(
-        executor.hub.root / late_path(id, nth)
-    ):
+    while executor.read(late_path(id, nth)) is not None or os.path.lexists(executor.hub.root / late_path(id, nth)):
         nth += 1
     return nth
 
@@ -96,9 +90,7 @@ def _report_blocked(run: Run, notes: Report) -> None:
     with suppress(OSError):
         info = (run.hub.root / OUTPUT).lstat()
         told_before = not run.memory.tell_once("output", str(info.st_ino), str(info.st_ctime_ns))
-        notes.refused(
-            f"{OUTPUT} is not a plain file; it is not read", "move it away", told_before=told_before
-        )
+        notes.refused(f"{OUTPUT} is not a plain file; it is not read", "move it away", told_before=told_before)
 
 
 def _planned(

@@ -248,9 +248,7 @@ def _promote(run: Run, executor: Executor, may_give: MayGive | None) -> Turn | N
                 continue
             case Allowed():
                 pass
-        content = (
-            (executor.read(asked.path) or b"").decode("utf-8", "replace") if asked.path else asked.content
-        )
+        content = (executor.read(asked.path) or b"").decode("utf-8", "replace") if asked.path else asked.content
         executor.perform(plan_promote(asked, content, run.machine, executor.now))
         turn = current_turn(executor)
         executor.notes.done(f"{source_of(asked)} is the agent's input ({asked.id})", source=source_of(asked))

@@ -6,14 +6,7 @@ from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
 
 from cn.agent.enqueue import enqueue_own
-from cn.agent.plan.reflections import (
-    TITLES,
-    due_reflections,
-    is_due,
-    is_worth_reflecting,
-    level_below,
-    period_above,
-)
+from cn.agent.plan.reflections import TITLES, due_reflections, is_due, is_worth_reflecting, level_below, period_above
 from cn.protocol.cadence import PERIODIC, REFLECTIONS, Cadence, period, reflection_path
 from cn.protocol.log import FOLDER as LOGS
 from cn.protocol.log import Row, format_row, parse_rows
@@ -78,9 +71,7 @@ def _reflections(executor: Executor, waiting: Collection[int]) -> None:
     lowest = min((priority for priority in waiting if priority), default=len(Cadence))
     days = _days_with_matter(executor)
     written = {
-        cadence: [
-            e.path.removesuffix(".md") for e in executor.snapshot.folder(f"{REFLECTIONS}/{cadence.value}")
-        ]
+        cadence: [e.path.removesuffix(".md") for e in executor.snapshot.folder(f"{REFLECTIONS}/{cadence.value}")]
         for cadence in PERIODIC
     }
     for cadence, name in due_reflections(executor.now, days, written):

@@ -20,9 +20,7 @@ _OPEN = ("/dev/fd/", "/proc/self/fd/", "/dev/stdin")
 def body_options(help: str) -> Callable[[Any], Any]:
     """Both options, as the parameters ``body`` and ``body_file`` of a command (for :func:`read_body`)."""
     body = click.option("--body", default="", help=help)
-    file = click.option(
-        "--body-file", metavar="FILE", type=click.Path(), help="The same, from a file ('-': stdin)."
-    )
+    file = click.option("--body-file", metavar="FILE", type=click.Path(), help="The same, from a file ('-': stdin).")
     return lambda command: body(file(command))
 
 

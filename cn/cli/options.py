@@ -99,17 +99,13 @@ HUB = click.option(
     help="The hub to work on; else the one around the current folder.",
     **_into_env("hub_path"),
 )
-FOLDER: Callable[[Any], Any] = click.argument(
-    "folder", metavar="[HUB]", required=False, **_into_env("folder")
-)
+FOLDER: Callable[[Any], Any] = click.argument("folder", metavar="[HUB]", required=False, **_into_env("folder"))
 JSON = _flag("--json", into="json", help="Print facts as JSON.")
 DRY_RUN = _flag("--dry-run", into="dry_run", help="Show what would be done; change nothing.")
 QUIET = _flag("-q", "--quiet", into="quiet", help="Only errors.")
 VERBOSE = _flag("-v", "--verbose", into="verbose", help="Also what was told before.")
 
-SINCE = click.option(
-    "--since", default="", metavar="WHEN", help="A date or time (UTC), or 90m, 12h, 3d back."
-)
+SINCE = click.option("--since", default="", metavar="WHEN", help="A date or time (UTC), or 90m, 12h, 3d back.")
 
 
 def _not_empty(ctx: click.Context, param: click.Parameter, value: str) -> str:

@@ -38,12 +38,7 @@ _CHECKS = (
     Check("unfinished", "no git left unfinished files", clone.check_unfinished, ""),
     Check("place", "HEAD is on main and nothing is half done", clone.check_place),
     Check("configuration", "the configuration in main can be read", config.check_configuration),
-    Check(
-        "uncommitted",
-        "protected files have no uncommitted changes",
-        config.check_working_configuration,
-        "main",
-    ),
+    Check("uncommitted", "protected files have no uncommitted changes", config.check_working_configuration, "main"),
     Check("objects", "the objects of main are here", records.check_objects, "main"),
     Check("identity", "the repository has a name and an email", machine.check_identity),
     Check("signing", "signatures can be made and checked", machine.check_signing),

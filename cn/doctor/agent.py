@@ -72,9 +72,7 @@ def check_local(facts: HubFacts) -> Iterator[Finding]:
     paths = [INPUT, OUTPUT, HubPath("logs/cn.log"), *local]
     probes = [f"{path}/x.md" if path in local and not path.endswith(".json") else str(path) for path in paths]
     git = facts.hub.git.with_env(GIT_LITERAL_PATHSPECS="0")  # check-ignore knows no other
-    done = git.run(
-        "check-ignore", "--no-index", "--stdin", "-z", stdin="\0".join(probes).encode(), check=False
-    )
+    done = git.run("check-ignore", "--no-index", "--stdin", "-z", stdin="\0".join(probes).encode(), check=False)
     ignored = set(done.fields)
     missing = [path for path, probe in zip(paths, probes, strict=True) if probe not in ignored]
     if missing:

@@ -44,9 +44,7 @@ def check_lock(facts: HubFacts) -> Iterator[Finding]:
     except FileNotFoundError:
         return
     except OSError as error:
-        yield problem(
-            "lock", f"{path} cannot be opened: {error.strerror}", "no run can start", "check its owner"
-        )
+        yield problem("lock", f"{path} cannot be opened: {error.strerror}", "no run can start", "check its owner")
         return
     with os.fdopen(fd, "rb") as file:
         try:
@@ -81,12 +79,7 @@ def check_journal(facts: HubFacts) -> Iterator[Finding]:
         yield from_error("journal", error, "it may hold a promise that was made to origin")
         return
     if notes:
-        yield info(
-            "journal",
-            "a push to origin was interrupted",
-            "its share in this clone may be still to do",
-            remedy,
-        )
+        yield info("journal", "a push to origin was interrupted", "its share in this clone may be still to do", remedy)
 
 
 def check_leftovers(facts: HubFacts) -> Iterator[Finding]:

@@ -53,9 +53,7 @@ def check_working_configuration(facts: HubFacts) -> Iterator[Finding]:
             f"{command('git add -- {} && git commit', path)}, or take the change back",
         )
     texts = {
-        path: _decode(plain[1], path)
-        for path in changed
-        if path in _ALWAYS and (plain := read_plain(hub.root / path))
+        path: _decode(plain[1], path) for path in changed if path in _ALWAYS and (plain := read_plain(hub.root / path))
     }
     for finding in _parse(texts, "it would break the hub once it is committed", "uncommitted"):
         yield problem(finding.check, f"uncommitted {finding.what}", finding.why, finding.remedy)
@@ -94,9 +92,7 @@ def _parse(texts: Mapping[str, str | ConfigError | None], why: str, check: str) 
                 parse_agent_config(text, os.environ)
         except ConfigError as error:
             runtime = path == AGENT_PATH and check == "configuration"
-            yield from_error(
-                check, error, "the runtime does not start before it is mended" if runtime else why
-            )
+            yield from_error(check, error, "the runtime does not start before it is mended" if runtime else why)
     if config is not None:
         try:
             hub_peers.check_names(config, peers)

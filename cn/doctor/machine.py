@@ -40,9 +40,7 @@ def check_versions(facts: HubFacts) -> Iterator[Finding]:
             "install git 2.39 or newer",
         )
     if sys.version_info < _PYTHON:
-        yield problem(
-            "versions", f"Python {sys.version.split()[0]} is too old", "", "use Python 3.11 or newer"
-        )
+        yield problem("versions", f"Python {sys.version.split()[0]} is too old", "", "use Python 3.11 or newer")
 
 
 def check_repository(facts: HubFacts) -> Iterator[Finding]:
@@ -146,9 +144,7 @@ def check_signing(facts: HubFacts) -> Iterator[Finding]:
         remedy = "git config user.signingKey FILE, or turn cn.sign off"
         yield problem("signing", "signing is on, but user.signingKey is not set", why, remedy)
     elif not key.startswith(("ssh-", "ecdsa-", "sk-", "key::")) and not Path(key).expanduser().is_file():
-        yield problem(
-            "signing", f"the signing key {key} is missing", why, "restore the file, or name another key"
-        )
+        yield problem("signing", f"the signing key {key} is missing", why, "restore the file, or name another key")
     elif not own_key(facts.hub.config):
         yield problem("signing", f"{one_line(key, 80)} is no SSH key", why, "name a key made with ssh-keygen")
 
@@ -162,9 +158,4 @@ def check_crontab(facts: HubFacts) -> Iterator[Finding]:
         return
     active = [line for line in lines if not line.lstrip().startswith(b"#")]
     if not active:
-        yield info(
-            "crontab",
-            "no crontab line runs this hub",
-            "",
-            "'cn cron install' adds them, if nothing else does",
-        )
+        yield info("crontab", "no crontab line runs this hub", "", "'cn cron install' adds them, if nothing else does")

@@ -73,6 +73,4 @@ def check_peers(facts: HubFacts) -> Iterator[Finding]:
     for name, entry in Memory(facts.hub, now()).unreachable.entries.items():
         since = entry.get("since")
         what = f"{'the mailbox' if name.startswith('(') else name} has been unreachable since {since}"
-        yield info(
-            "peers", what, one_line(redact(str(entry.get("reason")))), "'cn peer sync' tries again now"
-        )
+        yield info("peers", what, one_line(redact(str(entry.get("reason")))), "'cn peer sync' tries again now")

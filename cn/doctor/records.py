@@ -84,9 +84,7 @@ def check_ledger(facts: HubFacts) -> Iterator[Finding]:
     snapshot = _snapshot(facts)
     names, strange = _peers(snapshot)
     for name in strange:
-        yield info(
-            "ledger", f"{ledger.FOLDER}/{visible(name)} is no peer's ledger", "", "cn does not read it"
-        )
+        yield info("ledger", f"{ledger.FOLDER}/{visible(name)} is no peer's ledger", "", "cn does not read it")
     for peer in names:
         for path, lines in read_history(snapshot, peer).bad.items():
             shown = ", ".join(map(str, lines[:_FEW])) + (" …" if len(lines) > _FEW else "")
@@ -113,25 +111,17 @@ def check_open(facts: HubFacts) -> Iterator[Finding]:
         wanted = fold_history(history)
         # From a damaged history nothing is rebuilt: what a bad line said is not known.
         fix = None if history.bad else RebuildOpen(peer)
-        remedy = (
-            "first mend the ledger's lines"
-            if history.bad
-            else "'cn doctor --fix' rebuilds it from the history"
-        )
+        remedy = "first mend the ledger's lines" if history.bad else "'cn doctor --fix' rebuilds it from the history"
         try:
             items = _plain(ledger.parse_open((snapshot.read(path) or b"").decode("utf-8")))
         except (LedgerRefused, UnicodeDecodeError) as error:
             why = one_line(error.text if isinstance(error, LedgerRefused) else str(error))
-            yield problem(
-                "open", f"{path} is damaged: {why}", "runs cannot tell what is unfinished", remedy, fix
-            )
+            yield problem("open", f"{path} is damaged: {why}", "runs cannot tell what is unfinished", remedy, fix)
             continue
         if items != wanted:
             topics = sorted(f"{s} {visible(t)}" for s, t in items.keys() | wanted.keys()
                             if items.get((s, t)) != wanted.get((s, t)))  # fmt: skip
-            shown = ", ".join(topics[:_FEW]) + (
-                f" and {len(topics) - _FEW} more" if len(topics) > _FEW else ""
-            )
+            shown = ", ".join(topics[:_FEW]) + (f" and {len(topics) - _FEW} more" if len(topics) > _FEW else "")
             what = f"{path} differs from the history: {shown}"
             yield problem("open", what, "what is unfinished would be forgotten or done again", remedy, fix)
 
@@ -163,21 +153,15 @@ def check_threads(facts: HubFacts) -> Iterator[Finding]:
         name = path.rpartition("/")[2]
         if name not in in_main:
             why = "the ledger says that it waits for a decision"
-            yield problem(
-                "threads", f"{visible(path)} is missing from main", why, "'cn sync' restores it from history"
-            )
+            yield problem("threads", f"{visible(path)} is missing from main", why, "'cn sync' restores it from history")
             continue
         try:
             mode = (facts.hub.root / path).lstat().st_mode
         except OSError:
-            yield problem(
-                "threads", f"{visible(path)} is missing from the work tree", "nobody can decide it", remedy
-            )
+            yield problem("threads", f"{visible(path)} is missing from the work tree", "nobody can decide it", remedy)
             continue
         if not stat.S_ISREG(mode):
-            yield problem(
-                "threads", f"{visible(path)} is no regular file", "it is not read", "move it away; " + remedy
-            )
+            yield problem("threads", f"{visible(path)} is no regular file", "it is not read", "move it away; " + remedy)
     yield from _strays(facts, known, in_main)
 
 
@@ -185,8 +169,7 @@ def _strays(facts: HubFacts, known: set[str], in_main: set[str]) -> Iterator[Fin
     try:
         with os.scandir(facts.hub.root / INBOX) as entries:
             here = {
-                os.fsencode(e.name).decode("utf-8", "surrogateescape"): e.is_dir(follow_symlinks=False)
-                for e in entries
+                os.fsencode(e.name).decode("utf-8", "surrogateescape"): e.is_dir(follow_symlinks=False) for e in entries
             }
     except OSError:
         here = {}
@@ -197,13 +180,9 @@ def _strays(facts: HubFacts, known: set[str], in_main: set[str]) -> Iterator[Fin
             continue
         what = f"{INBOX}/{visible(name)} is no thread cn knows"
         if name.endswith(".md") and not here.get(name):
-            yield problem(
-                "inbox", what, "it is never executed", "move it elsewhere, for example to threads/adhoc/"
-            )
+            yield problem("inbox", what, "it is never executed", "move it elsewhere, for example to threads/adhoc/")
         else:
-            yield info(
-                "inbox", what, "cn does not look at it", "move it elsewhere, for example to threads/adhoc/"
-            )
+            yield info("inbox", what, "cn does not look at it", "move it elsewhere, for example to threads/adhoc/")
 
 
 def check_outbox(facts: HubFacts) -> Iterator[Finding]:
@@ -269,11 +248,7 @@ def _unpinned(facts: HubFacts, snapshot: Snapshot, pins: Mapping[Key, Oid]) -> I
         fix = SetPin(pin_ref(peer, IN, item.topic), None, item.head) if here else None
         what = f"{peer}/{visible(item.topic)} is pending and has no pin"
         yield info(
-            "pins",
-            what,
-            "a fresh clone has none, and git may prune the reviewed commit",
-            "'cn sync' sets it",
-            fix,
+            "pins", what, "a fresh clone has none, and git may prune the reviewed commit", "'cn sync' sets it", fix
         )
 
 

@@ -77,9 +77,7 @@ def repair(hub: Hub, *, full: bool = False) -> tuple[list[Finding], Report]:
         try:
             _rescue(held, stamp, fixes, report)
         except CnError as error:
-            report.failed(
-                f"nothing was repaired, because no rescue ref could be made: {error.text}", error.hint
-            )
+            report.failed(f"nothing was repaired, because no rescue ref could be made: {error.text}", error.hint)
             return before, report
         for fix in sorted(fixes, key=lambda f: _ORDER.index(type(f))):
             try:
@@ -102,9 +100,7 @@ def _rescue(hub: Hub, stamp: str, fixes: Sequence[Fix], report: Report) -> None:
     if not heads:
         return
     taken = list_refs(hub.git, "refs/cn/rescue/")
-    ref = next(
-        r for n in range(1, 1000) if (r := f"refs/cn/rescue/{stamp}{f'-{n}' if n > 1 else ''}") not in taken
-    )
+    ref = next(r for n in range(1, 1000) if (r := f"refs/cn/rescue/{stamp}{f'-{n}' if n > 1 else ''}") not in taken)
     tip = heads[0]
     if len(heads) > 1:
         name, email = identity(hub)

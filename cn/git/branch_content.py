@@ -89,9 +89,7 @@ def format_proposal(proposal: Proposal, limit: int) -> str:
 
 def _path(path: str) -> str:
     """A path on one line; the bytes of it that are no UTF-8 as hexadecimal escapes."""
-    return one_line(
-        "".join(f"\\x{ord(c) - 0xDC00:02x}" if "\udc80" <= c <= "\udcff" else c for c in path), 300
-    )
+    return one_line("".join(f"\\x{ord(c) - 0xDC00:02x}" if "\udc80" <= c <= "\udcff" else c for c in path), 300)
 
 
 def _body(text: FileText) -> list[str]:
@@ -109,9 +107,7 @@ def format_message_content(message: Message, attachments: list[str], limit: int)
     if message.in_reply_to:
         lines.append(f"in reply to {one_line(message.in_reply_to)}")
     if message.about:
-        lines.append(
-            f"about {one_line(message.about.branch)} at {message.about.head[:10]}: {message.about.status}"
-        )
+        lines.append(f"about {one_line(message.about.branch)} at {message.about.head[:10]}: {message.about.status}")
     if message.body:
         lines += ["", message.body]
     if attachments:

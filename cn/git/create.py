@@ -23,9 +23,7 @@ def create_repo(path: Path, main: str, settings: Mapping[str, str]) -> None:
                 section, _, option = key.rpartition(".")
                 config.set_value(section, option, value)
     except (GitCommandError, OSError) as error:
-        raise Refused(
-            f"cannot make a repository in {path}: {error}", "check the path and its permissions"
-        ) from None
+        raise Refused(f"cannot make a repository in {path}: {error}", "check the path and its permissions") from None
 
 
 def commit_first(path: Path, files: Mapping[HubPath, bytes], message: str, at: datetime) -> None:

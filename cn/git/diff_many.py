@@ -39,9 +39,7 @@ def read_in_halves(
     left = [item for item in items if not given_up(item)]
     half = len(left) // 2
     first = read_in_halves(left[:half], read, failed, given_up)
-    return first + read_in_halves(
-        [item for item in left[half:] if not given_up(item)], read, failed, given_up
-    )
+    return first + read_in_halves([item for item in left[half:] if not given_up(item)], read, failed, given_up)
 
 
 def contained(git: Git, tip: Oid, commits: Sequence[Oid]) -> set[Oid]:

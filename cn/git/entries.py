@@ -211,9 +211,7 @@ def blob_id(like: Oid, data: bytes) -> Oid:
     return Oid(hashlib.new(name, b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest())
 
 
-def read_files(
-    hub: Hub, like: Oid, wanted: Mapping[str, Sequence[Entry | None]]
-) -> dict[str, WorkFile | None]:
+def read_files(hub: Hub, like: Oid, wanted: Mapping[str, Sequence[Entry | None]]) -> dict[str, WorkFile | None]:
     """The working files at the paths of ``wanted``; None: nothing is there.
 
     ``wanted`` names per path the entries it will be compared with: git's filters are run

@@ -250,9 +250,7 @@ def _clean_ident(text: str) -> str:
     return kept.strip(" .,:;\"\\'")
 
 
-def _commit_tree(
-    hub: Hub, settings: _Settings, tree: Oid, parents: tuple[Oid, ...], text: bytes, at: datetime
-) -> Oid:
+def _commit_tree(hub: Hub, settings: _Settings, tree: Oid, parents: tuple[Oid, ...], text: bytes, at: datetime) -> Oid:
     date = f"{int(at.timestamp())} +0000"
     git = hub.git.with_env(
         GIT_AUTHOR_NAME=settings.name,

@@ -24,9 +24,7 @@ class PastCommit:
     subject: str
 
 
-def commits_of(
-    git: Git, tip: str, path: str, *, most: int = 2000, since: datetime | None = None
-) -> list[PastCommit]:
+def commits_of(git: Git, tip: str, path: str, *, most: int = 2000, since: datetime | None = None) -> list[PastCommit]:
     """The commits up to ``tip`` that changed a file, newest first."""
     limit = [f"--since={since.isoformat()}"] if since else []
     return _log(git, f"-{most}", *limit, tip, "--", path)
@@ -40,9 +38,7 @@ def added_by(git: Git, tip: str, path: str) -> PastCommit | None:
 
 def read_past(git: Git, commit: str) -> PastCommit | None:
     """One commit by its name, None where it is not here."""
-    done = git.run(
-        "rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}^{{commit}}", check=False
-    )
+    done = git.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}^{{commit}}", check=False)
     return next(iter(_log(git, "-1", done.text)), None) if done.ok else None
 
 

@@ -35,9 +35,7 @@ def find_local_git_dir(url: str) -> str | None:
             mine = {os.stat(url).st_uid, os.stat(path).st_uid} == {os.geteuid()}
         except OSError:
             continue
-        whole = config is not None and not any(
-            word in config for word in (b"hiderefs", b"[include", b"worktreeconfig")
-        )
+        whole = config is not None and not any(word in config for word in (b"hiderefs", b"[include", b"worktreeconfig"))
         return path if mine and whole and os.path.isdir(f"{path}/objects") else None
     return None
 

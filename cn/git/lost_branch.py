@@ -30,8 +30,7 @@ def missing_main(hub: Hub) -> tuple[str, str]:
     if last is not None and head == hub.main:
         return (
             f"the branch {hub.main} is gone in {hub.root}",
-            f"{command('git update-ref {} {}', hub.main_ref, last)} brings it back, "
-            "with what is staged and edited",
+            f"{command('git update-ref {} {}', hub.main_ref, last)} brings it back, with what is staged and edited",
         )
     if head == hub.main:
         add = command("git add {}", str(CONFIG))

@@ -57,14 +57,8 @@ _CRASHES = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGI
 
 _FULL = ("No space left", "Out of diskspace", "Disk quota exceeded")
 _REMEDIES = (
-    (
-        "index file",
-        "move .git/index away and 'git reset' makes a new one; nothing but what was staged is lost",
-    ),
-    (
-        "bad index",
-        "move .git/index away and 'git reset' makes a new one; nothing but what was staged is lost",
-    ),
+    ("index file", "move .git/index away and 'git reset' makes a new one; nothing but what was staged is lost"),
+    ("bad index", "move .git/index away and 'git reset' makes a new one; nothing but what was staged is lost"),
     *((said, "make room on the disk, then run again") for said in _FULL),
     ("Read-only file system", "make the disk writable, then run again"),
     ("insufficient permission", "let the user of cn write in .git/objects and all below it, then run again"),

@@ -43,9 +43,7 @@ _ATTACHMENTS, _FOLDERS, _FOLDERS_DEEP, _TREE_BYTES = 1000, 200, 50, 1 << 20
 """What of a message's attachments is listed: entries, folders, and the bytes of their trees and paths."""
 _UNTOLD = ["(too many to list)"]
 _PAIR = re.compile(rb"([0-9a-f]{40,64}) ([0-9a-f]{40,64})\n")
-_RECORD = re.compile(
-    rb":[0-7]{6} ([0-7]{6}) ([0-9a-f]{40,64}) ([0-9a-f]{40,64}) ([A-Z])[0-9]*\0([^\0]+)\0", re.DOTALL
-)
+_RECORD = re.compile(rb":[0-7]{6} ([0-7]{6}) ([0-9a-f]{40,64}) ([0-9a-f]{40,64}) ([A-Z])[0-9]*\0([^\0]+)\0", re.DOTALL)
 _NEXT_PAIR = re.compile(rb"\n(?=[0-9a-f]{40,64} [0-9a-f]{40,64}\n)")
 _COMMITTED = re.compile(rb"\ncommitter [^\n]*> ([0-9]{1,15}) ")
 _PLAIN = ("100644", "100755")
@@ -212,9 +210,7 @@ def read_histories(git: Git, main: Oid, heads: Sequence[Oid], patience: Patience
 
     for start in range(0, len(unique), _HEADS):
         some = unique[start : start + _HEADS]
-        histories = read_in_halves(
-            some, lambda few: _read_together(git, main, few, patience), alone, patience.is_over
-        )
+        histories = read_in_halves(some, lambda few: _read_together(git, main, few, patience), alone, patience.is_over)
         found.update((history.head, history) for history in histories)
     return found
 
@@ -353,10 +349,7 @@ def read_proposals(
     for start in range(0, len(histories), _HEADS):
         drafts = _with_trees(git, histories[start : start + _HEADS])
         drafts = read_in_halves(
-            drafts,
-            lambda some: _with_changes(git, some),
-            unchanged,
-            lambda draft: patience.is_over(draft.history.head),
+            drafts, lambda some: _with_changes(git, some), unchanged, lambda draft: patience.is_over(draft.history.head)
         )
         for group in _grouped(_within(git, drafts, limits)):
             patches = dict(read_in_halves(group, lambda some: _read_patches(git, some), unpatched))
@@ -511,9 +504,7 @@ def _read_patches(git: Git, drafts: Sequence[_Draft]) -> list[tuple[Oid, _Patche
     return [(d.history.head, found.get(d.trees, {})) for d in wanted]
 
 
-def _proposals(
-    git: Git, drafts: Sequence[_Draft], patches: Mapping[Oid, _Patches]
-) -> Iterator[tuple[Oid, Proposal]]:
+def _proposals(git: Git, drafts: Sequence[_Draft], patches: Mapping[Oid, _Patches]) -> Iterator[tuple[Oid, Proposal]]:
     """The new text of added files, the hunks of changed ones."""
     contents = iter(read_known(git, [oid for d in drafts for t in d.shown for oid in (t.new, t.old)]))
     for draft in drafts:

@@ -65,18 +65,12 @@ class Push(NamedTuple):
 
 
 def list_remotes(
-    git: Git,
-    urls: Mapping[str, str],
-    seconds: float,
-    on_done: Callable[[str], None] | None = None,
+    git: Git, urls: Mapping[str, str], seconds: float, on_done: Callable[[str], None] | None = None
 ) -> dict[str, Listing | str]:
     """The branches of many remotes at once: key → listing, or the reason it failed."""
     jobs = [listing_job(git, key, url, seconds) for key, url in urls.items()]
     answers = git.run_many(jobs, width=WIDTH, on_done=(lambda job, _: on_done(job.key)) if on_done else None)
-    return {
-        job.key: read_listing(done) if done.ok else done.reason
-        for job, done in zip(jobs, answers, strict=True)
-    }
+    return {job.key: read_listing(done) if done.ok else done.reason for job, done in zip(jobs, answers, strict=True)}
 
 
 def listing_job(git: Git, key: str, url: str, seconds: float) -> Job:
@@ -122,9 +116,7 @@ def fetch_tips(
     git looks for each name among all names of the remote: 10,000 of 10,000 took 50 s, by tip 0.7.
     A remote that does not give them so, or moved one meanwhile, is asked by name.
     """
-    many = {
-        key: (url, [tip for _, tip in pairs]) for key, (url, pairs) in wanted.items() if len(pairs) > _BY_NAME
-    }
+    many = {key: (url, [tip for _, tip in pairs]) for key, (url, pairs) in wanted.items() if len(pairs) > _BY_NAME}
     failed = _fetch(git, many, seconds, on_done)
     again = {
         key: (url, [HEADS + branch for branch, _ in pairs])
@@ -192,8 +184,7 @@ def push_many(
     }
     with outgoing(git, new) as pusher:
         jobs = [
-            Job(key, _push(git, url, number, refs), seconds=seconds)
-            for number, (key, url, refs) in enumerate(batches)
+            Job(key, _push(git, url, number, refs), seconds=seconds) for number, (key, url, refs) in enumerate(batches)
         ]
         answers = pusher.run_many(jobs, width=WIDTH)
     outcome: dict[str, dict[str, RefResult]] = {}

@@ -88,9 +88,7 @@ def open_hub(path: Path | None, *, cwd: Path | None = None, main: str = "main") 
         raise ConfigError(f"no hub at {where}", "make one with 'cn init NAME', or name one with --hub DIR")
     root = Path(os.path.realpath(root))
     if not (root / ".git").exists():
-        raise ConfigError(
-            f"{root} has .cn/hub.yaml but is not a git work tree", "run 'git init -b main' there"
-        )
+        raise ConfigError(f"{root} has .cn/hub.yaml but is not a git work tree", "run 'git init -b main' there")
     git = Git(root)
     if (root / ".git").is_dir():
         git_dir = work_git_dir = root / ".git"

@@ -45,11 +45,7 @@ def _from_proc(proc: Path, hub: Hub) -> Iterator[str]:
 def _from_ps() -> list[str]:
     done = subprocess.run(["ps", "-A", "-o", "pid=,comm="], capture_output=True, check=False)
     rows = [line.split(None, 1) for line in done.stdout.decode("utf-8", "replace").splitlines()]
-    return [
-        f"pid {r[0]} ({one_line(r[1], 40)})"
-        for r in rows
-        if len(r) == 2 and Path(r[1]).name.startswith("git")
-    ]
+    return [f"pid {r[0]} ({one_line(r[1], 40)})" for r in rows if len(r) == 2 and Path(r[1]).name.startswith("git")]
 
 
 def is_shell_command(command: str) -> bool:

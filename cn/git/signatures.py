@@ -13,12 +13,7 @@ from cn.git.process import Git
 from cn.values.names import Oid
 
 # git takes the verifier from the signature, not from gpg.format: the others are switched off.
-_SSH_ONLY = {
-    "gpg.format": "ssh",
-    "gpg.program": "false",
-    "gpg.openpgp.program": "false",
-    "gpg.x509.program": "false",
-}
+_SSH_ONLY = {"gpg.format": "ssh", "gpg.program": "false", "gpg.openpgp.program": "false", "gpg.x509.program": "false"}
 _PLAIN = "%H%x00%an%x00%ae%x00"
 _SIGNED = f"{_PLAIN}%G?%x00%GF%x00%GS%x00"
 HEADER_BYTES = 16 << 10
@@ -64,20 +59,10 @@ def read_signatures(git: Git, commits: Sequence[str], keys: Mapping[str, str]) -
         signers = Path(scratch) / "allowed_signers"
         signers.write_text("".join(f'{name} namespaces="git" {key}\n' for name, key in keys.items()))
         hardened = git.with_settings({"gpg.ssh.allowedSignersFile": str(signers), **_SSH_ONLY})
-        rows = [
-            *_log(hardened, fits, _SIGNED),
-            *([*row, "B", "", ""] for row in _log(git, oversized, _PLAIN)),
-        ]
+        rows = [*_log(hardened, fits, _SIGNED), *([*row, "B", "", ""] for row in _log(git, oversized, _PLAIN))]
     return [
         Signature(
-            Oid(commit),
-            mark == "G" and signer in keys,
-            mark == "B",
-            mark != "N",
-            fingerprint,
-            signer,
-            author,
-            email,
+            Oid(commit), mark == "G" and signer in keys, mark == "B", mark != "N", fingerprint, signer, author, email
         )
         for commit, author, email, mark, fingerprint, signer in rows
     ]

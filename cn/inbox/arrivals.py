@@ -121,13 +121,9 @@ def _read(
     """Everything that cn knows of these branches."""
     git, limits = executor.hub.git, executor.settings.config.limits
     commits = read_commits(git, list(dict.fromkeys(f.head for f in found)))
-    signatures = _signatures(
-        executor, [f for f in found if f.head not in commits or is_signed(commits[f.head])]
-    )
+    signatures = _signatures(executor, [f for f in found if f.head not in commits or is_signed(commits[f.head])])
     messages = read_messages(git, commits, limits.thread_bytes)
-    checked = [
-        (*_checked(executor, f, signatures.get((f.key[0], f.head)), messages.get(f.head)), f) for f in found
-    ]
+    checked = [(*_checked(executor, f, signatures.get((f.key[0], f.head)), messages.get(f.head)), f) for f in found]
     shown = [arrival for arrival, refusal, f in checked if _needs_text(arrival, refusal, f)]
     histories = _histories(executor, seen, shown, patience)
     texts = {
@@ -229,9 +225,7 @@ def _message_arrival(executor: Executor, arrival: Arrival, data: bytes) -> tuple
         remedy = f"ask {arrival.peer} to delete the branch, or to send it in its own name"
         return arrival, Refusal(rules.KNOWN_PEER, why, remedy)
     if message.to != executor.settings.us:
-        return arrival, Refusal(
-            rules.KNOWN_PEER, f"it is addressed to {message.to}", "send it to the right hub"
-        )
+        return arrival, Refusal(rules.KNOWN_PEER, f"it is addressed to {message.to}", "send it to the right hub")
     if message.kind == NOTICE or (message.about and message.about.final):
         unproven = _unproven_sender(executor, arrival)
         if unproven and message.kind == NOTICE:
@@ -245,9 +239,7 @@ def _unproven_sender(executor: Executor, arrival: Arrival) -> Refusal | None:
     return rules.proven_sender(arrival.signature, shared, executor.settings.config.mailbox_trusted)
 
 
-def _refuse(
-    executor: Executor, arrival: Arrival, found: Found, refusal: Refusal, *, quiet: bool
-) -> RefusedArrival:
+def _refuse(executor: Executor, arrival: Arrival, found: Found, refusal: Refusal, *, quiet: bool) -> RefusedArrival:
     """Not pinned: the condition is looked at again, a corrected key lets it in."""
     already = any(e.kind == "refused" and e.head == found.head for e in found.past)
     if quiet:  # a flood is not answered one by one
@@ -285,18 +277,14 @@ def _thread(executor: Executor, arrival: Arrival, found: Found) -> None:
         effects: list[Effect] = [Keep(found.item.head)]
         if working is not None:  # a decision that becomes void is quoted
             path = inbox_path(name)
-            mains = [
-                decode_text(data) for data in (executor.snapshot.read(path), _edited(executor, path)) if data
-            ]
+            mains = [decode_text(data) for data in (executor.snapshot.read(path), _edited(executor, path)) if data]
             data = working.encode("utf-8", "surrogateescape")
             masked, secrets = mask_file(path, data, executor.settings, mains)
             effects += [Withhold(path, data)] if secrets else []
             working = masked.decode("utf-8", "replace")
         executor.perform(Plan(arrival.source, tuple(effects)))
         executor.perform(plan_moved(arrival, found.item, working))
-        executor.notes.done(
-            f"{arrival.source} moved to {arrival.head[:8]}; {name} is refreshed", source=arrival.source
-        )
+        executor.notes.done(f"{arrival.source} moved to {arrival.head[:8]}; {name} is refreshed", source=arrival.source)
         return
     earlier = next((e.fields["thread"] for e in reversed(found.past) if e.fields.get("thread")), "")
     name = thread_name(format_day(executor.now), peer, topic, arrival.head, executor.threads)
@@ -341,18 +329,14 @@ def record_vanished(executor: Executor, seen: Observation) -> None:
         executor.perform(Plan(f"{peer}/{topic}", (Pin(peer, IN, topic, None), Keep(tip))))
         if _is_gone(executor, peer, topic):
             continue  # another clone of this hub saw it first
-        branch = join_branch(
-            executor.settings.inbound_prefix(executor.settings.peers[peer]), TopicName(topic)
-        )
+        branch = join_branch(executor.settings.inbound_prefix(executor.settings.peers[peer]), TopicName(topic))
         answers = [
             item
             for item in executor.open(peer, OUT)
             if item.get("about") == branch and item.state in ("delivered", "answered")
         ]
         executor.perform(plan_gone(peer, topic, branch, tip, executor.now, answers))
-        executor.notes.done(
-            f"{peer}/{topic} is gone: its creator deleted the branch", source=f"{peer}/{topic}"
-        )
+        executor.notes.done(f"{peer}/{topic} is gone: its creator deleted the branch", source=f"{peer}/{topic}")
 
 
 def _is_gone(executor: Executor, peer: Name, topic: str) -> bool:

@@ -25,9 +25,7 @@ def record_due(executor: Executor) -> None:
         item = executor.item(peer, IN, known.topic)  # this very run may have refreshed or ended it
         if item is not None and is_due(item, executor.now):
             executor.perform(plan_returned(peer, item, executor.now))
-            executor.notes.done(
-                f"{item.get('thread')} returns: deferred until now", source=f"{peer}/{item.topic}"
-            )
+            executor.notes.done(f"{item.get('thread')} returns: deferred until now", source=f"{peer}/{item.topic}")
     days = executor.settings.config.notice_days
     old: dict[str, tuple[Name, Item]] = {}
     for peer, known in executor.snapshot.outbound():
@@ -41,9 +39,7 @@ def record_due(executor: Executor) -> None:
     for key in sorted(_due_for_a_day(executor.memory, old, executor.now)):
         peer, item = old[key]
         source = f"{peer}/{item.topic}"
-        executor.perform(
-            Plan(source, (clean_up(peer, item, executor.now, f"older than {days} days", source),))
-        )
+        executor.perform(Plan(source, (clean_up(peer, item, executor.now, f"older than {days} days", source),)))
 
 
 def _due_for_a_day(memory: Memory, keys: Iterable[str], now: datetime) -> set[str]:

@@ -21,11 +21,7 @@ def restore_pending(executor: Executor) -> None:
     there = {e.path for e in executor.snapshot.folder(INBOX) if e.kind == "blob"} if pending else set()
     for peer, item in pending:
         name = ThreadName(item.get("thread"))
-        if (
-            name in there
-            or inbox_path(name) in executor.changed
-            or executor.item(peer, "in", item.topic) is None
-        ):
+        if name in there or inbox_path(name) in executor.changed or executor.item(peer, "in", item.topic) is None:
             continue
         moved = executor.snapshot.read(done_path(name))
         data = moved if moved is not None else _last(executor, inbox_path(name))
@@ -34,9 +30,7 @@ def restore_pending(executor: Executor) -> None:
             lost[f"{name} {item.head}"] = Condition(text, "'cn doctor' tells more")
             continue
         text = data.decode("utf-8", "replace")
-        executor.perform(
-            plan_restored(peer, item, executor.now, text, done_path(name) if moved is not None else None)
-        )
+        executor.perform(plan_restored(peer, item, executor.now, text, done_path(name) if moved is not None else None))
         executor.notes.info(f"{inbox_path(name)} was gone from main; restored")
     executor.memory.conditions.tell("lost", lost, executor.notes)
 

@@ -35,9 +35,7 @@ def set_aside(run: Run, name: ThreadName) -> None:
         run.report.plan(f"set {path} aside, which is done")
         return
     row = _overtaken(run, name, path)
-    if row is not None and row.decision not in (
-        d for d, outcome in _logged(run, name) if outcome == OVERTAKEN
-    ):
+    if row is not None and row.decision not in (d for d, outcome in _logged(run, name) if outcome == OVERTAKEN):
         append_line(run.hub.root / MACHINE_LOG, format_event(row), root=run.hub.root)
     told = kept_sentence(run.hub, path, keep_aside(run.hub, path, run.hub.root / path), "is done already")
     if row is not None:

@@ -45,12 +45,7 @@ MAX_BYTES = 32 << 20
 
 
 def call(
-    request: Request,
-    *,
-    api_key: str,
-    base_url: str = "",
-    seconds: float = SECONDS,
-    pauses: Sequence[float] = PAUSES,
+    request: Request, *, api_key: str, base_url: str = "", seconds: float = SECONDS, pauses: Sequence[float] = PAUSES
 ) -> Answer | Failure:
     """One answer, or why there is none; blocks for at most ``seconds``, all attempts included.
 
@@ -67,9 +62,7 @@ def call(
             reply = line.ask("POST", "/v1/messages", body)
             found = reply.failure or read_answer(reply.body)
             unknown = unknown or found.unknown
-            found = replace(
-                found, attempts=attempt, unknown=unknown, seconds=round(time.monotonic() - begin, 3)
-            )
+            found = replace(found, attempts=attempt, unknown=unknown, seconds=round(time.monotonic() - begin, 3))
             if isinstance(found, Answer) or not (found.retryable and reply.again):
                 return found
             attempt += 1
@@ -79,9 +72,7 @@ def call(
             time.sleep(pause)
 
 
-def check_model(
-    model: str, *, api_key: str, base_url: str = "", seconds: float = CHECK_SECONDS
-) -> Checked | Failure:
+def check_model(model: str, *, api_key: str, base_url: str = "", seconds: float = CHECK_SECONDS) -> Checked | Failure:
     """Ask the Models API for ``model``: known, or why it cannot be used, or that nobody can tell.
 
     A failure means that a call would fail. A server without that API, or one that does not
@@ -104,9 +95,7 @@ def check_model(
     return unchecked(model, failure.text)
 
 
-def count_tokens(
-    request: Request, *, api_key: str, base_url: str = "", seconds: float = CHECK_SECONDS
-) -> int | None:
+def count_tokens(request: Request, *, api_key: str, base_url: str = "", seconds: float = CHECK_SECONDS) -> int | None:
     """The input tokens of a request as the API counts them, free of charge; None where it cannot say."""
     with _open_session(api_key, base_url, seconds) as line:
         if isinstance(line, Failure):
@@ -180,9 +169,7 @@ class _Session:
                 if method == "GET":
                     response = self.client.get(path, cast_to=self.response_type, options=limits)
                 else:
-                    response = self.client.post(
-                        path, cast_to=self.response_type, content=body, options=limits
-                    )
+                    response = self.client.post(path, cast_to=self.response_type, content=body, options=limits)
         except anthropic.APIStatusError as error:
             return self._refused(error)
         except anthropic.APIError as error:
@@ -212,9 +199,7 @@ class _Session:
             kind = Kind.NETWORK
         why = _reason(error.__cause__)
         text = f"{self.host} {what}{f': {why}' if why and not self.watch.expired else ''}"
-        return Failure(
-            kind, one_line(hide(text, *self.secrets), 400), hint_for(kind), retryable=True, unknown=sent
-        )
+        return Failure(kind, one_line(hide(text, *self.secrets), 400), hint_for(kind), retryable=True, unknown=sent)
 
 
 @contextmanager
@@ -237,9 +222,7 @@ def _unusable(api_key: str, base_url: str) -> Failure | None:
     if not api_key:
         return Failure(Kind.AUTH, "there is no API key", "set ANTHROPIC_KEY in the environment")
     if not (api_key.isascii() and api_key.isprintable()) or " " in api_key:
-        return Failure(
-            Kind.AUTH, "the API key holds characters that no key has", "copy it again, without spaces"
-        )
+        return Failure(Kind.AUTH, "the API key holds characters that no key has", "copy it again, without spaces")
     if base_url and not _is_url(base_url):
         return Failure(
             Kind.INVALID,
@@ -303,9 +286,7 @@ def _client(api_key: str, base_url: str, transport: httpx2.BaseTransport) -> ant
         default_headers=keyed,
         max_retries=0,
         open_telemetry=False,
-        http_client=httpx2.Client(
-            transport=transport, trust_env=False, headers={"accept-encoding": "identity"}
-        ),
+        http_client=httpx2.Client(transport=transport, trust_env=False, headers={"accept-encoding": "identity"}),
     )
 
 

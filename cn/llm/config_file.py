@@ -12,9 +12,7 @@ from cn.run.snapshot import Snapshot
 from cn.values.errors import ConfigError
 
 
-def read_agent_config(
-    snapshot: Snapshot, env: Mapping[str, str] = os.environ, path: Path | None = None
-) -> AgentConfig:
+def read_agent_config(snapshot: Snapshot, env: Mapping[str, str] = os.environ, path: Path | None = None) -> AgentConfig:
     """``agent.yaml`` in main, or the file that ``--config`` names; a hub without one has the defaults."""
     if path is None:
         data, name = snapshot.read(AGENT_PATH) or b"", str(AGENT_PATH)

@@ -61,9 +61,7 @@ def _problem(request: Request) -> str:
         return "it names no model"
     if request.max_tokens < 1:
         return f"max_tokens is {request.max_tokens}"
-    if any(
-        not text.strip() for text in (*(b.text for b in request.system), *(m.text for m in request.messages))
-    ):
+    if any(not text.strip() for text in (*(b.text for b in request.system), *(m.text for m in request.messages))):
         return "a part of it is empty"
     if sum(block.cached for block in request.system) > MAX_BREAKPOINTS:
         return f"it has more than {MAX_BREAKPOINTS} cache breakpoints"
@@ -85,11 +83,7 @@ def count_json(request: Request) -> str:
 
 def _prompt(request: Request) -> dict[str, Any]:
     system = [
-        {
-            "type": "text",
-            "text": block.text,
-            **({"cache_control": {"type": "ephemeral"}} if block.cached else {}),
-        }
+        {"type": "text", "text": block.text, **({"cache_control": {"type": "ephemeral"}} if block.cached else {})}
         for block in request.system
     ]
     messages = [{"role": message.role, "content": message.text} for message in request.messages]

@@ -29,9 +29,7 @@ class UsageView:
     total: Sum
 
 
-def ask_counted(
-    root: Path, begun: Call, ask: Callable[[], Answer | Failure]
-) -> tuple[Answer | Failure, Call]:
+def ask_counted(root: Path, begun: Call, ask: Callable[[], Answer | Failure]) -> tuple[Answer | Failure, Call]:
     """Make a call that counts, even if this process dies meanwhile; what came of it, and its event.
 
     Raises :class:`CnError` before the call where it could not be written down.

@@ -58,9 +58,7 @@ def still_quiet(path: str) -> bool:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             note_owner(lock)
-            return facts["files"] == files_text(root, read_files(root)) and facts["seen"] == _seen(
-                root, facts, urls
-            )
+            return facts["files"] == files_text(root, read_files(root)) and facts["seen"] == _seen(root, facts, urls)
         finally:
             os.close(lock)
     except (OSError, ValueError, KeyError):
@@ -163,7 +161,5 @@ def _names(folder: str) -> Names:
     """What is there, and whether it is a folder, a file, or neither."""
     with os.scandir(folder) as found:
         return sorted(
-            (e.name, e.is_dir(follow_symlinks=False), e.is_file(follow_symlinks=False))
-            for e in found
-            if e.name != NOTE
+            (e.name, e.is_dir(follow_symlinks=False), e.is_file(follow_symlinks=False)) for e in found if e.name != NOTE
         )

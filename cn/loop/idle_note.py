@@ -119,9 +119,7 @@ def _leaves_nothing(run: Run, seen: Observation) -> bool:
     at_rest = at_rest and not has_written_asides(hub) and not (seen.missing or seen.missing_ours)
     at_rest = at_rest and not any(item.get("rule") for _, item in snapshot.pending())
     if run.settings.config.interface == "queue":
-        waiting = [
-            entry for entry in snapshot.folder(QUEUE) if entry.path.endswith(".md") or entry.kind == "tree"
-        ]
+        waiting = [entry for entry in snapshot.folder(QUEUE) if entry.path.endswith(".md") or entry.kind == "tree"]
         at_rest = at_rest and not waiting
     told = all(note.mark is Mark.DONE for note in run.report.notes)  # the others may be told again
     return plain and reached and at_rest and told and not run.settings.separate_mailbox

@@ -71,9 +71,7 @@ def process_as_agent(
     return report
 
 
-def _process(
-    run: Run, may_give: MayGive | None = None, deliver_first: Callable[[Run], None] | None = None
-) -> None:
+def _process(run: Run, may_give: MayGive | None = None, deliver_first: Callable[[Run], None] | None = None) -> None:
     snapshot = run.snapshot()
     turn = answered_turn(run)
     decided = {
@@ -114,11 +112,7 @@ class Decided(NamedTuple):
 
 
 def gather_process(
-    run: Run,
-    executor: Executor,
-    seen: Observation | None,
-    keys: list[tuple[Name, str]],
-    may_give: MayGive | None,
+    run: Run, executor: Executor, seen: Observation | None, keys: list[tuple[Name, str]], may_give: MayGive | None
 ) -> str | None:
     """All that one run decides, on one base."""
     if seen is not None:
@@ -156,9 +150,7 @@ def _read_decided(run: Run, executor: Executor) -> list[Decided]:
 
 
 def _decided(run: Run, executor: Executor, peer: Name, item: Item, working: Working) -> Decided | None:
-    facts = Facts(
-        run.settings.config, run.settings.peers, peer, item, "", executor.now, run.settings.shared_mailbox
-    )
+    facts = Facts(run.settings.config, run.settings.peers, peer, item, "", executor.now, run.settings.shared_mailbox)
     try:
         text = read_text(working.data)
         committed = read_text(executor.snapshot.read(working.path) or b"")
@@ -174,12 +166,7 @@ def _decided(run: Run, executor: Executor, peer: Name, item: Item, working: Work
     return Decided(replace(facts, text=text, committed=committed, about=about), triage, working)
 
 
-def _execute(
-    run: Run,
-    executor: Executor,
-    decided: Sequence[Decided],
-    tips: Mapping[ThreadKey, Oid],
-) -> list[str]:
+def _execute(run: Run, executor: Executor, decided: Sequence[Decided], tips: Mapping[ThreadKey, Oid]) -> list[str]:
     """Decide thread by thread; returns the lines for the commit message."""
     keys, people = _keys_and_people(run)
     subjects, undone = [], dict[str, Condition]()
@@ -240,9 +227,7 @@ def _outcome(
     if shown != facts.item.head:
         what = f"shows the head {shown[:8]}" if shown else "has lost its Head line"
         return Refusal(
-            rules.VALID_TRIAGE,
-            f"void: the thread {what}, the branch is at {facts.item.head[:8]}",
-            "decide again",
+            rules.VALID_TRIAGE, f"void: the thread {what}, the branch is at {facts.item.head[:8]}", "decide again"
         )
     tip = tips.get((facts.peer, facts.item.topic), facts.item.head)
     if tip != facts.item.head:  # it moved to what was refused, or could not be fetched
@@ -276,9 +261,7 @@ def _raw_decision(data: bytes) -> str:
     return "(none)"
 
 
-def _refuse(
-    executor: Executor, facts: Facts, decision: str, actor: str, refusal: Refusal, whole: Text
-) -> None:
+def _refuse(executor: Executor, facts: Facts, decision: str, actor: str, refusal: Refusal, whole: Text) -> None:
     # What was decided is logged as it was written, unless it is what must not get into a log.
     decision, actor = (without_secrets(text, executor.settings, whole) for text in (decision, actor))
     refusal = clean_refusal(refusal, executor.settings, whole)

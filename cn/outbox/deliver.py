@@ -19,13 +19,7 @@ from cn.protocol import ledger, rules
 from cn.protocol.hub_config import PATH as CONFIG
 from cn.protocol.ledger import IN, OUT
 from cn.protocol.message import tree_bytes
-from cn.protocol.outbox_entry import (
-    Deliver,
-    Entry,
-    Remove,
-    entry_source,
-    take_out,
-)
+from cn.protocol.outbox_entry import Deliver, Entry, Remove, entry_source, take_out
 from cn.protocol.peers_file import MAILBOX
 from cn.protocol.states.sender import Sender
 from cn.run.executor import Executor
@@ -132,9 +126,7 @@ def _secret(run: Run, path: HubPath, entry: Deliver) -> Refusal | None:
     return check_entry(path, run.snapshot().read(path) or b"", entry, topics, run.settings)
 
 
-def _failed(
-    run: Run, path: HubPath, entry: Entry, reason: str, hint: str = "", *, tell: bool = False
-) -> None:
+def _failed(run: Run, path: HubPath, entry: Entry, reason: str, hint: str = "", *, tell: bool = False) -> None:
     new = run.memory.attempts.failed(path.rpartition("/")[2], reason, hint)
     verb = "delivered" if isinstance(entry, Deliver) else "deleted"
     text = f"{entry.branch} for {entry.to} is not {verb}: {reason}"
@@ -166,9 +158,7 @@ def _perform(run: Run, ready: Sequence[Pair]) -> dict[HubPath, Outcome]:
                 continue
             pushes.setdefault(url, (url, []))[1].append(_push(entry))
     results = push_many(run.hub.git, pushes, settings.config.limits.peer_seconds)
-    unknown = {
-        url for url, told in results.items() if any(r.result is not Result.DONE for r in told.values())
-    }
+    unknown = {url for url, told in results.items() if any(r.result is not Result.DONE for r in told.values())}
     again = list_remotes(run.hub.git, {url: url for url in unknown}, settings.config.limits.peer_seconds)
     for url, pairs in groups.items():
         for path, entry in pairs:
@@ -282,9 +272,7 @@ def publish_main(run: Run) -> None:
     if not text or list_refs(run.hub.git, mark).get(mark) == text:
         return
     if remote_url(run.hub.git, name) is None:
-        raise ConfigError(
-            f"{CONFIG}: mailbox: there is no remote {name}", command("git remote add {} URL", name)
-        )
+        raise ConfigError(f"{CONFIG}: mailbox: there is no remote {name}", command("git remote add {} URL", name))
     spec = f"{text}:{HEADS}{run.hub.main}"
     transport = transport_options(push_url(run.hub.git, name))
     push = ("push", "--quiet", "--no-verify", *transport, "--", name, spec)

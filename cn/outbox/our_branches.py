@@ -67,8 +67,7 @@ def record_proven(executor: Executor, seen: Observation) -> None:
         main = seen.mains[peer_name][1]
         if not executor.memory.tell_once("claim", peer_name, item.topic, item.head, main):
             executor.notes.info(
-                f"{peer_name} claims {item.get('branch')} is merged; unproven: {item.get('unproven')}",
-                told_before=True,
+                f"{peer_name} claims {item.get('branch')} is merged; unproven: {item.get('unproven')}", told_before=True
             )
             continue
         merge = item.get("merge")

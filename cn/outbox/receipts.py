@@ -21,20 +21,14 @@ from cn.values.errors import Refusal
 from cn.values.names import Name, Oid, Topic, join_branch, topic_of
 
 
-def apply_notice(
-    executor: Executor, seen: Observation, arrival: Arrival, message: Message, about: About
-) -> None:
+def apply_notice(executor: Executor, seen: Observation, arrival: Arrival, message: Message, about: About) -> None:
     """Perform what a message says became of a branch of ours, as far as it is authentic and proven."""
     peer = executor.settings.peers[arrival.peer]
     topic = topic_of(about.branch)
     ours = executor.item(peer.name, OUT, topic)
     expected = join_branch(executor.settings.outbound_prefix(peer), Topic(topic))
     listed = seen.ours.get((peer.name, topic))
-    proof = (
-        check_merge_claim(executor, seen, peer, about, arrival.signature)
-        if about.status == "merged"
-        else None
-    )
+    proof = check_merge_claim(executor, seen, peer, about, arrival.signature) if about.status == "merged" else None
     past = executor.snapshot.events_of_topic(peer.name, OUT, topic) if ours is None else []
     deleted = about.branch == expected and any(e.head == about.head for e in past)
     tip = listed[1] if listed else None
@@ -48,14 +42,10 @@ def apply_notice(
         executor.notes.done(f"{text}{reason}", source=source)
     elif taken and proof is not None:
         executor.notes.info(f"{text} (claimed, unproven: {proof.reason}){reason}", source=source)
-    elif deleted or (
-        about.branch == expected and ours and (ours.state, ours.head) == ("deleting", about.head)
-    ):
+    elif deleted or (about.branch == expected and ours and (ours.state, ours.head) == ("deleting", about.head)):
         executor.notes.info(f"{text}{reason}; it is cleaned up, or about to be", source=source)
     else:
-        executor.notes.info(
-            f"{text}{reason}; but it names no branch and head of ours: nothing follows", source=source
-        )
+        executor.notes.info(f"{text}{reason}; but it names no branch and head of ours: nothing follows", source=source)
 
 
 def find_merges(executor: Executor, seen: Observation, arrivals: Sequence[Arrival]) -> None:

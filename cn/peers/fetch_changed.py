@@ -25,9 +25,7 @@ _FETCH, _ARRIVAL = "fetch", "arrival"
 """Kinds of conditions: a head could not be fetched, or a rule refuses it."""
 
 
-def fetch_changed(
-    run: Run, seen: Observation, *, only: Container[ThreadKey] | None = None
-) -> list[ThreadKey]:
+def fetch_changed(run: Run, seen: Observation, *, only: Container[ThreadKey] | None = None) -> list[ThreadKey]:
     """Fetch the objects of changed branches, bounded per peer; returns which inbound ones arrived.
 
     Ours are fetched too: what was pushed by hand, from anywhere, is pinned here. With
@@ -118,9 +116,7 @@ def _source(settings: Settings, name: Name, side: str) -> tuple[str, str]:
 
 def _fetch(run: Run, wanted: _Wanted) -> dict[str, str]:
     limits = run.settings.config.limits
-    branches = {
-        remote: (url, [(branch, tip) for branch, tip, _ in pairs]) for remote, (url, pairs) in wanted.items()
-    }
+    branches = {remote: (url, [(branch, tip) for branch, tip, _ in pairs]) for remote, (url, pairs) in wanted.items()}
     git = run.hub.git._replace(max_bytes=limits.fetch_bytes)
     return fetch_tips(git, branches, limits.peer_seconds, run.progress)
 
@@ -140,9 +136,7 @@ def _name(key: ThreadKey, head: Oid) -> str:
     return f"{key[0]}/{key[1]} {head}"
 
 
-def note_refused(
-    run: Run, seen: Observation, read: Collection[ThreadKey], refused: Collection[RefusedArrival]
-) -> None:
+def note_refused(run: Run, seen: Observation, read: Collection[ThreadKey], refused: Collection[RefusedArrival]) -> None:
     """Note which heads are not let in now; ``cn status`` shows them until they are gone.
 
     ``read`` are those that this run looked into. What is not listed any more, or moved, is gone.
@@ -166,9 +160,7 @@ def fetch_mains(executor: Executor, seen: Observation, peers: Iterable[Name]) ->
     """Fetch peers' main branches (for proofs and merge bases), once a run; returns which of them are here."""
     settings = executor.settings
     asked = [name for name in dict.fromkeys(peers) if find_main(executor, seen, name)]
-    wanted = {
-        str(p): (str(settings.peers[p].hub), [seen.mains[p][0]]) for p in asked if p not in seen.fetched_mains
-    }
+    wanted = {str(p): (str(settings.peers[p].hub), [seen.mains[p][0]]) for p in asked if p not in seen.fetched_mains}
     git = executor.hub.git._replace(max_bytes=settings.config.limits.fetch_bytes)
     failed = fetch_many(git, wanted, settings.config.limits.peer_seconds)
     seen.fetched_mains.update({Name(p): p not in failed for p in wanted})

@@ -48,16 +48,12 @@ class Observation:
     def changed_inbound(self) -> list[ThreadKey]:
         """Inbound branches whose tip is not the pinned one, sorted."""
         return sorted(
-            key
-            for key, (_, tip) in self.inbound.items()
-            if self.pins.get((key[0], IN, encode(key[1]))) != tip
+            key for key, (_, tip) in self.inbound.items() if self.pins.get((key[0], IN, encode(key[1]))) != tip
         )
 
     def changed_ours(self) -> list[ThreadKey]:
         """Branches of ours whose tip is not the pinned one, sorted."""
-        return sorted(
-            key for key, (_, tip) in self.ours.items() if self.pins.get((key[0], OUT, encode(key[1]))) != tip
-        )
+        return sorted(key for key, (_, tip) in self.ours.items() if self.pins.get((key[0], OUT, encode(key[1]))) != tip)
 
     def vanished(self, side: str) -> list[tuple[Name, str, Oid]]:
         """Pins whose branch is not listed any more: (peer, encoded topic, last tip)."""
@@ -110,9 +106,7 @@ def observe(
     for key, answer in answers.items():
         if isinstance(answer, str):
             run.down[key] = answer
-            _report_unreachable(
-                run, key, answer, told_before=not unreachable.failed(key, answer) and not force
-            )
+            _report_unreachable(run, key, answer, told_before=not unreachable.failed(key, answer) and not force)
         else:
             listings[key] = answer
             if unreachable.reached(key):
@@ -148,9 +142,7 @@ def _report_unreachable(run: Run, key: str, reason: str, *, told_before: bool) -
     run.report.failed(f"{who(key)} is unreachable: {reason}", hint, source=key, told_before=told_before)
 
 
-def _sort_mailbox(
-    seen: Observation, settings: Settings, peers: list[Peer], heads: Listing, *, whole: bool
-) -> None:
+def _sort_mailbox(seen: Observation, settings: Settings, peers: list[Peer], heads: Listing, *, whole: bool) -> None:
     """Branches in our mailbox: peers' for us (mailbox route), ours for peers (pickup route)."""
     by_name = {p.name: p for p in peers}
     for peer in peers:
@@ -178,9 +170,7 @@ def _sort_peer(seen: Observation, settings: Settings, peer: Peer, heads: Listing
             _place(seen, peer, name, tip, seen.inbound if peer.deliver == PICKUP else seen.ours)
 
 
-def _place(
-    seen: Observation, peer: Peer, name: str, tip: Oid, where: dict[ThreadKey, tuple[Branch, Oid]]
-) -> None:
+def _place(seen: Observation, peer: Peer, name: str, tip: Oid, where: dict[ThreadKey, tuple[Branch, Oid]]) -> None:
     try:
         branch = parse_branch(name)
     except NameRefused:

@@ -219,9 +219,7 @@ def describe(effect: Effect) -> str:
         case CleanUp(entry):
             return f"delete our branch {entry.branch} at {entry.to} if it is still {entry.tip[:8]}"
         case Pin(peer, side, topic, head):
-            return (
-                f"unpin {peer} {side} {topic}" if head is None else f"pin {peer} {side} {topic} at {head[:8]}"
-            )
+            return f"unpin {peer} {side} {topic}" if head is None else f"pin {peer} {side} {topic} at {head[:8]}"
         case Keep(head):
             return f"keep {head[:8]} reachable"
         case Wake(thread, _):

@@ -78,9 +78,7 @@ def format_event(event: Event) -> str:
     """
     words = [format_second(event.at), event.side, event.kind, quote(event.topic, safe=_SAFE), event.head]
     changes = event.kind not in _OPENS | _CLOSES[event.side]
-    words += [
-        f"{key}={quote(value, safe=_SAFE)}" for key, value in sorted(event.fields.items()) if value or changes
-    ]
+    words += [f"{key}={quote(value, safe=_SAFE)}" for key, value in sorted(event.fields.items()) if value or changes]
     return " ".join(words)
 
 

@@ -17,17 +17,7 @@ from cn.protocol.layout import OUTBOX, SENT
 from cn.protocol.log import Row
 from cn.protocol.message import object_id, tree_bytes
 from cn.values.errors import CnError
-from cn.values.names import (
-    Branch,
-    HubPath,
-    Name,
-    NameRefused,
-    Oid,
-    parse_branch,
-    parse_name,
-    parse_oid,
-    topic_of,
-)
+from cn.values.names import Branch, HubPath, Name, NameRefused, Oid, parse_branch, parse_name, parse_oid, topic_of
 from cn.values.record_header import HeaderRefused, format_header, parse_header
 from cn.values.shell_words import command
 from cn.values.text import one_line
@@ -217,9 +207,7 @@ def parse_entry(data: bytes, algorithm: str = "sha1") -> Entry:
             content=body,
         )
     except (KeyError, NameRefused, StampRefused) as error:
-        raise OutboxRefused(
-            f"it is damaged ({one_line(str(error), 120)})", "restore it from history"
-        ) from None
+        raise OutboxRefused(f"it is damaged ({one_line(str(error), 120)})", "restore it from history") from None
     tree = object_id("tree", tree_bytes(body, algorithm), algorithm)
     if object_id("commit", commit, algorithm) != entry.id or not commit.startswith(f"tree {tree}\n".encode()):
         raise OutboxRefused("its bytes do not give its id", "restore it from history")

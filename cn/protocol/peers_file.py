@@ -48,14 +48,8 @@ def parse_key(text: str) -> str:
         raise NameRefused(
             "that is a private key, and nobody else may have it", "give the .pub file that lies beside it"
         )
-    if (
-        len(words) < 2
-        or not words[0].startswith(_KEY_TYPES)
-        or not re.fullmatch(r"[A-Za-z0-9+/]+=*", words[1])
-    ):
-        raise NameRefused(
-            "the key is no SSH public key", "give the text of a .pub file, such as 'ssh-ed25519 AAAA…'"
-        )
+    if len(words) < 2 or not words[0].startswith(_KEY_TYPES) or not re.fullmatch(r"[A-Za-z0-9+/]+=*", words[1]):
+        raise NameRefused("the key is no SSH public key", "give the text of a .pub file, such as 'ssh-ed25519 AAAA…'")
     return f"{words[0]} {words[1]}"
 
 
@@ -82,9 +76,7 @@ def parse_peers(text: str) -> tuple[Peer, ...]:
     if data is None:
         return ()
     if not isinstance(data, list):
-        raise ConfigError(
-            f"{PATH}:{offset + 1}: the YAML block is no list", "start each peer with '- name: …'"
-        )
+        raise ConfigError(f"{PATH}:{offset + 1}: the YAML block is no list", "start each peer with '- name: …'")
     starts = [node.start_mark.line + 1 + offset for node in _items(block[1])]
     peers = tuple(_peer(item, line) for item, line in zip(data, starts, strict=True))
     seen: set[str] = set()
@@ -190,9 +182,7 @@ def _checked(text: str, peers: tuple[Peer, ...]) -> str:
             return text
     except ConfigError:
         pass
-    raise ConfigError(
-        f"{PATH}: cn cannot edit this list", "write each peer as '- name: …', or edit it by hand"
-    )
+    raise ConfigError(f"{PATH}: cn cannot edit this list", "write each peer as '- name: …', or edit it by hand")
 
 
 def remove_peer(text: str, name: Name) -> str:

@@ -214,9 +214,7 @@ def parse_queued(data: bytes) -> Input:
 def format_turn(turn: Turn) -> str:
     """The file ``state/turn.md``."""
     claim = {"machine": turn.machine, "attempt": str(turn.attempt), "since": format_second(turn.since)}
-    return format_header(
-        _TURN, {**_fields(turn.input), **claim}, turn.text.encode("utf-8", "replace")
-    ).decode()
+    return format_header(_TURN, {**_fields(turn.input), **claim}, turn.text.encode("utf-8", "replace")).decode()
 
 
 def parse_turn(data: bytes) -> Turn:
@@ -224,13 +222,7 @@ def parse_turn(data: bytes) -> Turn:
     try:
         fields, body = parse_header(_TURN, data)
         item = _input(fields, "")
-        return Turn(
-            item,
-            fields["machine"],
-            int(fields["attempt"]),
-            parse_stamp(fields["since"]),
-            body.decode("utf-8"),
-        )
+        return Turn(item, fields["machine"], int(fields["attempt"]), parse_stamp(fields["since"]), body.decode("utf-8"))
     except HeaderRefused as refused:
         raise QueueRefused(refused.text) from None
     except (ValueError, KeyError, NameRefused, StampRefused) as error:

@@ -102,15 +102,11 @@ def approval(triage: Triage, head: Oid, explicit: bool) -> Refusal | None:
     """An ``approval:`` line other than APPROVED refuses; the hub can require the line."""
     if triage.approval == APPROVED or (not triage.approval and not explicit):
         return None
-    said = (
-        f"approval says {one_line(triage.approval, 40)!r}" if triage.approval else "there is no approval line"
-    )
+    said = f"approval says {one_line(triage.approval, 40)!r}" if triage.approval else "there is no approval line"
     return Refusal(MERGE_NEEDS_APPROVAL, f"{said} for {head[:8]}", "write 'approval: APPROVED' when it is")
 
 
-def no_self_merge(
-    actor: Name, creator: Name, people: Sequence[Person], identities: Iterable[str]
-) -> Refusal | None:
+def no_self_merge(actor: Name, creator: Name, people: Sequence[Person], identities: Iterable[str]) -> Refusal | None:
     """The actor neither made the branch nor authored or signed a commit of it.
 
     ``identities`` are the names and emails the actor is known by; case is ignored.
@@ -120,11 +116,7 @@ def no_self_merge(
     known = {text.casefold() for text in identities if text}
     for person in people:
         if {person.name.casefold(), person.email.casefold()} & known:
-            return Refusal(
-                NO_SELF_MERGE,
-                f"{actor} {_wrote(person)}",
-                "somebody else must decide the merge",
-            )
+            return Refusal(NO_SELF_MERGE, f"{actor} {_wrote(person)}", "somebody else must decide the merge")
     return None
 
 
@@ -212,9 +204,7 @@ def without_changed_files(reason: str) -> str:
 def clean(facts: MergeFacts) -> Refusal | None:
     """No conflict, and no touched path with local changes."""
     if facts.conflicts:
-        return Refusal(
-            CLEAN_MERGE, f"{_CONFLICT}{_some(facts.conflicts)}", "rebase, resolve, push again", notify=True
-        )
+        return Refusal(CLEAN_MERGE, f"{_CONFLICT}{_some(facts.conflicts)}", "rebase, resolve, push again", notify=True)
     if facts.clashes:
         why = f"{_some(facts.clashes)} are one name on a file system without case"
         return Refusal(CLEAN_MERGE, why, "rename it in the branch and push it again", notify=True)
@@ -291,9 +281,7 @@ def may_send(entry: Entry, us: Name) -> Refusal | None:
     return None
 
 
-def may_delete(
-    prefix_is_ours: bool, known_tip: Oid | None, tip: Oid, *, recorded: bool = True
-) -> Refusal | None:
+def may_delete(prefix_is_ours: bool, known_tip: Oid | None, tip: Oid, *, recorded: bool = True) -> Refusal | None:
     """Only the creator deletes, and only the tip it knows; ``recorded``: our ledger says so too."""
     if not prefix_is_ours:
         return Refusal(CREATOR_ONLY_DELETE, "another made this branch", "its creator deletes it")

@@ -122,9 +122,7 @@ def read_lives(events: Iterable[Event]) -> list[Life]:
     return lives
 
 
-def read_chain(
-    life: Life, *, written: Written | None = None, forwards: Sequence[Event] = ()
-) -> tuple[Link, ...]:
+def read_chain(life: Life, *, written: Written | None = None, forwards: Sequence[Event] = ()) -> tuple[Link, ...]:
     """The links of one thread, in the order of the ledger, then what is still to come.
 
     ``written`` is a decision in the working copy, ``forwards`` the outbound events of

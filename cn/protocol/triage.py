@@ -17,10 +17,7 @@ from cn.values.names import Name, NameRefused, Topic, parse_name, parse_topic
 from cn.values.text import one_line, split_lines, visible
 from cn.values.timestamps import StampRefused, format_stamp, parse_stamp
 
-VOCABULARY = (
-    "delete:<reason>, defer:<reason>, delegate:<actor>, do:merge, do:reply:<branch> "
-    "or do:custom:<description>"
-)
+VOCABULARY = "delete:<reason>, defer:<reason>, delegate:<actor>, do:merge, do:reply:<branch> or do:custom:<description>"
 
 
 class TriageRefused(CnError):
@@ -239,8 +236,7 @@ def parse_triage(lines: list[str], heading: int, peer_lines: list[str]) -> Triag
     missing = [key for key in ("decision", "actor", "timestamp") if not fields.get(key)]
     if missing:
         raise TriageRefused(
-            f"the Triage section lacks {' and '.join(missing)}",
-            "give decision, actor and timestamp, a line each",
+            f"the Triage section lacks {' and '.join(missing)}", "give decision, actor and timestamp, a line each"
         )
     theirs = {line.strip() for line in peer_lines}
     if all(raw[key] in theirs for key in ("decision", "actor", "timestamp")):

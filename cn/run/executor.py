@@ -310,10 +310,7 @@ class Executor:
     @property
     def empty(self) -> bool:
         """Would this run commit nothing?"""
-        return (
-            not (self._files or self._here or self._rows or self._events)
-            and self._tip == self.snapshot.commit
-        )
+        return not (self._files or self._here or self._rows or self._events) and self._tip == self.snapshot.commit
 
     @property
     def threads(self) -> AbstractSet[str]:
@@ -399,9 +396,7 @@ class Executor:
     def _check(self) -> None:
         """What is masked when it is written need not be looked at again."""
         changed = {
-            path: data
-            for path, data in self._files.items()
-            if isinstance(data, bytes) and path not in self._looked
+            path: data for path, data in self._files.items() if isinstance(data, bytes) and path not in self._looked
         }
         self.snapshot.read_many(changed)
         for path, data in changed.items():
@@ -414,8 +409,7 @@ class Executor:
             return self._rows
         return [
             row._replace(
-                decision=mask_line(row.decision, self.settings),
-                executed=mask_line(row.executed, self.settings),
+                decision=mask_line(row.decision, self.settings), executed=mask_line(row.executed, self.settings)
             )
             for row in self._rows
         ]
@@ -439,9 +433,7 @@ class Executor:
         by_path: dict[HubPath, list[Row]] = {}
         for row in rows:
             by_path.setdefault(log.log_path(row.at), []).append(row)
-        return {
-            path: log.append_rows(self.snapshot.text(path), some).encode() for path, some in by_path.items()
-        }
+        return {path: log.append_rows(self.snapshot.text(path), some).encode() for path, some in by_path.items()}
 
     def _publish(self) -> tuple[Oid, ...]:
         """Where peers read another remote: the published commit that goes with this main, if it is new."""

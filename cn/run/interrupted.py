@@ -30,8 +30,7 @@ def next_step_after_signal() -> str:
         return "it is committed: the next run, such as 'cn sync', finishes what was begun"
     if None in found:
         return (
-            "origin may have it: 'cn sync' finds out, and finishes it; repeat it only if 'cn log' does not"
-            " show it then"
+            "origin may have it: 'cn sync' finds out, and finishes it; repeat it only if 'cn log' does not show it then"
         )
     return "nothing was committed; run it again"
 

@@ -60,9 +60,7 @@ def _remember(snapshot: Snapshot, memory: Memory, now: Mapping[Name, Oid]) -> No
 
 def _trees(snapshot: Snapshot) -> dict[Name, Oid]:
     """Peer → the tree of its ledger."""
-    return {
-        Name(e.path): e.oid for e in snapshot.folder(ledger.FOLDER) if e.kind == "tree" and is_name(e.path)
-    }
+    return {Name(e.path): e.oid for e in snapshot.folder(ledger.FOLDER) if e.kind == "tree" and is_name(e.path)}
 
 
 def _key(snapshot: Snapshot) -> str:

@@ -21,14 +21,7 @@ from cn.run.executor import MACHINE_LOG, Executor
 from cn.run.interrupted import opened
 from cn.run.ledger_check import check_ledgers, note_ledgers
 from cn.run.memory import Memory
-from cn.run.settings import (
-    Settings,
-    decode_texts,
-    from_origin,
-    not_in_effect,
-    parse_settings,
-    read_head_settings,
-)
+from cn.run.settings import Settings, decode_texts, from_origin, not_in_effect, parse_settings, read_head_settings
 from cn.run.snapshot import Snapshot
 from cn.system.clock import now
 from cn.transaction.base import Base, observe_base
@@ -196,21 +189,13 @@ class Run:
 
 def scratch_objects(hub: Hub, folder: str) -> Hub:
     """The hub with new objects going to ``folder``, so that looking leaves nothing behind."""
-    objects = {
-        "GIT_OBJECT_DIRECTORY": folder,
-        "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(hub.git_dir / "objects"),
-    }
+    objects = {"GIT_OBJECT_DIRECTORY": folder, "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(hub.git_dir / "objects")}
     return hub.with_git(hub.git.with_env(**objects))
 
 
 @contextmanager
 def open_run(
-    hub: Hub,
-    report: Report,
-    *,
-    dry_run: bool = False,
-    progress: Progress | None = None,
-    offline: bool = False,
+    hub: Hub, report: Report, *, dry_run: bool = False, progress: Progress | None = None, offline: bool = False
 ) -> Iterator[Run]:
     """Lock, recover, and observe main. A dry run does neither of the first two.
 

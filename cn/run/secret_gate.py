@@ -124,9 +124,7 @@ def mask_path(path: str, settings: Settings) -> str:
     return "/".join(mask_line(part, settings) for part in path.split("/"))
 
 
-def mask_file(
-    path: HubPath, data: bytes, settings: Settings, mains: Sequence[str] = ()
-) -> tuple[bytes, list[Finding]]:
+def mask_file(path: HubPath, data: bytes, settings: Settings, mains: Sequence[str] = ()) -> tuple[bytes, list[Finding]]:
     """A file of cn's folders as it may be committed, and what is masked in it.
 
     An answer counts whole, also what it quotes; with ``mains`` also what none of these quotes.

@@ -113,9 +113,7 @@ def _draft(hub: Hub, path: str, *, new: bool) -> Draft:
     back = command("git checkout {} -- {}", hub.main, path)
     if not (hub.root / path).exists():
         return Draft(
-            path,
-            f"{path} is missing from the work tree: what {hub.main} has is in effect",
-            f"{back} brings it back",
+            path, f"{path} is missing from the work tree: what {hub.main} has is in effect", f"{back} brings it back"
         )
     text = f"{path} has a change that is not committed: it is not in effect"
     return Draft(path, text, f"commit it, or {'remove it' if new else f'{back} throws it away'}")
@@ -167,8 +165,7 @@ def from_origin(hub: Hub, error: ConfigError) -> ConfigError:
     file = next((path for path in paths if error.text.startswith(path)), "it")
     pull = command("git pull --no-rebase origin {}", hub.main)
     return ConfigError(
-        f"in origin's {hub.main}, {error.text}",
-        f"{pull} brings it here; mend {file}, commit it, then run again",
+        f"in origin's {hub.main}, {error.text}", f"{pull} brings it here; mend {file}, commit it, then run again"
     )
 
 
@@ -182,15 +179,12 @@ def decode_texts(config: bytes | None, peers: bytes | None) -> tuple[str, str]:
     """The bytes of both files as text; raises :class:`ConfigError`."""
     if config is None:
         raise NoConfig(
-            f"{hub_config.PATH} is not committed",
-            f"run {command('git add -- {}', hub_config.PATH)} and commit",
+            f"{hub_config.PATH} is not committed", f"run {command('git add -- {}', hub_config.PATH)} and commit"
         )
     try:
         return config.decode("utf-8"), (peers or b"").decode("utf-8")
     except UnicodeDecodeError as error:
-        raise ConfigError(
-            f"the configuration is not UTF-8: {error}", "save it as UTF-8 and commit it"
-        ) from None
+        raise ConfigError(f"the configuration is not UTF-8: {error}", "save it as UTF-8 and commit it") from None
 
 
 def parse_settings(hub: Hub, config_text: str, peers_text: str) -> Settings:

@@ -74,9 +74,7 @@ class Snapshot:
         parts = path.split("/") if path else []
         for depth, name in enumerate(parts):
             above = self._files.get("/".join(parts[:depth]))
-            if above is not None and (
-                above.kind != "tree" or name not in self._names("/".join(parts[:depth]))
-            ):
+            if above is not None and (above.kind != "tree" or name not in self._names("/".join(parts[:depth]))):
                 return True
         return False
 
@@ -267,6 +265,4 @@ class Snapshot:
 
 def thread_names(entries: Sequence[TreeEntry]) -> list[str]:
     """The thread files among the entries of an inbox folder."""
-    return [
-        e.path for e in entries if e.kind == "blob" and e.path.endswith(".md") and not e.path.startswith(".")
-    ]
+    return [e.path for e in entries if e.kind == "blob" and e.path.endswith(".md") and not e.path.startswith(".")]

@@ -19,14 +19,7 @@ from cn.protocol.ledger import FOLDER, IN, Event, LedgerRefused, events_of_topic
 from cn.protocol.ledger import months as ledger_months
 from cn.protocol.peers_file import PATH as PEERS
 from cn.run.memory import Memory
-from cn.run.settings import (
-    NoConfig,
-    Settings,
-    decode_texts,
-    explain_missing_config,
-    parse_settings,
-    read_settings,
-)
+from cn.run.settings import NoConfig, Settings, decode_texts, explain_missing_config, parse_settings, read_settings
 from cn.run.snapshot import Snapshot
 from cn.system.clock import now
 from cn.transaction.origin import ORIGIN_REF

@@ -121,9 +121,7 @@ def _keep(run: Run, say: Say) -> None:
     reason = f"{say.chat} is no allowed user's, and none of them wrote there to this machine"
     text = f"{say.name} is not sent: {reason}"
     new = run.memory.attempts.failed(say.name, reason)
-    hint = (
-        "add the user to telegram.allowed_users in .cn/agent.yaml, or remove the file; see who put it there"
-    )
+    hint = "add the user to telegram.allowed_users in .cn/agent.yaml, or remove the file; see who put it there"
     run.report.failed(text, hint, source=say.chat, told_before=not new)
 
 

@@ -66,9 +66,7 @@ def counter(config: AgentConfig) -> Counter | None:
     def count(request: Request) -> int:
         from cn.llm import client
 
-        found = client.count_tokens(
-            request, api_key=llm.api_key, base_url=llm.base_url, seconds=COUNT_SECONDS
-        )
+        found = client.count_tokens(request, api_key=llm.api_key, base_url=llm.base_url, seconds=COUNT_SECONDS)
         if found is None:
             raise Refused(f"{urlsplit(llm.base_url).hostname} does not count")
         return found
@@ -95,8 +93,7 @@ def pack_text(view: View, config: AgentConfig, text: str, at: datetime, *, befor
     weekly = reflection_path(Cadence.WEEKLY, period(Cadence.WEEKLY, at))
     days = (e.path.removesuffix(".md") for e in snapshot.folder(f"{REFLECTIONS}/daily") if e.kind == "blob")
     dailies = [
-        reflection_path(Cadence.DAILY, name)
-        for name in reflection_names(days, at, config.context.daily_threads)
+        reflection_path(Cadence.DAILY, name) for name in reflection_names(days, at, config.context.daily_threads)
     ]
     wanted = [SOUL, USER_PAGE, *dailies, *([weekly] if config.context.weekly_thread else [])]
     pages = {page.path: page for page in _pages(snapshot, wanted, notes)}

@@ -148,9 +148,7 @@ def pack_pair(view: View, config: AgentConfig, pair: Pair) -> Packed:
     return pack_text(view, config, pair.text, pair.at, before=pair.trigger.id)
 
 
-def replay(
-    view: View, config: AgentConfig, pairs: Sequence[Pair], ask: Ask | None = None
-) -> Iterator[Replayed]:
+def replay(view: View, config: AgentConfig, pairs: Sequence[Pair], ask: Ask | None = None) -> Iterator[Replayed]:
     """Ask each again, one after the other. Nothing is executed; what it used is logged at once."""
     if ask is None:
         key, url = config.require_api_key(), config.require_llm().base_url

@@ -287,20 +287,14 @@ def _end(hub: Hub, tools: TurnTools, turn: Turn, report: Report, outcome: Answer
             if isinstance(outcome, Answer):
                 fault = Refusal(rules.VALID_OUTPUT, *_fault(turn, outcome))
                 refusal = clean_refusal(fault, run.settings, text_of("the answer", outcome.text))
-                executor.perform(
-                    plan_rejected(turn, outcome.text.encode("utf-8", "replace"), (refusal,), facts)
-                )
-                executor.notes.refused(
-                    f"{source}: {refusal.rule}: {refusal.reason}", refusal.remedy, source=source
-                )
+                executor.perform(plan_rejected(turn, outcome.text.encode("utf-8", "replace"), (refusal,), facts))
+                executor.notes.refused(f"{source}: {refusal.rule}: {refusal.reason}", refusal.remedy, source=source)
             elif outcome.kind in _NOT_THE_ITEM:
                 executor.perform(plan_released(turn, executor.now))
                 tell_chat(run, executor, turn.input, "the model cannot be asked now", set())
                 executor.notes.failed(f"{source}: {outcome.text}", outcome.hint, source=source)
             else:
-                executor.perform(
-                    plan_lapsed(turn, facts, one_line(mask_line(outcome.text, run.settings), 300))
-                )
+                executor.perform(plan_lapsed(turn, facts, one_line(mask_line(outcome.text, run.settings), 300)))
                 executor.notes.failed(f"{source}: {outcome.text}", outcome.hint, source=source)
             if _is_the_items(outcome):
                 may_give = partial(_may_give, hub, tools)

@@ -188,9 +188,7 @@ def _in_line(line: str, ours: Sequence[str]) -> set[_Hit]:
     """What stands in one line. A secret counts once: as a whole, and as one kind."""
     parts = [_found(part, ours) for part in _parts(line)]
     near = [set().union(*parts[max(0, at - 1) : at + 2]) for at in range(len(parts))]
-    return {
-        hit for at, part in enumerate(parts) for hit in part if not any(_covers(o, hit) for o in near[at])
-    }
+    return {hit for at, part in enumerate(parts) for hit in part if not any(_covers(o, hit) for o in near[at])}
 
 
 def _covers(other: _Hit, hit: _Hit) -> bool:
@@ -218,9 +216,7 @@ def _scan(part: str, ours: Sequence[str]) -> set[_Hit]:
     for kind, form in _MORE.items():
         kinds |= {(kind, match[form.groups]) for match in form.finditer(part)}
     kinds |= {("a key of this hub", secret) for secret in ours if secret in part}
-    return {
-        (kind, found) for kind, found in kinds if not is_placeholder(kind, found, part.partition(found)[2])
-    }
+    return {(kind, found) for kind, found in kinds if not is_placeholder(kind, found, part.partition(found)[2])}
 
 
 def _there(part: str, text: str, found: str) -> str:

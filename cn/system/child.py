@@ -104,9 +104,7 @@ class Child:
                 self._process.send_signal(number)
 
 
-def _popen(
-    command: Sequence[str], folder: Path, stdin: int, descriptors: tuple[int, ...]
-) -> subprocess.Popen[bytes]:
+def _popen(command: Sequence[str], folder: Path, stdin: int, descriptors: tuple[int, ...]) -> subprocess.Popen[bytes]:
     """With our output, a session of its own, none of systemd's variables, and our process id."""
     env = {name: value for name, value in os.environ.items() if name not in VARIABLES}
     env["CN_DAEMON"] = str(os.getpid())

@@ -143,12 +143,7 @@ def _run(*args: str) -> subprocess.CompletedProcess[bytes]:
     env = {**os.environ, "LC_ALL": "C", "LANGUAGE": "C"}
     try:
         return subprocess.run(
-            [program, *args],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            env=env,
-            timeout=_SECONDS,
-            check=False,
+            [program, *args], stdin=subprocess.DEVNULL, capture_output=True, env=env, timeout=_SECONDS, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as why:
         raise Refused(f"{program} does not work: {why}", "see crontab(1)") from None

@@ -30,9 +30,7 @@ _REMEDIES = {
 }
 
 
-def write_file(
-    path: Path, data: bytes | Iterable[bytes], *, root: Path | None = None, mode: int = 0o666
-) -> None:
+def write_file(path: Path, data: bytes | Iterable[bytes], *, root: Path | None = None, mode: int = 0o666) -> None:
     """Write ``data``, whole or in pieces, beside ``path``, flush it, then replace ``path``.
 
     Creates parent folders. A symlink at ``path`` is replaced, not followed; with

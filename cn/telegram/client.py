@@ -18,17 +18,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Self
 
 from cn.system.extras import require_runtime
-from cn.telegram.api import (
-    Conflict,
-    Failure,
-    Network,
-    RateLimited,
-    Rejected,
-    Sent,
-    Server,
-    Unauthorized,
-    Unknown,
-)
+from cn.telegram.api import Conflict, Failure, Network, RateLimited, Rejected, Sent, Server, Unauthorized, Unknown
 from cn.values.errors import ConfigError
 from cn.values.text import one_line, redact
 
@@ -59,8 +49,7 @@ class Connection:
     def __init__(self, token: str, base_url: str = ORIGIN) -> None:
         if not _TOKEN.fullmatch(token):
             raise ConfigError(
-                "the Telegram token has not the form 123456:ABC…",
-                "set TELEGRAM_TOKEN to what @BotFather gave you",
+                "the Telegram token has not the form 123456:ABC…", "set TELEGRAM_TOKEN to what @BotFather gave you"
             )
         self._secret = token.partition(":")[2]
         self._bot, self._requests = _make_bot(token, base_url.rstrip("/"))

@@ -56,9 +56,7 @@ def commit_edits(hub: Hub, message: str | None = None, *, dry_run: bool = False)
         def plan(executor: Executor) -> tuple[str | None, _Looked]:
             edits = _unique(read_edits(run.hub, FOLDERS))
             left = read_left(run.hub)
-            edits = [
-                e for e in edits if e.path not in left or not left[e.path].is_it(read_edit(run.hub, e.path))
-            ]
+            edits = [e for e in edits if e.path not in left or not left[e.path].is_it(read_edit(run.hub, e.path))]
             looked = _take(executor, edits)
             return message or _subject(looked.taken), looked
 
@@ -152,9 +150,7 @@ def _displaced(one: Edited, tracked: Sequence[str]) -> Left | None:
     return Left(one.path, f"and {where} cannot both be there", "move one of them, and commit that first")
 
 
-def _take_one(
-    executor: Executor, one: Edited, path: HubPath, known: unplaced.Edited | None
-) -> HubPath | Left | None:
+def _take_one(executor: Executor, one: Edited, path: HubPath, known: unplaced.Edited | None) -> HubPath | Left | None:
     main = executor.snapshot.read(path)
     if one.edit.kind is Kind.MISSING:
         if one.index not in (None, one.head):

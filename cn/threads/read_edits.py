@@ -36,14 +36,7 @@ class Edited:
 
 def read_edits(hub: Hub, folders: Sequence[str]) -> list[Edited]:
     """Every path below ``folders`` where HEAD, index and work tree differ; ignored files are left out."""
-    args = (
-        "status",
-        "--porcelain=v2",
-        "-z",
-        "--no-renames",
-        "--untracked-files=all",
-        "--ignore-submodules=none",
-    )
+    args = ("status", "--porcelain=v2", "-z", "--no-renames", "--untracked-files=all", "--ignore-submodules=none")
     return [_edited(hub, one) for one in parse_status(hub.git.run(*args, "--", *folders).fields)]
 
 

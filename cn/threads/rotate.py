@@ -24,9 +24,7 @@ def rotate(executor: Executor) -> None:
     limit = format_day(executor.now - _QUARTER)
     for folder in (DONE, SENT, *LOGS.values(), DAILY, DONE_CONCERNS):
         names = [e.path for e in executor.snapshot.folder(folder) if e.kind == "blob"]
-        old = [
-            n for n in names if n[:8].isdigit() and n[:8] < limit and f"{folder}/{n}" not in executor.changed
-        ]
+        old = [n for n in names if n[:8].isdigit() and n[:8] < limit and f"{folder}/{n}" not in executor.changed]
         old = sorted(old)[:_MOST]
         for name in old:
             new = HubPath(f"{folder}/{name[:4]}/{name}")

@@ -26,12 +26,7 @@ _FOLDERS = (ADHOC, *(f"{REFLECTIONS}/{cadence.value}" for cadence in PERIODIC), 
 
 def own_paths(snapshot: Snapshot, hub: Hub | None = None) -> list[HubPath]:
     """The threads of our own in main, and with ``hub`` those that lie only in its work tree."""
-    found = {
-        f"{folder}/{e.path}"
-        for folder in _FOLDERS
-        for e in snapshot.folder(folder)
-        if e.mode.startswith("100")
-    }
+    found = {f"{folder}/{e.path}" for folder in _FOLDERS for e in snapshot.folder(folder) if e.mode.startswith("100")}
     for folder in _FOLDERS if hub is not None else ():
         found |= {f"{folder}/{name}" for name in _names_here(hub, folder)}
     return [HubPath(path) for path in sorted(found) if is_own(path)]
@@ -77,9 +72,7 @@ def pick_own(snapshot: Snapshot, paths: Iterable[HubPath], text: str) -> HubPath
         return None
     every = [str(path) for path in found] + _inbox_named(snapshot, text)
     if len(every) > 1:
-        raise Refused(
-            f"{one_line(text, 80)!r} means {len(every)} threads: {', '.join(every)}", "name it by its path"
-        )
+        raise Refused(f"{one_line(text, 80)!r} means {len(every)} threads: {', '.join(every)}", "name it by its path")
     return found[0]
 
 
@@ -90,9 +83,7 @@ def _inbox_named(snapshot: Snapshot, text: str) -> list[str]:
     except NameRefused:
         name = ""
     pending = [(f"{peer}/{item.topic}", item.get("thread")) for peer, item in snapshot.pending()]
-    return [
-        str(inbox_path(ThreadName(thread))) for source, thread in pending if text == source or name == thread
-    ]
+    return [str(inbox_path(ThreadName(thread))) for source, thread in pending if text == source or name == thread]
 
 
 def use_own(executor: Executor, path: HubPath) -> Own:
@@ -108,9 +99,7 @@ def use_own(executor: Executor, path: HubPath) -> Own:
     data = committed if here is None else here
     if data != committed:
         if path in read_edited(executor.hub):
-            raise Refused(
-                f"{path} was changed here and in main", "'cn commit' brings both together; then again"
-            )
+            raise Refused(f"{path} was changed here and in main", "'cn commit' brings both together; then again")
         oid = object_id("blob", data, executor.snapshot.algorithm)
         executor.perform(Plan(path, (WorkingCopy(path, oid),)))
     if len(data) > MOST:
@@ -121,7 +110,6 @@ def use_own(executor: Executor, path: HubPath) -> Own:
     own = parse_own(path, text)
     if not own.pending:
         raise Refused(
-            f"{own.source} is {one_line(own.state, 40)} already",
-            "to take it up again, write '**State:** open' in it",
+            f"{own.source} is {one_line(own.state, 40)} already", "to take it up again, write '**State:** open' in it"
         )
     return own

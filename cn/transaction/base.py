@@ -102,15 +102,12 @@ def work_place(hub: Hub) -> dict[str, Oid]:
     open_work = next((what for name, what in _OPEN.items() if (hub.work_git_dir / name).exists()), None)
     if open_work:
         raise BadPlace(
-            f"{open_work} is open in {hub.root}",
-            "finish or abort it, then run again ('git status' tells how)",
+            f"{open_work} is open in {hub.root}", "finish or abort it, then run again ('git status' tells how)"
         )
     if hub.main_ref not in refs:
         raise BadPlace(*missing_main(hub))
     if not on_main:
-        head = (
-            hub.git.run("symbolic-ref", "--quiet", "--short", "HEAD", check=False).text or "a detached commit"
-        )
+        head = hub.git.run("symbolic-ref", "--quiet", "--short", "HEAD", check=False).text or "a detached commit"
         raise BadPlace(
             f"HEAD is {visible(head)}, and cn works on {hub.main} only",
             f"run {command('git switch {}', hub.main)}, then run again",
@@ -124,8 +121,7 @@ def _whole(hub: Hub) -> None:
     if (hub.git_dir / "shallow").exists():
         raise Blocked(
             "this clone is shallow: a part of main's history is not here",
-            f"{command('git fetch --unshallow {}', 'origin' if hub.origin else 'REMOTE')} brings it, "
-            "then run again",
+            f"{command('git fetch --unshallow {}', 'origin' if hub.origin else 'REMOTE')} brings it, then run again",
         )
     for remote, keys in hub.config.partial.items():
         unset = " and ".join(command("git config --unset-all {}", key) for key in keys)
@@ -196,10 +192,7 @@ def _rewound(hub: Hub, known: Oid, tip: Oid | None, text: str, dropping: str, dr
     push = command("git push --force-with-lease={} origin {}:{}", lease, rescue, hub.main_ref)
     hint = f"push it back ({push})"
     if tip is not None:
-        fetch, forget = (
-            command("git fetch origin {}", hub.main),
-            command("git update-ref {} {}", ORIGIN_REF, tip),
-        )
+        fetch, forget = (command("git fetch origin {}", hub.main), command("git update-ref {} {}", ORIGIN_REF, tip))
         steps = [fetch, dropping, forget]
         steps.append("'cn doctor --fix', so that branches which came since come again")
         hint += f"; if the loss is meant, {', then '.join(filter(None, steps))}"

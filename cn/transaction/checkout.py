@@ -128,9 +128,7 @@ class _Checkout:
                 todo.append((change, file))
         staged = self.stage([c for c, _ in todo if c.new is not None])
         old = [(c, f) for c, f in todo if f is not None]
-        names = dict(
-            zip((c.path for c, _ in old), self.asides.plan((c.path, f.raw) for c, f in old), strict=True)
-        )
+        names = dict(zip((c.path for c, _ in old), self.asides.plan((c.path, f.raw) for c, f in old), strict=True))
         for change, file in todo:  # plain text: Paths of all these take longer than most of what follows
             new = f"{staged}/{change.path}" if change.new is not None else None
             if new is not None and not os.path.lexists(new):
@@ -171,9 +169,7 @@ class _Checkout:
         self.note_edited(change, file.raw)
         if change.new is not None or not is_pending(change.path):  # else whoever sets it aside tells it
             has = "another" if change.new is not None else "it no more"
-            self.reports.append(
-                f"{path} was changed here meanwhile: your text stays in the work tree, main has {has}"
-            )
+            self.reports.append(f"{path} was changed here meanwhile: your text stays in the work tree, main has {has}")
         return False
 
     def note_edited(self, change: Change, raw: Oid) -> None:
@@ -261,9 +257,7 @@ class _Checkout:
             self.link_new(change, new, target)
         if file is not None and aside is not None and not self.was_ours(change, file):
             kept = keep_aside(self.hub, change.path, aside)
-            self.reports.append(
-                kept_sentence(self.hub, change.path, kept, "differed from main, which decides here")
-            )
+            self.reports.append(kept_sentence(self.hub, change.path, kept, "differed from main, which decides here"))
 
     def link_new(self, change: Change, new: str, target: str) -> None:
         try:

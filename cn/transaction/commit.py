@@ -29,15 +29,7 @@ from cn.git.fast_import import EntryChange, FileChange, build_commit, is_deletio
 from cn.git.repository import Hub
 from cn.protocol.layout import INBOX
 from cn.transaction.base import Base, observe_base
-from cn.transaction.journal import (
-    Journal,
-    LocalAppend,
-    LocalFile,
-    RefUpdate,
-    drop,
-    push_path,
-    restore_path,
-)
+from cn.transaction.journal import Journal, LocalAppend, LocalFile, RefUpdate, drop, push_path, restore_path
 from cn.transaction.origin import ORIGIN_REF
 from cn.transaction.protected_files import TRUSTED_REF
 from cn.transaction.publish import MainMoved, publish, wait_for_place
@@ -50,16 +42,7 @@ from cn.values.paths import folders_above
 from cn.values.shell_words import command
 from cn.values.text import one_line, visible
 
-__all__ = [
-    "Committed",
-    "Draft",
-    "LocalAppend",
-    "LocalFile",
-    "RefUpdate",
-    "commit",
-    "local_changes",
-    "recover",
-]
+__all__ = ["Committed", "Draft", "LocalAppend", "LocalFile", "RefUpdate", "commit", "local_changes", "recover"]
 
 _ATTEMPTS = 5
 
@@ -97,11 +80,7 @@ class Committed(NamedTuple):
 
 
 def commit(
-    hub: Hub,
-    plan: Callable[[Base], Draft | None],
-    *,
-    base: Base | None = None,
-    made: set[Oid] | None = None,
+    hub: Hub, plan: Callable[[Base], Draft | None], *, base: Base | None = None, made: set[Oid] | None = None
 ) -> Committed:
     """Carry ``plan`` out on what main is; planned again when main moves meanwhile.
 

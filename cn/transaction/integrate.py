@@ -25,14 +25,7 @@ from cn.values.shell_words import command
 from cn.values.text import visible
 from cn.values.timestamps import from_epoch
 
-_ORIGINS = (
-    "state/ledger/",
-    "state/queue/",
-    "state/turn.md",
-    "logs/",
-    "threads/mail/outbox/",
-    "threads/mail/sent/",
-)
+_ORIGINS = ("state/ledger/", "state/queue/", "state/turn.md", "logs/", "threads/mail/outbox/", "threads/mail/sent/")
 _INBOX = "threads/inbox/"
 _DONE = "threads/inbox/done/"
 _LEDGER = "state/ledger"
@@ -51,12 +44,7 @@ def integrate(hub: Hub, origin: Oid, local: Oid, *, keep: bool) -> tuple[Oid, li
     at = later(hub, origin, local)
     changes = [_as_change(path, entry) for path, entry in wanted.items()]
     merged = build_commit(
-        hub,
-        base=tree,
-        parents=(origin, local),
-        changes=changes,
-        message="cn: integrate local commits",
-        at=at,
+        hub, base=tree, parents=(origin, local), changes=changes, message="cn: integrate local commits", at=at
     )
     return merged, [_kept(hub, local, path, entry, keep) for path, entry in special.ousted.items()]
 
@@ -73,12 +61,7 @@ def restore_ledger(hub: Hub, known: Oid, local: Oid) -> Oid:
         return local
     changes = [FileChange(HubPath(path), data) for path, data in sorted(lost.items())]
     return build_commit(
-        hub,
-        base=local,
-        parents=(local,),
-        changes=changes,
-        message="cn: restore the ledger",
-        at=later(hub, local),
+        hub, base=local, parents=(local,), changes=changes, message="cn: restore the ledger", at=later(hub, local)
     )
 
 
@@ -131,9 +114,7 @@ def _merge(hub: Hub, base: Oid, origin: Oid, local: Oid, special: _Special) -> O
         back = [_as_change(path, special.base.get(path)) for path in changed]
         at = datetime.fromtimestamp(0, UTC)
         sides.append(
-            build_commit(
-                hub, base=side, parents=(side,), changes=back, message="scratch", at=at, scratch=True
-            )
+            build_commit(hub, base=side, parents=(side,), changes=back, message="scratch", at=at, scratch=True)
         )
     try:
         tree, conflicts = merge_trees(hub.git, sides[0], sides[1])

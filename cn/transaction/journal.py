@@ -122,8 +122,7 @@ def read_journal(path: Path) -> Journal | None:
         return _parse(json.loads(data))
     except (ValueError, KeyError, TypeError, IndexError) as why:
         raise Blocked(
-            f"{path} is damaged: {why}",
-            "compare 'git status' with main, then move the file away and run again",
+            f"{path} is damaged: {why}", "compare 'git status' with main, then move the file away and run again"
         ) from why
 
 
@@ -196,8 +195,7 @@ def _plain(journal: Journal) -> dict[str, Any]:
         "refs": ([r.ref, r.new] for r in journal.refs),
         "appends": None,  # see :func:`_append_pieces`
         "files": (
-            [os.fsdecode(f.path), None if f.data is None else f.data.decode("latin-1"), f.was]
-            for f in journal.files
+            [os.fsdecode(f.path), None if f.data is None else f.data.decode("latin-1"), f.was] for f in journal.files
         ),
         "sizes": list(journal.sizes),
         "index_hash": journal.index_hash,

@@ -36,9 +36,7 @@ def sweep_asides(hub: Hub, current: str = "") -> list[str]:
             file = folder / name
             if os.path.lexists(file) and raw_id(file, raw) != raw:
                 reports.append(
-                    kept_sentence(
-                        hub, path, keep_aside(hub, path, file), "was written to while cn replaced it"
-                    )
+                    kept_sentence(hub, path, keep_aside(hub, path, file), "was written to while cn replaced it")
                 )
         shutil.rmtree(folder, ignore_errors=True)
     return reports

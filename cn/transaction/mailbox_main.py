@@ -21,9 +21,7 @@ PATH = HubPath("state/published")
 def filtered_tree(hub: Hub, commit: Oid) -> Oid:
     """The tree of ``commit`` without cn's own folders."""
     entries = [e for e in list_tree(hub.git, commit) if not is_owned(e.path)]
-    lines = b"".join(
-        f"{e.mode} {e.kind} {e.oid}\t{e.path}".encode("utf-8", "surrogateescape") + b"\0" for e in entries
-    )
+    lines = b"".join(f"{e.mode} {e.kind} {e.oid}\t{e.path}".encode("utf-8", "surrogateescape") + b"\0" for e in entries)
     return Oid(hub.git.run("mktree", "-z", stdin=lines).text)
 
 

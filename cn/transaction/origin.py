@@ -31,14 +31,7 @@ _FETCH = (
 def origin_main(hub: Hub) -> Oid | None:
     """Origin's main now; None when it has none. Raises :class:`Blocked` when it does not answer."""
     done = hub.git.run(
-        "ls-remote",
-        "--quiet",
-        "--",
-        origin_url(hub),
-        hub.main_ref,
-        check=False,
-        network=True,
-        seconds=SECONDS,
+        "ls-remote", "--quiet", "--", origin_url(hub), hub.main_ref, check=False, network=True, seconds=SECONDS
     )
     if not done.ok:
         raise unreachable(done)
@@ -81,8 +74,7 @@ def _refused(done: Done) -> Blocked:
 def unreachable(done: Done) -> Blocked:
     """Origin did not answer."""
     return Blocked.uncommitted(
-        f"origin is unreachable: {done.reason}",
-        "check the network and 'git remote -v', then run again",
+        f"origin is unreachable: {done.reason}", "check the network and 'git remote -v', then run again"
     )
 
 

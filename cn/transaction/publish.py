@@ -21,15 +21,7 @@ from cn.git.process import GitError
 from cn.git.repository import Hub
 from cn.system.files import is_writable, place, write_file
 from cn.transaction.checkout import check_out
-from cn.transaction.journal import (
-    Journal,
-    drop,
-    journal_path,
-    push_path,
-    with_index_hash,
-    with_sizes,
-    write_journal,
-)
+from cn.transaction.journal import Journal, drop, journal_path, push_path, with_index_hash, with_sizes, write_journal
 from cn.transaction.kept_copies import aside_name, kept_sentence
 from cn.transaction.local_effects import append_once, joined_appends, remove_stale, write_local, write_refs
 from cn.values.errors import Blocked, CnError, Refused
@@ -267,9 +259,7 @@ def move_main(hub: Hub, journal: Journal) -> None:
     if now != journal.new:
         if now != journal.old:
             raise MainMoved
-        raise Blocked(
-            f"cannot move main: {done.reason}", "remove a stale lock if no git is running, then run again"
-        )
+        raise Blocked(f"cannot move main: {done.reason}", "remove a stale lock if no git is running, then run again")
 
 
 def unlock_main(hub: Hub, journal: Journal) -> None:

@@ -110,15 +110,11 @@ def _remedy(hub: Hub, reason: str) -> str:
     """What helps where origin refuses main."""
     if "missing necessary objects" in reason:
         # A ref of that kind in the receiving repository hides an object from it (git-replace(1)).
-        asked = hub.git.run(
-            "ls-remote", "--refs", "--", origin_url(hub), "refs/replace/*", check=False, network=True
-        )
+        asked = hub.git.run("ls-remote", "--refs", "--", origin_url(hub), "refs/replace/*", check=False, network=True)
         if refs := [line.partition("\t")[2] for line in asked.lines]:
             more = f" (and {len(refs) - 1} more)" if len(refs) > 1 else ""
             mend = command("git update-ref -d {}", refs[0])  # a push that deletes it fails as well
-            return (
-                f"somebody put {refs[0]}{more} there; {mend}, typed in that repository on its host, mends it"
-            )
+            return f"somebody put {refs[0]}{more} there; {mend}, typed in that repository on its host, mends it"
     return "may you push to origin's main, and is origin a bare repository?"
 
 
@@ -128,9 +124,7 @@ def send(hub: Hub, main: Oid | None, refs: Mapping[str, Oid | None]) -> Answer:
         return Answer(None, {})
     url, to = origin_url(hub, push=True), (hub.main_ref, main) if main else None
     told = push_own(hub.git, url, refs, SECONDS, to)
-    held = {
-        ref: new for ref, new in refs.items() if told[ref].result is Result.REJECTED and _is_held(told[ref])
-    }
+    held = {ref: new for ref, new in refs.items() if told[ref].result is Result.REJECTED and _is_held(told[ref])}
     if held:
         with suppress(OSError, CnError):  # main may be there already: what stops this is not told instead
             told |= push_own(hub.git, url, held, SECONDS)
@@ -171,8 +165,7 @@ def arrived_pushes(hub: Hub, base: Base) -> list[Journal]:
             _forget(hub, note)
     carried = {oid for note in arrived for oid in note.covers if oid != note.new}
     return [
-        note._replace(inputs={}, refs=(), appends=(), files=()) if note.new in carried else note
-        for note in arrived
+        note._replace(inputs={}, refs=(), appends=(), files=()) if note.new in carried else note for note in arrived
     ]
 
 

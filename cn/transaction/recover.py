@@ -77,9 +77,7 @@ def _lock_is_ours(hub: Hub, journal: Journal) -> bool:
         return False
     # An empty lock with our journal: killed between creating it and writing the token? No way
     # to tell it from git's own, so it stays and is reported.
-    return data == journal.token_bytes or (
-        journal.index_hash != "" and file_hash(lock_path(hub)) == journal.index_hash
-    )
+    return data == journal.token_bytes or (journal.index_hash != "" and file_hash(lock_path(hub)) == journal.index_hash)
 
 
 def _unlock_refs(hub: Hub, journal: Journal) -> None:
@@ -104,7 +102,5 @@ def _note_reverted(hub: Hub, journal: Journal, now: Mapping[str, Entry]) -> list
     if owned:
         reports.append("a commit made over a stale index took away what cn had written; it is restored")
     if merged:
-        reports.append(
-            f"a commit made over a stale index took back what was merged: {', '.join(merged[:20])}"
-        )
+        reports.append(f"a commit made over a stale index took back what was merged: {', '.join(merged[:20])}")
     return reports

@@ -203,9 +203,7 @@ class Reader:
 
     def _bad(self, key: str, problem: str, remedy: str = "") -> ConfigError:
         full = self._full(key)
-        return ConfigError(
-            f"{self.at.where(full)}: {one_line(full, 80)}: {problem}", remedy or self.at.remedy
-        )
+        return ConfigError(f"{self.at.where(full)}: {one_line(full, 80)}: {problem}", remedy or self.at.remedy)
 
 
 def parse_origin(text: str) -> str | None:

@@ -47,9 +47,7 @@ def _refuse(kind: str, text: str, rule: str) -> NameRefused:
 def parse_name(text: str, kind: str = "name") -> Name:
     """A hub, peer or actor name."""
     if text in _RESERVED:
-        raise NameRefused(
-            f"{kind} {text!r} is reserved", f"{', '.join(sorted(_RESERVED))} mean something else"
-        )
+        raise NameRefused(f"{kind} {text!r} is reserved", f"{', '.join(sorted(_RESERVED))} mean something else")
     if not is_name(text):
         raise _refuse(kind, text, "use lower-case letters, digits, '-' and '_', at most 40 characters")
     return Name(text)
@@ -116,9 +114,7 @@ def parse_topic(text: str) -> Topic:
     """A topic of ours: ``[a-z0-9._-]``, at most 100 bytes, no slash, no ``.lock``."""
     bad = not _TOPIC.fullmatch(text) or len(text) > _TOPIC_BYTES
     if bad or ".." in text or text.endswith((".lock", ".")):
-        raise _refuse(
-            "topic", text, "use a-z, 0-9, '.', '_' and '-', at most 100, no slash, not ending in .lock"
-        )
+        raise _refuse("topic", text, "use a-z, 0-9, '.', '_' and '-', at most 100, no slash, not ending in .lock")
     return Topic(text)
 
 
@@ -215,12 +211,7 @@ _FORBIDDEN_NAMES = frozenset({".gitattributes", ".gitignore", ".gitmodules"})
 def is_protected(path: str) -> bool:
     """Is it a file that only people change, in any spelling a file system may equate?"""
     key = _stored(path)
-    return (
-        key in _PROTECTED
-        or key == ".cn"
-        or key.startswith(".cn/")
-        or key.rsplit("/", 1)[-1] in _FORBIDDEN_NAMES
-    )
+    return key in _PROTECTED or key == ".cn" or key.startswith(".cn/") or key.rsplit("/", 1)[-1] in _FORBIDDEN_NAMES
 
 
 _MACHINE_LOCAL = frozenset({"state/input.md", "state/output.md", "state/telegram.offset"})

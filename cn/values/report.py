@@ -44,9 +44,7 @@ class Report:
     untidy: bool = False
     """The repository is to be packed when this was shown: nobody waits for it."""
 
-    def add(
-        self, mark: Mark, text: str, hint: str = "", *, source: str = "", told_before: bool = False
-    ) -> None:
+    def add(self, mark: Mark, text: str, hint: str = "", *, source: str = "", told_before: bool = False) -> None:
         """Add one note."""
         self.notes.append(Note(mark, text, hint, source, told_before))
 
@@ -59,12 +57,7 @@ class Report:
         self.add(Mark.INFO, text, source=source, told_before=told_before)
 
     def plan(
-        self,
-        text: str,
-        *,
-        source: str = "",
-        paths: tuple[str, ...] = (),
-        rows: tuple[tuple[str, str, str], ...] = (),
+        self, text: str, *, source: str = "", paths: tuple[str, ...] = (), rows: tuple[tuple[str, str, str], ...] = ()
     ) -> None:
         """What a dry run would do."""
         self.notes.append(Note(Mark.PLAN, text, source=source, paths=paths, rows=rows))

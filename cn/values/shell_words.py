@@ -32,9 +32,7 @@ def command(template: str, *words: str) -> str:
     if any(map(_PATTERN.search, typed)):
         template = re.sub(r"\bgit (?!--literal)", "git --literal-pathspecs ", template)
     line = f"'{template.format(*typed)}'"
-    return (
-        line if all(plain) else f"{line} (for {NAME} let the shell complete the name, which hides characters)"
-    )
+    return line if all(plain) else f"{line} (for {NAME} let the shell complete the name, which hides characters)"
 
 
 def escape(word: str) -> str:

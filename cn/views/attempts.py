@@ -142,9 +142,7 @@ def _outcome(name: str, ended: Ended | None, *, answered: bool) -> tuple[str, Re
     return ("executed" if answered else "no answer"), None
 
 
-def read_ended(
-    view: View, past: PastCommit, sources: Iterable[str], id: str, machine: Sequence[LoggedAction]
-) -> Ended:
+def read_ended(view: View, past: PastCommit, sources: Iterable[str], id: str, machine: Sequence[LoggedAction]) -> Ended:
     """What one commit did for the sources named, or for the item ``id``."""
     files = [(status, path) for status, path in changes_of(view.hub.git, past) if is_owned(path)]
     wanted = frozenset(sources)
@@ -202,9 +200,7 @@ def _message(view: View, past: PastCommit, path: str, sources: frozenset[str], i
         return message
     files = [(s, p) for s, p in changes_of(view.hub.git, sent) if is_owned(p)]
     told = [h.row for h in _rows(view, sent, files, ()) if h.row.source == source]
-    executed = (
-        told[0].executed if len(told) == 1 else next((r.executed for r in told if "✓" in r.executed), "")
-    )
+    executed = told[0].executed if len(told) == 1 else next((r.executed for r in told if "✓" in r.executed), "")
     return replace(message, delivered=sent.at, executed=executed)
 
 

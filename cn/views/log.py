@@ -53,9 +53,7 @@ def parse_since(text: str, now: datetime) -> datetime:
     try:
         return now - (parse_until(text, now) - now)
     except (StampRefused, OverflowError) as refused:
-        raise UsageError(
-            f"--since: {refused}", "give a date or time such as 2026-02-05, or 90m, 12h, 3d"
-        ) from None
+        raise UsageError(f"--since: {refused}", "give a date or time such as 2026-02-05, or 90m, 12h, 3d") from None
 
 
 def read_log(view: View, query: Query) -> list[LoggedAction]:

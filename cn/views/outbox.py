@@ -59,9 +59,7 @@ def list_outbox(view: View) -> list[Entry]:
     ]
     found.sort(key=lambda e: (e.queued or view.now, e.file))
     unreadable = [*broken, *damaged]
-    return found + [
-        Entry(path.rpartition("/")[2], "damaged", tried=Tried(reason=why)) for path, why in unreadable
-    ]
+    return found + [Entry(path.rpartition("/")[2], "damaged", tried=Tried(reason=why)) for path, why in unreadable]
 
 
 def _mail(file: str, entry: outbox.Entry, attempts: Mapping[str, Mapping[str, Any]]) -> Entry:
@@ -89,6 +87,4 @@ def _mail(file: str, entry: outbox.Entry, attempts: Mapping[str, Mapping[str, An
 def _tried(memory: Mapping[str, Any] | None) -> Tried:
     if not memory:
         return Tried()
-    return Tried(
-        int(memory.get("count", 0)), str(memory.get("reason", "")), stamp_or_none(memory.get("last"))
-    )
+    return Tried(int(memory.get("count", 0)), str(memory.get("reason", "")), stamp_or_none(memory.get("last")))

@@ -171,9 +171,7 @@ def _main(view: View) -> Main:
     if view.origin != commit:
         ahead = behind = None
         if view.origin is not None:
-            done = hub.git.run(
-                "rev-list", "--left-right", "--count", f"{commit}...{view.origin}", "--", check=False
-            )
+            done = hub.git.run("rev-list", "--left-right", "--count", f"{commit}...{view.origin}", "--", check=False)
             if done.ok:
                 ahead, behind = (int(word) for word in done.text.split())
     return Main(hub.main, commit, view.on_main, hub.origin, view.origin, ahead, behind)

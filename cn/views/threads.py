@@ -39,9 +39,7 @@ def list_inbox(view: View, *, everything: bool = False, chains: bool = False) ->
         lives = by_thread(histories)
         threads = all_done(histories) if everything else []
     threads += [
-        pending_view(
-            peer, item, written.get(item.get("thread")), lives.get(item.get("thread")), fed=has_agent(view)
-        )
+        pending_view(peer, item, written.get(item.get("thread")), lives.get(item.get("thread")), fed=has_agent(view))
         for peer, item in pending
     ]
     threads.sort(key=lambda t: (t.received, t.thread))
@@ -49,9 +47,7 @@ def list_inbox(view: View, *, everything: bool = False, chains: bool = False) ->
     return InboxView(tuple(threads), tuple(unknown_files(view.hub, view.snapshot, pending)), damaged)
 
 
-def _histories(
-    view: View, pending: Sequence[tuple[Name, Item]], *, everything: bool
-) -> dict[Name, list[Event]]:
+def _histories(view: View, pending: Sequence[tuple[Name, Item]], *, everything: bool) -> dict[Name, list[Event]]:
     """The ledgers, of all peers or as far back as what is pending goes."""
     histories: dict[Name, list[Event]] = {}
     for peer in list(view.snapshot.open_items) if everything else dict.fromkeys(p for p, _ in pending):
@@ -81,9 +77,7 @@ def read_written(view: View, items: Sequence[Item]) -> Mapping[str, Written]:
     return read_copies(view, copies)
 
 
-def pending_view(
-    peer: Name, item: Item, written: Written | None, life: Life | None, *, fed: bool
-) -> ThreadView:
+def pending_view(peer: Name, item: Item, written: Written | None, life: Life | None, *, fed: bool) -> ThreadView:
     """A pending thread; with ``life`` its chain too. ``fed``: this hub gives its threads to an agent."""
     state = _state(item, written, fed)
     refusal = Refusal(item.get("rule"), item.get("why"), item.get("remedy")) if state == REFUSED else None

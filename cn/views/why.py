@@ -152,9 +152,7 @@ def _ids_of_thread(view: View, name: str) -> tuple[ThreadView | Own, list[str]]:
     document = show_any(view, name)
     if not isinstance(document, Document):
         own = document.own
-        id = own.get("Input") or _archived_id(
-            view, lambda shown: _is_of(own, shown)
-        )  # gone once it is closed
+        id = own.get("Input") or _archived_id(view, lambda shown: _is_of(own, shown))  # gone once it is closed
         return own, [id] if id else []
     thread = document.thread
     events = _events(view, thread)
@@ -162,10 +160,7 @@ def _ids_of_thread(view: View, name: str) -> tuple[ThreadView | Own, list[str]]:
 
 
 def _is_of(own: Own, shown: Shown) -> bool:
-    return (shown.thread, shown.cadence) == (
-        own.path.rpartition("/")[2].removesuffix(".md"),
-        own.cadence.value,
-    )
+    return (shown.thread, shown.cadence) == (own.path.rpartition("/")[2].removesuffix(".md"), own.cadence.value)
 
 
 def _events(view: View, thread: ThreadView) -> list[Event]:
@@ -174,9 +169,7 @@ def _events(view: View, thread: ThreadView) -> list[Event]:
     return [e for e in lives[-1].events if e.side == IN] if lives else []
 
 
-def _item(
-    view: View, id: str, machine: Sequence[LoggedAction], notes: list[str]
-) -> tuple[Item, Sequence[Attempt]]:
+def _item(view: View, id: str, machine: Sequence[LoggedAction], notes: list[str]) -> tuple[Item, Sequence[Attempt]]:
     queue = read_queue(view)
     waiting = next((item for item in queue.waiting if item.id == id), None)
     dead = next((item for item in queue.dead if item.id == id), None)
@@ -184,9 +177,7 @@ def _item(
     try:
         queued = parse_stamp(f"{id[:8]}T{id[9:15]}Z")
     except StampRefused:
-        raise Refused(
-            f"{one_line(id, 80)!r} is no id of an item", "'cn queue' and 'cn log' show ids"
-        ) from None
+        raise Refused(f"{one_line(id, 80)!r} is no id of an item", "'cn queue' and 'cn log' show ids") from None
     attempts = read_attempts(view, id, queued, machine)
     known = waiting or dead or (flying.input if flying else None)
     claimed = next((a.turn.input for a in reversed(attempts) if a.turn), None)
@@ -194,9 +185,7 @@ def _item(
     base = known or claimed
     asked = next((a.asked for a in attempts if a.asked is not None), None)
     if base is None and asked is None:
-        raise Refused(
-            f"there is no item {one_line(id, 80)!r}", "'cn queue' shows what waits, 'cn log' what happened"
-        )
+        raise Refused(f"there is no item {one_line(id, 80)!r}", "'cn queue' shows what waits, 'cn log' what happened")
     if base is None:
         notes.append("the history of main here does not hold the claim: who took it, and when, is not known")
     return _made(view, id, base, asked, queued, where, attempts), attempts
@@ -231,9 +220,7 @@ def _thread(view: View, item: Item, notes: list[str]) -> ThreadView | Own | None
 # What came of it.
 
 
-def _rows(
-    view: View, thread: ThreadView | Own | None, id: str, log: Sequence[LoggedAction]
-) -> list[LoggedAction]:
+def _rows(view: View, thread: ThreadView | Own | None, id: str, log: Sequence[LoggedAction]) -> list[LoggedAction]:
     """The rows of the thread, and those that carry the item's id."""
     if isinstance(thread, ThreadView):
         found = {id_of(h): h for h in read_log(view, Query(thread=thread.thread))}

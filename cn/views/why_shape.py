@@ -103,9 +103,4 @@ def _ended_json(ended: Ended) -> dict[str, Any]:
 
 
 def _past_json(past: PastCommit) -> dict[str, Any]:
-    return {
-        "commit": past.commit,
-        "parents": list(past.parents),
-        "at": time_json(past.at),
-        "subject": past.subject,
-    }
+    return {"commit": past.commit, "parents": list(past.parents), "at": time_json(past.at), "subject": past.subject}

@@ -138,13 +138,7 @@ def test_a_broken_configuration_can_be_mended_from_origin(sigma: Node, other: Pa
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        (b"\0\1", "binary"),
-        ("a\u202eb\n", "<U+202E>"),
-        ("last line", "no line end"),
-        (None, "removed"),
-    ],
+    ("text", "says"), [(b"\0\1", "binary"), ("a\u202eb\n", "<U+202E>"), ("last line", "no line end"), (None, "removed")]
 )
 def test_whatever_is_in_it_is_shown(sigma: Node, other: Path, text: bytes | str | None, says: str) -> None:
     commit(other, {"spec/USER.md": text}, "x")
@@ -248,9 +242,7 @@ def test_what_only_an_environment_lacks_is_accepted(sigma: Node, other: Path) ->
     sigma.sync()
 
 
-def test_a_runtime_that_is_broken_already_keeps_nobody_from_accepting_other_files(
-    sigma: Node, other: Path
-) -> None:
+def test_a_runtime_that_is_broken_already_keeps_nobody_from_accepting_other_files(sigma: Node, other: Path) -> None:
     commit(sigma.root, {".cn/agent.yaml": BROKEN[".cn/agent.yaml"]}, "oops")
     sigma.sync()
     change(other, sigma, "name: sigma\nnotice_days: 3\n")

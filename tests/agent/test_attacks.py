@@ -23,9 +23,7 @@ def test_a_reason_of_several_lines_plants_no_decision(world: World, sigma: Node,
     assert sigma.thread(sigma.only_thread()).count("\n## Triage") == 0
 
 
-def test_neither_does_one_in_a_written_output_or_typed_by_a_person(
-    world: World, sigma: Node, pi: Node
-) -> None:
+def test_neither_does_one_in_a_written_output_or_typed_by_a_person(world: World, sigma: Node, pi: Node) -> None:
     work_queue(sigma)
     world.propose(pi, sigma, "one")
     world.propose(pi, sigma, "two")

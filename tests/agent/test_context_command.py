@@ -118,14 +118,10 @@ def test_what_waits_and_what_was_answered_can_be_looked_at(world: World, queued:
     assert show(queued)["id"] == second["id"]
     archived = show(queued, first["id"])
     assert archived["request"]["messages"] == first["request"]["messages"]
-    assert archived["request"]["messages"][0]["text"].encode() == content(
-        queued, f"logs/input/{first['id']}.md"
-    )
+    assert archived["request"]["messages"][0]["text"].encode() == content(queued, f"logs/input/{first['id']}.md")
 
 
-@pytest.mark.parametrize(
-    "id", ["nothing", "20260219-141209-abc123", "../../etc/passwd", "20269999-999999-abc123", ""]
-)
+@pytest.mark.parametrize("id", ["nothing", "20260219-141209-abc123", "../../etc/passwd", "20269999-999999-abc123", ""])
 def test_an_unknown_item_is_refused(queued: Node, id: str) -> None:
     done = queued.cn("context", id, check=1)
     assert "there is no item" in done.stderr
@@ -210,10 +206,7 @@ def test_a_secret_in_the_file_is_told_and_not_shown(queued: Node) -> None:
     for args in ((), ("--json",), ("--text",), ("-v",)):
         done = queued.cn("context", *args, env=nowhere)
         assert "hush" not in done.stdout + done.stderr
-    assert (
-        ".cn/agent.yaml:3: llm.api_key: a secret stands in the file"
-        in queued.cn("context", env=nowhere).stderr
-    )
+    assert ".cn/agent.yaml:3: llm.api_key: a secret stands in the file" in queued.cn("context", env=nowhere).stderr
 
 
 def test_a_hub_without_agent_yaml_has_the_defaults(queued: Node) -> None:

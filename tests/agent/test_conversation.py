@@ -73,9 +73,7 @@ def test_the_file_says_chat_or_peer_and_has_a_line_for_each() -> None:
     assert format_conversation(Conversation()) == b"[]\n"
 
 
-@pytest.mark.parametrize(
-    "data", [b"{", b"{}", b"3", b"null", b"\xff", b"[" * 100_000, b'["', b"x" * (9 << 20)]
-)
+@pytest.mark.parametrize("data", [b"{", b"{}", b"3", b"null", b"\xff", b"[" * 100_000, b'["', b"x" * (9 << 20)])
 def test_a_damaged_file_is_empty_and_reported(data: bytes) -> None:
     found = parse_conversation(data)
     assert found.entries == ()
@@ -89,14 +87,7 @@ def test_an_empty_file_is_empty() -> None:
 
 def test_entries_that_cannot_be_read_are_left_out_and_counted() -> None:
     good = {"at": "2026-02-19T12:00Z", "chat": CHAT, "role": "user", "text": "a\ud800"}
-    bad = [
-        3,
-        {},
-        {**good, "role": "system"},
-        {**good, "at": "soon"},
-        {**good, "text": 1},
-        {**good, "chat": ""},
-    ]
+    bad = [3, {}, {**good, "role": "system"}, {**good, "at": "soon"}, {**good, "text": 1}, {**good, "chat": ""}]
     found = parse_conversation(json.dumps([*bad, good]).encode())
     assert [e.text for e in found.entries] == ["a?"]
     assert found.problems == ("state/conversation.json: 6 of 7 entries cannot be read and are left out",)
@@ -119,9 +110,7 @@ def test_a_step_that_is_repeated_adds_nothing_twice() -> None:
 
 
 def test_the_last_of_one_chat_in_order() -> None:
-    conversation = talk(
-        said(3, "c"), said(1, "a"), said(2, "b", "pi"), new_entry(NOON, CHAT, USER, "now", ID)
-    )
+    conversation = talk(said(3, "c"), said(1, "a"), said(2, "b", "pi"), new_entry(NOON, CHAT, USER, "now", ID))
     assert [e.text for e in conversation.last(CHAT, 2)] == ["a", "c"]
     assert [e.text for e in conversation.last(CHAT, 9, but=ID)] == ["a", "c"]
     assert conversation.last(CHAT, 0) == conversation.last("rho", 9) == ()

@@ -4,18 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.desk import (
-    answer,
-    archived,
-    asked,
-    clean,
-    current,
-    events,
-    let_pass,
-    queue,
-    shown,
-    work_queue,
-)
+from tests.support.desk import answer, archived, asked, clean, current, events, let_pass, queue, shown, work_queue
 from tests.support.hubs import branches, clone, git, identify
 from tests.support.world import Node, World
 
@@ -72,10 +61,7 @@ def test_output_and_triage_for_the_same_thread_have_one_effect_the_outputs(agent
     answer(agent, "---\nid: ID\nreply: ID|by output\n---\n")
     agent.process()
     rows = agent.rows("pi/one")[1:]
-    assert rows == [
-        ("pi/one", "do:reply:re-one", "queued"),
-        ("pi/one", "do:reply:re-one", "✓ delivered"),
-    ]
+    assert rows == [("pi/one", "do:reply:re-one", "queued"), ("pi/one", "do:reply:re-one", "✓ delivered")]
     assert [b for b in branches(pi.home) if b.startswith("sigma/")] == ["sigma/re-one"]
     assert agent.thread(agent.done()[0]).count("## Executed") == 1
     agent.idle()
@@ -118,9 +104,7 @@ def test_an_answer_to_a_branch_that_moved_is_void_and_the_new_head_is_asked_anew
     agent.idle()
 
 
-def test_a_turn_out_of_time_waits_again_behind_the_others_until_its_attempts_are_used_up(
-    agent: Node, pi: Node
-) -> None:
+def test_a_turn_out_of_time_waits_again_behind_the_others_until_its_attempts_are_used_up(agent: Node, pi: Node) -> None:
     agent.configure("max_attempts: 2\n")
     first, given = current(agent), shown(agent)
     let_pass(agent)

@@ -39,10 +39,7 @@ ASKED = Input(
     "proposal",
     HEAD,
 )
-PEERS = {
-    PI: Peer(PI, Url("/srv/pi.git")),
-    RHO: Peer(RHO, Url("/srv/rho.git"), community=True),
-}
+PEERS = {PI: Peer(PI, Url("/srv/pi.git")), RHO: Peer(RHO, Url("/srv/rho.git"), community=True)}
 CONFIG = HubConfig(SIGMA, interface="queue", reviewers=(Reviewer(parse_name("alice")),))
 RECEIVED = Event(
     parse_stamp("2026-02-05T14:00Z"), IN, "received", "proposal", HEAD,
@@ -61,9 +58,7 @@ def plan(data: bytes) -> Plan | tuple[Any, ...]:
     if refused:
         return tuple(refused)
     facts = Facts(CONFIG, PEERS, PI, ITEM, TEXT, NOW, committed=TEXT)
-    artifacts = {
-        op.artifact: MAIN[op.artifact] for op in output.ops if isinstance(op, Commit) and op.artifact in MAIN
-    }
+    artifacts = {op.artifact: MAIN[op.artifact] for op in output.ops if isinstance(op, Commit) and op.artifact in MAIN}
     order = Order(SIGMA, ASKED.names, output.ops, output.body, ASKED.id, artifacts)
     return plan_order(facts, order)
 

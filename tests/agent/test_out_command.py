@@ -176,9 +176,7 @@ def test_each_verb_comes_to_its_end_and_the_creator_gets_exactly_one_message(
         # the ledger and the log
         kinds = events(sigma, "pi", topic=topic)
         assert kinds == ["received", "enqueued", "claimed", "shown", verb.state], topic
-        masked = [
-            (d.replace(start, "OBJECT"), e.replace(start, "OID")) for _, d, e in sigma.rows(f"pi/{topic}")
-        ]
+        masked = [(d.replace(start, "OBJECT"), e.replace(start, "OID")) for _, d, e in sigma.rows(f"pi/{topic}")]
         assert sorted(masked[1:]) == sorted(verb.rows), topic
         # the creator
         fresh = ours(pi) - before
@@ -280,17 +278,12 @@ def test_no_op_can_name_a_file_that_is_protected_or_outside_in_any_spelling(
     work_queue(sigma)
     world.propose(pi, sigma)
     sigma.sync()
-    ops = "".join(
-        f'commit: ID|"{name}"\n' if name.startswith(":") else f"commit: ID|{name}\n" for name in ARTIFACTS
-    )
+    ops = "".join(f'commit: ID|"{name}"\n' if name.startswith(":") else f"commit: ID|{name}\n" for name in ARTIFACTS)
     answer(sigma, f"---\nid: ID\n{ops}---\n")
     done = sigma.cn("inbox", "process", check=1)
     for name, why in ARTIFACTS.items():
         shown_name = name.removesuffix("\u202e")
-        assert any(shown_name in line and why in line for line in done.stderr.split("\n")), (
-            name,
-            done.stderr,
-        )
+        assert any(shown_name in line and why in line for line in done.stderr.split("\n")), (name, done.stderr)
     assert len(sigma.threads()) == 1
     assert "attempt: 2" in shown(sigma)
     assert content(sigma, ".cn/hub.yaml") == (sigma.root / ".cn/hub.yaml").read_bytes()

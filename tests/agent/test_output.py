@@ -39,18 +39,12 @@ PIECES = [
     "\ufeff", "\u2028",
 ]  # fmt: skip
 pieces = st.sampled_from(PIECES)
-bodies = st.lists(pieces | st.text(st.characters(codec="utf-8", exclude_characters="\r"), max_size=20)).map(
-    "\n".join
-)
+bodies = st.lists(pieces | st.text(st.characters(codec="utf-8", exclude_characters="\r"), max_size=20)).map("\n".join)
 """Bodies made of what could be taken for something else."""
 
 
 @given(plain, ops, bodies)
-@example(
-    "x",
-    [Surface('"a"'), Surface("'a'"), Surface("|"), Surface(">-"), Surface('"'), Surface("a\\")],
-    "---\nid: y",
-)
+@example("x", [Surface('"a"'), Surface("'a'"), Surface("|"), Surface(">-"), Surface('"'), Surface("a\\")], "---\nid: y")
 @example("'x'", [Ack('"a', 'b"')], "```\n---\nid: y\n---\n```")
 @example("x", [], "\n\n```\ncode\n```")
 @example("---", [], "<!-- a -->\n\n\nid: x")
@@ -71,12 +65,8 @@ def test_line_feeds_of_a_text_are_kept(text: str) -> None:
 
 
 def test_the_standard_format_is_written() -> None:
-    text = format_output(
-        "review", [Done("review"), Surface('Add "retry" logic: now')], "\n# Review\n\nDone.\n\n"
-    )
-    assert (
-        text == '---\nid: review\ndone: review\nsurface: Add "retry" logic: now\n---\n\n# Review\n\nDone.\n'
-    )
+    text = format_output("review", [Done("review"), Surface('Add "retry" logic: now')], "\n# Review\n\nDone.\n\n")
+    assert text == '---\nid: review\ndone: review\nsurface: Add "retry" logic: now\n---\n\n# Review\n\nDone.\n'
     assert format_output("x", [Ack("x")]) == "---\nid: x\nack: x\n---\n"
 
 
@@ -100,10 +90,7 @@ def test_any_bytes_are_read(data: bytes) -> None:
 
 
 @given(
-    st.lists(
-        pieces | st.sampled_from(["id", "reply: a|b", "x: y", "surface: |", "  more", '"', "ack:"]),
-        max_size=14,
-    )
+    st.lists(pieces | st.sampled_from(["id", "reply: a|b", "x: y", "surface: |", "  more", '"', "ack:"]), max_size=14)
 )
 @example(["---", "surface: |", "  more", "  more"])
 def test_any_lines_are_read_and_their_ops_stand_in_them(lines: list[str]) -> None:

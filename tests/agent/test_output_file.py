@@ -212,10 +212,7 @@ def test_bytes_that_are_no_text_and_too_many_of_them_are_rejected(agent: Node, p
 
 @pytest.mark.parametrize("kind", ["symlink", "pipe", "folder"])
 def test_what_is_no_plain_file_is_never_read_and_is_reported(agent: Node, pi: Node, kind: str) -> None:
-    path, text = (
-        agent.root / "state/output.md",
-        f"---\nid: {current(agent)}\nreply: {current(agent)}|x\n---\n",
-    )
+    path, text = (agent.root / "state/output.md", f"---\nid: {current(agent)}\nreply: {current(agent)}|x\n---\n")
     before = shown(agent)
     if kind == "symlink":
         secret = agent.root.parent / "secret"

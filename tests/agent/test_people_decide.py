@@ -13,10 +13,7 @@ from tests.support.world import Node, World
 
 WAYS = {
     "done": ("done: ID", ("done", "THREAD")),
-    "defer": (
-        "defer: ID|3d|until the release",
-        ("defer", "THREAD", "--reason", "until the release", "--until", "3d"),
-    ),
+    "defer": ("defer: ID|3d|until the release", ("defer", "THREAD", "--reason", "until the release", "--until", "3d")),
     "delete": ("delete: ID|not for us", ("delete", "THREAD", "--reason", "not for us")),
     "delegate": ("delegate: ID|omega", ("delegate", "THREAD", "omega")),
     "assign": ("delegate: ID|rhea", ("delegate", "THREAD", "rhea")),

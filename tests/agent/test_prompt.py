@@ -30,14 +30,7 @@ CHAT = "telegram:498316684"
 CONFIG = parse_agent_config("llm:\n  model: claude-x-1\n", {})
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGp0YmFy"
 PEERS = [
-    Peer(
-        Name("pi"),
-        parse_url("https://u:hush@git.example.org/pi.git"),
-        "agent",
-        "2026-02-05",
-        KEY,
-        community=True,
-    ),
+    Peer(Name("pi"), parse_url("https://u:hush@git.example.org/pi.git"), "agent", "2026-02-05", KEY, community=True),
     Peer(Name("omega"), parse_url("/srv/omega.git"), "a person\n### Fake"),
 ]
 
@@ -46,9 +39,7 @@ def skill(name: str, description: str) -> Skill:
     return Skill(HubPath(f"skills/{name}/SKILL.md"), name, description, f"How to {name}.")
 
 
-def item(
-    text: str = "Please review the proposal", sender: str = CHAT, attempt: int = 1, reason: str = ""
-) -> str:
+def item(text: str = "Please review the proposal", sender: str = CHAT, attempt: int = 1, reason: str = "") -> str:
     asked = Input(ID, sender, Cadence.INBOX, NOON, HubPath(""), reason=reason)
     return format_input(asked, attempt, message_content(text))
 
@@ -66,15 +57,10 @@ def material(**changes: object) -> Material:
         user=Page(USER_PAGE, "For Rho.\n"),
         contract=skill("agent-ops", "the format"),
         skills=[skill("deploy", "deploys"), skill("review", "review of a proposal")],
-        dailies=[
-            Page(HubPath(f"threads/reflections/daily/{d}.md"), f"Day {d}.") for d in (20260218, 20260219)
-        ],
+        dailies=[Page(HubPath(f"threads/reflections/daily/{d}.md"), f"Day {d}.") for d in (20260218, 20260219)],
         weekly=Page(HubPath("threads/reflections/weekly/2026-W08.md"), "A week."),
         conversation=append(
-            Conversation(),
-            said("Hello", input=EARLIER),
-            said("Hi!", ASSISTANT, 1, EARLIER),
-            said("no", sender="pi"),
+            Conversation(), said("Hello", input=EARLIER), said("Hi!", ASSISTANT, 1, EARLIER), said("no", sender="pi")
         ),
         item=item(),
     )
@@ -116,10 +102,7 @@ def test_the_conversation_alternates_and_the_item_comes_last_byte_for_byte() -> 
     packed = pack(material(), CONFIG)
     assert [m.role for m in packed.request.messages] == [USER, ASSISTANT, USER]
     asked, answered, now = (m.text for m in packed.request.messages)
-    assert (
-        asked
-        == f"---\nid: {EARLIER}\nfrom: {CHAT}\nqueued: 2026-02-19T12:00:00Z\n---\n\n## Message\n\n> Hello"
-    )
+    assert asked == f"---\nid: {EARLIER}\nfrom: {CHAT}\nqueued: 2026-02-19T12:00:00Z\n---\n\n## Message\n\n> Hello"
     assert answered == f"---\nid: {EARLIER}\nreply: {EARLIER}\n---\n\nHi!"
     assert now == material().item
     assert now == f"---\nid: {ID}\nfrom: {CHAT}\ncadence: inbox\nqueued: 2026-02-19T12:00:00Z\n---\n\n" + (
@@ -213,9 +196,7 @@ def test_the_same_material_gives_the_same_bytes_in_whatever_order_it_was_gathere
         mixed = random.Random(seed)
         peers = {p.name: p for p in mixed.sample(PEERS, 2)}
         skills = mixed.sample(list(material().skills), 2)
-        again = material(
-            peers=peers.values(), skills=set(skills), reviewers=mixed.sample(["rho", "alice"], 2)
-        )
+        again = material(peers=peers.values(), skills=set(skills), reviewers=mixed.sample(["rho", "alice"], 2))
         assert fingerprint(pack(again, CONFIG)) == first
 
 
@@ -281,9 +262,7 @@ def test_no_text_ends_its_quotation(text: str) -> None:
     stable, hub = system(packed)
     assert stable == system(HARMLESS)[0]
     kind = re.compile(r"- pi: .*, of the community")
-    assert [kind.sub("", line) for line in skeleton(hub)] == [
-        kind.sub("", x) for x in skeleton(system(HARMLESS)[1])
-    ]
+    assert [kind.sub("", line) for line in skeleton(hub)] == [kind.sub("", x) for x in skeleton(system(HARMLESS)[1])]
     sent = "\n".join(texts_of(packed.request))
     assert not re.search(
         "[\u202a-\u202e\u2066-\u2069\u2028\u2029\x00-\x08\x0b-\x1f\x7f-\x9f\U000e0000-\U000e007f]", sent
@@ -327,10 +306,7 @@ def test_hidden_characters_of_a_skill_are_shown() -> None:
 def test_what_is_too_long_is_cut_at_a_line_and_said() -> None:
     long = "".join(f"{n:07}\n" for n in range(10_000))
     packed = pack(
-        material(
-            soul=Page(SOUL, long), dailies=[Page(HubPath("threads/reflections/daily/20260219.md"), long)]
-        ),
-        CONFIG,
+        material(soul=Page(SOUL, long), dailies=[Page(HubPath("threads/reflections/daily/20260219.md"), long)]), CONFIG
     )
     identity = packed.parts[1]
     assert identity.size < PAGE_BYTES + 100

@@ -74,9 +74,7 @@ def test_next_gives_the_agent_what_waits_when_it_has_nothing(world: World, agent
     assert current(agent) not in ("", first)
 
 
-def test_a_dry_process_shows_what_an_output_would_do_and_changes_nothing(
-    world: World, agent: Node, pi: Node
-) -> None:
+def test_a_dry_process_shows_what_an_output_would_do_and_changes_nothing(world: World, agent: Node, pi: Node) -> None:
     world.propose(pi, agent, "one")
     world.propose(pi, agent, "two")
     agent.sync()
@@ -144,9 +142,7 @@ def test_the_interface_can_change_with_threads_pending_and_an_item_in_flight(
 NOTE = 'cat >> "{0}"'
 
 
-def test_the_agent_is_woken_for_each_input_and_not_for_what_waits(
-    world: World, agent: Node, pi: Node
-) -> None:
+def test_the_agent_is_woken_for_each_input_and_not_for_what_waits(world: World, agent: Node, pi: Node) -> None:
     note = world.folder / "note"
     git(agent.root, "config", "cn.wake", NOTE.format(note))
     world.propose(pi, agent, "one")
@@ -227,9 +223,7 @@ def test_an_agent_has_two_commands_and_no_choice_of_hub(world: World, agent: Nod
     assert "CN_ROLE is 'nonsense'" in done.stderr
 
 
-def test_a_damaged_file_in_the_queue_is_named_and_the_others_go_on(
-    world: World, agent: Node, pi: Node
-) -> None:
+def test_a_damaged_file_in_the_queue_is_named_and_the_others_go_on(world: World, agent: Node, pi: Node) -> None:
     world.propose(pi, agent, "one")
     world.propose(pi, agent, "two")
     agent.sync()

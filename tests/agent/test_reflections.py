@@ -118,9 +118,7 @@ def test_a_period_belongs_to_one_of_the_level_above(cadence: Cadence, lower: str
 # What is due.
 
 
-def due(
-    now: datetime = NOW, active: tuple[str, ...] = (), **written: tuple[str, ...]
-) -> list[tuple[str, str]]:
+def due(now: datetime = NOW, active: tuple[str, ...] = (), **written: tuple[str, ...]) -> list[tuple[str, str]]:
     by = {Cadence(key): names for key, names in written.items()}
     return [(cadence.value, name) for cadence, name in due_reflections(now, active, by)]
 
@@ -166,15 +164,11 @@ def test_a_period_that_runs_is_not_due() -> None:
 
 
 def test_names_that_people_made_up_are_left_out() -> None:
-    assert (
-        due(active=("20260230", "notes", "2026020", ""), daily=("README", "20261301"), weekly=("W6",)) == []
-    )
+    assert due(active=("20260230", "notes", "2026020", ""), daily=("README", "20261301"), weekly=("W6",)) == []
 
 
 @given(
-    moments,
-    st.frozensets(days, max_size=12),
-    st.frozensets(st.tuples(st.sampled_from(PERIODIC), days), max_size=12),
+    moments, st.frozensets(days, max_size=12), st.frozensets(st.tuples(st.sampled_from(PERIODIC), days), max_size=12)
 )
 def test_what_is_due_is_over_has_something_below_it_and_is_the_latest(
     now: datetime, active: frozenset[date], made: frozenset[tuple[Cadence, date]]

@@ -10,9 +10,7 @@ from tests.support.desk import answer, clean, current, queue, shown, work_queue
 from tests.support.hubs import git
 from tests.support.world import Node, World
 
-HEAD = (
-    "# Inbox log {day}\n\n| Time | Source | Decision | Executed |\n|------|--------|----------|----------|\n"
-)
+HEAD = "# Inbox log {day}\n\n| Time | Source | Decision | Executed |\n|------|--------|----------|----------|\n"
 
 
 def days_ago(days: int) -> str:
@@ -71,10 +69,7 @@ def test_an_idle_day_and_one_of_reflections_only_ask_for_nothing(agent: Node) ->
     active(agent, 20)
     agent.sync()
     assert shown(agent) == ""
-    assert (
-        not (agent.root / "threads/reflections/daily").exists()
-        or agent.listing("threads/reflections/daily") == []
-    )
+    assert not (agent.root / "threads/reflections/daily").exists() or agent.listing("threads/reflections/daily") == []
     agent.idle()
 
 

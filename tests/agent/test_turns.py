@@ -149,10 +149,7 @@ def test_an_answer_is_archived_before_anything_of_it_is_done_and_ends_the_turn()
     assert isinstance(plan.effects[0], Archive)
     assert isinstance(plan.effects[1], Archive)
     assert plan.effects[2] == Drop(PATH)
-    assert archives(plan) == {
-        f"logs/input/{ID}.md": turn.text.encode(),
-        f"logs/output/{ID}.md": b"output\xff",
-    }
+    assert archives(plan) == {f"logs/input/{ID}.md": turn.text.encode(), f"logs/output/{ID}.md": b"output\xff"}
     assert drops(plan) == {PATH, TURN, INPUT, OUTPUT}
 
 
@@ -229,9 +226,7 @@ def test_what_is_no_file_keeps_its_words_through_every_failure() -> None:
     letter = parse_queued(puts(dead)[dead_path(LOOSE)].encode())
     assert letter.content.strip("\n") == words
     again = plan_retry(letter, NEXT, LATER)
-    assert (
-        parse_queued(puts(again)[queue_path(replace(LOOSE, id=NEXT))].encode()).content.strip("\n") == words
-    )
+    assert parse_queued(puts(again)[queue_path(replace(LOOSE, id=NEXT))].encode()).content.strip("\n") == words
 
 
 def test_a_retried_item_has_all_its_attempts_and_a_new_name() -> None:
@@ -259,9 +254,7 @@ def test_what_is_withdrawn_leaves_no_turn_and_no_input() -> None:
     assert drops(plan_withdrawn(turn_of(ASKED))) == {TURN, INPUT}
 
 
-@pytest.mark.parametrize(
-    ("nth", "name"), [(1, f"logs/output/{ID}-late.md"), (2, f"logs/output/{ID}-late-2.md")]
-)
+@pytest.mark.parametrize(("nth", "name"), [(1, f"logs/output/{ID}-late.md"), (2, f"logs/output/{ID}-late-2.md")])
 def test_a_late_output_is_kept_and_does_nothing(nth: int, name: str) -> None:
     plan = out_of_turn(b"late\xff", ID, LATER, "nothing is in flight", nth)
     assert late_path(ID, nth) == name
@@ -271,8 +264,6 @@ def test_a_late_output_is_kept_and_does_nothing(nth: int, name: str) -> None:
     assert outcomes(plan) == ["late"]
 
 
-@pytest.mark.parametrize(
-    ("asked", "source"), [(ASKED, "pi/proposal"), (MINE, "daily/20260204"), (LOOSE, "sigma")]
-)
+@pytest.mark.parametrize(("asked", "source"), [(ASKED, "pi/proposal"), (MINE, "daily/20260204"), (LOOSE, "sigma")])
 def test_an_item_is_called_by_its_branch_its_thread_or_its_sender(asked: Input, source: str) -> None:
     assert source_of(asked) == source

@@ -44,9 +44,7 @@ def test_a_runtime_that_cannot_work_is_no_success(world: World, sigma: Node, pi:
     assert len(sigma.threads()) == 1
 
 
-def test_a_person_is_told_in_a_chat(
-    world: World, sigma: Node, pi: Node, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_person_is_told_in_a_chat(world: World, sigma: Node, pi: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     git(sigma.root, "config", "cn.wake", f"cn:telegram:{USER}")
     world.propose(pi, sigma)
     with telegram_server() as server:
@@ -61,8 +59,7 @@ def test_a_person_is_told_in_a_chat(
 
 
 @pytest.mark.parametrize(
-    ("way", "reason"),
-    [("cn:shell", "no way 'cn:shell'"), ("cn:telegram", "telegram"), ("cn:telegram:x", "no chat")],
+    ("way", "reason"), [("cn:shell", "no way 'cn:shell'"), ("cn:telegram", "telegram"), ("cn:telegram:x", "no chat")]
 )
 def test_a_way_that_cannot_be_gone_is_told_and_tried_again(
     world: World, sigma: Node, pi: Node, way: str, reason: str

@@ -28,20 +28,7 @@ WHO = {
 }
 SCENES = ("pair", "shared", "pinned", "queue", "alone")
 ACTS = {
-    "push": {
-        "as",
-        "branch",
-        "files",
-        "message",
-        "author",
-        "start",
-        "tree",
-        "force",
-        "commit",
-        "to",
-        "signed",
-        "merge",
-    },
+    "push": {"as", "branch", "files", "message", "author", "start", "tree", "force", "commit", "to", "signed", "merge"},
     "message": {"as", "branch", "text", "message", "force", "to", "signed", "author"},
     "delete": {"branch", "to"},
     "ours": {"topic"},
@@ -91,9 +78,7 @@ def read_attack(path: Path) -> Attack:
     expect = data.get("expect", {})
     check(set(expect) <= EXPECT, set(expect) - EXPECT)
     check(bool(expect), "it expects nothing")
-    return Attack(
-        path.stem, data["what"], data["who"], data["row"], data["scene"], tuple(data["act"]), expect
-    )
+    return Attack(path.stem, data["what"], data["who"], data["row"], data["scene"], tuple(data["act"]), expect)
 
 
 def read_corpus() -> list[Attack]:

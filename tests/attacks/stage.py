@@ -105,9 +105,7 @@ class Stage:
         done = self.sigma.cn(*words, check=None)
         self.said += done.stdout + done.stderr
         if code is not None and done.returncode != code:
-            self.problems.append(
-                f"cn {' '.join(words)} ended with {done.returncode}, not {code}: {done.stderr}"
-            )
+            self.problems.append(f"cn {' '.join(words)} ended with {done.returncode}, not {code}: {done.stderr}")
         if "internal error" in done.stderr or "Traceback" in done.stderr or _CONTROL.search(done.stderr):
             self.problems.append(f"cn {' '.join(words)}: {done.stderr!r}")
 

@@ -19,9 +19,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    "words", [("adhoc", "t"), ("mca", "add", "c"), ("inbox", "triage", "pi/x", "do:merge")]
-)
+@pytest.mark.parametrize("words", [("adhoc", "t"), ("mca", "add", "c"), ("inbox", "triage", "pi/x", "do:merge")])
 def test_what_has_no_end_or_no_writer_is_refused(hub: Path, tmp_path: Path, words: tuple[str, ...]) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
@@ -33,9 +31,7 @@ def test_what_has_no_end_or_no_writer_is_refused(hub: Path, tmp_path: Path, word
 
 def test_a_text_without_end_is_refused(hub: Path) -> None:
     line = f"{sys.executable} -m cn --hub {hub} adhoc endless --body-file - < /dev/zero"
-    done = subprocess.run(
-        ["bash", "-c", line], env=cn_env(), capture_output=True, text=True, timeout=60, check=False
-    )
+    done = subprocess.run(["bash", "-c", line], env=cn_env(), capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, "more than 8 MB" in done.stderr) == (2, True), done
 
 

@@ -107,11 +107,7 @@ def test_the_hub_that_is_named_counts(sigma: Node, tools: Path, tmp_path: Path) 
 
 @pytest.mark.parametrize(
     "files",
-    [
-        {".cn/hub.yaml": "name: [\n"},
-        {"state/peers.md": "```yaml\n- 1\n```\n"},
-        {"state/ledger/pi/open": b"\xff\0{"},
-    ],
+    [{".cn/hub.yaml": "name: [\n"}, {"state/peers.md": "```yaml\n- 1\n```\n"}, {"state/ledger/pi/open": b"\xff\0{"}],
     ids=["hub.yaml", "peers.md", "ledger"],
 )
 def test_a_broken_hub_is_silence(

@@ -31,9 +31,7 @@ def load(folder: Path, text: str, *, ignored: bool = False) -> subprocess.Comple
     return subprocess.run(
         [sys.executable, "-m", "cn", "--version"],
         env=cn_env({"PYTHONPATH": f"{folder}{os.pathsep}{ROOT}"}),
-        preexec_fn=lambda: (
-            signal.signal(signal.SIGINT, signal.SIG_IGN if ignored else signal.SIG_DFL) and None
-        ),
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN if ignored else signal.SIG_DFL) and None,
         capture_output=True,
         text=True,
         timeout=60,

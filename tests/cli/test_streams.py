@@ -35,9 +35,7 @@ def hub(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def shell(hub: Path, line: str) -> subprocess.CompletedProcess[str]:
     """Run a line in which ``$CN`` is cn on this hub."""
     env = cn_env({"CN": f"{sys.executable} -m cn --hub {hub}"})
-    return subprocess.run(
-        ["bash", "-c", line], env=env, capture_output=True, text=True, timeout=60, check=False
-    )
+    return subprocess.run(["bash", "-c", line], env=env, capture_output=True, text=True, timeout=60, check=False)
 
 
 @pytest.mark.parametrize("words", ["status", "log", "peer list", "inbox", "thread list", "doctor", "--help"])

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 
 _TOKEN = re.compile(
-    r"""\s*(?:"(?P<text>[^"]*)"|\?\s(?P<special>.*?)\s\?|(?P<name>[a-z][a-z0-9]*)|(?P<mark>[=;,|()\[\]{}-]))""",
-    re.S,
+    r"""\s*(?:"(?P<text>[^"]*)"|\?\s(?P<special>.*?)\s\?|(?P<name>[a-z][a-z0-9]*)|(?P<mark>[=;,|()\[\]{}-]))""", re.S
 )
 
 

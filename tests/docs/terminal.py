@@ -21,11 +21,7 @@ class Terminal:
         tools.mkdir(parents=True)
         (tools / "cn").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m cn "$@"\n')
         (tools / "cn").chmod(0o755)
-        self._env = {
-            **os.environ,
-            "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",
-            "PYTHONPATH": str(ROOT),
-        }
+        self._env = {**os.environ, "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
         self.start = self.folder = folder / "stage"
         self.start.mkdir()
 

@@ -18,15 +18,7 @@ import pytest
 from cn.actions.init import init
 from cn.agent.plan.ops import Order, check_output, plan_order
 from cn.agent.plan.output import Output, format_output, parse_output
-from cn.agent.plan.turns import (
-    Failing,
-    out_of_turn,
-    plan_cleared,
-    plan_lapsed,
-    plan_rejected,
-    plan_retry,
-    time_limit,
-)
+from cn.agent.plan.turns import Failing, out_of_turn, plan_cleared, plan_lapsed, plan_rejected, plan_retry, time_limit
 from cn.cli.main import cli
 from cn.protocol.cadence import Cadence
 from cn.protocol.effects import Log, Plan, Post, Put
@@ -109,10 +101,7 @@ def _files(block: Block) -> None:
     local = {_cell(row[0]): row[2] == "this machine" for row in block.rows}
     for path, here in local.items():
         assert is_machine_local(HubPath(path)) == here, path
-    names = {
-        queue_path(ITEM): "state/queue/<cadence>-<id>.md",
-        dead_path(ITEM): "state/queue/dead/<cadence>-<id>.md",
-    }
+    names = {queue_path(ITEM): "state/queue/<cadence>-<id>.md", dead_path(ITEM): "state/queue/dead/<cadence>-<id>.md"}
     for path, shown in names.items():
         assert shown.replace("<cadence>", "inbox").replace("<id>", ID) == path
         assert shown in local
@@ -162,9 +151,7 @@ def _out_verbs(block: Block) -> None:
         cli.main([words[1], "--hub", str(hub), *words[2:], "-q"], standalone_mode=False)
         output = parse_output(answer.read_bytes())
         assert output.id == ID
-        assert [f"{key}: {value}" for key, value in map(format_op, output.ops)] == [
-            _cell(op).replace("ID", ID)
-        ]
+        assert [f"{key}: {value}" for key, value in map(format_op, output.ops)] == [_cell(op).replace("ID", ID)]
         assert output.body == ("full response" if "--body" in words else "")
         answer.unlink()
         leaves.add(tuple(words[2:4] if words[2] == "do" else words[2:3]))
@@ -260,9 +247,7 @@ def _own_endings(block: Block) -> None:
         for path, state in (("threads/adhoc/20260205-x.md", thread), ("state/mca/20260205-x.md", concern)):
             plan = _plan(op, own=HubPath(path))
             assert isinstance(plan, Plan), (op, plan)
-            (put,) = [
-                e for e in plan.effects if isinstance(e, Put) and "Opened:** 2026" in e.text and _is_x(e)
-            ]
+            (put,) = [e for e in plan.effects if isinstance(e, Put) and "Opened:** 2026" in e.text and _is_x(e)]
             assert f"**State:** {plain(state)}\n" in put.text, op
             filed = plain(state) not in ("open", "assigned", "deferred") and path.startswith("state/")
             assert put.path.startswith("state/mca/done/") == filed
@@ -290,9 +275,7 @@ def _rows(block: Block) -> None:
     for (what, words, executed, *_), plan in zip(block.rows, plans, strict=True):
         row = [e.row for e in plan.effects if isinstance(e, Log)][-1]
         assert (row.decision, row.executed) == (_cell(words).replace("<trigger>", ID), plain(executed)), what
-    told = [
-        e.message.about.status for p in plans for e in p.effects if isinstance(e, Post) and e.message.about
-    ]
+    told = [e.message.about.status for p in plans for e in p.effects if isinstance(e, Post) and e.message.about]
     assert told == ["timed-out", "failed"]
     assert PI in _facts().peers
 
@@ -423,9 +406,7 @@ def test_the_scripts_of_the_page_work(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_behind_the_door_there_is_only_what_it_says(tmp_path: Path) -> None:
     script = (
-        _HOW["door", ""]
-        .replace("/var/lib/sigma/hub", str(tmp_path))
-        .replace("/usr/local/bin/cn ", "/usr/bin/env ")
+        _HOW["door", ""].replace("/var/lib/sigma/hub", str(tmp_path)).replace("/usr/local/bin/cn ", "/usr/bin/env ")
     )
     (tmp_path / "door").write_text(script)
     said = subprocess.run(

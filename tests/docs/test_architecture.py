@@ -55,9 +55,7 @@ def test_every_module_and_test_that_a_page_names_exists(page: str) -> None:
         word.rstrip("/.,;")
         for code in _CODE.findall(text)
         for word in code.split()
-        if re.fullmatch(
-            r"(?:cn|tests|docs|benchmarks|demo|cron|hub-template)/[\w./*-]*|[\w/*]+/\w+\.py", word
-        )
+        if re.fullmatch(r"(?:cn|tests|docs|benchmarks|demo|cron|hub-template)/[\w./*-]*|[\w/*]+/\w+\.py", word)
     }
     assert named
     lost = [name for name in sorted(named) if not (list(ROOT.glob(name)) or list((ROOT / "cn").glob(name)))]

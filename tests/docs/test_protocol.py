@@ -106,9 +106,7 @@ def test_every_check_has_an_example() -> None:
 
 def test_every_page_is_in_the_index() -> None:
     index = (PROTOCOL / "README.md").read_text("utf-8")
-    assert {p.name for p in PROTOCOL.glob("*.md")} - {"README.md"} <= set(
-        re.findall(r"\]\(([a-z-]+\.md)\)", index)
-    )
+    assert {p.name for p in PROTOCOL.glob("*.md")} - {"README.md"} <= set(re.findall(r"\]\(([a-z-]+\.md)\)", index))
 
 
 def _first(name: str) -> Block:
@@ -319,15 +317,7 @@ def _triage_not_decisions(block: Block) -> None:
 def _triage_ebnf(block: Block) -> None:
     grammar = Grammar(block.text)
     assert {"decision", "heading", "field"} <= grammar.names
-    headings = [
-        "## Triage",
-        "  ## Triage ##",
-        "##\tTriage",
-        "##Triage",
-        "### Triage",
-        "    ## Triage",
-        "> ## Triage",
-    ]
+    headings = ["## Triage", "  ## Triage ##", "##\tTriage", "##Triage", "### Triage", "    ## Triage", "> ## Triage"]
     assert [grammar.matches("heading", h) for h in headings] == [bool(find_headings([h])) for h in headings]
     complete = {"decision": "do:merge", "actor": "sigma", "timestamp": "2026-02-05T15:00Z"}
     for key in ("decision", "actor", "timestamp", "until", "approval", "reason"):
@@ -400,9 +390,7 @@ def _thread_void(block: Block) -> None:
 
 @checks("thread-executed")
 def _thread_executed(block: Block) -> None:
-    assert append_section(_decided(), "Executed", ["- 2026-02-05T15:15Z ✓ merged 1a2b3c4"]).endswith(
-        block.text
-    )
+    assert append_section(_decided(), "Executed", ["- 2026-02-05T15:15Z ✓ merged 1a2b3c4"]).endswith(block.text)
 
 
 # decisions.md
@@ -438,9 +426,7 @@ def _decisions(block: Block) -> None:
         assert not isinstance(plan, Refusal), (sentence, plan)
         told = [e.message.about.status for e in plan.effects if isinstance(e, Post) and e.message.about]
         assert told == ([plain(status)] if status else []), sentence
-        stays = any(
-            isinstance(e, Put) and e.path == inbox_path(ThreadName(facts.thread)) for e in plan.effects
-        )
+        stays = any(isinstance(e, Put) and e.path == inbox_path(ThreadName(facts.thread)) for e in plan.effects)
         assert stays == (thread == "stays"), sentence
         logged = [e.row.executed for e in plan.effects if isinstance(e, Log)]
         # What waits for a remote is logged when it is queued, by the outbox.
@@ -450,9 +436,7 @@ def _decisions(block: Block) -> None:
 
 @checks("rules")
 def _rules(block: Block) -> None:
-    names = {
-        v for k, v in vars(rules).items() if k.isupper() and isinstance(v, str) and re.fullmatch("[a-z-]+", v)
-    }
+    names = {v for k, v in vars(rules).items() if k.isupper() and isinstance(v, str) and re.fullmatch("[a-z-]+", v)}
     assert {plain(row[0]) for row in block.rows} == names
     assert len(block.rows) == len(names)
 
@@ -604,11 +588,7 @@ def _log_words(block: Block) -> None:
 def _machine_log(block: Block) -> None:
     merged = _rows()[1]
     row = merged._replace(
-        thread="20260205-pi-proposal.md",
-        branch="pi/proposal",
-        head=HEAD,
-        outcome="merged",
-        commit=MERGE,
+        thread="20260205-pi-proposal.md", branch="pi/proposal", head=HEAD, outcome="merged", commit=MERGE
     )
     assert log.format_event(row) == block.text.rstrip("\n")
 

@@ -17,12 +17,7 @@ from tests.docs.terminal import Terminal, commands
 from tests.support.hubs import ROOT, bare, git
 from tests.support.hubs import cn as run_cn
 
-PAGES = [
-    ROOT / "README.md",
-    ROOT / "CONTRIBUTING.md",
-    ROOT / "CHANGELOG.md",
-    *sorted((ROOT / "docs").rglob("*.md")),
-]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 README = (ROOT / "README.md").read_text("utf-8")
 
 
@@ -107,9 +102,7 @@ def test_synonyms_work_and_stand_in_one_line_of_the_readme() -> None:
         assert _options(COMMANDS[name]) == _options(plain), name
 
 
-@pytest.mark.parametrize(
-    "group", ["", *(name.removesuffix(" list") for name in sorted(HIDDEN - {"cn read"}))]
-)
+@pytest.mark.parametrize("group", ["", *(name.removesuffix(" list") for name in sorted(HIDDEN - {"cn read"}))])
 def test_help_shows_no_synonym(group: str) -> None:
     text = run_cn(*group.split()[1:], "--help", check=0).stdout
     assert not re.search(r"^  (list|read) ", text, re.M)

@@ -47,9 +47,7 @@ def test_numbers_are_added_up_and_old_rows_stay(
     assert script.fill_page(filled, script.read_figures(tmp_path)) == filled
 
 
-def test_slices_of_a_case_are_one_case(
-    script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_slices_of_a_case_are_one_case(script: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEST_FIGURES", str(tmp_path))
     for part, kills in (("0:2", 4), ("1:2", 3)):
         monkeypatch.setenv("TEST_SLICE", part)

@@ -15,18 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.hubs import (
-    clone,
-    cn,
-    commit,
-    git,
-    git_bytes,
-    make_ssh_key,
-    push,
-    tip,
-    try_git,
-    write_commit,
-)
+from tests.support.hubs import clone, cn, commit, git, git_bytes, make_ssh_key, push, tip, try_git, write_commit
 from tests.support.world import Node, World, picture
 
 Facts = list[dict[str, Any]]
@@ -335,9 +324,7 @@ def test_garbage_in_the_ledger_is_named_and_nothing_is_rebuilt_from_it(sigma: No
     month = next(p for p in (sigma.root / "state/ledger/pi").iterdir() if p.name.isdigit())
     path = str(month.relative_to(sigma.root))
     count = month.read_bytes().count(b"\n")
-    cause(
-        sigma, {path: month.read_bytes() + b"\xff\xfe\0 garbage\nnonsense\n", "state/ledger/pi/open": "x\n"}
-    )
+    cause(sigma, {path: month.read_bytes() + b"\xff\xfe\0 garbage\nnonsense\n", "state/ledger/pi/open": "x\n"})
     found = problems(sigma, "--fix")
     assert f"{path}: no event in line {count + 1}, {count + 2}" in found["ledger"]
     assert "open" in found
@@ -553,9 +540,7 @@ DAMAGES: list[Callable[[Path], None]] = [
 
 @pytest.mark.sliced(3)
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda d: d.__name__)
-def test_whatever_the_damage_it_says_so_and_does_not_crash(
-    sigma: Node, damage: Callable[[Path], None]
-) -> None:
+def test_whatever_the_damage_it_says_so_and_does_not_crash(sigma: Node, damage: Callable[[Path], None]) -> None:
     damage(sigma.root)
     for args in (("--json",), ("--json", "--full"), ("--json", "--fix")):
         done = cn("doctor", *args, hub=sigma.root)

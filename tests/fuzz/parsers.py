@@ -54,15 +54,7 @@ from cn.threads.read_edits import parse_status
 from cn.transaction.pins import parse_pin
 from cn.transaction.protected_files import parse_reflog
 from cn.values.errors import CnError
-from cn.values.names import (
-    HubPath,
-    is_oid,
-    is_protected,
-    parse_branch,
-    parse_hub_path,
-    parse_thread_name,
-    parse_url,
-)
+from cn.values.names import HubPath, is_oid, is_protected, parse_branch, parse_hub_path, parse_thread_name, parse_url
 from cn.values.record_header import parse_header
 from cn.values.text import cell, decode, quote, uncell, visible
 from cn.values.timestamps import format_second, parse_stamp, parse_until
@@ -206,10 +198,7 @@ def _any(function: Callable[..., object]) -> Callable[[object], bytes]:
 PARSERS: dict[str, Parser] = {
     "hub-yaml": Parser(
         _text(parse_config),
-        (
-            b"name: sigma\nreviewers:\n  - name: bob\n    email: b@x\nlimits: {hops: 3}\n"
-            b"local: [logs/input]\n",
-        ),
+        (b"name: sigma\nreviewers:\n  - name: bob\n    email: b@x\nlimits: {hops: 3}\nlocal: [logs/input]\n",),
     ),
     "peers": Parser(_text(parse_peers), _golden("peers.md")),
     "agent-yaml": Parser(
@@ -222,9 +211,7 @@ PARSERS: dict[str, Parser] = {
         (b"do:merge", b"defer:later", b"do:reply:a.b-c", b"delegate:pi", b"do:custom: x:y"),
         _any(format_decision),
     ),
-    "message": Parser(
-        parse_message, _golden("message.md", "notice.md", "notice-refused.md"), _any(format_message)
-    ),
+    "message": Parser(parse_message, _golden("message.md", "notice.md", "notice-refused.md"), _any(format_message)),
     "ledger": Parser(_text(lambda text: ledger.fold_all(ledger.parse_events(text))), _golden("ledger")),
     "ledger-line": Parser(_text(ledger.parse_event), tuple(_golden("ledger")[0].splitlines())),
     "open": Parser(_text(ledger.parse_open), _golden("open"), _any(ledger.format_open)),
@@ -232,8 +219,7 @@ PARSERS: dict[str, Parser] = {
         parse_entry, _golden("outbox-deliver.md", "outbox-delete.md", "outbox-notice.md"), _any(format_entry)
     ),
     "output": Parser(
-        parse_output,
-        (b"---\nid: x\nreply: x|hi\nsend: pi|a|b\n---\n\nbody\n", b"---\nid: x\ndefer: |\n  x|3d\n---\n"),
+        parse_output, (b"---\nid: x\nreply: x|hi\nsend: pi|a|b\n---\n\nbody\n", b"---\nid: x\ndefer: |\n  x|3d\n---\n")
     ),
     "header": Parser(lambda data: parse_header("queue/1", data), (HEADER,)),
     "queued": Parser(parse_queued, (HEADER,), _any(format_queued)),
@@ -262,32 +248,22 @@ PARSERS: dict[str, Parser] = {
     "model-error": Parser(
         lambda data: read_error(400, data, ("s3cret",)), (b'{"error": {"type": "x", "message": "y"}}',)
     ),
-    "retry-after": Parser(
-        _text(lambda text: parse_retry_after(text, NOW)), (b"5", b"Thu, 05 Feb 2026 15:00:00 GMT")
-    ),
+    "retry-after": Parser(_text(lambda text: parse_retry_after(text, NOW)), (b"5", b"Thu, 05 Feb 2026 15:00:00 GMT")),
     "branch": Parser(_text(parse_branch), (b"pi/topic", "pi/grüße".encode())),
-    "path": Parser(
-        _text(lambda text: (is_protected(text), parse_hub_path(text))), (b"docs/a.md", b".cn/hub.yaml")
-    ),
-    "url": Parser(
-        _text(parse_url),
-        (b"https://h/x", b"git@h:x", b"ssh://u@h/x", b"/srv/x", b"http://[::1]/"),
-    ),
+    "path": Parser(_text(lambda text: (is_protected(text), parse_hub_path(text))), (b"docs/a.md", b".cn/hub.yaml")),
+    "url": Parser(_text(parse_url), (b"https://h/x", b"git@h:x", b"ssh://u@h/x", b"/srv/x", b"http://[::1]/")),
     "thread-name": Parser(_text(parse_thread_name), (b"20260205-pi-x.md", b"threads/inbox/20260205-pi-x.md")),
     "stamp": Parser(_text(parse_stamp), (b"2026-02-05T15:00:00Z", b"2026-02-05 15:00", b"2026-02-05")),
     "until": Parser(_text(lambda text: parse_until(text, NOW)), (b"3d", b"90m", b"2026-02-05")),
     "pin": Parser(_text(parse_pin), (b"refs/cn/pins/pi/in/a%2fb", b"refs/cn/pins/pi/out/+abc")),
     "quote": Parser(_quoted, (b"a\n## Triage\n\xe2\x80\xa8x|\\y", b"\xff\xfe")),
     "secret": Parser(
-        _text(lambda text: may_hold(Text("x", tuple(text.split("\n"))))),
-        (b"AKIAIOSFODNN7EXAMPLE", b"://a:b@c"),
+        _text(lambda text: may_hold(Text("x", tuple(text.split("\n"))))), (b"AKIAIOSFODNN7EXAMPLE", b"://a:b@c")
     ),
 }
 PARSERS |= {
     "seen": Parser(_seen, (b"[1, 2]", b"[]"), _any(format_seen)),
-    "queue-name": Parser(
-        _queue_name, (b"inbox-20260205-150000-abcdef.md", b"chat-20260205-150000-abcdef-2.md")
-    ),
+    "queue-name": Parser(_queue_name, (b"inbox-20260205-150000-abcdef.md", b"chat-20260205-150000-abcdef-2.md")),
     "trigger": Parser(_trigger, (b"20260205-150000-abcdef", b"20260205-150000-abcdef-2"), _any(str)),
     "typed": Parser(
         _typed,

@@ -98,18 +98,13 @@ class Store:
         def place(name: bytes) -> bytes:
             return name + b"/" if entries[name][0] == b"40000" else name
 
-        rows = (
-            entries[n][0] + b" " + n + b"\0" + bytes.fromhex(entries[n][1])
-            for n in sorted(entries, key=place)
-        )
+        rows = (entries[n][0] + b" " + n + b"\0" + bytes.fromhex(entries[n][1]) for n in sorted(entries, key=place))
         return self.add("tree", b"".join(rows))
 
 
 FILES = st.dictionaries(NAMES, st.tuples(MODES, BLOBS), max_size=4)
 TREES = st.tuples(FILES, st.dictionaries(NAMES, FILES.filter(bool), max_size=2))
-COMMITS = st.tuples(
-    TREES, PEOPLE, PEOPLE, HEADERS, MESSAGES, st.sampled_from(["main", "root", "last", "both"])
-)
+COMMITS = st.tuples(TREES, PEOPLE, PEOPLE, HEADERS, MESSAGES, st.sampled_from(["main", "root", "last", "both"]))
 
 
 def add_tree(store: Store, drawn: Tree) -> Oid:
@@ -200,17 +195,7 @@ def check(git: Git, main: Oid, drawn: list[Drawn]) -> None:
         tree = add_tree(store, files)
         parents = {"main": [main], "root": [], "last": [last], "both": [main, last]}[start]
         lines = b"".join(b"parent " + p.encode() + b"\n" for p in dict.fromkeys(parents))
-        data = (
-            b"tree "
-            + tree.encode()
-            + b"\n"
-            + lines
-            + b"author "
-            + author
-            + b"\ncommitter "
-            + committer
-            + b"\n"
-        )
+        data = b"tree " + tree.encode() + b"\n" + lines + b"author " + author + b"\ncommitter " + committer + b"\n"
         last = store.add("commit", data + header + b"\n" + message)
         heads.append(last)
         trees[last] = tree
@@ -218,9 +203,7 @@ def check(git: Git, main: Oid, drawn: list[Drawn]) -> None:
     write_objects(git, list(store.objects.values()), "sha1")
     heads = list(dict.fromkeys(heads))
 
-    assert [f and (f.kind, f.data) for f in read_all(git, list(store.objects))] == list(
-        store.objects.values()
-    )
+    assert [f and (f.kind, f.data) for f in read_all(git, list(store.objects))] == list(store.objects.values())
     with reading(git) as one:
         assert read_all(one, list(store.objects)) == read_all(git, list(store.objects))
     infos = read_info(git, [*store.objects, "0" * 40, "x y", "main:a\tb"])

@@ -20,9 +20,7 @@ LIMIT = 1 << 18
 
 
 def proposal(*texts: FileText, touched: tuple[Touched, ...] = ()) -> Proposal:
-    return Proposal(
-        (Commit(A, "Pi", "pi@x", "2026-02-05", "Subject\n\nBody"),), False, touched, texts, (), None
-    )
+    return Proposal((Commit(A, "Pi", "pi@x", "2026-02-05", "Subject\n\nBody"),), False, touched, texts, (), None)
 
 
 def shown(text: FileText) -> list[str]:
@@ -51,12 +49,7 @@ def test_commits_files_and_what_is_left_out() -> None:
     )
     text = format_proposal(
         Proposal(
-            (Commit(A, "Pi\n", "p\u202e", "now", "One\n\n  two\x1b"),),
-            True,
-            touched,
-            (),
-            (("big", "too large"),),
-            B,
+            (Commit(A, "Pi\n", "p\u202e", "now", "One\n\n  two\x1b"),), True, touched, (), (("big", "too large"),), B
         ),
         LIMIT,
     )

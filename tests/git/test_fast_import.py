@@ -53,17 +53,9 @@ def test_tree_parents_and_identity(hub: Hub) -> None:
 
 
 def test_no_ref_index_or_file_is_touched(hub: Hub) -> None:
-    before = (
-        git(hub.root, "for-each-ref"),
-        (hub.root / ".git/index").read_bytes(),
-        git(hub.root, "reflog", "--all"),
-    )
+    before = (git(hub.root, "for-each-ref"), (hub.root / ".git/index").read_bytes(), git(hub.root, "reflog", "--all"))
     make(hub, FileChange(HubPath("x"), b"x"))
-    after = (
-        git(hub.root, "for-each-ref"),
-        (hub.root / ".git/index").read_bytes(),
-        git(hub.root, "reflog", "--all"),
-    )
+    after = (git(hub.root, "for-each-ref"), (hub.root / ".git/index").read_bytes(), git(hub.root, "reflog", "--all"))
     assert before == after
     assert git(hub.root, "status", "--porcelain") == ""
 
@@ -84,12 +76,7 @@ def test_a_merge_keeps_its_parents_even_without_a_change(hub: Hub) -> None:
 def test_a_file_gives_way_to_a_folder_and_back(hub: Hub) -> None:
     one = make(hub, FileChange(HubPath("d/x"), b"x"), FileChange(HubPath("d"), None))
     assert "d/x" in listing(hub, one)
-    two = make(
-        hub,
-        FileChange(HubPath("a"), b"x"),
-        FileChange(HubPath("a/b"), None),
-        FileChange(HubPath("a/c"), None),
-    )
+    two = make(hub, FileChange(HubPath("a"), b"x"), FileChange(HubPath("a/b"), None), FileChange(HubPath("a/c"), None))
     assert listing(hub, two) == [".cn/hub.yaml", "a", "d"]
 
 
@@ -145,9 +132,7 @@ def test_many_changes_in_a_big_folder_cost_what_their_number_is(hub: Hub) -> Non
 def test_objects_go_where_the_runner_says(hub: Hub, tmp_path: Path) -> None:
     scratch = tmp_path / "objects"
     scratch.mkdir()
-    variant = hub.git.with_env(
-        GIT_OBJECT_DIRECTORY=scratch, GIT_ALTERNATE_OBJECT_DIRECTORIES=hub.git_dir / "objects"
-    )
+    variant = hub.git.with_env(GIT_OBJECT_DIRECTORY=scratch, GIT_ALTERNATE_OBJECT_DIRECTORIES=hub.git_dir / "objects")
     oid = make(hub.with_git(variant), FileChange(HubPath("x"), b"throw-away"))
     assert try_git(hub.root, "cat-file", "-e", oid).returncode != 0
     assert variant.run("cat-file", "-e", oid).ok
@@ -181,21 +166,12 @@ class TestSigning:
         signers.write_text(f"sigma {public}\n")
         oid = make(open_hub(hub.root), FileChange(HubPath("x"), b"x"), message="signed ✓")
         git(hub.root, "-c", f"gpg.ssh.allowedSignersFile={signers}", "verify-commit", oid)
-        assert (
-            git(hub.root, "log", "-1", "--format=%an %aI %B", oid)
-            == "sigma 2026-02-05T14:30:00+00:00 signed ✓"
-        )
+        assert git(hub.root, "log", "-1", "--format=%an %aI %B", oid) == "sigma 2026-02-05T14:30:00+00:00 signed ✓"
 
-    def test_global_setting_counts_and_the_repository_overrides_it(
-        self, hub: Hub, home: Path, tmp_path: Path
-    ) -> None:
+    def test_global_setting_counts_and_the_repository_overrides_it(self, hub: Hub, home: Path, tmp_path: Path) -> None:
         private, _ = make_ssh_key(tmp_path / "key")
-        (home / ".gitconfig").write_text(
-            f"[commit]\ngpgSign\n[gpg]\nformat=ssh\n[user]\nsigningKey={private}\n"
-        )
-        assert "gpgsig" in git(
-            hub.root, "cat-file", "commit", make(open_hub(hub.root), FileChange(HubPath("x"), b"x"))
-        )
+        (home / ".gitconfig").write_text(f"[commit]\ngpgSign\n[gpg]\nformat=ssh\n[user]\nsigningKey={private}\n")
+        assert "gpgsig" in git(hub.root, "cat-file", "commit", make(open_hub(hub.root), FileChange(HubPath("x"), b"x")))
         git(hub.root, "config", "commit.gpgSign", "no")
         assert "gpgsig" not in git(
             hub.root, "cat-file", "commit", make(open_hub(hub.root), FileChange(HubPath("x"), b"x"))

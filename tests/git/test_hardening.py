@@ -202,11 +202,7 @@ def test_an_embedded_bare_repository_is_not_discovered(mine: Path, trap: Trap) -
     """A tree can hold a whole bare repository, configuration included (safe.bareRepository)."""
     inside = mine / "docs"
     git(mine, "init", "-q", "--bare", "docs")
-    for name, value in (
-        ("core.bare", "false"),
-        ("core.worktree", ".."),
-        ("core.fsmonitor", str(trap.program)),
-    ):
+    for name, value in (("core.bare", "false"), ("core.worktree", ".."), ("core.fsmonitor", str(trap.program))):
         git(mine, "config", "--file", "docs/config", name, value)
     try_git(inside, "status")
     assert trap.sprung()
@@ -324,9 +320,7 @@ def test_a_fetch_changes_only_the_refs_it_was_told(mine: Path, peer: Path) -> No
 
 
 @pytest.mark.parametrize("scheme", ["", "file://"])
-@pytest.mark.parametrize(
-    "hook", ["pre-receive", "update", "post-receive", "post-update", "reference-transaction"]
-)
+@pytest.mark.parametrize("hook", ["pre-receive", "update", "post-receive", "post-update", "reference-transaction"])
 def test_no_hook_of_a_local_peer_runs(hook: str, scheme: str, mine: Path, peer: Path, trap: Trap) -> None:
     (peer / "hooks").mkdir(exist_ok=True)
     (peer / "hooks" / hook).symlink_to(trap.program)
@@ -363,9 +357,7 @@ def test_the_alternate_refs_command_of_a_local_peer_does_not_run(
     assert not trap.sprung()
 
 
-def test_a_local_peer_does_not_make_us_check_out_through_its_filters(
-    mine: Path, trap: Trap, tmp_path: Path
-) -> None:
+def test_a_local_peer_does_not_make_us_check_out_through_its_filters(mine: Path, trap: Trap, tmp_path: Path) -> None:
     """``receive.denyCurrentBranch=updateInstead`` checks out, with the peer's filters, as us."""
     peer = work(tmp_path / "peer", branch="sigma/topic")
     git(peer, "config", "receive.denyCurrentBranch", "updateInstead")
@@ -402,9 +394,7 @@ def test_a_local_peer_does_not_make_us_fetch_lazily_by_its_own_command(
 
 
 @pytest.mark.parametrize("key", ["insteadOf", "pushInsteadOf"])
-def test_no_hook_runs_behind_a_url_that_git_makes_a_local_path_of(
-    key: str, mine: Path, peer: Path, trap: Trap
-) -> None:
+def test_no_hook_runs_behind_a_url_that_git_makes_a_local_path_of(key: str, mine: Path, peer: Path, trap: Trap) -> None:
     git(mine, "config", f"url.{peer.parent}/.{key}", "work:")
     url, head = f"work:{peer.name}", Oid(tip(mine))
     for hook in ("pre-receive", "update"):
@@ -583,9 +573,7 @@ def test_an_unknown_ssh_host_is_refused_without_a_question(
 ) -> None:
     bare(tmp_path / "host" / "pi.git")
     with ssh_server(tmp_path / "host", tmp_path / "server") as served:
-        asking = served.env["GIT_SSH_COMMAND"].replace(
-            "StrictHostKeyChecking=yes", "StrictHostKeyChecking=ask"
-        )
+        asking = served.env["GIT_SSH_COMMAND"].replace("StrictHostKeyChecking=yes", "StrictHostKeyChecking=ask")
         (tmp_path / "server" / "known_hosts").write_text("")
         monkeypatch.setenv("GIT_SSH_COMMAND", asking.replace("-o BatchMode=yes", ""))
         url = served.url("pi")
@@ -599,16 +587,12 @@ def test_an_unknown_ssh_host_is_refused_without_a_question(
 # Time, size, processes.
 
 
-def test_a_peer_that_says_nothing_is_given_up_and_delays_nobody(
-    mine: Path, peer: Path, tmp_path: Path
-) -> None:
+def test_a_peer_that_says_nothing_is_given_up_and_delays_nobody(mine: Path, peer: Path, tmp_path: Path) -> None:
     git(mine, "push", "-q", str(peer), "main")
     with stalled_server() as (port, connected), git_daemon(tmp_path, tmp_path) as served:
         stalled = f"git://127.0.0.1:{port}/x"
         with pytest.raises(subprocess.TimeoutExpired):
-            subprocess.run(
-                ["git", "ls-remote", stalled], capture_output=True, timeout=2, check=False, cwd=mine
-            )
+            subprocess.run(["git", "ls-remote", stalled], capture_output=True, timeout=2, check=False, cwd=mine)
         jobs = [Job(f"stalled{i}", ("ls-remote", "--", stalled), seconds=4) for i in range(3)] + [
             Job(f"fine{i}", ("ls-remote", "--", served.url("peer")), seconds=LONG) for i in range(8)
         ]
@@ -636,9 +620,7 @@ def test_what_git_started_dies_with_it(mine: Path, tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("GIT_SSH_COMMAND", str(ssh))
     monkeypatch.setenv("GIT_SSH_VARIANT", "ssh")
     url = "ssh://127.0.0.1/x"
-    child = subprocess.Popen(
-        ["git", "ls-remote", url], cwd=mine, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    child = subprocess.Popen(["git", "ls-remote", url], cwd=mine, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     left = wait_for(pids, 2)
     child.kill()
     child.wait()
@@ -754,8 +736,7 @@ def test_local_children_hold_the_lock_after_our_death(mine: Path, tmp_path: Path
         "Git(Path(sys.argv[1]), lock_fd=file.fileno(), settings={'alias.slow': sys.argv[3]}).run('slow')\n"
     )
     parent = subprocess.Popen(
-        [sys.executable, "-c", program, str(mine), str(lock), slow],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        [sys.executable, "-c", program, str(mine), str(lock), slow], env={**os.environ, "PYTHONPATH": str(ROOT)}
     )
     try:
         children = wait_for(pids, 1)
@@ -847,9 +828,7 @@ def test_a_repository_named_in_the_environment_is_not_ours(
     assert variable not in Git(mine).prepared(())[1]
 
 
-def test_nothing_that_git_calls_local_to_a_repository_leaks(
-    mine: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_that_git_calls_local_to_a_repository_leaks(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """git-rev-parse(1) ``--local-env-vars``; GIT_CONFIG_COUNT stays, it carries a user's settings."""
     names = set(git(mine, "rev-parse", "--local-env-vars").split()) - {"GIT_CONFIG_COUNT"}
     assert "GIT_DIR" in names
@@ -889,13 +868,7 @@ def test_looking_does_not_write_the_index_of_the_user(mine: Path) -> None:
 
 
 def test_traces_do_not_mix_with_answers(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in (
-        "GIT_TRACE",
-        "GIT_TRACE_SETUP",
-        "GIT_TRACE2_PERF",
-        "GIT_TRACE_PERFORMANCE",
-        "GIT_CURL_VERBOSE",
-    ):
+    for name in ("GIT_TRACE", "GIT_TRACE_SETUP", "GIT_TRACE2_PERF", "GIT_TRACE_PERFORMANCE", "GIT_CURL_VERBOSE"):
         monkeypatch.setenv(name, "1")
     assert try_git(mine, "rev-parse", "HEAD").stderr
     assert Git(mine).run("rev-parse", "HEAD").err == ""
@@ -926,9 +899,7 @@ def test_a_run_inside_a_hook_of_another_repository(mine: Path, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("how", ["core.sshCommand", "GIT_SSH_COMMAND", "GIT_SSH"])
-def test_the_ssh_command_of_the_user_is_used(
-    how: str, mine: Path, trap: Trap, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_ssh_command_of_the_user_is_used(how: str, mine: Path, trap: Trap, monkeypatch: pytest.MonkeyPatch) -> None:
     if how == "core.sshCommand":
         git(mine, "config", how, str(trap.program))
     else:
@@ -937,13 +908,9 @@ def test_the_ssh_command_of_the_user_is_used(
     assert trap.sprung()
 
 
-def test_an_error_shows_neither_password_nor_control_characters(
-    mine: Path, peer: Path, tmp_path: Path
-) -> None:
+def test_an_error_shows_neither_password_nor_control_characters(mine: Path, peer: Path, tmp_path: Path) -> None:
     (peer / "hooks").mkdir(exist_ok=True)
-    script(
-        peer / "hooks" / "pre-receive", "printf 'evil \\033[2J\\302\\233K http://u:p@ss@host/\\n' >&2; exit 1"
-    )
+    script(peer / "hooks" / "pre-receive", "printf 'evil \\033[2J\\302\\233K http://u:p@ss@host/\\n' >&2; exit 1")
     with http_backend(tmp_path) as served, pytest.raises(GitError) as caught:
         Git(mine).run("push", "--", served.url("peer"), "main", network=True)
     assert "evil" in caught.value.done.err

@@ -33,9 +33,7 @@ def repo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return work(tmp_path_factory.mktemp("lies") / "repo", "sigma")
 
 
-def test_a_line_feed_in_a_name_makes_no_branch_with_an_id_of_its_choice(
-    server: LyingServer, repo: Path
-) -> None:
+def test_a_line_feed_in_a_name_makes_no_branch_with_an_id_of_its_choice(server: LyingServer, repo: Path) -> None:
     server.rows = [OID + b" refs/heads/pi/y\n" + SPEC + b"\trefs/heads/pi/x", OID + b" refs/heads/pi/z"]
     assert b"\n" + SPEC + b"\t" in Git(repo).run("ls-remote", "--", server.url, network=True).out
     assert list_remotes(Git(repo), {"pi": server.url}, 20) == {"pi": {"pi/y": "1" * 40, "pi/z": "1" * 40}}

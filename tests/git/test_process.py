@@ -179,9 +179,7 @@ def test_a_lock_is_inherited_by_local_children_only(repo: Path, tmp_path: Path) 
         assert not git_with_lock.run("sh", check=False, network=True).ok
 
 
-def test_an_author_in_the_environment_does_not_sign_for_us(
-    repo: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_author_in_the_environment_does_not_sign_for_us(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for who in ("AUTHOR", "COMMITTER"):
         monkeypatch.setenv(f"GIT_{who}_NAME", "Eve")
         monkeypatch.setenv(f"GIT_{who}_EMAIL", "eve@example.org")
@@ -239,14 +237,8 @@ def test_output_as_text_lines_and_fields(out: bytes, text: str, lines: list[str]
         (done(code=-15), "ended by SIGTERM"),
         (done(code=-999), "exit code -999"),
         (done(code=-int(signal.SIGXFSZ)), "it sent more than the size limit"),
-        (
-            done(err="Host key wrong.\r\nfatal: Could not read from remote repository.\n\nPlease\n"),
-            "Host key wrong.",
-        ),
-        (
-            done(err="fatal: Could not read from remote repository.\n"),
-            "fatal: Could not read from remote repository.",
-        ),
+        (done(err="Host key wrong.\r\nfatal: Could not read from remote repository.\n\nPlease\n"), "Host key wrong."),
+        (done(err="fatal: Could not read from remote repository.\n"), "fatal: Could not read from remote repository."),
         (
             done(err="fatal: unable to access 'https://u:p@ss@host/x/': no\n"),
             "fatal: unable to access 'https://***@host/x/': no",

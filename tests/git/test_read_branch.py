@@ -57,13 +57,7 @@ def repo(tmp_path: Path) -> Path:
 
 
 def test_a_changed_file_is_shown_as_a_difference(repo: Path) -> None:
-    assert change(repo, "one\ntwo\nthree\n", "one\n2\nthree\n") == [
-        "@@ -1,3 +1,3 @@",
-        " one",
-        "-two",
-        "+2",
-        " three",
-    ]
+    assert change(repo, "one\ntwo\nthree\n", "one\n2\nthree\n") == ["@@ -1,3 +1,3 @@", " one", "-two", "+2", " three"]
 
 
 @pytest.mark.parametrize("line", ["-- drop table", "++ b/x", "diff --git a/f b/f", "@@ -1 +1 @@", "+", ""])
@@ -230,9 +224,7 @@ def test_a_date_of_thousands_of_digits_spoils_nothing(repo: Path) -> None:
     assert set(read_histories(Git(repo), main, heads, Patience())) == set(heads)
 
 
-def test_a_commit_that_git_has_no_time_to_look_for_is_not_in_there(
-    repo: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_commit_that_git_has_no_time_to_look_for_is_not_in_there(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else it ends each sync, as long as the message is there that names it."""
     held = [Oid(commit(repo, {"f": str(n)}, "say")) for n in range(8)]
     slow, alone = {held[2]}, list[list[str]]()

@@ -40,13 +40,9 @@ CONTENTS = st.one_of(
     st.just(b"0" * 40 + b"\n" + b"f" * 40 + b"\n"),
 )
 CHANGE = st.tuples(
-    st.sampled_from(PATHS),
-    st.one_of(st.none(), CONTENTS),
-    st.sampled_from(["100644", "100644", "100755", "120000"]),
+    st.sampled_from(PATHS), st.one_of(st.none(), CONTENTS), st.sampled_from(["100644", "100644", "100755", "120000"])
 )
-COMMIT = st.tuples(
-    st.sampled_from(["say\n", "two\n\nlines\n", "", "ü\n", "x" * 50]), st.lists(CHANGE, max_size=3)
-)
+COMMIT = st.tuples(st.sampled_from(["say\n", "two\n\nlines\n", "", "ü\n", "x" * 50]), st.lists(CHANGE, max_size=3))
 
 
 @st.composite

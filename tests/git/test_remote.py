@@ -48,9 +48,7 @@ def test_a_push_uses_the_settings_of_the_hub(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("version", ["0", "2"])
-def test_many_branches_are_fetched_by_their_tips(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
-) -> None:
+def test_many_branches_are_fetched_by_their_tips(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str) -> None:
     monkeypatch.setattr(remote, "_BY_NAME", 2)
     host, there = bare(tmp_path / "host.git"), work(tmp_path / "there", "pi")
     tips = [Oid(commit(there, {"f": f"{n}"}, f"{n}")) for n in range(4)]
@@ -139,10 +137,7 @@ def test_an_own_ref_that_is_being_set_holds_up_no_other_and_not_main(tmp_path: P
 def test_one_that_is_not_there_says_nothing_of_any_ref(tmp_path: Path) -> None:
     _, repo, head = own_refs_host(tmp_path)
     told = push_own(Git(repo), str(tmp_path / "gone"), {"refs/cn/a": head, "refs/cn/b": None}, 30.0)
-    assert {ref: one.result for ref, one in told.items()} == {
-        "refs/cn/a": Result.UNKNOWN,
-        "refs/cn/b": Result.UNKNOWN,
-    }
+    assert {ref: one.result for ref, one in told.items()} == {"refs/cn/a": Result.UNKNOWN, "refs/cn/b": Result.UNKNOWN}
     assert "gone" in told["refs/cn/a"].reason
 
 
@@ -165,9 +160,7 @@ def test_a_push_of_main_that_died_is_not_known_by_the_deletions_after_it(
     assert len(own_refs(host)) == 20, "nothing is deleted for a main that nobody has"
 
 
-def test_deletions_that_died_say_nothing_against_main(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_deletions_that_died_say_nothing_against_main(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote, "BATCH", 4)
     host, repo, head = own_refs_host(tmp_path)
     real = shutil.which("git")
@@ -196,9 +189,7 @@ def own_refs(host: Path) -> set[str]:
     return set(git(host, "for-each-ref", "--format=%(refname)", "refs/cn/").split())
 
 
-def test_a_fetch_that_somebody_killed_is_tried_once_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fetch_that_somebody_killed_is_tried_once_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     host, repo = work(tmp_path / "host", "pi"), work(tmp_path / "repo", "sigma")
     heads = [Oid(commit(host, {"f": text}, text)) for text in ("one", "two")]
     for number, head in enumerate(heads):

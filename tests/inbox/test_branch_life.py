@@ -91,9 +91,7 @@ def test_the_same_head_again_is_logged_once_and_makes_no_thread(world: World, si
     world.offer(pi, sigma, "proposal", head)
     sigma.sync()
     assert sigma.threads() == []
-    assert [r for r in sigma.rows() if r[1] == "received again"] == [
-        ("pi/proposal", "received again", "nothing to do")
-    ]
+    assert [r for r in sigma.rows() if r[1] == "received again"] == [("pi/proposal", "received again", "nothing to do")]
     sigma.idle()
 
 
@@ -111,9 +109,7 @@ def test_a_rewound_branch_is_a_move(world: World, sigma: Node, pi: Node) -> None
     assert not (sigma.root / "docs/more.md").exists()
 
 
-def test_a_withdrawn_branch_stays_to_be_read_and_cannot_be_merged(
-    world: World, sigma: Node, pi: Node
-) -> None:
+def test_a_withdrawn_branch_stays_to_be_read_and_cannot_be_merged(world: World, sigma: Node, pi: Node) -> None:
     head = world.propose(pi, sigma)
     sigma.sync()
     name = sigma.only_thread()
@@ -132,9 +128,7 @@ def test_a_withdrawn_branch_stays_to_be_read_and_cannot_be_merged(
     sigma.idle()
 
 
-def test_a_branch_withdrawn_between_triage_and_process_is_not_merged(
-    world: World, sigma: Node, pi: Node
-) -> None:
+def test_a_branch_withdrawn_between_triage_and_process_is_not_merged(world: World, sigma: Node, pi: Node) -> None:
     head = world.propose(pi, sigma)
     sigma.sync()
     sigma.triage("pi/proposal", "do:merge")
@@ -236,9 +230,7 @@ def test_a_third_peer_cannot_speak_for_another(world: World, sigma: Node, pi: No
     assert pi.outbox() == []
 
 
-def test_a_notice_in_a_shared_mailbox_without_key_deletes_nothing(
-    world: World, sigma: Node, pi: Node
-) -> None:
+def test_a_notice_in_a_shared_mailbox_without_key_deletes_nothing(world: World, sigma: Node, pi: Node) -> None:
     """omega can write sigma/* into pi's mailbox too; only a key would tell them apart."""
     world.link(pi, world.hub("omega"))
     head = world.propose(pi, sigma)

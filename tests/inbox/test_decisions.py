@@ -88,11 +88,7 @@ def test_a_merge_lands_in_main_and_its_creator_cleans_up(world: World, pair: tup
     log = next((sigma.root / "logs/inbox").glob("*.md")).read_text()
     assert f"| pi/proposal | do:merge | ✓ merged {merge[:7]} |" in log
     assert sigma.main
-    receiver = [
-        ("pi/proposal", "received", "—"),
-        ("pi/proposal", "do:merge", "✓ merged SHA"),
-        *_answered("merged"),
-    ]
+    receiver = [("pi/proposal", "received", "—"), ("pi/proposal", "do:merge", "✓ merged SHA"), *_answered("merged")]
     _ending(world, sigma, pi, receiver, _creator("notice:merged", "merged SHA"))
 
 
@@ -178,10 +174,7 @@ def test_a_deferred_thread_stays(world: World, pair: tuple[Node, Node]) -> None:
     sigma.idle()
     pi.sync()
     assert world.has_branch(pi, sigma)
-    assert sigma.rows() == [
-        ("pi/proposal", "received", "—"),
-        ("pi/proposal", "defer:after the release", "✓ deferred"),
-    ]
+    assert sigma.rows() == [("pi/proposal", "received", "—"), ("pi/proposal", "defer:after the release", "✓ deferred")]
     sigma.decide("pi/proposal", "do:merge")
     assert (sigma.threads(), sigma.done()) == ([], [name])
     world.settle(pi, sigma)
@@ -211,9 +204,7 @@ def test_a_delegated_thread_reaches_the_peer(world: World, pair: tuple[Node, Nod
     omega.idle()
 
 
-def test_a_thread_assigned_to_a_reviewer_stays_for_the_reviewer(
-    world: World, pair: tuple[Node, Node]
-) -> None:
+def test_a_thread_assigned_to_a_reviewer_stays_for_the_reviewer(world: World, pair: tuple[Node, Node]) -> None:
     sigma, pi = pair
     sigma.configure("reviewers:\n- name: alice\n  email: alice@example.org\n")
     head, name = _received(world, sigma, pi)

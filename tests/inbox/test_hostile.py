@@ -144,10 +144,7 @@ def test_an_editor_that_saves_crlf_and_a_mark_is_understood(world: World, sigma:
     head = world.propose(pi, sigma)
     sigma.sync()
     path = sigma.root / "threads/inbox" / sigma.only_thread()
-    text = (
-        path.read_text()
-        + "\n---\n\n## Triage\n\nDecision : do:merge\nTimestamp: 2026-02-05 15:00\nactor:sigma"
-    )
+    text = path.read_text() + "\n---\n\n## Triage\n\nDecision : do:merge\nTimestamp: 2026-02-05 15:00\nactor:sigma"
     path.write_bytes(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())
     sigma.process()
     assert is_in_main(sigma, head)
@@ -173,9 +170,7 @@ def test_a_pending_thread_that_is_deleted_or_replaced_comes_back(world: World, s
 
 
 def test_cn_as_a_module_is_the_command(sigma: Node) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "cn", "--version"], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-m", "cn", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout.startswith("cn, version ")
 
 

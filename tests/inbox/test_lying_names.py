@@ -34,9 +34,7 @@ SHOWN = {
 
 
 @pytest.mark.parametrize("names", [CLIMBING, CONTROL], ids=["climbing", "control"])
-def test_what_a_host_calls_so_is_refused_by_name(
-    world: World, sigma: Node, pi: Node, names: dict[str, str]
-) -> None:
+def test_what_a_host_calls_so_is_refused_by_name(world: World, sigma: Node, pi: Node, names: dict[str, str]) -> None:
     box = bare(world.folder / "host/box.git")
     person = world.person(pi, sigma)
     heads = {}

@@ -99,14 +99,7 @@ def test_a_merge_leaves_the_users_own_work_alone(world: World, sigma: Node, pi: 
 def test_hooks_of_the_user_do_not_run(world: World, sigma: Node, pi: Node) -> None:
     hooks = sigma.root / ".git/hooks"
     hooks.mkdir(exist_ok=True)
-    for name in (
-        "pre-commit",
-        "commit-msg",
-        "post-commit",
-        "pre-push",
-        "post-merge",
-        "reference-transaction",
-    ):
+    for name in ("pre-commit", "commit-msg", "post-commit", "pre-push", "post-merge", "reference-transaction"):
         (hooks / name).write_text(f"#!/bin/sh\necho {name} >> '{world.folder}/ran'\nexit 1\n")
         (hooks / name).chmod(0o755)
     head = world.propose(pi, sigma)
@@ -165,9 +158,7 @@ def _why(node: Node) -> str:
     return str(thread["executed"])
 
 
-def test_a_path_that_main_changed_too_is_not_held_against_the_branch(
-    world: World, sigma: Node, pi: Node
-) -> None:
+def test_a_path_that_main_changed_too_is_not_held_against_the_branch(world: World, sigma: Node, pi: Node) -> None:
     """A rebase takes it out: only then is it known."""
     world.propose(pi, sigma, "same", {".gitignore": "x\n", "docs/x.md": "x\n"})
     sigma.sync()
@@ -197,9 +188,7 @@ def test_a_folder_that_was_renamed_to_two_places_is_a_conflict_and_stops_nothing
     assert "pi/b-split: do:merge is refused: " in done.stderr
 
 
-def test_a_second_spelling_of_a_folder_that_keeps_a_file_is_refused(
-    world: World, sigma: Node, pi: Node
-) -> None:
+def test_a_second_spelling_of_a_folder_that_keeps_a_file_is_refused(world: World, sigma: Node, pi: Node) -> None:
     sigma.write({"Lib/a": "a\n", "Lib/b": "b\n", "Sub/in/x": "x\n"})
     sigma.sync()
     world.propose(pi, sigma, "half", {"Lib/a": None, "lib/c": "c\n"})

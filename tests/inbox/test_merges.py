@@ -22,20 +22,7 @@ from cn.values.names import Oid
 from tests.support.hubs import clone, git, parents_of, tip, try_git, work
 
 AT = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
-PATHS = [
-    "a",
-    "a/x",
-    "a/y",
-    "a/sub/z",
-    "b",
-    "b/x",
-    "lib/one",
-    "lib/two",
-    "lib/sub/three",
-    "top",
-    "new/x",
-    "new/q",
-]
+PATHS = ["a", "a/x", "a/y", "a/sub/z", "b", "b/x", "lib/one", "lib/two", "lib/sub/three", "top", "new/x", "new/q"]
 FOLDERS = ["a", "a/sub", "b", "lib", "lib/sub", "new", "moved"]
 OWN = ["threads/inbox/t1.md", "threads/inbox/t2.md", "logs/inbox/day.md", "state/ledger/pi/open"]
 Tree = dict[str, tuple[str, str]]
@@ -199,9 +186,7 @@ def check_run(folder: Path, history: History, main: int, heads: list[int]) -> It
             continue
         assert git(hub.root, "rev-parse", f"{facts.commit}^{{tree}}") == wanted, (before, head)
         assert parents_of(hub.root, facts.commit) == [before, head]
-        raw = git(hub.root, "diff-tree", "-r", "-z", "--raw", "--no-renames", before, facts.commit).split(
-            "\0"
-        )
+        raw = git(hub.root, "diff-tree", "-r", "-z", "--raw", "--no-renames", before, facts.commit).split("\0")
         changed = {(path, meta.split()[1]) for meta, path in zip(raw[::2], raw[1::2], strict=False)}
         assert {(c.path, c.mode) for c in facts.changes} == changed
 
@@ -216,9 +201,7 @@ def test_a_run_of_merges_gives_what_git_gives(drawn: tuple[History, int, list[in
 
 @pytest.mark.full
 @settings(
-    max_examples=int(__import__("os").environ.get("EX", "1500")),
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
+    max_examples=int(__import__("os").environ.get("EX", "1500")), deadline=None, suppress_health_check=list(HealthCheck)
 )
 @given(histories())
 def test_a_great_many_runs_of_merges_give_what_git_gives(drawn: tuple[History, int, list[int]]) -> None:
@@ -280,9 +263,7 @@ def test_a_file_added_to_a_folder_from_which_another_renamed_one_is_asked_again(
 
 
 def test_disjoint_branches_are_asked_together(tmp_path: Path) -> None:
-    history, main, heads = lines(
-        {"lib/three": "3\n"}, {"docs/x": "x\n", "top": "other\n"}, {"lib/one": "1\n"}
-    )
+    history, main, heads = lines({"lib/three": "3\n"}, {"docs/x": "x\n", "top": "other\n"}, {"lib/one": "1\n"})
     assert list(check_run(tmp_path, history, main, heads)) == ["together", "together", "together"]
 
 

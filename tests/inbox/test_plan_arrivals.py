@@ -223,9 +223,7 @@ def test_a_refused_arrival_is_told_once(notify: bool) -> None:
 
 @pytest.mark.parametrize("status", FINAL + NOT_FINAL)
 def test_a_notice_says_what_became_of_a_branch(status: str) -> None:
-    post = notice(
-        SIGMA, PI, "x", About(BRANCH, A, status, B if status == "merged" else None, "why\nso"), AT, NAME
-    )
+    post = notice(SIGMA, PI, "x", About(BRANCH, A, status, B if status == "merged" else None, "why\nso"), AT, NAME)
     message = post.message
     assert (message.kind, message.sender, message.to, message.created) == (NOTICE, SIGMA, PI, AT)
     assert (post.topic, post.thread, post.source) == ("notice-x", NAME, "pi/x")

@@ -175,9 +175,7 @@ def test_custom() -> None:
         Put(DONE, done_text(triage, f"✓ opened: {path}")),
         decided("opened", "do:custom:add retry logic"),
         row("do:custom:add retry logic", "✓ opened", "opened"),
-        told(
-            About(BRANCH, HEAD, "opened", None, "add retry logic"), "taken up as a concern", "add retry logic"
-        ),
+        told(About(BRANCH, HEAD, "opened", None, "add retry logic"), "taken up as a concern", "add retry logic"),
     )
 
 
@@ -384,20 +382,14 @@ def test_a_peer_that_was_taken_out(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("actor", "rule"),
-    [
-        ("sigma", rules.VALID_ACTOR),
-        ("pi", rules.KNOWN_PEER),
-        ("nobody", rules.KNOWN_PEER),
-    ],
+    ("actor", "rule"), [("sigma", rules.VALID_ACTOR), ("pi", rules.KNOWN_PEER), ("nobody", rules.KNOWN_PEER)]
 )
 def test_delegating_to_oneself_the_creator_or_a_stranger(actor: str, rule: str) -> None:
     assert refused(decide(Delegate(parse_name(actor)))).rule == rule
 
 
 @pytest.mark.parametrize(
-    ("hops", "limit", "ok"),
-    [("", 8, True), ("7", 8, True), ("8", 8, False), ("0", 0, False), ("1000", 8, False)],
+    ("hops", "limit", "ok"), [("", 8, True), ("7", 8, True), ("8", 8, False), ("0", 0, False), ("1000", 8, False)]
 )
 def test_forwarding_ends_at_the_hop_limit(hops: str, limit: int, ok: bool) -> None:
     triage = decide(Delegate(OMEGA))
@@ -457,9 +449,7 @@ def test_a_refusal_is_logged_once_and_its_creator_told_once_per_head() -> None:
     known = facts(decide(Merge()))
     first = plan_refused(known, "do:merge", "sigma", WHY, NOW)
     assert kinds(first) == [Record, Log, Post]
-    assert first.effects[1] == row(
-        "do:merge", "refused: rebase-before-merge: main changed since: a", "refused"
-    )
+    assert first.effects[1] == row("do:merge", "refused: rebase-before-merge: main changed since: a", "refused")
     post = first.effects[2]
     assert isinstance(post, Post)
     reason = "rebase-before-merge: main changed since: a"
@@ -476,9 +466,7 @@ def test_a_refusal_is_logged_once_and_its_creator_told_once_per_head() -> None:
     other = WHY._replace(reason="it has no history in common with main")
     second = plan_refused(again, "do:merge", "sigma", other, NOW)
     assert kinds(second) == [Record, Log], "the head is the same"
-    assert (
-        plan_refused(replace(known, item=after(item, second)), "do:merge", "sigma", other, NOW).effects == ()
-    )
+    assert plan_refused(replace(known, item=after(item, second)), "do:merge", "sigma", other, NOW).effects == ()
 
     moved = after(item, Plan("", (Record(PI, Event(NOW, IN, "refreshed", "proposal", RESULT)),)))
     third = plan_refused(replace(known, item=moved), "do:merge", "sigma", WHY, NOW)

@@ -48,9 +48,7 @@ def read(history: History) -> tuple[Item | None, list[Event]]:
     ],
     ids=str,
 )
-def test_a_branch_as_the_ledger_left_it(
-    history: History, state: Receiver, last: Oid | None, news: bool
-) -> None:
+def test_a_branch_as_the_ledger_left_it(history: History, state: Receiver, last: Oid | None, news: bool) -> None:
     item, past = read(history)
     sighting = read_sighting(item, past)
     assert (sighting.state, sighting.last) == (state, last)

@@ -83,9 +83,7 @@ def test_a_refusal_is_told_and_logged_once_while_main_goes_on(
     assert "refused" in sigma.cn("status").stdout
 
 
-def test_a_change_in_cns_own_folders_does_not_make_a_branch_stale(
-    world: World, sigma: Node, pi: Node
-) -> None:
+def test_a_change_in_cns_own_folders_does_not_make_a_branch_stale(world: World, sigma: Node, pi: Node) -> None:
     head = world.propose(pi, sigma)
     sigma.write({"threads/adhoc/note.md": "a note\n"})
     sigma.sync()
@@ -188,9 +186,7 @@ def test_the_creator_does_not_decide_the_merge(world: World, sigma: Node, pi: No
 
 
 @pytest.mark.parametrize(
-    "author",
-    ["Somebody <Sigma@CN.invalid>", "SIGMA <other@example.org>"],
-    ids=["by email", "by name"],
+    "author", ["Somebody <Sigma@CN.invalid>", "SIGMA <other@example.org>"], ids=["by email", "by name"]
 )
 def test_the_actor_did_not_write_the_commits(world: World, sigma: Node, pi: Node, author: str) -> None:
     sigma.configure(ALICE)
@@ -237,9 +233,7 @@ def test_only_actors_of_the_hub_decide(world: World, sigma: Node, pi: Node) -> N
 def test_an_approval_other_than_approved_refuses(world: World, sigma: Node, pi: Node) -> None:
     head = world.propose(pi, sigma)
     sigma.sync()
-    refuse(
-        sigma, "pi/proposal", "merge-needs-approval", "do:merge", "--approval", "CHANGES REQUESTED", notices=0
-    )
+    refuse(sigma, "pi/proposal", "merge-needs-approval", "do:merge", "--approval", "CHANGES REQUESTED", notices=0)
     sigma.decide("pi/proposal", "do:merge", "--approval", "APPROVED")
     assert is_in_main(sigma, head)
 
@@ -332,9 +326,7 @@ def test_a_section_outside_the_grammar_decides_nothing(world: World, sigma: Node
         path.write_text(path.read_text() + "\n---\n\n## Triage\n\n" + section)
     done = sigma.process(check=1)
     assert done.stderr.count("valid-triage") == len(names), done.stderr
-    assert [r[2].startswith("refused: valid-triage: ") for r in sigma.rows()[len(names) :]] == [True] * len(
-        names
-    )
+    assert [r[2].startswith("refused: valid-triage: ") for r in sigma.rows()[len(names) :]] == [True] * len(names)
     assert not any(is_in_main(sigma, h) for h in heads)
     again = sigma.process(check=1)
     assert (again.stdout, again.stderr) == ("", "")
@@ -363,11 +355,7 @@ def test_a_thread_that_lost_its_head_decides_nothing(world: World, sigma: Node, 
 
 @pytest.mark.parametrize(
     ("decision", "rule"),
-    [
-        ("delegate:nobody", "known-peer"),
-        ("delegate:pi", "known-peer"),
-        ("delegate:sigma", "valid-actor"),
-    ],
+    [("delegate:nobody", "known-peer"), ("delegate:pi", "known-peer"), ("delegate:sigma", "valid-actor")],
 )
 def test_a_thread_is_delegated_to_somebody_else_who_is_known(
     world: World, sigma: Node, pi: Node, decision: str, rule: str

@@ -74,9 +74,7 @@ def test_a_renamed_branch_leaves_its_thread_withdrawn(world: World, sigma: Node,
     assert [r[2] for r in sigma.rows()].count("✓ merged SHA") == 1
 
 
-def test_a_pending_branch_does_not_move_to_a_commit_that_was_decided(
-    world: World, sigma: Node, pi: Node
-) -> None:
+def test_a_pending_branch_does_not_move_to_a_commit_that_was_decided(world: World, sigma: Node, pi: Node) -> None:
     old = world.propose(pi, sigma, "old")
     world.propose(pi, sigma, "pending")
     sigma.sync()

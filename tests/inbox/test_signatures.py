@@ -39,9 +39,7 @@ def signed(world: World, keys: Keys) -> tuple[Node, Node]:
     return sigma, pi
 
 
-def test_a_hub_that_signs_is_verified_at_its_peer(
-    world: World, tmp_path: Path, keys: Keys, sigma: Node
-) -> None:
+def test_a_hub_that_signs_is_verified_at_its_peer(world: World, tmp_path: Path, keys: Keys, sigma: Node) -> None:
     """``cn init --signing-key``, ``cn peer add --key``: no git config by hand."""
     root = tmp_path / "signing"
     cn("init", "pi", "--path", root, "--signing-key", keys.private, check=0)
@@ -121,9 +119,7 @@ def test_a_signed_notice_is_believed_in_a_shared_mailbox(world: World, keys: Key
     assert not world.has_branch(pi, sigma)
 
 
-def test_a_signed_branch_merges_from_a_shared_mailbox(
-    world: World, signed: tuple[Node, Node], keys: Keys
-) -> None:
+def test_a_signed_branch_merges_from_a_shared_mailbox(world: World, signed: tuple[Node, Node], keys: Keys) -> None:
     sigma, pi = signed
     world.link(sigma, world.hub("omega"))
     sign_with(world.person(pi, sigma), keys.private)
@@ -148,9 +144,7 @@ def test_a_claimed_merge_is_believed_by_signature_when_main_cannot_be_read(
     assert "pi/proposal" not in branches(sigma.home)
 
 
-def test_a_claimed_merge_without_signature_waits_until_main_can_be_read(
-    world: World, sigma: Node, pi: Node
-) -> None:
+def test_a_claimed_merge_without_signature_waits_until_main_can_be_read(world: World, sigma: Node, pi: Node) -> None:
     world.propose(pi, sigma)
     sigma.sync()
     sigma.decide("pi/proposal", "do:merge")
@@ -163,9 +157,7 @@ def test_a_claimed_merge_without_signature_waits_until_main_can_be_read(
     assert not world.has_branch(pi, sigma)
 
 
-def test_a_key_on_the_tip_does_not_hide_the_authors_below(
-    world: World, signed: tuple[Node, Node], keys: Keys
-) -> None:
+def test_a_key_on_the_tip_does_not_hide_the_authors_below(world: World, signed: tuple[Node, Node], keys: Keys) -> None:
     sigma, pi = signed
     person = world.person(pi, sigma)
     world.propose(pi, sigma, files={"docs/a.md": "a\n"}, author="sigma <sigma@cn.invalid>")

@@ -121,9 +121,7 @@ def test_what_may_pass_is_tried_again(server: ModelServer, status: int) -> None:
     assert found.unknown == (status in (502, 504))
 
 
-@pytest.mark.parametrize(
-    ("status", "kind"), [(429, Kind.RATE_LIMITED), (529, Kind.OVERLOADED), (500, Kind.SERVER)]
-)
+@pytest.mark.parametrize(("status", "kind"), [(429, Kind.RATE_LIMITED), (529, Kind.OVERLOADED), (500, Kind.SERVER)])
 def test_after_three_retries_it_fails(server: ModelServer, status: int, kind: Kind) -> None:
     server.next(*[Reply(status=status, message="later")] * 5)
     found = failed(ask(server))
@@ -161,9 +159,7 @@ def test_a_connection_that_breaks_off_is_tried_again_and_may_have_cost(server: M
 
 
 def test_nobody_there_costs_nothing() -> None:
-    found = failed(
-        call(ASKED, api_key=KEY, base_url=f"http://127.0.0.1:{free_port()}", seconds=30.0, pauses=AT_ONCE)
-    )
+    found = failed(call(ASKED, api_key=KEY, base_url=f"http://127.0.0.1:{free_port()}", seconds=30.0, pauses=AT_ONCE))
     assert (found.kind, found.attempts, found.retryable, found.unknown) == (Kind.NETWORK, 4, True, False)
     assert "cannot be reached" in found.text
 
@@ -258,9 +254,7 @@ def test_no_thread_outlives_a_call(server: ModelServer) -> None:
     assert [t for t in threading.enumerate() if isinstance(t, threading.Timer)] == []
 
 
-def test_an_answer_without_end_is_not_read_to_its_end(
-    server: ModelServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_answer_without_end_is_not_read_to_its_end(server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "MAX_BYTES", 1000)
     server.next(Reply("x" * 2000))
     found = failed(ask(server, pauses=()))
@@ -282,9 +276,7 @@ def test_a_signal_ends_the_wait(server: ModelServer, sent: signal.Signals, code:
         "    sys.exit(130)\n"
     )
     server.next(Reply(hang=60.0))
-    child = subprocess.Popen(
-        [sys.executable, "-c", script, server.url], env=cn_env(), stdin=subprocess.DEVNULL
-    )
+    child = subprocess.Popen([sys.executable, "-c", script, server.url], env=cn_env(), stdin=subprocess.DEVNULL)
     try:
         server.wait(1, 60)
         child.send_signal(sent)
@@ -325,9 +317,7 @@ def test_the_key_is_in_no_text_of_the_network(monkeypatch: pytest.MonkeyPatch) -
     assert "illegal header b'Bearer ***'" in found.text
 
 
-@pytest.mark.parametrize(
-    "key", ["", "sk-with\nnewline", "sk with space", "sk-é", "sk-\x00", " sk-space-before"]
-)
+@pytest.mark.parametrize("key", ["", "sk-with\nnewline", "sk with space", "sk-é", "sk-\x00", " sk-space-before"])
 def test_a_key_that_is_none_is_told_and_not_sent(server: ModelServer, key: str) -> None:
     found = failed(ask(server, key=key))
     assert (found.kind, found.attempts) == (Kind.AUTH, 0)
@@ -488,12 +478,7 @@ def test_only_a_call_imports_the_package(args: tuple[str, ...]) -> None:
         "print(sorted({m.partition('.')[0] for m in sys.modules} & {'anthropic', 'httpx2', 'pydantic'}))\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script],
-        env=cn_env(),
-        capture_output=True,
-        encoding="utf-8",
-        timeout=60,
-        check=False,
+        [sys.executable, "-c", script], env=cn_env(), capture_output=True, encoding="utf-8", timeout=60, check=False
     )
     assert done.stdout.splitlines()[-1] == "[]", done.stderr
 
@@ -504,14 +489,7 @@ def test_only_a_call_imports_the_package(args: tuple[str, ...]) -> None:
 def test_the_server_runs_as_a_program_and_ends_with_its_owner(tmp_path: Path) -> None:
     answer = tmp_path / "answer.md"
     answer.write_text("---\nid: {id}\nack: {id}\n---\n")
-    program = [
-        sys.executable,
-        str(ROOT / "tests/support/model_server.py"),
-        "--port",
-        "0",
-        "--answer",
-        str(answer),
-    ]
+    program = [sys.executable, str(ROOT / "tests/support/model_server.py"), "--port", "0", "--answer", str(answer)]
     owner = subprocess.Popen(
         [
             sys.executable,
@@ -540,11 +518,7 @@ def test_the_server_runs_as_a_program_and_ends_with_its_owner(tmp_path: Path) ->
 def test_a_request_the_api_would_refuse_is_refused_by_the_server(server: ModelServer) -> None:
     import httpx2
 
-    headers = {
-        "authorization": f"Bearer {KEY}",
-        "anthropic-version": "2026-10-21",
-        "content-type": "application/json",
-    }
+    headers = {"authorization": f"Bearer {KEY}", "anthropic-version": "2026-10-21", "content-type": "application/json"}
     body = {"model": MODEL, "max_tokens": 1, "messages": [{"role": "user", "content": "hi"}]}
     bad = [
         (401, {**headers, "authorization": "Bearer no"}, body),
@@ -555,25 +529,17 @@ def test_a_request_the_api_would_refuse_is_refused_by_the_server(server: ModelSe
         (400, headers, {**body, "max_tokens": 0}),
         (400, headers, {**body, "messages": body["messages"] * 2}),  # type: ignore[operator]
         (400, headers, {**body, "system": [{"type": "text", "text": ""}]}),
-        (
-            400,
-            headers,
-            {**body, "system": [{"type": "text", "text": "x", "cache_control": {"type": "ephemeral"}}] * 5},
-        ),
+        (400, headers, {**body, "system": [{"type": "text", "text": "x", "cache_control": {"type": "ephemeral"}}] * 5}),
         (404, headers, {**body, "model": "other"}),
     ]
     with httpx2.Client(trust_env=False) as plain:
         for status, given, sent in bad:
-            response = plain.post(
-                f"{server.url}/v1/messages", headers=given, content=json.dumps(sent).encode()
-            )
+            response = plain.post(f"{server.url}/v1/messages", headers=given, content=json.dumps(sent).encode())
             assert response.status_code == status, sent
             assert response.json()["error"]["message"]
         keyed = {**headers, "x-api-key": KEY, "anthropic-version": "2023-06-01"}
         del keyed["authorization"]
-        assert plain.post(
-            f"{server.url}/v1/messages", headers=keyed, content=json.dumps(body).encode()
-        ).is_success
+        assert plain.post(f"{server.url}/v1/messages", headers=keyed, content=json.dumps(body).encode()).is_success
 
 
 def test_a_compressed_answer_is_not_unpacked(server: ModelServer) -> None:

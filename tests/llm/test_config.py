@@ -76,11 +76,7 @@ def test_the_template_is_read_and_needs_no_telegram() -> None:
 @pytest.mark.parametrize("text", ["", "\n# nothing\n", "llm:\ntelegram:\n"])
 def test_nothing_is_all_defaults_until_something_is_needed(text: str) -> None:
     config = parse_agent_config(text, {})
-    assert (config.context, config.daemon, config.llm.base_url) == (
-        ContextConfig(),
-        Daemon(),
-        ANTHROPIC_ORIGIN,
-    )
+    assert (config.context, config.daemon, config.llm.base_url) == (ContextConfig(), Daemon(), ANTHROPIC_ORIGIN)
     for require in (config.require_llm, config.require_api_key, config.require_telegram):
         with pytest.raises(ConfigError) as caught:
             require()
@@ -90,9 +86,7 @@ def test_nothing_is_all_defaults_until_something_is_needed(text: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["ANTHROPIC_KEY", "ANTHROPIC_API_KEY"])
-@pytest.mark.parametrize(
-    "text", ["", "llm:\n  api_key: ${ANTHROPIC_KEY}\n", "llm: {api_key: '${ANTHROPIC_API_KEY}'}"]
-)
+@pytest.mark.parametrize("text", ["", "llm:\n  api_key: ${ANTHROPIC_KEY}\n", "llm: {api_key: '${ANTHROPIC_API_KEY}'}"])
 def test_either_name_of_the_key_will_do(name: str, text: str) -> None:
     assert parse_agent_config(text, {name: f" {SECRET}\n"}).require_api_key() == SECRET
 
@@ -105,16 +99,13 @@ def test_a_missing_variable_is_named_with_file_line_key_and_remedy() -> None:
         ".cn/agent.yaml:9: llm.api_key: the environment has no ANTHROPIC_KEY or ANTHROPIC_API_KEY"
     )
     assert caught.value.hint == "set ANTHROPIC_KEY or ANTHROPIC_API_KEY in the environment"
-    with pytest.raises(
-        ConfigError, match=re.escape(".cn/agent.yaml:2: telegram.token: the environment has no")
-    ):
+    with pytest.raises(ConfigError, match=re.escape(".cn/agent.yaml:2: telegram.token: the environment has no")):
         config.require_telegram()
 
 
 def test_a_variable_that_any_run_needs_is_missed_at_once() -> None:
     assert (
-        error("context:\n  max_skills: ${N}\n").text
-        == ".cn/agent.yaml:2: context.max_skills: the environment has no N"
+        error("context:\n  max_skills: ${N}\n").text == ".cn/agent.yaml:2: context.max_skills: the environment has no N"
     )
     assert parse_agent_config("telegram:\n  allowed_users: ['${ME}']\n", {}).telegram.allowed_users == ()
 
@@ -180,9 +171,7 @@ def test_a_key_over_plain_http_is_a_warning_but_on_this_machine() -> None:
     assert not parse_agent_config(text.replace("far.example", "127.0.0.1:9"), {"K": "x"}).warnings
 
 
-@pytest.mark.parametrize(
-    "env", [{"ANTHROPIC_KEY": "a\nx-evil: b"}, {"ANTHROPIC_KEY": "a b"}, {"ANTHROPIC_KEY": "é"}]
-)
+@pytest.mark.parametrize("env", [{"ANTHROPIC_KEY": "a\nx-evil: b"}, {"ANTHROPIC_KEY": "a b"}, {"ANTHROPIC_KEY": "é"}])
 def test_a_key_that_no_header_can_carry_is_refused_unshown(env: dict[str, str]) -> None:
     assert env["ANTHROPIC_KEY"] not in error("", env).text
 

@@ -31,9 +31,7 @@ from tests.support.model_server import problem_of
 
 KEY = "sk-ant-0123456789abcdef"
 NOW = datetime(2026, 2, 5, 14, 0, tzinfo=UTC)
-TEXT = st.text(st.characters(exclude_categories=()), min_size=1, max_size=30).filter(
-    lambda t: bool(t.strip())
-)
+TEXT = st.text(st.characters(exclude_categories=()), min_size=1, max_size=30).filter(lambda t: bool(t.strip()))
 
 
 def request(**changes: Any) -> Request:
@@ -172,9 +170,7 @@ def test_a_refusal_may_have_no_text_and_says_why() -> None:
     assert (found.stop, found.text, found.note) == (Stop.REFUSAL, "", "bio: not<U+001B> this")
 
 
-@pytest.mark.parametrize(
-    "content", [[], [{"type": "text", "text": " \n"}], [{"type": "thinking", "thinking": "x"}]]
-)
+@pytest.mark.parametrize("content", [[], [{"type": "text", "text": " \n"}], [{"type": "thinking", "thinking": "x"}]])
 def test_an_answer_without_text_fails_and_its_tokens_count(content: list[Any]) -> None:
     found = read_answer(message(content=content, stop_reason="max_tokens"))
     assert isinstance(found, Failure)
@@ -183,8 +179,7 @@ def test_an_answer_without_text_fails_and_its_tokens_count(content: list[Any]) -
 
 
 @pytest.mark.parametrize(
-    "data",
-    [b"", b"hello", b"[]", b"null", b"{}", b"[" * 100_000, message(content=None), message(usage=3)],
+    "data", [b"", b"hello", b"[]", b"null", b"{}", b"[" * 100_000, message(content=None), message(usage=3)]
 )
 def test_what_is_no_message_may_have_been_charged(data: bytes) -> None:
     found = read_answer(data)
@@ -198,10 +193,7 @@ def test_what_is_no_message_may_have_been_charged(data: bytes) -> None:
         lambda c: (
             st.lists(c)
             | st.dictionaries(
-                st.sampled_from(
-                    ["content", "type", "text", "usage", "stop_reason", "model", "id", "input_tokens"]
-                ),
-                c,
+                st.sampled_from(["content", "type", "text", "usage", "stop_reason", "model", "id", "input_tokens"]), c
             )
         ),
     )
@@ -242,9 +234,7 @@ def test_a_status_has_a_kind_and_passes_or_not(status: int, kind: Kind, retryabl
     assert "why (some_error)" in found.text
 
 
-@pytest.mark.parametrize(
-    "body", [b"", b"<html>Bad Gateway</html>", b"{", b"[]", b'{"error": "x"}', b"\xff\x1b[31m"]
-)
+@pytest.mark.parametrize("body", [b"", b"<html>Bad Gateway</html>", b"{", b"[]", b'{"error": "x"}', b"\xff\x1b[31m"])
 def test_any_body_of_an_error_is_survived_and_visible(body: bytes) -> None:
     text = read_error(502, body).text
     assert "502" in text
@@ -302,9 +292,7 @@ def test_what_the_server_asks_for_is_waited_but_not_for_ever() -> None:
 
 
 def test_a_model_is_known_with_its_limits() -> None:
-    found = read_model(
-        "alias", b'{"id": "m", "lifecycle": "active", "max_tokens": 9, "max_input_tokens": 99}'
-    )
+    found = read_model("alias", b'{"id": "m", "lifecycle": "active", "max_tokens": 9, "max_input_tokens": 99}')
     assert found == Checked("m", True, "", 9, 99)
 
 

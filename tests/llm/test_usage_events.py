@@ -23,9 +23,7 @@ MODEL = "claude-sonnet-5-5"
 
 def call(at: datetime = NOW, peer: str = "pi", tokens: int = 1000, **changes: object) -> Call:
     usage = Usage(tokens)
-    made = Call(
-        at, "20260205-143000-3f2a9c", f"{peer}/x", peer, MODEL, usage, cost(usage, MODEL), 1.5, "end_turn"
-    )
+    made = Call(at, "20260205-143000-3f2a9c", f"{peer}/x", peer, MODEL, usage, cost(usage, MODEL), 1.5, "end_turn")
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
@@ -41,16 +39,12 @@ def test_every_part_of_the_usage_has_its_price() -> None:
     assert cost(Usage(1200, 350, 6400), MODEL) == 0.00654
 
 
-@pytest.mark.parametrize(
-    "model", ["claude-sonnet-4-5", "claude-sonnet-4-5-20250929", "claude-sonnet-4-5-latest"]
-)
+@pytest.mark.parametrize("model", ["claude-sonnet-4-5", "claude-sonnet-4-5-20250929", "claude-sonnet-4-5-latest"])
 def test_a_date_does_not_change_the_price(model: str) -> None:
     assert price_of(model) == PRICES["claude-sonnet-4-5"]
 
 
-@pytest.mark.parametrize(
-    "model", ["", "claude-opus-9", "claude-sonnet-5-50", "claude-sonnet-5-5-fast", "gpt", "\n"]
-)
+@pytest.mark.parametrize("model", ["", "claude-opus-9", "claude-sonnet-5-50", "claude-sonnet-5-5-fast", "gpt", "\n"])
 def test_an_unknown_model_has_no_cost_which_is_not_nothing(model: str) -> None:
     assert cost(Usage(1, 1), model) is None
 
@@ -120,13 +114,7 @@ def test_every_other_line_is_none(line: bytes) -> None:
 def test_an_answer_and_a_failure_become_calls() -> None:
     answer = Answer("hi", Stop.MAX_TOKENS, Usage(10, 2), MODEL, "msg_1", 2.0, 2, unknown=True)
     made = end_call(begin_call(NOW, "", 9, model="alias", input="i", source="s", peer="pi"), answer, NOW)
-    assert (made.model, made.stop, made.attempts, made.unknown, made.failed) == (
-        MODEL,
-        "max_tokens",
-        2,
-        True,
-        False,
-    )
+    assert (made.model, made.stop, made.attempts, made.unknown, made.failed) == (MODEL, "max_tokens", 2, True, False)
     assert made.cost == cost(answer.usage, MODEL)
     failed = end_call(begin_call(NOW, "", 9, model="alias"), Failure(Kind.OVERLOADED, "no", attempts=4), NOW)
     assert (failed.model, failed.stop, failed.attempts, failed.failed) == ("alias", "overloaded", 4, True)
@@ -147,11 +135,7 @@ def test_sums_by_day_go_from_the_oldest_on() -> None:
 
 def test_sums_by_peer_begin_with_who_used_most() -> None:
     calls = [call(peer="pi"), call(peer="omega", tokens=5000), call(peer="")]
-    assert [(s.key, s.usage.tokens) for s in sum_usage(calls, "peer")] == [
-        ("omega", 5000),
-        ("", 1000),
-        ("pi", 1000),
-    ]
+    assert [(s.key, s.usage.tokens) for s in sum_usage(calls, "peer")] == [("omega", 5000), ("", 1000), ("pi", 1000)]
 
 
 def test_the_hit_rate_is_of_the_whole_input() -> None:
@@ -185,9 +169,7 @@ def test_the_tokens_of_the_utc_day_count() -> None:
     earlier = call(NOW - timedelta(days=1))
     assert check_budgets([earlier, call(tokens=1999)], budgets, "pi", NOW) == ""
     told = check_budgets([earlier, call(), call()], budgets, "omega", NOW)
-    assert told == (
-        "2000 of 2000 tokens are used today (budgets.tokens_per_day): no call until 2026-02-06T00:00Z"
-    )
+    assert told == ("2000 of 2000 tokens are used today (budgets.tokens_per_day): no call until 2026-02-06T00:00Z")
 
 
 def test_cached_input_and_output_count_too() -> None:

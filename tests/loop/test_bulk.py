@@ -102,9 +102,7 @@ def commits(kind: str, n: int, heads: dict[int, str]) -> str:
 
 @pytest.mark.parametrize("route", ["mailbox", "pickup"])
 @pytest.mark.parametrize("what", KINDS)
-def test_more_branches_of_any_kind_start_no_more_processes(
-    world: World, tmp_path: Path, what: str, route: str
-) -> None:
+def test_more_branches_of_any_kind_start_no_more_processes(world: World, tmp_path: Path, what: str, route: str) -> None:
     sigma, pi = world.hub("sigma"), world.hub("pi")
     world.link(sigma, pi, route)
     person = clone(pi.url, world.folder / "person", "Pi")

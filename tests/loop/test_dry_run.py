@@ -15,11 +15,7 @@ def unchanged(node: Node, *words: str, check: int = 0) -> str:
     folders = {node.root, node.home}
 
     def state() -> list[object]:
-        return [
-            picture(*sorted(folders)),
-            *(git(f, "count-objects", "-v") for f in sorted(folders)),
-            node.refs(),
-        ]
+        return [picture(*sorted(folders)), *(git(f, "count-objects", "-v") for f in sorted(folders)), node.refs()]
 
     before = state()
     done = node.cn(*words, "--dry-run", check=check)
@@ -47,14 +43,7 @@ def test_a_dry_sync_changes_nothing(world: World, pair: tuple[Node, Node]) -> No
     assert len(sigma.threads()) == 1
 
 
-DECISIONS = [
-    "do:merge",
-    "delete:no",
-    "defer:later",
-    "delegate:omega",
-    "do:reply:thanks",
-    "do:custom:watch it",
-]
+DECISIONS = ["do:merge", "delete:no", "defer:later", "delegate:omega", "do:reply:thanks", "do:custom:watch it"]
 
 
 def test_a_dry_process_changes_nothing(world: World, pair: tuple[Node, Node]) -> None:

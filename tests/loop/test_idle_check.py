@@ -53,9 +53,7 @@ def quiet(world: World, sigma: Node, pi: Node) -> Node:
     return sigma
 
 
-def test_an_idle_sync_starts_one_git_for_our_refs_and_one_for_each_remote(
-    quiet: Node, tmp_path: Path
-) -> None:
+def test_an_idle_sync_starts_one_git_for_our_refs_and_one_for_each_remote(quiet: Node, tmp_path: Path) -> None:
     events, config = tmp_path / "events", tmp_path / "gitconfig"
     events.mkdir()
     config.write_text(f"[trace2]\n\teventTarget = {events}\n")
@@ -152,9 +150,7 @@ def fresh(world: World, sigma: Node, pi: Node) -> Node:
     return sigma
 
 
-def test_who_writes_to_a_file_that_the_last_sync_replaced_is_told_by_the_next(
-    world: World, fresh: Node
-) -> None:
+def test_who_writes_to_a_file_that_the_last_sync_replaced_is_told_by_the_next(world: World, fresh: Node) -> None:
     """An editor that had it open."""
     world.propose(world.nodes["pi"], fresh, "more")
     fresh.sync()
@@ -336,9 +332,7 @@ def test_a_thread_that_was_refused_counts_as_soon_as_somebody_decides_it(world: 
     quiet.sync(check=1)
 
 
-def test_settings_of_git_in_the_environment_are_looked_at(
-    quiet: Node, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_settings_of_git_in_the_environment_are_looked_at(quiet: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     assert is_short(quiet)
     for key, value in (("COUNT", "1"), ("KEY_0", "cn.x"), ("VALUE_0", "y")):
         monkeypatch.setenv(f"GIT_CONFIG_{key}", value)

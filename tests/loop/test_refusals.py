@@ -113,25 +113,19 @@ def _no_secret(world: World, sigma: Node, pi: Node) -> None:
 
 
 CASES = {
-    "a stray file": Case(
-        _stray, _no_stray, "is no thread cn knows", "move it elsewhere", shown="20260101-pi-x.md"
-    ),
+    "a stray file": Case(_stray, _no_stray, "is no thread cn knows", "move it elsewhere", shown="20260101-pi-x.md"),
     "a peer that is away": Case(_vanished, _back, "pi is unreachable", "tries again", shown="\nunreachable"),
     "a damaged outbox file": Case(_bad_outbox, _good_outbox, "20260101-pi-x.md", "it is not sent"),
     "a failing wake": Case(_wake, _awake, "the wake command failed", "git config cn.wake"),
     "a name outside the grammar": Case(_bad_name, _good_name, "valid-name", "must rename it"),
     "another's name": Case(_impostor, _honest, "known-peer", "ask pi to delete the branch"),
-    "an unclear decision": Case(
-        _bad_triage, _good_triage, "valid-triage", "write delete:", ("inbox", "process")
-    ),
+    "an unclear decision": Case(_bad_triage, _good_triage, "valid-triage", "write delete:", ("inbox", "process")),
     "a secret": Case(_secret, _no_secret, "no-secrets", "take it out", ("inbox", "process")),
 }
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_condition_is_told_once_and_stands_until_it_is_gone(
-    name: str, world: World, sigma: Node, pi: Node
-) -> None:
+def test_a_condition_is_told_once_and_stands_until_it_is_gone(name: str, world: World, sigma: Node, pi: Node) -> None:
     case = CASES[name]
     sigma.sync()
     case.begin(world, sigma, pi)

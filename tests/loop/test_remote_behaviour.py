@@ -82,9 +82,7 @@ def test_twenty_peers_of_which_six_hang_and_the_rest_arrives_in_time(world: Worl
         rows = ""
         for number in range(20):
             name = f"peer{number:02}"
-            url = (
-                f"git://127.0.0.1:{port}/{name}.git" if number % 3 == 1 and number < 18 else served.repo(name)
-            )
+            url = f"git://127.0.0.1:{port}/{name}.git" if number % 3 == 1 and number < 18 else served.repo(name)
             if not url.startswith(f"git://127.0.0.1:{port}/"):
                 git(seed, "checkout", "-q", "-B", "offer", "origin/main")
                 commit(seed, {f"docs/{name}.md": name}, name)
@@ -101,9 +99,7 @@ def test_twenty_peers_of_which_six_hang_and_the_rest_arrives_in_time(world: Worl
         assert connected() <= 2 * silent
 
 
-def test_an_origin_whose_main_went_back_is_refused_until_it_is_whole_again(
-    world: World, sigma: Node, pi: Node
-) -> None:
+def test_an_origin_whose_main_went_back_is_refused_until_it_is_whole_again(world: World, sigma: Node, pi: Node) -> None:
     head = world.propose(pi, sigma)
     sigma.sync()
     before = tip(sigma.home, "main~1")
@@ -120,9 +116,7 @@ def test_an_origin_whose_main_went_back_is_refused_until_it_is_whole_again(
     sigma.idle()
 
 
-def test_a_peers_hub_that_is_deleted_and_made_anew_gets_its_mail_once(
-    world: World, sigma: Node, pi: Node
-) -> None:
+def test_a_peers_hub_that_is_deleted_and_made_anew_gets_its_mail_once(world: World, sigma: Node, pi: Node) -> None:
     world.propose(pi, sigma)
     sigma.sync()
     away = pi.home.with_name("away.git")

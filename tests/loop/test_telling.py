@@ -68,9 +68,7 @@ STOPS = [".git/refs/heads/main.lock", ".git/HEAD.lock", ".git/index.lock", ".git
 
 @pytest.mark.sliced(2)
 @pytest.mark.parametrize("stop", STOPS)
-def test_run_again_is_true_where_a_message_could_not_be_queued(
-    world: World, sigma: Node, pi: Node, stop: str
-) -> None:
+def test_run_again_is_true_where_a_message_could_not_be_queued(world: World, sigma: Node, pi: Node, stop: str) -> None:
     sigma.sync()
     before = sigma.main
     with stopping(sigma, stop):
@@ -86,13 +84,9 @@ def test_run_again_is_true_where_a_message_could_not_be_queued(
 
 @pytest.mark.sliced(2)
 @pytest.mark.parametrize("late", ["refs/heads/main.lock", "HEAD.lock", "index.lock"])
-def test_what_origin_has_is_not_to_be_repeated(
-    world: World, sigma: Node, pi: Node, tmp_path: Path, late: str
-) -> None:
+def test_what_origin_has_is_not_to_be_repeated(world: World, sigma: Node, pi: Node, tmp_path: Path, late: str) -> None:
     lock = sigma.root / ".git" / late
-    done = sigma.cn(
-        "send", "pi", "pay invoice 7", check=1, env=meanwhile(tmp_path / "bin", after=f": >{lock}")
-    )
+    done = sigma.cn("send", "pi", "pay invoice 7", check=1, env=meanwhile(tmp_path / "bin", after=f": >{lock}"))
     assert "main on origin has what was asked for" in done.stderr
     assert "→ do not repeat it; " in done.stderr
     assert "run again" not in done.stderr

@@ -43,9 +43,7 @@ def test_what_one_clone_received_the_other_decides(world: World, sigma: Node, pi
     second.idle()
 
 
-def test_both_decide_the_same_thread_and_one_is_executed(
-    world: World, sigma: Node, pi: Node, second: Node
-) -> None:
+def test_both_decide_the_same_thread_and_one_is_executed(world: World, sigma: Node, pi: Node, second: Node) -> None:
     world.propose(pi, sigma)
     sigma.sync()
     second.sync()
@@ -242,9 +240,7 @@ def test_two_runs_at_once_in_one_clone_take_turns(world: World, sigma: Node, pi:
     assert len(git(sigma.root, "rev-list", "--merges", "main").split()) == 1
 
 
-def test_a_users_commit_here_and_a_run_there_come_together(
-    world: World, sigma: Node, pi: Node, second: Node
-) -> None:
+def test_a_users_commit_here_and_a_run_there_come_together(world: World, sigma: Node, pi: Node, second: Node) -> None:
     from tests.support.hubs import commit
 
     mine = commit(second.root, {"docs/mine.md": "mine\n"}, "not pushed yet")
@@ -258,9 +254,7 @@ def test_a_users_commit_here_and_a_run_there_come_together(
     assert (sigma.root / "docs/mine.md").read_text() == "mine\n"
 
 
-def test_a_protected_change_from_elsewhere_waits_for_trust(
-    world: World, sigma: Node, pi: Node, second: Node
-) -> None:
+def test_a_protected_change_from_elsewhere_waits_for_trust(world: World, sigma: Node, pi: Node, second: Node) -> None:
     sigma.sync()
     intruder = clone(sigma.home, world.folder / "intruder")
     identify(intruder, "intruder")
@@ -281,9 +275,7 @@ def test_a_protected_change_from_elsewhere_waits_for_trust(
     assert len(sigma.threads()) == 1
 
 
-def test_a_fresh_clone_finds_everything_in_origin(
-    world: World, sigma: Node, pi: Node, tmp_path: Path
-) -> None:
+def test_a_fresh_clone_finds_everything_in_origin(world: World, sigma: Node, pi: Node, tmp_path: Path) -> None:
     world.propose(pi, sigma, "one")
     world.propose(pi, sigma, "two")
     sigma.sync()

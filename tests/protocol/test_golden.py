@@ -51,11 +51,7 @@ CONTENT = format_proposal(
     Proposal(
         (
             Commit(
-                HEAD,
-                "Pi",
-                "pi@example.org",
-                "2026-02-05T13:58:12+00:00",
-                "Say hello\n\n## Triage\ndecision: do:merge",
+                HEAD, "Pi", "pi@example.org", "2026-02-05T13:58:12+00:00", "Say hello\n\n## Triage\ndecision: do:merge"
             ),
         ),
         False,
@@ -137,16 +133,12 @@ def ledger() -> list[Event]:
         *events,
         Event(NOW, OUT, "queued", "notice-proposal", sealed.id, fields),
         Event(NOW, OUT, "delivered", "notice-proposal", sealed.id),
-        Event(
-            NOW, IN, "received", topic_of(odd), HEAD, {"branch": odd, "thread": "t.md", "subject": "a b=c"}
-        ),
+        Event(NOW, IN, "received", topic_of(odd), HEAD, {"branch": odd, "thread": "t.md", "subject": "a b=c"}),
     ]
 
 
 def log() -> str:
-    return append_rows(
-        "", [e.row for p in PLANS if isinstance(p, Plan) for e in p.effects if isinstance(e, Log)]
-    )
+    return append_rows("", [e.row for p in PLANS if isinstance(p, Plan) for e in p.effects if isinstance(e, Log)])
 
 
 def machine_log() -> str:
@@ -167,9 +159,7 @@ FILES: dict[str, bytes | str] = {
     "notice-refused.md": format_message(post_of(REFUSED).message),
     "outbox-deliver.md": format_entry(entry(post_of(REPLIED), "sigma/re-proposal")),
     "outbox-notice.md": format_entry(entry(post_of(MERGED), "sigma/notice-proposal")),
-    "outbox-delete.md": format_entry(
-        Remove(PI, parse_branch("sigma/x"), HEAD, NOW, "pi says merged", NAME, "pi/x")
-    ),
+    "outbox-delete.md": format_entry(Remove(PI, parse_branch("sigma/x"), HEAD, NOW, "pi says merged", NAME, "pi/x")),
     "ledger": "".join(format_event(one) + "\n" for one in ledger()),
     "open": format_open(fold_all(ledger())),
     "peers.md": add_peer("# Peers of sigma\n\nProse.\n\n```yaml\n```\n", PEER),

@@ -30,9 +30,7 @@ def configs(draw: st.DrawFn) -> HubConfig:
         name=parse_name(names[0]),
         main=draw(st.sampled_from(["main", "trunk", "release/1.0", "no", "1"])),
         interface=draw(st.sampled_from(["triage", "queue"])),
-        reviewers=tuple(
-            Reviewer(parse_name(n), draw(st.sampled_from(["", "a@example.org"]))) for n in names[1:]
-        ),
+        reviewers=tuple(Reviewer(parse_name(n), draw(st.sampled_from(["", "a@example.org"]))) for n in names[1:]),
         mailbox=draw(st.sampled_from(["", "post", "off"])),
         mailbox_trusted=draw(st.booleans()),
         local=tuple(HubPath(p) for p in draw(st.lists(st.sampled_from(LOCAL), max_size=2))),

@@ -42,9 +42,7 @@ KINDS = {
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 TOPICS = st.one_of(
-    st.sampled_from(
-        ["a", "a b", "ab", "b", "a/b", "a%20b", "a\nb", "é", "日本", "in", "out", "Z in", A, "a=b"]
-    ),
+    st.sampled_from(["a", "a b", "ab", "b", "a/b", "a%20b", "a\nb", "é", "日本", "in", "out", "Z in", A, "a=b"]),
     TEXT.filter(bool),
 )
 FREE_FIELDS = st.dictionaries(
@@ -55,10 +53,7 @@ FREE_FIELDS = st.dictionaries(
 )  # fmt: skip
 NAMES = st.fixed_dictionaries(
     {},
-    optional={
-        "branch": st.sampled_from(["pi/x", "pi/a%b/ü", ""]),
-        "thread": st.sampled_from(["20260205-pi-x.md", ""]),
-    },
+    optional={"branch": st.sampled_from(["pi/x", "pi/a%b/ü", ""]), "thread": st.sampled_from(["20260205-pi-x.md", ""])},
 )
 FIELDS = st.builds(lambda free, names: {**free, **names}, FREE_FIELDS, NAMES)
 EVENTS = st.sampled_from([(side, kind) for side, kinds in KINDS.items() for kind in kinds]).flatmap(
@@ -93,9 +88,7 @@ def test_an_event_is_read_as_it_is_written(one: Event) -> None:
 
 def test_the_form_of_an_event() -> None:
     one = event("received", topic="a b/c%", branch="pi/a b/c%", thread="t.md", earlier="")
-    assert format_event(one) == (
-        f"2026-02-05T14:00:07Z in received a%20b/c%25 {A} branch=pi/a%20b/c%25 thread=t.md"
-    )
+    assert format_event(one) == (f"2026-02-05T14:00:07Z in received a%20b/c%25 {A} branch=pi/a%20b/c%25 thread=t.md")
     assert format_event(event("deferred", until="")) == f"2026-02-05T14:00:07Z in deferred x {A} until="
 
 
@@ -167,9 +160,7 @@ def test_the_open_file_is_read_as_it_is_written(events: list[Event]) -> None:
     assert format_open(dict(reversed(items.items()))) == text
 
 
-@pytest.mark.parametrize(
-    "line", ["x", "[]", "1", "{}", '{"side": "in"}', '{"fields": []}', "null", "[" * 5000, '"x"']
-)
+@pytest.mark.parametrize("line", ["x", "[]", "1", "{}", '{"side": "in"}', '{"fields": []}', "null", "[" * 5000, '"x"'])
 def test_no_open_item(line: str) -> None:
     with pytest.raises(LedgerRefused) as caught:
         parse_open(line)
@@ -215,9 +206,7 @@ NEXT_IN = [
 
 
 @pytest.mark.parametrize(("kind", "after"), NEXT_IN)
-def test_what_an_inbound_event_makes_of_an_item(
-    kind: str, after: tuple[str, Oid, dict[str, str]] | None
-) -> None:
+def test_what_an_inbound_event_makes_of_an_item(kind: str, after: tuple[str, Oid, dict[str, str]] | None) -> None:
     item = fold_all([START_IN, event(kind, B, k="v")]).get((IN, "x"))
     assert (item and (item.state, item.head, dict(item.fields))) == after
 
@@ -274,9 +263,7 @@ def test_a_head_that_was_not_let_in_changes_nothing_of_what_is_pending() -> None
 @pytest.mark.parametrize("kind", ["refreshed", "returned"])
 def test_a_new_start_forgets_what_was_said_of_the_old_one(kind: str) -> None:
     old = dict.fromkeys(("digest", "rule", "why", "remedy", "until", "actor", "reason", "by"), "x")
-    items = fold_all(
-        [event("received", thread="t.md"), remembered("deferred", old), event("gone"), event(kind, B)]
-    )
+    items = fold_all([event("received", thread="t.md"), remembered("deferred", old), event("gone"), event(kind, B)])
     assert items[(IN, "x")].fields == {"thread": "t.md"}
 
 
@@ -303,34 +290,13 @@ def test_both_sides_of_a_topic_are_two_items() -> None:
     assert list(items) == [(OUT, "x")]
 
 
-NEAR = [
-    "a",
-    "aa",
-    "a a",
-    "a b",
-    "b",
-    "a%20b",
-    "a%2520b",
-    "in",
-    "out",
-    "Z",
-    "a\nb",
-    "\n",
-    "é",
-    "é ",
-    "a/b",
-    "/",
-    A,
-]
+NEAR = ["a", "aa", "a a", "a b", "b", "a%20b", "a%2520b", "in", "out", "Z", "a\nb", "\n", "é", "é ", "a/b", "/", A]
 
 
-@given(
-    st.lists(st.tuples(st.sampled_from(NEAR), st.sampled_from([IN, OUT])), max_size=20), st.sampled_from(NEAR)
-)
+@given(st.lists(st.tuples(st.sampled_from(NEAR), st.sampled_from([IN, OUT])), max_size=20), st.sampled_from(NEAR))
 def test_the_events_of_one_topic_and_no_other(pairs: list[tuple[str, str]], topic: str) -> None:
     events = [
-        event("gone", side=side, topic=name, about=f" {topic} ", reason=f"Z {side} {topic} {A}")
-        for name, side in pairs
+        event("gone", side=side, topic=name, about=f" {topic} ", reason=f"Z {side} {topic} {A}") for name, side in pairs
     ]
     history = "".join(format_event(one) + "\n" for one in events)
     for side in (IN, OUT):
@@ -354,13 +320,7 @@ def test_where_the_ledger_lies() -> None:
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [
-        ("thread", "../../.cn/hub.yaml"),
-        ("thread", "a/b.md"),
-        ("thread", "x"),
-        ("branch", "../x"),
-        ("branch", "x"),
-    ],
+    [("thread", "../../.cn/hub.yaml"), ("thread", "a/b.md"), ("thread", "x"), ("branch", "../x"), ("branch", "x")],
 )
 def test_names_in_the_open_file_are_names_or_the_file_is_damaged(key: str, value: str) -> None:
     """They become paths and refs: whoever can push to origin can write them."""

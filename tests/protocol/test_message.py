@@ -45,9 +45,7 @@ fullmatch=True)).filter(
     lambda name: name not in ("head", "refs", "heads", "cn", "done")
 )  # fmt: skip
 LINES = st.text(st.characters(exclude_categories=["Cs"]), max_size=80)
-BODIES = st.one_of(
-    LINES, st.sampled_from(["---\nx: y\n---", "😀\r\nx\r\r\ny", "\ufeffx", "a\0b", "# x\n\n---"])
-)
+BODIES = st.one_of(LINES, st.sampled_from(["---\nx: y\n---", "😀\r\nx\r\r\ny", "\ufeffx", "a\0b", "# x\n\n---"]))
 
 
 def valid_branch(text: str) -> bool:
@@ -105,9 +103,7 @@ def test_other_line_ends_and_a_byte_order_mark_are_read(message: Message) -> Non
 
 @given(ANY, ANY, ANY, ANY)
 def test_no_text_becomes_a_header_field(subject: str, body: str, reason: str, reply: str) -> None:
-    message = Message(
-        NOTICE, SIGMA, PI, subject, AT, body, reply, About(ABOUT.branch, HEAD, "refused", None, reason)
-    )
+    message = Message(NOTICE, SIGMA, PI, subject, AT, body, reply, About(ABOUT.branch, HEAD, "refused", None, reason))
     found = parse_message(format_message(message))
     assert (found.kind, found.sender, found.to, found.created, found.hops) == (NOTICE, SIGMA, PI, AT, 0)
     assert found.about is not None
@@ -134,14 +130,9 @@ def test_a_subject_written_as_json_is_read() -> None:
     assert parse_message(data).subject == "😀"
 
 
-WORDS = (
-    "about cn from no x-y é : # message/1 y null ~ 1 012 1_0 1e3 0x1 12:30 2026-01-01 = << &a *a !x {} [] |"
-)
+WORDS = "about cn from no x-y é : # message/1 y null ~ 1 012 1_0 1e3 0x1 12:30 2026-01-01 = << &a *a !x {} [] |"
 PIECES = st.sampled_from(
-    [
-        *WORDS.split(),
-        *("a b", ": ", " ", "  ", "\t", "- ", "'", '"', '""', "\\", "\x85", "\u2028", "\n", "\n  "),
-    ]
+    [*WORDS.split(), *("a b", ": ", " ", "  ", "\t", "- ", "'", '"', '""', "\\", "\x85", "\u2028", "\n", "\n  ")]
 )
 LINES_AS_WRITTEN = st.builds(
     lambda inside, key, value: f"{inside}{key}:{value}\n",
@@ -313,11 +304,7 @@ def test_other_messages_have_other_ids(one: Message, two: Message) -> None:
     assert (seal(one, me).id == seal(two, me).id) == (one == two)
 
 
-@given(
-    ANY,
-    st.lists(ANY, max_size=3),
-    st.sampled_from(["", "a..b", "x.lock", "-x", ".", "...", "a...b", "ä" * 99]),
-)
+@given(ANY, st.lists(ANY, max_size=3), st.sampled_from(["", "a..b", "x.lock", "-x", ".", "...", "a...b", "ä" * 99]))
 def test_a_topic_of_ours_is_always_valid_and_free(wish: str, taken: list[str], other: str) -> None:
     for text in (wish, other, other + wish, notice_topic(wish)):
         topic = own_topic(text, frozenset(taken), HEAD)

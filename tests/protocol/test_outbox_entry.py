@@ -45,12 +45,7 @@ MESSAGES = st.builds(Message, st.just(MESSAGE), st.just(SIGMA), st.just(PI), LIN
 
 
 def deliver(
-    sealed: Sealed,
-    subject: str = "",
-    thread: str = "",
-    source: str = "",
-    about: str = "",
-    decision: str = "",
+    sealed: Sealed, subject: str = "", thread: str = "", source: str = "", about: str = "", decision: str = ""
 ) -> Deliver:
     branch = parse_branch("sigma/re-x")
     return Deliver(
@@ -60,20 +55,9 @@ def deliver(
 
 
 ENTRIES: st.SearchStrategy[Entry] = st.one_of(
+    st.builds(deliver, st.builds(seal, MESSAGES, st.tuples(LINES, LINES)), *[LINES] * 5),
     st.builds(
-        deliver,
-        st.builds(seal, MESSAGES, st.tuples(LINES, LINES)),
-        *[LINES] * 5,
-    ),
-    st.builds(
-        Remove,
-        st.just(PI),
-        BRANCHES,
-        st.just(TIP),
-        st.just(AT),
-        LINES.map(lambda t: one_line(t, 500)),
-        LINES,
-        LINES,
+        Remove, st.just(PI), BRANCHES, st.just(TIP), st.just(AT), LINES.map(lambda t: one_line(t, 500)), LINES, LINES
     ),
 )
 

@@ -127,15 +127,7 @@ def test_no_threads_of_our_own(path: str) -> None:
 def test_the_names_of_a_thread() -> None:
     for name in ("20260205-x", "20260205-x.md", "adhoc/20260205-x", "adhoc/20260205-x.md", PATH, PATH[:-3]):
         assert is_named(PATH, name), name
-    for name in (
-        "x",
-        "20260205",
-        "inbox/20260205-x",
-        "mca/20260205-x",
-        "",
-        "adhoc/",
-        "THREADS/adhoc/20260205-x",
-    ):
+    for name in ("x", "20260205", "inbox/20260205-x", "mca/20260205-x", "", "adhoc/", "THREADS/adhoc/20260205-x"):
         assert not is_named(PATH, name), name
 
 

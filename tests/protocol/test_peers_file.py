@@ -9,24 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cn.protocol.hub_config import HubConfig, Reviewer
-from cn.protocol.peers_file import (
-    Peer,
-    add_peer,
-    check_names,
-    format_peer,
-    parse_key,
-    parse_peers,
-    remove_peer,
-)
+from cn.protocol.peers_file import Peer, add_peer, check_names, format_peer, parse_key, parse_peers, remove_peer
 from cn.values.errors import ConfigError
 from cn.values.names import NameRefused, Url, parse_name, parse_url
 from cn.values.text import one_line
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGp0YmFy"
 PI = Peer(parse_name("pi"), parse_url("https://git.example.org/pi/hub.git"))
-OMEGA = Peer(
-    parse_name("omega"), parse_url("git@host:omega/hub.git"), "person", "2026-02-05", KEY, "pickup", True
-)
+OMEGA = Peer(parse_name("omega"), parse_url("git@host:omega/hub.git"), "person", "2026-02-05", KEY, "pickup", True)
 ODD_NAMES = ["no", "yes", "on", "null", "true", "123", "007", "0x1f", "1_000", "2026-02-05", "y"]
 
 
@@ -54,9 +44,7 @@ PEERS = st.builds(
     st.booleans(),
 )
 PROSE = st.lists(
-    st.sampled_from(
-        ["# Peers", "", "Some prose.", "- a list", "> quoted", "    code", "```sh\nls\n```", "|a|"]
-    )
+    st.sampled_from(["# Peers", "", "Some prose.", "- a list", "> quoted", "    code", "```sh\nls\n```", "|a|"])
 )
 """Text around the block. (A fence of another language is prose as well.)"""
 
@@ -142,14 +130,11 @@ def test_only_the_lines_of_the_entry_go(name: str, lines: list[str]) -> None:
 def test_only_the_lines_of_the_entry_come() -> None:
     added = add_peer(COMMENTED, PI._replace(name=parse_name("tau")))
     assert added == COMMENTED.replace(
-        "# the end\n",
-        '# the end\n- name: tau\n  hub: "https://git.example.org/pi/hub.git"\n  kind: "agent"\n',
+        "# the end\n", '# the end\n- name: tau\n  hub: "https://git.example.org/pi/hub.git"\n  kind: "agent"\n'
     )
 
 
-@pytest.mark.parametrize(
-    "empty", ["", "[]\n", "  [ ]  \n", "# none yet\n", "# none yet\n\n[]\n# really\n", "\n\n"]
-)
+@pytest.mark.parametrize("empty", ["", "[]\n", "  [ ]  \n", "# none yet\n", "# none yet\n\n[]\n# really\n", "\n\n"])
 def test_the_first_peer(empty: str) -> None:
     text = f"# Peers\n\n```yaml\n{empty}```\nprose\n"
     added = add_peer(text, PI)
@@ -176,11 +161,7 @@ def test_indented_entries_stay_indented() -> None:
 
 @pytest.mark.parametrize(
     "block",
-    [
-        "[{name: pi, hub: /srv/pi}]\n",
-        "---\n- name: pi\n  hub: /srv/pi\n...\n",
-        "[{name: pi,\n  hub: /srv/pi}]\n",
-    ],
+    ["[{name: pi, hub: /srv/pi}]\n", "---\n- name: pi\n  hub: /srv/pi\n...\n", "[{name: pi,\n  hub: /srv/pi}]\n"],
 )
 def test_a_list_written_otherwise_is_read_but_not_edited(block: str) -> None:
     text = f"```yaml\n{block}```\n"
@@ -260,12 +241,7 @@ def test_what_is_wrong_is_named(text: str, line: int, what: str) -> None:
 def test_a_billion_laughs_are_not_expanded() -> None:
     """Thirty billion words fit into no machine."""
     levels = [f"- &a{i} [{','.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 12)]
-    for last in (
-        "- *a11",
-        "- {name: pi, hub: *a11}",
-        "- {name: *a11, hub: x}",
-        "- {name: pi, hub: x, kind: *a11}",
-    ):
+    for last in ("- *a11", "- {name: pi, hub: *a11}", "- {name: *a11, hub: x}", "- {name: pi, hub: x, kind: *a11}"):
         with pytest.raises(ConfigError):
             parse_peers(listed("- &a0 [x]", *levels, last))
         data = ["- name: x", "  hub: y", "  kind: &a0 [x]"]
@@ -286,9 +262,7 @@ def test_keys(text: str, key: str) -> None:
     assert parse_key(text) == key
 
 
-@pytest.mark.parametrize(
-    "text", ["", KEY.split()[1], "ssh-dss AAAA", "command=x ssh-ed25519 AAAA", 'x" ssh-rsa AAAA']
-)
+@pytest.mark.parametrize("text", ["", KEY.split()[1], "ssh-dss AAAA", "command=x ssh-ed25519 AAAA", 'x" ssh-rsa AAAA'])
 def test_no_keys(text: str) -> None:
     with pytest.raises(NameRefused) as caught:
         parse_key(text)

@@ -36,9 +36,7 @@ ID = InputId("20260205-150405-a1b2c3")
 PATH = HubPath("threads/inbox/20260205-pi-proposal.md")
 ITEM = Input(ID, "pi", Cadence.INBOX, AT, PATH, "proposal", "1" * 40)
 
-times = st.datetimes(datetime(2000, 1, 1), datetime(2099, 1, 1)).map(
-    lambda at: at.replace(microsecond=0, tzinfo=UTC)
-)
+times = st.datetimes(datetime(2000, 1, 1), datetime(2099, 1, 1)).map(lambda at: at.replace(microsecond=0, tzinfo=UTC))
 lines = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp"]), max_size=40).map(
     lambda s: one_line(s, 1000)
 )
@@ -65,9 +63,7 @@ def test_a_queued_item_reads_back_as_it_was(item: Input) -> None:
 
 
 @given(items, st.integers(1, 9), times, texts)
-def test_a_turn_reads_back_with_its_text_byte_for_byte(
-    item: Input, attempt: int, since: datetime, text: str
-) -> None:
+def test_a_turn_reads_back_with_its_text_byte_for_byte(item: Input, attempt: int, since: datetime, text: str) -> None:
     turn = Turn(replace(item, content=""), "3a699970", attempt, since, text)
     assert parse_turn(format_turn(turn).encode()) == turn
 
@@ -76,10 +72,7 @@ def test_a_turn_reads_back_with_its_text_byte_for_byte(
     ("old", "new"),
     [
         ("cn: queue/1", "cn: queue/2"),
-        (
-            "---\n",
-            "",
-        ),
+        ("---\n", ""),
         (ID, "20260205-150405-A1B2C3"),
         (ID, "../../../etc/passwd"),
         ('cadence: "inbox"', 'cadence: "hourly"'),
@@ -188,8 +181,7 @@ def test_what_one_run_queues_sorts_as_it_was_queued_and_before_what_comes_a_seco
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["", "20260205-150405-A1B2C3", "20260205-150405-a1b2c3\n", "20260205-150405", "２０260205-150405-a1b2c3"],
+    "text", ["", "20260205-150405-A1B2C3", "20260205-150405-a1b2c3\n", "20260205-150405", "２０260205-150405-a1b2c3"]
 )
 def test_other_texts_are_no_ids(text: str) -> None:
     assert not is_input_id(text)

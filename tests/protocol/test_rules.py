@@ -34,13 +34,7 @@ def check(refusal: Refusal | None, rule: str, *words: str, notify: bool = False)
 
 @pytest.mark.parametrize(
     ("actor", "rule"),
-    [
-        ("sigma", ""),
-        ("alice", ""),
-        ("pi", rules.VALID_ACTOR),
-        ("bob", rules.VALID_ACTOR),
-        ("sigm", rules.VALID_ACTOR),
-    ],
+    [("sigma", ""), ("alice", ""), ("pi", rules.VALID_ACTOR), ("bob", rules.VALID_ACTOR), ("sigm", rules.VALID_ACTOR)],
 )
 def test_valid_actor(actor: str, rule: str) -> None:
     refusal = rules.valid_actor(parse_name(actor), CONFIG)
@@ -96,11 +90,7 @@ def test_no_self_merge(actor: str, people: list[Person], identities: list[str], 
         (MergeFacts(HEAD, False), rules.REBASE_BEFORE_MERGE, ["no history in common"]),
         (MergeFacts(HEAD, True, stale=("a",)), rules.REBASE_BEFORE_MERGE, ["main changed since: a"]),
         (MergeFacts(HEAD, True, overlap=("b",)), rules.REBASE_BEFORE_MERGE, ["b"]),
-        (
-            MergeFacts(HEAD, True, stale=("a", "b", "c", "d", "e")),
-            rules.REBASE_BEFORE_MERGE,
-            ["a, b, c and 2 more"],
-        ),
+        (MergeFacts(HEAD, True, stale=("a", "b", "c", "d", "e")), rules.REBASE_BEFORE_MERGE, ["a, b, c and 2 more"]),
         (MergeFacts(HEAD, True, stale=("a\n\u202e",)), rules.REBASE_BEFORE_MERGE, ["a <U+202E>"]),
         (MergeFacts(HEAD, True, conflicts=("a",), dirty=("b",)), "", []),
     ],
@@ -152,12 +142,7 @@ def test_protected_paths(path: str, mode: str, old_mode: str, what: str) -> None
         (MergeFacts(HEAD, True), "", [], False),
         (MergeFacts(HEAD, True, conflicts=("a", "b")), rules.CLEAN_MERGE, ["conflict in a, b"], True),
         (MergeFacts(HEAD, True, dirty=("a",)), rules.CLEAN_MERGE, ["your a has local changes"], False),
-        (
-            MergeFacts(HEAD, True, dirty=("a", "b")),
-            rules.CLEAN_MERGE,
-            ["your a, b have local changes"],
-            False,
-        ),
+        (MergeFacts(HEAD, True, dirty=("a", "b")), rules.CLEAN_MERGE, ["your a, b have local changes"], False),
         (MergeFacts(HEAD, True, conflicts=("a",), dirty=("b",)), rules.CLEAN_MERGE, ["conflict"], True),
     ],
 )

@@ -93,9 +93,7 @@ PAIRS = [
 
 
 @pytest.mark.parametrize(("machine", "state", "event", "after"), PAIRS)
-def test_every_pair_of_state_and_event(
-    machine: Machine[Any, Any], state: str, event: str, after: str
-) -> None:
+def test_every_pair_of_state_and_event(machine: Machine[Any, Any], state: str, event: str, after: str) -> None:
     before, act = machine.states(state), machine.events(event)
     if after != "-":
         assert machine.after(before, act) is machine.step(before, act) is machine.states(after)
@@ -182,9 +180,7 @@ A, B = Oid("a" * 40), Oid("b" * 40)
 AT = parse_stamp("2026-02-05T14:00:07Z")
 SIDES: list[tuple[str, Machine[Any, Any]]] = [(IN, THREAD), (OUT, SENDER)]
 WALKS = st.sampled_from(SIDES).flatmap(
-    lambda pair: st.tuples(
-        st.just(pair), st.lists(st.sampled_from([e.value for e in pair[1].events]), max_size=15)
-    )
+    lambda pair: st.tuples(st.just(pair), st.lists(st.sampled_from([e.value for e in pair[1].events]), max_size=15))
 )
 Walk = tuple[tuple[str, Machine[Any, Any]], list[str]]
 
@@ -239,9 +235,7 @@ def test_what_is_recorded_is_what_the_machine_has(walk: Walk) -> None:
         (OUT, ["adopted"], "gone"),
     ],
 )
-def test_what_speaks_of_another_head_fits_and_changes_nothing(
-    side: str, opened: list[str], kind: str
-) -> None:
+def test_what_speaks_of_another_head_fits_and_changes_nothing(side: str, opened: list[str], kind: str) -> None:
     items = fold_all(event(side, one) for one in opened)
     before = dict(items)
     check(items, event(side, kind, B))

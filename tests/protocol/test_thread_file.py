@@ -77,9 +77,7 @@ CHARS = st.one_of(
     st.characters(exclude_categories=()),
     st.sampled_from("\n\r\v\f\x85\u2028\u2029\u202e\u200b\ud800\ufeff>`~#-<!|*: \t"),
 )
-LINES = st.sampled_from(
-    [*SECTION.split("\n"), "---", "```", "~~~", "<!--", "-->", ">", f"**Head:** {OTHER}", "\n"]
-)
+LINES = st.sampled_from([*SECTION.split("\n"), "---", "```", "~~~", "<!--", "-->", ">", f"**Head:** {OTHER}", "\n"])
 HOSTILE_TEXT: SearchStrategy[str] = st.one_of(
     st.sampled_from(HOSTILE),
     st.text(CHARS, max_size=80),
@@ -149,16 +147,11 @@ def test_no_content_decides(content: str) -> None:
 
 @settings(max_examples=50)
 @given(HOSTILE_TEXT, HOSTILE_TEXT, HOSTILE_TEXT, HOSTILE_TEXT, HOSTILE_TEXT, HOSTILE_TEXT)
-def test_no_part_of_a_proposal_decides(
-    message: str, author: str, date: str, path: str, body: str, old: str
-) -> None:
+def test_no_part_of_a_proposal_decides(message: str, author: str, date: str, path: str, body: str, old: str) -> None:
     proposal = Proposal(
         (Commit(HEAD, author, author, date, message), Commit(OTHER, date, path, author, f"x\n{message}")),
         True,
-        (
-            Touched("M", path, "100644", HEAD, OTHER, "1", "2"),
-            Touched(date, path, "100755", HEAD, OTHER, "-", "-"),
-        ),
+        (Touched("M", path, "100644", HEAD, OTHER, "1", "2"), Touched(date, path, "100755", HEAD, OTHER, "-", "-")),
         (FileText(path, True, body), FileText(path, False, body), FileText(path, False, body, old)),
         ((path, "too large"),),
         None,
@@ -349,9 +342,7 @@ def test_a_refreshed_thread_keeps_notes_and_voids_the_triage() -> None:
     assert text.startswith(fresh.rstrip())
     assert "My notes." in text
     assert "one" not in "".join(peer_block(text))
-    assert "## Void triage\n\nThe branch moved; decide again.\n\n> decision: do:reply:re-x" in text.replace(
-        ">\n", ""
-    )
+    assert "## Void triage\n\nThe branch moved; decide again.\n\n> decision: do:reply:re-x" in text.replace(">\n", "")
     assert read_decision(text, text) is None
     assert seen_head(text) == OTHER
     assert read_decision(set_triage(text, REPLY), text) == REPLY

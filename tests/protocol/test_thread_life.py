@@ -21,9 +21,7 @@ def at(minutes: int) -> datetime:
     return T0 + timedelta(minutes=minutes)
 
 
-def event(
-    minutes: int, kind: str, head: Oid = A, topic: str = "proposal", side: str = IN, **fields: str
-) -> Event:
+def event(minutes: int, kind: str, head: Oid = A, topic: str = "proposal", side: str = IN, **fields: str) -> Event:
     return Event(at(minutes), side, kind, topic, head, fields)
 
 
@@ -182,9 +180,7 @@ _EVENTS = st.lists(
     st.builds(
         lambda n, kind, head, topic: (n, kind, head, topic),
         st.integers(0, 99),
-        st.sampled_from(
-            ["received", "refreshed", "repeated", "refused", "decided", "gone", "queued", "delivered"]
-        ),
+        st.sampled_from(["received", "refreshed", "repeated", "refused", "decided", "gone", "queued", "delivered"]),
         st.sampled_from([A, B, C]),
         st.sampled_from(["proposal", "other"]),
     ),
@@ -193,15 +189,11 @@ _EVENTS = st.lists(
 
 
 @given(_EVENTS)
-def test_any_history_gives_a_chain_and_at_most_one_event_each(
-    found: list[tuple[int, str, Oid, str]],
-) -> None:
+def test_any_history_gives_a_chain_and_at_most_one_event_each(found: list[tuple[int, str, Oid, str]]) -> None:
     events = []
     for n, kind, head, topic in found:
         if kind in ("queued", "delivered"):
-            events.append(
-                event(n, kind, NOTICE, f"notice-{topic}", OUT, about_head=head, about_status="merged")
-            )
+            events.append(event(n, kind, NOTICE, f"notice-{topic}", OUT, about_head=head, about_status="merged"))
         else:
             events.append(event(n, kind, head, topic, thread=THREAD, status="merged"))
     lives = read_lives(events)

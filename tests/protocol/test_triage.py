@@ -96,9 +96,7 @@ def payloads() -> st.SearchStrategy[str]:
     """Text that a decision can hold: visible, on one line, not surrounded by space."""
     kept = st.characters(exclude_categories=("Cc", "Cf", "Cs", "Co", "Zl", "Zp", "Cn"))
     return (
-        st.text(kept, min_size=1, max_size=60)
-        .map(str.strip)
-        .filter(lambda text: text != "" and visible(text) == text)
+        st.text(kept, min_size=1, max_size=60).map(str.strip).filter(lambda text: text != "" and visible(text) == text)
     )
 
 
@@ -110,12 +108,8 @@ def decisions() -> st.SearchStrategy[Decision]:
         payloads().map(Defer),
         payloads().map(Custom),
         st.just(Merge()),
-        names.filter(lambda n: n not in ("head", "refs", "heads", "cn", "done")).map(
-            lambda n: Delegate(parse_name(n))
-        ),
-        topics.filter(lambda t: ".." not in t and not t.endswith((".lock", "."))).map(
-            lambda t: Reply(parse_topic(t))
-        ),
+        names.filter(lambda n: n not in ("head", "refs", "heads", "cn", "done")).map(lambda n: Delegate(parse_name(n))),
+        topics.filter(lambda t: ".." not in t and not t.endswith((".lock", "."))).map(lambda t: Reply(parse_topic(t))),
     )
 
 

@@ -30,9 +30,7 @@ SLICE = 60
 class Stage:
     """sigma works a queue; pi and omega are its peers, omega one of its community."""
 
-    def __init__(
-        self, world: World, *, origin: bool = True, topics: tuple[str, ...] = ("one", "two")
-    ) -> None:
+    def __init__(self, world: World, *, origin: bool = True, topics: tuple[str, ...] = ("one", "two")) -> None:
         inside = World(world.folder / "world", world.template)
         self.sigma = inside.hub("sigma", origin=origin)
         self.pi, self.omega = inside.hub("pi"), inside.hub("omega")
@@ -175,9 +173,7 @@ def test_the_mask_hides_what_may_be_an_id_and_no_other_word() -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_kill_at_a_sample_of_steps_loses_and_repeats_nothing(
-    world: World, case: Callable[[World], Trial]
-) -> None:
+def test_a_kill_at_a_sample_of_steps_loses_and_repeats_nothing(world: World, case: Callable[[World], Trial]) -> None:
     trial = case(world)
     good = trial.record()
     assert good["withheld"] == ([("0o100600", True)] if case in (rejected, given_up) else [])

@@ -26,14 +26,7 @@ QUICK = 1
 SEEDS = int(os.environ.get("TEST_SEEDS", "40"))
 ONLY = os.environ.get("TEST_SEED", "")
 STEPS = int(os.environ.get("TEST_STEPS", "25"))
-DECISIONS = (
-    "do:merge",
-    "delete:no",
-    "do:custom:watch it",
-    "do:reply:answer",
-    "delegate:omega",
-    "defer:later",
-)
+DECISIONS = ("do:merge", "delete:no", "do:custom:watch it", "do:reply:answer", "delegate:omega", "defer:later")
 ENDED = re.compile(r"✓ (merged SHA|discarded|opened)")
 
 
@@ -90,12 +83,7 @@ class Schedule:
             self.finish(*self.children.pop(0))
         command = [sys.executable, "-m", "cn", "--hub", str(node.root), *words]
         child = subprocess.Popen(
-            command,
-            env=cn_env(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
+            command, env=cn_env(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
         )
         self.runs += 1
         self.children.append((child, f"{node.root.name} {' '.join(words)}"))
@@ -141,9 +129,7 @@ class Schedule:
         if "\n## Triage\n" in text:
             new = text + f"\n{word}\n"
         else:
-            fields = (
-                f"decision: {self.chance.choice(DECISIONS)}\nactor: sigma\ntimestamp: 2026-02-05T15:00Z\n"
-            )
+            fields = f"decision: {self.chance.choice(DECISIONS)}\nactor: sigma\ntimestamp: 2026-02-05T15:00Z\n"
             new = f"{text}\n---\n\n## Triage\n\n{fields}\n{word}\n"
         self.save(path, new)
         self.saved.append(word)
@@ -164,11 +150,7 @@ class Schedule:
         (node.root / name).write_text(text)
         for _ in range(200):  # a lock of the index is waited for, as people do
             added = try_git(node.root, "add", "--", name)
-            done = (
-                try_git(node.root, "commit", "--quiet", "-m", name, "--", name)
-                if not added.returncode
-                else added
-            )
+            done = try_git(node.root, "commit", "--quiet", "-m", name, "--", name) if not added.returncode else added
             if done.returncode == 0:
                 break
             time.sleep(0.05)
@@ -212,14 +194,8 @@ class Schedule:
         """What somebody wrote and nobody can find."""
         main = set(paths(self.sigma.home, "main"))
         gone = [name for name in self.written if name not in main]
-        gone += [
-            n
-            for n, t in self.written.items()
-            if n in main and read(self.sigma.home, f"main:{n}").decode() != t
-        ]
-        texts = [
-            read(self.sigma.home, f"main:{p}").decode() for p in main if p.startswith(("threads/", "logs/"))
-        ]
+        gone += [n for n, t in self.written.items() if n in main and read(self.sigma.home, f"main:{n}").decode() != t]
+        texts = [read(self.sigma.home, f"main:{p}").decode() for p in main if p.startswith(("threads/", "logs/"))]
         for node in self.clones:
             kept = [*(node.root / "threads").rglob("*.md"), *(node.root / ".git/cn/aside").rglob("*.md*")]
             texts += [path.read_text("utf-8") for path in kept if path.is_file()]
@@ -244,9 +220,7 @@ class Schedule:
         found = [f"merged twice: {head}" for head, times in Counter(merged).items() if times > 1]
         rows = self.sigma.rows()
         done = Counter(re.match(r"\d{8}-(pi-t\d+)", name)[1] for name in self.sigma.done() if "-pi-t" in name)  # type: ignore[index]
-        ended = Counter(
-            r[0].replace("/", "-") for r in rows if ENDED.fullmatch(r[2]) and not r[1].startswith("send")
-        )
+        ended = Counter(r[0].replace("/", "-") for r in rows if ENDED.fullmatch(r[2]) and not r[1].startswith("send"))
         found += [f"ended more often than threads: {s} {n}" for s, n in ended.items() if n > done[s]]
         mail = Counter((r[0], r[1], r[2]) for r in rows if r[2] in ("queued", "✓ delivered"))
         for (source, what, executed), times in mail.items():
@@ -263,13 +237,9 @@ class Schedule:
         ended: set[str] = set()
         found = []
         for commit in git(self.sigma.home, "rev-list", "--reverse", "--first-parent", "main").split():
-            names = git(
-                self.sigma.home, "ls-tree", "-r", "--name-only", commit, "threads/inbox/"
-            ).splitlines()
+            names = git(self.sigma.home, "ls-tree", "-r", "--name-only", commit, "threads/inbox/").splitlines()
             ended |= {n.rpartition("/")[2] for n in names if "/done/" in n}
-            found += [
-                f"{n} in {commit}" for n in names if "/done/" not in n and n.rpartition("/")[2] in ended
-            ]
+            found += [f"{n} in {commit}" for n in names if "/done/" not in n and n.rpartition("/")[2] in ended]
         return sorted(name for name in set(found) if not name.startswith("threads/inbox/.gitkeep"))
 
     def unsound(self) -> list[str]:
@@ -283,9 +253,7 @@ class Schedule:
             status = git(node.root, "status", "--porcelain").splitlines()
             found += [line for line in status if "threads/inbox/" not in line]
             left = [*node.root.glob(".git/*.lock"), *node.root.rglob(".cn-tmp-*"), *cn.glob("push/*")]
-            found += [
-                str(path) for path in (*left, *(cn / n for n in ("journal", "restore"))) if path.exists()
-            ]
+            found += [str(path) for path in (*left, *(cn / n for n in ("journal", "restore"))) if path.exists()]
             found += [git(node.root, "fsck", "--no-dangling", "--no-progress")]
         return [line for line in found if line]
 

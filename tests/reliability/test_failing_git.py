@@ -74,11 +74,7 @@ def test_it_is_told_once_and_tried_again(world: World, sigma: Node, pi: Node, tm
     assert sigma.threads() == []
 
 
-REACHED = {
-    "locked": ": >$main.lock",
-    "written": 'echo "$new" >$main.lock',
-    "moved": 'echo "$new" >$main',
-}
+REACHED = {"locked": ": >$main.lock", "written": 'echo "$new" >$main.lock', "moved": 'echo "$new" >$main'}
 """How far an update-ref of main came; it has locked HEAD too, for the reflog."""
 
 

@@ -35,11 +35,7 @@ FAULTS = {
 }
 STATUSES = {f"http-{code}": Fault(f"http-{code}", status=code) for code in (401, 403, 429, 500)}
 STATUSES["http-500-to-the-push"] = Fault("http-500-to-the-push", status=500, pushes=True)
-QUICK = [
-    ("git", "peer", "push-unanswered"),
-    ("http", "origin", "push-unanswered"),
-    ("http", "peer", "http-429"),
-]
+QUICK = [("git", "peer", "push-unanswered"), ("http", "origin", "push-unanswered"), ("http", "peer", "http-429")]
 ALL = [("git", place, name) for place in ("origin", "peer") for name in FAULTS]
 ALL += [("http", place, name) for place in ("origin", "peer") for name in {**FAULTS, **STATUSES}]
 
@@ -230,17 +226,13 @@ def compare(stack: ExitStack, world: World, scene: Scene, case: str, met: int) -
 
 
 @pytest.mark.parametrize(("kind", "place", "name"), QUICK)
-def test_a_fault_changes_when_and_not_what(
-    scenes: ExitStack, world: World, kind: str, place: str, name: str
-) -> None:
+def test_a_fault_changes_when_and_not_what(scenes: ExitStack, world: World, kind: str, place: str, name: str) -> None:
     try_fault(scenes, world, kind, place, {**FAULTS, **STATUSES}[name])
 
 
 @pytest.mark.full
 @pytest.mark.parametrize(("kind", "place", "name"), ALL)
-def test_any_fault_changes_when_and_not_what(
-    scenes: ExitStack, world: World, kind: str, place: str, name: str
-) -> None:
+def test_any_fault_changes_when_and_not_what(scenes: ExitStack, world: World, kind: str, place: str, name: str) -> None:
     try_fault(scenes, world, kind, place, {**FAULTS, **STATUSES}[name])
 
 

@@ -42,9 +42,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
         subprocess.run(["umount", "-l", str(place)], check=True, timeout=20)
 
 
-def run(
-    trial: Trial, *more: str, preexec: Callable[[], None] | None = None
-) -> subprocess.CompletedProcess[str]:
+def run(trial: Trial, *more: str, preexec: Callable[[], None] | None = None) -> subprocess.CompletedProcess[str]:
     """The trial's command, ended by itself."""
     done = subprocess.run(
         [sys.executable, "-m", "cn", "--hub", str(trial.node.root), *trial.words],
@@ -159,9 +157,7 @@ def test_what_was_told_is_remembered_where_no_room_is_left(world: World, small_d
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", ["merge", "reply", "sync", "save"])
-def test_a_disk_with_any_room_left_changes_when_and_not_what(
-    world: World, small_disk: Path, name: str
-) -> None:
+def test_a_disk_with_any_room_left_changes_when_and_not_what(world: World, small_disk: Path, name: str) -> None:
     trial = SCENES[name](World(small_disk, world.template))
     trial.record()
     rooms = [number * 8 * KIB for number in range(32)]
@@ -262,9 +258,7 @@ def test_a_signal_at_any_step_ends_tidily(world: World, name: str) -> None:
 @pytest.mark.sliced(3)
 @pytest.mark.parametrize("name", ["INT", "TERM"])
 @pytest.mark.parametrize("origin", [True, False], ids=["origin", "alone"])
-def test_a_signal_says_truly_whether_a_message_is_to_be_sent_again(
-    world: World, name: str, origin: bool
-) -> None:
+def test_a_signal_says_truly_whether_a_message_is_to_be_sent_again(world: World, name: str, origin: bool) -> None:
     stage = Stage(world, origin=origin)
     trial = stage.trial("send", "pi", "hello", "--body", "Please read.")
     trial.record()
@@ -356,18 +350,14 @@ def test_a_reader_that_leaves_is_no_error(world: World, sigma: Node, pi: Node, w
     sigma.sync()
     command = f'"$PYTHON" -m cn --hub "$HUB" {words} | head -n 1 >/dev/null; exit ${{PIPESTATUS[0]}}'
     env = cn_env({"PYTHON": sys.executable, "HUB": str(sigma.root)})
-    done = subprocess.run(
-        ["bash", "-c", command], env=env, capture_output=True, text=True, timeout=60, check=False
-    )
+    done = subprocess.run(["bash", "-c", command], env=env, capture_output=True, text=True, timeout=60, check=False)
     assert done.stderr == ""
     assert done.returncode in (0, 141)  # it may have been faster than the reader
 
 
 @pytest.mark.sliced(2)
 @pytest.mark.parametrize("lock", ["index.lock", "HEAD.lock", "refs/heads/main.lock", "packed-refs.lock"])
-def test_a_lock_that_somebody_left_is_named_and_never_taken(
-    world: World, sigma: Node, pi: Node, lock: str
-) -> None:
+def test_a_lock_that_somebody_left_is_named_and_never_taken(world: World, sigma: Node, pi: Node, lock: str) -> None:
     head = world.propose(pi, sigma)
     sigma.sync()
     sigma.triage("pi/proposal", "do:merge")

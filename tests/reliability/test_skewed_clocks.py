@@ -31,9 +31,7 @@ def at(node: Node, moment: datetime, *words: str) -> subprocess.CompletedProcess
 
 
 def months(node: Node) -> list[str]:
-    return sorted(
-        n for n in git(node.root, "ls-tree", "--name-only", "main:state/ledger/pi").split() if n != "open"
-    )
+    return sorted(n for n in git(node.root, "ls-tree", "--name-only", "main:state/ledger/pi").split() if n != "open")
 
 
 def merges(node: Node) -> int:
@@ -54,9 +52,7 @@ def life_across_a_month(world: World, sigma: Node, pi: Node, second: Node, slow:
 
 @pytest.mark.sliced(2)
 @pytest.mark.parametrize("slow", [timedelta(minutes=10), timedelta(days=3653)], ids=str)
-def test_a_slow_clock_across_a_month_revives_nothing(
-    world: World, sigma: Node, pi: Node, slow: timedelta
-) -> None:
+def test_a_slow_clock_across_a_month_revives_nothing(world: World, sigma: Node, pi: Node, slow: timedelta) -> None:
     second = clone_of(sigma, world.folder / "cn-sigma-2")
     fast = life_across_a_month(world, sigma, pi, second, slow)
     assert months(second) == ["202612"], "the end of a thread is written after its beginning"

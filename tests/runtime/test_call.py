@@ -192,18 +192,12 @@ def test_a_server_that_stays_down_costs_one_attempt_a_run_and_lets_others_pass(s
     lines = studio.turn(until_idle=True)
     assert any("529" in line for line in lines)
     assert len(studio.requests) == 4
-    assert [(item["id"] == first, item["attempts"]) for item in studio.waiting] == [
-        (False, 0),
-        (False, 0),
-        (True, 1),
-    ]
+    assert [(item["id"] == first, item["attempts"]) for item in studio.waiting] == [(False, 0), (False, 0), (True, 1)]
     assert studio.said()[0].endswith("; it is tried again)")
     studio.turn(until_idle=True)
     assert studio.said(OTHER) == ["fine"] * 2
     assert studio.said()[1:] == ["fine"]
-    assert ["> second" in studio.items[4], "> third" in studio.items[5], "> first" in studio.items[6]] == [
-        True
-    ] * 3
+    assert ["> second" in studio.items[4], "> third" in studio.items[5], "> first" in studio.items[6]] == [True] * 3
     assert [call.attempts for call in studio.calls()] == [4, 1, 1, 1]
 
 

@@ -49,9 +49,7 @@ def test_messages_are_queued_in_order_and_then_confirmed(server: TelegramServer,
     assert daemon.said.rstrip().endswith("ended")
 
 
-def test_a_message_goes_to_the_processor_at_once(
-    server: TelegramServer, daemon: Daemon, tmp_path: Path
-) -> None:
+def test_a_message_goes_to_the_processor_at_once(server: TelegramServer, daemon: Daemon, tmp_path: Path) -> None:
     daemon.start(command=processor(tmp_path, "true"))
     daemon.sees(lambda: runs(tmp_path) == 1)  # what was left over from before
     server.say("hi")
@@ -136,9 +134,7 @@ def test_an_answer_is_repeated_only_if_it_certainly_did_not_arrive(
 
 
 @pytest.mark.parametrize("text", ["bad one", "bug one"])
-def test_a_message_that_always_fails_becomes_a_dead_letter(
-    server: TelegramServer, daemon: Daemon, text: str
-) -> None:
+def test_a_message_that_always_fails_becomes_a_dead_letter(server: TelegramServer, daemon: Daemon, text: str) -> None:
     daemon.start()
     for message in (text, "good"):
         server.say(message)
@@ -175,9 +171,7 @@ def test_a_hub_that_takes_nothing_now_makes_no_dead_letters(server: TelegramServ
     daemon.sees(lambda: daemon.queued() == ["later one"])
 
 
-def test_a_message_that_telegram_would_soon_forget_is_kept_here(
-    server: TelegramServer, daemon: Daemon
-) -> None:
+def test_a_message_that_telegram_would_soon_forget_is_kept_here(server: TelegramServer, daemon: Daemon) -> None:
     server.say("later one", date=int(time.time()) - 21 * 3600)
     daemon.start()
     daemon.sees(lambda: daemon.dead == ["later one"])
@@ -212,9 +206,7 @@ def test_ids_that_begin_anew_after_a_quiet_week_are_followed(server: TelegramSer
 
 
 @pytest.mark.parametrize("where", ["before", "after", "before_offset", "after_offset"])
-def test_killed_at_any_instant_it_loses_and_doubles_nothing(
-    server: TelegramServer, daemon: Daemon, where: str
-) -> None:
+def test_killed_at_any_instant_it_loses_and_doubles_nothing(server: TelegramServer, daemon: Daemon, where: str) -> None:
     texts = ["one", "two", "three", "four"]
     for text in texts:
         server.say(text)
@@ -232,9 +224,7 @@ def test_killed_at_any_instant_it_loses_and_doubles_nothing(
 # What goes wrong outside.
 
 
-@pytest.mark.parametrize(
-    "fault", [SERVER_ERROR, BAD_GATEWAY, NOT_JSON, CUT, error(409, "Conflict: other poll")]
-)
+@pytest.mark.parametrize("fault", [SERVER_ERROR, BAD_GATEWAY, NOT_JSON, CUT, error(409, "Conflict: other poll")])
 def test_trouble_of_telegram_is_outlived(server: TelegramServer, daemon: Daemon, fault: Any) -> None:
     server.fault("getUpdates", fault, fault, fault)
     server.say("hi")

@@ -32,9 +32,7 @@ def speak(body: dict[str, object]) -> str:
     return answer(OPS[text], LONG if text == "reply" else "", id_of(body))
 
 
-def test_every_op_and_every_kind_of_message_goes_through_the_daemon(
-    world: World, studio: Studio, pi: Node
-) -> None:
+def test_every_op_and_every_kind_of_message_goes_through_the_daemon(world: World, studio: Studio, pi: Node) -> None:
     node = studio.node
     old = (node.root / ".cn/hub.yaml").read_text().replace("reviewers: []\n", "")
     node.write({".cn/hub.yaml": f"{old}reviewers:\n- name: alice\n  email: alice@example.org\n"})
@@ -65,16 +63,7 @@ def test_every_op_and_every_kind_of_message_goes_through_the_daemon(
     assert "user 666: dropped" in daemon.log
     assert len(studio.archive) == len(OPS)
     delivered = [row[1] for row in node.rows(CHAT) if row[2] == "✓ delivered"]
-    for word in (
-        "ack:seen",
-        "done",
-        "fail:",
-        "reply:short",
-        "delegate:pi",
-        "delegate:alice",
-        "defer:",
-        "delete:spam",
-    ):
+    for word in ("ack:seen", "done", "fail:", "reply:short", "delegate:pi", "delegate:alice", "defer:", "delete:spam"):
         assert any(row.startswith(word) for row in delivered), (word, delivered)
     mail = [name for name in branches(pi.home) if name.startswith("sigma/")]
     assert sorted(mail) == ["sigma/fwd-delegate-pi", "sigma/look"]

@@ -41,9 +41,7 @@ def test_a_text_that_certainly_did_not_arrive_is_sent_again_after_the_time_asked
 
 
 def test_a_long_wait_keeps_that_chat_in_order_and_lets_the_others_go_on(studio: Studio) -> None:
-    studio.model.answer = lambda body: write(f"reply: ID|to {body['messages'][-1]['content'][-4:].strip()}")(
-        body
-    )
+    studio.model.answer = lambda body: write(f"reply: ID|to {body['messages'][-1]['content'][-4:].strip()}")(body)
     studio.telegram.fault("sendMessage", rate_limit(3600))
     for text, chat in (("one", USER), ("two", USER), ("six", OTHER)):
         studio.receive(text, chat)
@@ -66,9 +64,7 @@ def test_a_long_wait_keeps_that_chat_in_order_and_lets_the_others_go_on(studio: 
     [(SERVER_ERROR, 0), (CUT, 0), (CUT_AFTER, 1)],
     ids=["500", "cut before", "cut after it was carried out"],
 )
-def test_a_text_whose_fate_nobody_knows_is_told_and_not_repeated(
-    studio: Studio, fault: Fault, arrived: int
-) -> None:
+def test_a_text_whose_fate_nobody_knows_is_told_and_not_repeated(studio: Studio, fault: Fault, arrived: int) -> None:
     studio.model.answer = write("reply: ID|fine")
     studio.telegram.fault("sendMessage", fault)
     studio.receive("a question")

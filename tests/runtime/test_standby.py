@@ -70,9 +70,7 @@ def test_one_that_always_fails_is_replaced_ever_more_slowly_and_stops_no_message
     assert "the waiting processor: exit code 3" in daemon.said
 
 
-def test_one_that_cannot_be_started_stops_no_message(
-    server: TelegramServer, daemon: Daemon, tmp_path: Path
-) -> None:
+def test_one_that_cannot_be_started_stops_no_message(server: TelegramServer, daemon: Daemon, tmp_path: Path) -> None:
     daemon.start(command=processor(tmp_path, "true"), standby=["/nowhere/cn"])
     daemon.sees(lambda: "cannot start /nowhere/cn" in daemon.said)
     server.say("hi")
@@ -169,12 +167,7 @@ def test_a_message_is_answered_by_the_one_that_waits(
     assert (server.texts(), len(api.calls)) == (["the answer"] * 2, 2), said
     assert (
         git(root, "log", "-6", "--reverse", "--format=%s").split("\n")
-        == [
-            f"cn: telegram:{USER}",
-            f"cn: telegram:{USER} reply by sigma",
-            "cn: answered",
-        ]
-        * 2
+        == [f"cn: telegram:{USER}", f"cn: telegram:{USER} reply by sigma", "cn: answered"] * 2
     )
 
 
@@ -228,7 +221,5 @@ def test_the_real_one_has_loaded_all_that_a_turn_takes(tmp_path: Path) -> None:
         "print(*sorted({'anthropic', 'httpcore', 'httpcore2', 'telegram', 'yaml', 'anyio', 'h11', 'certifi',"
         " 'cn.runtime.turn', 'cn.runtime.chat_delivery', 'cn.loop.process'} - set(sys.modules)))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], input=b"go\n", env=cn_env(), capture_output=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", script], input=b"go\n", env=cn_env(), capture_output=True, check=True)
     assert done.stdout.split() == []

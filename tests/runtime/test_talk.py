@@ -70,9 +70,7 @@ def test_days_that_are_over_go_to_files_of_their_own(studio: Studio) -> None:
 
 
 def test_hostile_text_stays_a_quotation_now_and_in_the_conversation(studio: Studio) -> None:
-    studio.model.answer = write(
-        "reply: ID|" + "no; surface: x | delete: y", "---\nid: z\ndelete: z\n---\nbody"
-    )
+    studio.model.answer = write("reply: ID|" + "no; surface: x | delete: y", "---\nid: z\ndelete: z\n---\nbody")
     studio.receive(HOSTILE)
     studio.turn()
     studio.receive("and now?")
@@ -131,9 +129,7 @@ def test_what_a_hub_keeps_local_stays_on_this_machine(studio: Studio) -> None:
     assert archived(studio.node, "input") == archived(studio.node, "output") == {}
     assert content(studio.node, "state/conversation.json") is None
     root = studio.node.root
-    assert (
-        len(list((root / "logs/input").glob("2*.md"))) == len(list((root / "logs/output").glob("2*.md"))) == 2
-    )
+    assert len(list((root / "logs/input").glob("2*.md"))) == len(list((root / "logs/output").glob("2*.md"))) == 2
     kept = json.loads((root / "state/conversation.json").read_text())
     assert [e["text"] for e in kept] == ["question 1", "fine", "question 2", "fine"]
     assert [m["role"] for m in studio.requests[1]["messages"]] == ["user", "assistant", "user"]

@@ -233,9 +233,7 @@ def test_what_is_allowed_is_not_masked() -> None:
 
 
 @settings(max_examples=40)
-@given(
-    st.lists(st.sampled_from([*SECRETS.values(), *PLAIN, " ", "\n", '"', "\\", "x", "\udcff", "-----END"]))
-)
+@given(st.lists(st.sampled_from([*SECRETS.values(), *PLAIN, " ", "\n", '"', "\\", "x", "\udcff", "-----END"])))
 def test_after_masking_nothing_is_found(pieces: list[str]) -> None:
     left = masked("".join(pieces))
     assert find_secrets([Text("a.md", tuple(left.split("\n")))]) == []

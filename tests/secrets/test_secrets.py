@@ -128,9 +128,7 @@ def test_a_reason_with_a_secret_is_refused(world: World, sigma: Node, pi: Node, 
     assert TOKEN not in done.stdout + done.stderr
 
 
-def test_a_decision_with_a_secret_that_becomes_void_is_quoted_without(
-    world: World, sigma: Node, pi: Node
-) -> None:
+def test_a_decision_with_a_secret_that_becomes_void_is_quoted_without(world: World, sigma: Node, pi: Node) -> None:
     world.propose(pi, sigma, "one")
     sigma.sync()
     sigma.write_triage(sigma.only_thread(), f"delete:no {TOKEN}")
@@ -186,10 +184,7 @@ def test_a_conversation_in_which_something_is_masked_can_still_be_read(studio: S
     at = datetime.now(UTC)
     days = {f"{at - timedelta(days=n):%Y-%m-%dT%H:%M:%SZ}": n for n in (9, 0)}
     texts = {9: f'old\n{TOKEN}\n"Grüße"', 0: f"new\n{KEY}\nmore"}
-    old = [
-        {"at": day, "chat": CHAT, "role": "user", "text": texts[n], "input": f"x{n}"}
-        for day, n in days.items()
-    ]
+    old = [{"at": day, "chat": CHAT, "role": "user", "text": texts[n], "input": f"x{n}"} for day, n in days.items()]
     studio.node.write({"state/conversation.json": json.dumps(old)})
     studio.model.answer = write("reply: ID|fine")
     said = "it runs at http://localhost:8080\n@alice please look"
@@ -210,9 +205,7 @@ def test_a_conversation_in_which_something_is_masked_can_still_be_read(studio: S
     studio.sound()
 
 
-def test_a_concern_about_a_branch_named_like_a_secret_keeps_its_head(
-    world: World, sigma: Node, pi: Node
-) -> None:
+def test_a_concern_about_a_branch_named_like_a_secret_keeps_its_head(world: World, sigma: Node, pi: Node) -> None:
     world.propose(pi, sigma, TOKEN)
     sigma.sync()
     sigma.decide(f"pi/{TOKEN}", "do:custom:look into it")
@@ -441,9 +434,7 @@ def test_a_finding_names_what_a_person_can_edit(world: World, sigma: Node, pi: N
     assert "the decision: looks" in refused(sigma, "delete", "pi/proposal", "--reason", TOKEN)
     file.write_text(file.read_text() + f"\nnote\n{TOKEN}\n")
     line = file.read_text().split("\n").index(TOKEN) + 1
-    assert f"threads/inbox/{thread}, line {line}: looks" in refused(
-        sigma, "delete", "pi/proposal", "--reason", "x"
-    )
+    assert f"threads/inbox/{thread}, line {line}: looks" in refused(sigma, "delete", "pi/proposal", "--reason", "x")
     git(sigma.root, "checkout", "--", ".")
     assert "the title, line 1: looks" in refused(sigma, "mca", "add", f"the key {TOKEN}")
     told = refused(sigma, "adhoc", "Keys", "--body", f"one\n{TOKEN}")
@@ -463,11 +454,7 @@ def test_one_secret_is_allowed_once(world: World, sigma: Node, pi: Node) -> None
     told = refused(sigma, "delete", "pi/one", "--reason", f"use {TOKEN}")
     assert re.search(r'allow: \["[0-9a-f]{16}"\]', told), told
     (sigma.root / "threads/adhoc/note.md").write_text(f"as in\n{TOKEN}\n")
-    for words in (
-        ("commit",),
-        ("send", "pi", f"the key {TOKEN}", "--body", f"see {TOKEN}"),
-        ("adhoc", TOKEN),
-    ):
+    for words in (("commit",), ("send", "pi", f"the key {TOKEN}", "--body", f"see {TOKEN}"), ("adhoc", TOKEN)):
         assert told.partition("allow:")[2] == refused(sigma, *words).partition("allow:")[2]
     allow(sigma, told)
     sigma.cn("delete", "pi/one", "--reason", f"use {TOKEN}")
@@ -607,9 +594,7 @@ def test_no_error_repeats_a_secret_that_was_typed(sigma: Node, words: tuple[str,
     done = sigma.cn(*words, check=None)
     assert done.returncode != 0
     assert done.stderr
-    shown = (
-        done.stdout + done.stderr + "".join(p.read_text() for p in (sigma.root / ".git/cn").glob("*.json"))
-    )
+    shown = done.stdout + done.stderr + "".join(p.read_text() for p in (sigma.root / ".git/cn").glob("*.json"))
     for piece in (TOKEN[:12], LONG[:20], "b3Bl", "hunter2"):
         assert piece not in shown
     assert holds(sigma) == []
@@ -627,9 +612,7 @@ def test_what_was_masked_long_ago_is_swept_by_a_sync(agent: Node) -> None:
 
 
 @pytest.mark.parametrize("words", [("inbox", "process"), ("commit",), ("done", "pi/proposal")])
-def test_what_a_person_quotes_is_no_peers(
-    world: World, sigma: Node, pi: Node, words: tuple[str, ...]
-) -> None:
+def test_what_a_person_quotes_is_no_peers(world: World, sigma: Node, pi: Node, words: tuple[str, ...]) -> None:
     world.propose(pi, sigma, "proposal", {"docs/x.md": f"{TOKEN}\n"})
     sigma.sync()
     name = sigma.only_thread()

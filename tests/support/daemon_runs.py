@@ -38,13 +38,7 @@ class Daemon:
         self.config |= config
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    "tests.support.daemon_process",
-                    str(self.root),
-                    json.dumps(self.config),
-                ],
+                [sys.executable, "-m", "tests.support.daemon_process", str(self.root), json.dumps(self.config)],
                 stdout=log,
                 stderr=log,
                 stdin=subprocess.DEVNULL,

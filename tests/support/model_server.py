@@ -204,11 +204,7 @@ def _problem_of_parts(body: dict[str, Any]) -> str:
     if not isinstance(system, list):
         return "system: Input should be a valid list"
     for i, block in enumerate(system):
-        if (
-            not isinstance(block, dict)
-            or block.get("type") != "text"
-            or not isinstance(block.get("text"), str)
-        ):
+        if not isinstance(block, dict) or block.get("type") != "text" or not isinstance(block.get("text"), str):
             return f"system.{i}: Input should be a text block"
         if not block["text"].strip():
             return f"system.{i}: text content blocks must be non-empty"
@@ -241,9 +237,7 @@ def fill(text: str, body: dict[str, Any]) -> str:
 
 
 @contextmanager
-def model_server(
-    answer: Script | str | None = None, *, port: int = 0, **settings: Any
-) -> Iterator[ModelServer]:
+def model_server(answer: Script | str | None = None, *, port: int = 0, **settings: Any) -> Iterator[ModelServer]:
     """Serve on loopback until the block ends; nothing outlives it."""
     state = ModelServer(**settings)
     if isinstance(answer, str):
@@ -366,10 +360,7 @@ def _handler(state: ModelServer) -> type[BaseHTTPRequestHandler]:
             if reply.status != 200:
                 self._error(reply.status, reply.message or "scripted", reply.headers, reply.raw)
                 return
-            if reply.raw is not None:
-                data = reply.raw
-            else:
-                data = json.dumps(_message_json(body, reply, state)).encode()
+            data = reply.raw if reply.raw is not None else json.dumps(_message_json(body, reply, state)).encode()
             self._send(200, data, "application/json", reply.headers, reply.cut, reply.drip)
 
         def _note(self, body: bytes) -> None:
@@ -391,17 +382,11 @@ def _handler(state: ModelServer) -> type[BaseHTTPRequestHandler]:
             return True
 
         def _error(
-            self,
-            status: int,
-            message: str,
-            headers: Sequence[tuple[str, str]] = (),
-            raw: bytes | None = None,
+            self, status: int, message: str, headers: Sequence[tuple[str, str]] = (), raw: bytes | None = None
         ) -> None:
             kind = _ERRORS.get(status, "api_error")
             error = {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_test"}
-            self._send(
-                status, raw if raw is not None else json.dumps(error).encode(), "application/json", headers
-            )
+            self._send(status, raw if raw is not None else json.dumps(error).encode(), "application/json", headers)
 
         def _json(self, status: int, data: Any) -> None:
             self._send(status, json.dumps(data).encode(), "application/json")
@@ -481,9 +466,7 @@ def main() -> None:
     def answer(body: dict[str, Any]) -> str:
         return fill(options.answer.read_text("utf-8"), body)  # read each time: a demo may change it
 
-    with model_server(
-        answer, port=options.port, key=options.key, models=tuple(options.model or [MODEL])
-    ) as server:
+    with model_server(answer, port=options.port, key=options.key, models=tuple(options.model or [MODEL])) as server:
         print(server.url, flush=True)
         with suppress(KeyboardInterrupt):
             while os.getppid() == parent:

@@ -38,9 +38,7 @@ def closed(folder: Path, mode: int = 0o555) -> Iterator[None]:
         folder.chmod(before)
 
 
-def obedient(
-    node: Node, *words: str, env: Mapping[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
+def obedient(node: Node, *words: str, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """Run cn on this hub with no more rights than the files give."""
     done = subprocess.run(
         [sys.executable, "-m", "cn", "--hub", str(node.root), *words],

@@ -24,9 +24,7 @@ def environment(server: ModelServer | None) -> dict[str, str]:
     return {"ANTHROPIC_KEY": KEY, "ANTHROPIC_BASE_URL": url}
 
 
-def agent(
-    node: Node, server: ModelServer, *args: str, check: int | None = 0
-) -> subprocess.CompletedProcess[str]:
+def agent(node: Node, server: ModelServer, *args: str, check: int | None = 0) -> subprocess.CompletedProcess[str]:
     """``cn agent`` with the server."""
     return node.cn("agent", *args, env=environment(server), check=check)
 

@@ -412,9 +412,7 @@ def _bridge(program: Path, root: Path, user: str, expected: str) -> type[BaseHTT
             )
             head, _, content = done.stdout.partition(b"\r\n\r\n")
             fields = [line.partition(": ")[::2] for line in head.decode("latin-1").split("\r\n") if line]
-            status = next(
-                (int(v.split()[0]) for n, v in fields if n.lower() == "status"), 200 if fields else 500
-            )
+            status = next((int(v.split()[0]) for n, v in fields if n.lower() == "status"), 200 if fields else 500)
             self._send(status, [(n, v) for n, v in fields if n.lower() != "status"], content)
 
         def _body(self) -> bytes:

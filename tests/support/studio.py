@@ -155,16 +155,7 @@ class Studio:
         """``cn agent --daemon`` until the block ends; it must end well."""
         with (self.node.root.parent / "daemon.log").open("ab") as log:
             process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    "cn",
-                    "--hub",
-                    str(self.node.root),
-                    "agent",
-                    "--daemon",
-                    *map(str, words),
-                ],
+                [sys.executable, "-m", "cn", "--hub", str(self.node.root), "agent", "--daemon", *map(str, words)],
                 env=cn_env({**self.env, **env}),
                 stdin=subprocess.DEVNULL,
                 stdout=log,

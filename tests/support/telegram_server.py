@@ -224,9 +224,7 @@ class TelegramServer:
                 self._updates = [u for u in self._updates if _id(u) >= offset]
             self._changed.wait_for(lambda: self._updates or poll != self._poll or self._closed, seconds)
             if poll != self._poll:
-                text = (
-                    "terminated by other getUpdates request; make sure that only one bot instance is running"
-                )
+                text = "terminated by other getUpdates request; make sure that only one bot instance is running"
                 return 409, _error(409, f"Conflict: {text}")
             return 200, {"ok": True, "result": self._updates[:limit]}
 
@@ -329,12 +327,7 @@ def _handler(state: TelegramServer) -> type[BaseHTTPRequestHandler]:
             return {k: v[-1] for k, v in parse_qs(body.decode(), keep_blank_values=True).items()}
 
         def _send(
-            self,
-            status: int,
-            content: bytes,
-            kind: str = "application/json",
-            drip: float = 0.0,
-            encoding: str = "",
+            self, status: int, content: bytes, kind: str = "application/json", drip: float = 0.0, encoding: str = ""
         ) -> None:
             self.send_response(status)
             self.send_header("Content-Type", kind)

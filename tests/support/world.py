@@ -74,9 +74,7 @@ class Node:
         """``cn inbox process``."""
         return self.cn("inbox", "process", check=check)
 
-    def triage(
-        self, thread: str, decision: str, *args: str, check: int = 0
-    ) -> subprocess.CompletedProcess[str]:
+    def triage(self, thread: str, decision: str, *args: str, check: int = 0) -> subprocess.CompletedProcess[str]:
         """``cn inbox triage THREAD DECISION``."""
         return self.cn("inbox", "triage", thread, decision, *args, check=check)
 
@@ -86,9 +84,7 @@ class Node:
         fields = f"decision: {decision}\nactor: {actor or self.name}\ntimestamp: 2026-02-05T15:00Z\n"
         path.write_text(f"{path.read_text('utf-8')}\n---\n\n## Triage\n\n{fields}", "utf-8")
 
-    def decide(
-        self, thread: str, decision: str, *args: str, check: int = 0
-    ) -> subprocess.CompletedProcess[str]:
+    def decide(self, thread: str, decision: str, *args: str, check: int = 0) -> subprocess.CompletedProcess[str]:
         """Triage, then process."""
         self.triage(thread, decision, *args)
         return self.process(check=check)
@@ -126,11 +122,7 @@ class Node:
         """The files of a folder of main, and the same in the work tree."""
         text = git(self.root, "ls-tree", "-z", "main", folder + "/")
         rows = [row.split("\t", 1) for row in text.split("\0") if row]
-        names = [
-            path.rpartition("/")[2]
-            for meta, path in rows
-            if " blob " in meta and not path.endswith("/.gitkeep")
-        ]
+        names = [path.rpartition("/")[2] for meta, path in rows if " blob " in meta and not path.endswith("/.gitkeep")]
         there = self.root / folder
         files = sorted(p.name for p in there.iterdir() if p.is_file()) if there.is_dir() else []
         assert sorted(names) == sorted(n for n in files if n != ".gitkeep"), folder
@@ -155,10 +147,7 @@ class Node:
         found: Rows = []
         for path in sorted((self.root / "logs/inbox").glob("*.md")):
             lines = path.read_text("utf-8").split("\n")
-            assert lines[2:4] == [
-                "| Time | Source | Decision | Executed |",
-                "|------|--------|----------|----------|",
-            ]
+            assert lines[2:4] == ["| Time | Source | Decision | Executed |", "|------|--------|----------|----------|"]
             for text in lines[4:-1]:
                 match = _ROW.fullmatch(text)
                 assert match, text
@@ -207,9 +196,7 @@ class World:
     template: Path
     nodes: dict[str, Node] = field(default_factory=dict)
 
-    def hub(
-        self, name: str, *, origin: bool = True, config: str = "", url: str = "", home: Path | None = None
-    ) -> Node:
+    def hub(self, name: str, *, origin: bool = True, config: str = "", url: str = "", home: Path | None = None) -> Node:
         """A new hub as ``cn init`` makes it, with a bare origin unless told otherwise.
 
         ``home`` is an origin that is there already, reached at ``url``.

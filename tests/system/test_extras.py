@@ -72,9 +72,7 @@ def test_the_loop_of_a_hub_needs_no_extra(plain: Path, sigma: Node) -> None:
     ],
     ids=" ".join,
 )
-def test_a_command_that_needs_an_extra_names_it(
-    plain: Path, sigma: Node, words: tuple[str, ...], package: str
-) -> None:
+def test_a_command_that_needs_an_extra_names_it(plain: Path, sigma: Node, words: tuple[str, ...], package: str) -> None:
     work_runtime(sigma, "telegram:\n  allowed_users: [1]\n" if "--daemon" in words else "")
     open_item(sigma, "question")
     keys = {**environment(None), **({"TELEGRAM_TOKEN": TOKEN} if "--daemon" in words else {})}

@@ -10,16 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cn.system.files import (
-    blocked_parent,
-    free_name,
-    move,
-    overwrite,
-    place,
-    read_plain,
-    sweep_temporary,
-    write_file,
-)
+from cn.system.files import blocked_parent, free_name, move, overwrite, place, read_plain, sweep_temporary, write_file
 from cn.values.errors import Refused
 from tests.support.hubs import ROOT
 
@@ -49,9 +40,7 @@ def test_a_symlinked_parent_inside_the_hub_is_refused(tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "outside") == []
 
 
-def test_a_failed_write_leaves_the_old_file_and_nothing_beside(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_write_leaves_the_old_file_and_nothing_beside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_file(tmp_path / "f", b"old")
 
     def full(fd: int) -> None:

@@ -32,12 +32,8 @@ from cn.telegram.api import (
 )
 
 LEAF = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
-JSON = st.recursive(
-    LEAF, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=4)
-)
-NAMES = st.sampled_from(
-    ["update_id", "message", "edited_message", "from", "chat", "id", "date", "text", "photo"]
-)
+JSON = st.recursive(LEAF, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=4))
+NAMES = st.sampled_from(["update_id", "message", "edited_message", "from", "chat", "id", "date", "text", "photo"])
 SHAPED = st.recursive(LEAF, lambda inner: st.dictionaries(NAMES, inner, max_size=8), max_leaves=20)
 
 
@@ -45,10 +41,7 @@ def update(**message: Any) -> dict[str, Any]:
     """A message as Telegram sends it."""
     person = {"id": 498316684, "is_bot": False, "first_name": "U"}
     chat = {"id": 498316684, "type": "private"}
-    return {
-        "update_id": 7,
-        "message": {"message_id": 3, "from": person, "chat": chat, "date": 1770300000, **message},
-    }
+    return {"update_id": 7, "message": {"message_id": 3, "from": person, "chat": chat, "date": 1770300000, **message}}
 
 
 def kind(**message: Any) -> object:
@@ -214,9 +207,7 @@ def test_a_megabyte_is_split_in_a_moment() -> None:
 # Failures and pauses.
 
 
-@pytest.mark.parametrize(
-    ("failure", "unsent"), [(Network(""), True), (Unknown(""), False), (Server(""), False)]
-)
+@pytest.mark.parametrize(("failure", "unsent"), [(Network(""), True), (Unknown(""), False), (Server(""), False)])
 def test_only_what_certainly_did_not_arrive_may_be_sent_again(failure: Failure, unsent: bool) -> None:
     assert is_unsent(failure) is unsent
 

@@ -104,9 +104,7 @@ def test_an_update_that_the_library_could_not_read_is_passed_on_as_it_is(
     assert found[0]["message"] == {"message_id": "x"}
 
 
-def test_an_offset_far_ahead_is_answered_from_the_head_of_the_queue(
-    server: TelegramServer, client: Telegram
-) -> None:
+def test_an_offset_far_ahead_is_answered_from_the_head_of_the_queue(server: TelegramServer, client: Telegram) -> None:
     id = server.say("after a quiet week the ids begin anew")
     assert ids(client.get_updates(id + 1000)) == [id]
 
@@ -273,12 +271,7 @@ def test_the_token_is_in_no_text_and_no_log(
 
 def test_the_token_is_not_in_the_reason_why_nothing_was_reached(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
-    for origin in (
-        f"http://127.0.0.1:{free_port()}",
-        "http://[bad",
-        "ftp://127.0.0.1",
-        "http://127.0.0.1:99999",
-    ):
+    for origin in (f"http://127.0.0.1:{free_port()}", "http://[bad", "ftp://127.0.0.1", "http://127.0.0.1:99999"):
         with Telegram(TOKEN, origin) as bot:
             answer = bot.send_message(USER, "hi")
         assert isinstance(answer, Failure)

@@ -32,9 +32,7 @@ def facts(path: HubPath = ADHOC, body: str = "The plan.", lines: tuple[str, ...]
     return OwnFacts(CONFIG, peers, own, NOW, "clone", ID, lines)
 
 
-def plan(
-    ending: Ending | None, path: HubPath = ADHOC, body: str = "", first: Surface | Commit | None = None
-) -> Plan:
+def plan(ending: Ending | None, path: HubPath = ADHOC, body: str = "", first: Surface | Commit | None = None) -> Plan:
     found = plan_own_end(facts(path), US, ending, body, first)
     assert isinstance(found, Plan), found
     return found
@@ -127,21 +125,11 @@ def test_what_stood_beside_the_end_is_noted_once() -> None:
 
 @pytest.mark.parametrize(
     ("until", "stands"),
-    [
-        ("", ""),
-        ("3d", "2026-02-08T15:00:00Z"),
-        ("2026-03-01", "2026-03-01T00:00:00Z"),
-        ("90m", "2026-02-05T16:30:00Z"),
-    ],
+    [("", ""), ("3d", "2026-02-08T15:00:00Z"), ("2026-03-01", "2026-03-01T00:00:00Z"), ("90m", "2026-02-05T16:30:00Z")],
 )
 def test_it_is_put_off_until_a_time(until: str, stands: str) -> None:
     own = left(found := plan(Defer(ID, until, "the release"), CONCERN))
-    assert (own.state, own.get("Until"), own.get("Reason"), own.get("Input")) == (
-        "deferred",
-        stands,
-        "the release",
-        "",
-    )
+    assert (own.state, own.get("Until"), own.get("Reason"), own.get("Input")) == ("deferred", stands, "the release", "")
     assert own.path == CONCERN
     assert logged(found) == ("defer:the release", "✓ deferred", "deferred")
     assert left(plan(Defer(ID))).get("Reason") == "decided by sigma"

@@ -145,16 +145,9 @@ def test_what_was_taken_out_of_the_index_is_not_put_back(alone: Node) -> None:
 def test_what_is_not_for_people_is_left(alone: Node) -> None:
     before = tip(alone.root)
     left = ["logs/inbox/20260205.md", "threads/mail/outbox/x.md", "threads/mail/sent/x.md", "state/turn.md"]
-    left += [
-        "state/ledger/pi/open",
-        "state/queue/adhoc-x.md",
-        "threads/inbox/done/x.md",
-        "state/mca/done/x.md",
-    ]
+    left += ["state/ledger/pi/open", "state/queue/adhoc-x.md", "threads/inbox/done/x.md", "state/mca/done/x.md"]
     quiet = ["state/input.md", "state/output.md", "logs/cn.log.1", "threads/adhoc/.hidden.md"]
-    quiet += [
-        f"threads/adhoc/{n}" for n in ("a.md~", ".#a.md", "#a.md#", ".a.swp", "a.orig", "a.rej", "a.tmp")
-    ]
+    quiet += [f"threads/adhoc/{n}" for n in ("a.md~", ".#a.md", "#a.md#", ".a.swp", "a.orig", "a.rej", "a.tmp")]
     for path in [*left, *quiet, "threads/inbox/stray.md", "skills/new.md"]:
         put(alone, path, "x\n")
     (alone.root / "state/peers.md").write_text("# changed\n")
@@ -188,28 +181,12 @@ def test_hostile_files(alone: Node) -> None:
     (folder / "sub").write_text("a file now\n")
     (folder / "big.md").write_bytes(b"x" * (10 << 20))
     git(alone.root, "init", "--quiet", str(folder / "repo"))
-    git(
-        folder / "repo",
-        "-c",
-        "user.name=a",
-        "-c",
-        "user.email=a",
-        "commit",
-        "--quiet",
-        "--allow-empty",
-        "-m",
-        "x",
-    )
+    git(folder / "repo", "-c", "user.name=a", "-c", "user.email=a", "commit", "--quiet", "--allow-empty", "-m", "x")
     there = picture(folder)
     done = alone.cn("commit", check=1)
     assert "nothing to commit" in done.stdout
     assert not {"\x1b", "\u202e"} & set(done.stdout + done.stderr)
-    for told in (
-        "passwd.md is a symlink",
-        "linked.md is a symlink",
-        "big.md has 10485760 bytes",
-        "repo is a git",
-    ):
+    for told in ("passwd.md is a symlink", "linked.md is a symlink", "big.md has 10485760 bytes", "repo is a git"):
         assert told in done.stderr, told
     assert done.stderr.count("characters that do not show") == 4
     assert done.stderr.count("refused: ") == 12, done.stderr
@@ -328,9 +305,7 @@ def test_a_triage_that_was_committed_is_executed_once(world: World, sigma: Node,
     sigma.process()
     other.process()
     sigma.process()
-    assert [r for r in sigma.rows("pi/proposal") if r[1] == "do:merge"] == [
-        ("pi/proposal", "do:merge", "✓ merged SHA")
-    ]
+    assert [r for r in sigma.rows("pi/proposal") if r[1] == "do:merge"] == [("pi/proposal", "do:merge", "✓ merged SHA")]
     assert head in git(sigma.root, "rev-list", "main")
     assert sigma.threads() == []
     assert sigma.main == tip(other.root)
@@ -486,23 +461,8 @@ def test_the_note_of_a_push_survives_a_commit_without_origin(sigma: Node) -> Non
     put(sigma, NOTE, "x\n")
     sigma.cn("save")
     note.parent.mkdir(parents=True, exist_ok=True)
-    plain = {
-        "format": 1,
-        "token": "t",
-        "old": tip(sigma.root),
-        "new": "a" * 40,
-        "message": "m",
-        "changes": [],
-    }
-    plain |= {
-        "inputs": {},
-        "refs": [],
-        "appends": [],
-        "files": [],
-        "sizes": [],
-        "index_hash": "",
-        "covers": [],
-    }
+    plain = {"format": 1, "token": "t", "old": tip(sigma.root), "new": "a" * 40, "message": "m", "changes": []}
+    plain |= {"inputs": {}, "refs": [], "appends": [], "files": [], "sizes": [], "index_hash": "", "covers": []}
     note.write_text(json.dumps({**plain, "expected": "b" * 40}))
     put(sigma, NOTE, "y\n")
     sigma.cn("commit")

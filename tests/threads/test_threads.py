@@ -84,9 +84,7 @@ def test_a_reflection_is_opened_once(alone: Node, cadence: Cadence) -> None:
     done = alone.cn(cadence.value)
     assert f"✓ opened {path}" in done.stderr
     assert done.stdout.encode() == content(alone, path)
-    assert done.stdout.startswith(
-        f"# {cadence.value.capitalize()} reflection {period(cadence, datetime.now(UTC))[:4]}"
-    )
+    assert done.stdout.startswith(f"# {cadence.value.capitalize()} reflection {period(cadence, datetime.now(UTC))[:4]}")
     tip = alone.main
     (alone.root / path).write_text(done.stdout + "\nA good one.\n")
     again = alone.cn(cadence.value)
@@ -122,10 +120,7 @@ def test_concerns(alone: Node) -> None:
     disk = disk or f"state/mca/done/{second['thread']}"
     assert b"**State:** done" in (content(alone, disk) or b"")
     source = f"mca/{disk.rpartition('/')[2][:-3]}"
-    assert alone.rows(source) == [
-        (source, "surface:Watch the disk", "✓ opened"),
-        (source, "done", "✓ done"),
-    ]
+    assert alone.rows(source) == [(source, "surface:Watch the disk", "✓ opened"), (source, "done", "✓ done")]
     assert "done already" in alone.cn("mca", "done", source, check=1).stderr
     assert "no open concern" in alone.cn("mca", "done", "", check=1).stderr
     assert facts(alone, "read", source)["state"] == "done"
@@ -140,11 +135,7 @@ def test_the_list_holds_all_threads_oldest_first(world: World, sigma: Node, pi: 
     (sigma.root / "threads/adhoc/free.md").write_text("words\n")
     sigma.cn("daily")
     found = facts(sigma, "thread", "list")
-    assert {(t["kind"], t["state"]) for t in found} == {
-        ("inbox", "pending"),
-        ("adhoc", "open"),
-        ("reflection", "open"),
-    }
+    assert {(t["kind"], t["state"]) for t in found} == {("inbox", "pending"), ("adhoc", "open"), ("reflection", "open")}
     assert [t["opened"] for t in found[:-1]] == sorted(t["opened"] for t in found[:-1])
     assert (found[-1]["thread"], found[-1]["opened"], found[-1]["committed"]) == ("free.md", None, False)
     sigma.cn("thread", "close", f"{day()}-one", "--reason", "not needed")
@@ -165,14 +156,7 @@ def test_any_thread_is_shown(world: World, sigma: Node, pi: Node) -> None:
         assert sigma.cn("thread", "show", text).stdout.startswith("# one\n")
     assert "'cn done" in sigma.cn("thread", "close", "pi/proposal", check=1).stderr
     assert sigma.only_thread() == name
-    for text in (
-        "nothing",
-        "adhoc/nothing",
-        "../../etc/passwd",
-        "threads/adhoc/../../.cn/hub.yaml",
-        "\udcff",
-        "",
-    ):
+    for text in ("nothing", "adhoc/nothing", "../../etc/passwd", "threads/adhoc/../../.cn/hub.yaml", "\udcff", ""):
         assert sigma.cn("read", text, check=1).stderr.startswith("cn: no thread")
         assert sigma.cn("thread", "close", text, check=1).stderr
     sigma.decide("pi/proposal", "delete:no")
@@ -232,12 +216,7 @@ def test_foreign_text_does_not_reach_the_terminal(alone: Node) -> None:
     harmless = evil.replace("user:secret@", "")  # a password would be refused
     alone.cn("adhoc", harmless, "--body", harmless)
     (alone.root / "threads/adhoc/raw.md").write_text(f"# {evil}\n\n{evil}\n")
-    for words in (
-        ("thread", "list"),
-        ("read", "raw"),
-        ("thread", "list", "--json"),
-        ("read", "raw", "--json"),
-    ):
+    for words in (("thread", "list"), ("read", "raw"), ("thread", "list", "--json"), ("read", "raw", "--json")):
         said = alone.cn(*words).stdout
         assert not {"\x1b", "\x07", "\u202e"} & set(said), words
     assert "secret" not in alone.cn("read", "raw").stdout + alone.cn("thread", "list").stdout

@@ -13,20 +13,7 @@ from cn.transaction.journal import Journal, restore_path, write_journal
 from cn.transaction.protected_files import accept
 from cn.values.errors import Refused
 from cn.values.names import Oid
-from tests.support.hubs import (
-    bare,
-    clone,
-    commit,
-    force_push,
-    git,
-    paths,
-    push,
-    read,
-    tip,
-    try_git,
-    work,
-    write_commit,
-)
+from tests.support.hubs import bare, clone, commit, force_push, git, paths, push, read, tip, try_git, work, write_commit
 
 INBOX = "threads/inbox/20260101-pi-x.md"
 OTHER = "threads/inbox/20260101-pi-y.md"
@@ -74,11 +61,7 @@ class Place:
 
     def aside(self) -> dict[str, str]:
         folder = self.root / ".git/cn/aside"
-        return {
-            str(p.relative_to(folder)).split("/", 1)[1]: p.read_text()
-            for p in folder.rglob("*")
-            if p.is_file()
-        }
+        return {str(p.relative_to(folder)).split("/", 1)[1]: p.read_text() for p in folder.rglob("*") if p.is_file()}
 
 
 @pytest.fixture
@@ -194,9 +177,7 @@ class TestOrigin:
         hub = place.hub
         scratch = tmp_path / "objects"
         scratch.mkdir()
-        git_ = hub.git.with_env(
-            GIT_OBJECT_DIRECTORY=scratch, GIT_ALTERNATE_OBJECT_DIRECTORIES=hub.git_dir / "objects"
-        )
+        git_ = hub.git.with_env(GIT_OBJECT_DIRECTORY=scratch, GIT_ALTERNATE_OBJECT_DIRECTORIES=hub.git_dir / "objects")
         before = sorted(str(p) for p in (place.root / ".git").rglob("*"))
         base = observe_base(hub.with_git(git_), dry_run=True)
         assert sorted(str(p) for p in (place.root / ".git").rglob("*")) == before
@@ -241,9 +222,7 @@ class TestOrigin:
 
     @pytest.mark.parametrize("known", [True, False])
     @pytest.mark.parametrize("left", [None, "y\n"])
-    def test_that_lost_entries_of_the_ledger_is_refused(
-        self, place: Place, known: bool, left: str | None
-    ) -> None:
+    def test_that_lost_entries_of_the_ledger_is_refused(self, place: Place, known: bool, left: str | None) -> None:
         if known:
             place.observe()
         place.theirs({LEDGER: left})

@@ -23,15 +23,7 @@ from cn.transaction import publish as publishing
 from cn.transaction import push as pushing
 from cn.transaction.base import Base, observe_base
 from cn.transaction.commit import Draft, local_changes, recover
-from cn.transaction.journal import (
-    Journal,
-    LocalAppend,
-    LocalFile,
-    RefUpdate,
-    journal_path,
-    read_pushes,
-    write_journal,
-)
+from cn.transaction.journal import Journal, LocalAppend, LocalFile, RefUpdate, journal_path, read_pushes, write_journal
 from cn.transaction.lock import hub_lock
 from cn.values.errors import Refused
 from cn.values.names import HubPath, Oid
@@ -105,14 +97,7 @@ def two(tmp_path: Path) -> Place:
 
 def draft(base: Base, files: dict[str, str | None], **more: object) -> Draft:
     changes = tuple(FileChange(HubPath(p), None if t is None else t.encode()) for p, t in files.items())
-    words = {
-        "tip": base.tip,
-        "changes": changes,
-        "message": "do it\n\nbody",
-        "at": AT,
-        "inputs": {},
-        **more,
-    }
+    words = {"tip": base.tip, "changes": changes, "message": "do it\n\nbody", "at": AT, "inputs": {}, **more}
     return Draft(**words)  # type: ignore[arg-type]
 
 
@@ -150,9 +135,7 @@ class TestCommit:
         again = place.run(once({LOG: "| a |\n"}))
         assert (again.changed, again.commit) == (False, done.commit)
 
-    def test_nothing_to_do_starts_next_to_nothing(
-        self, alone: Place, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_nothing_to_do_starts_next_to_nothing(self, alone: Place, monkeypatch: pytest.MonkeyPatch) -> None:
         alone.run(lambda _: None)
         ran = []
         real = subprocess.Popen.__init__
@@ -210,14 +193,7 @@ class TestCommit:
     def test_user_hooks_never_run(self, place: Place) -> None:
         hooks = place.root / ".git/hooks"
         hooks.mkdir(exist_ok=True)
-        for name in (
-            "pre-commit",
-            "post-commit",
-            "reference-transaction",
-            "pre-push",
-            "post-index-change",
-            "update",
-        ):
+        for name in ("pre-commit", "post-commit", "reference-transaction", "pre-push", "post-index-change", "update"):
             for folder in (hooks, place.origin / "hooks") if place.origin.exists() else (hooks,):
                 (folder / name).write_text(f"#!/bin/sh\ntouch {place.root}/ran-{name}\nexit 1\n")
                 (folder / name).chmod(0o755)
@@ -237,9 +213,7 @@ class TestCommit:
         assert len(done.commit) == 64
         assert place.status == ""
 
-    def test_in_a_linked_work_tree(
-        self, alone: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_in_a_linked_work_tree(self, alone: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         git(alone.root, "switch", "-q", "-c", "topic")
         linked = tmp_path / "linked"
         git(alone.root, "worktree", "add", "-q", str(linked), "main")
@@ -434,18 +408,14 @@ class TestPush:
         assert tip(two.root) == before
 
     @pytest.mark.parametrize("arrived", [True, False])
-    def test_an_unknown_result_is_asked_for(
-        self, two: Place, arrived: bool, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_an_unknown_result_is_asked_for(self, two: Place, arrived: bool, monkeypatch: pytest.MonkeyPatch) -> None:
         real = pushing.send
         log = two.root / "logs/cn.log"
 
         def flaky(hub: Hub, new: Oid | None, refs: Mapping[str, Oid | None]) -> object:
             if arrived:
                 real(hub, new, refs)
-            return pushing.Answer(
-                pushing.Rejected("the connection was lost", told=False, transient=False), {}
-            )
+            return pushing.Answer(pushing.Rejected("the connection was lost", told=False, transient=False), {})
 
         monkeypatch.setattr(pushing, "send", flaky)
         plan = once({LOG: "| a |\n"}, appends=(LocalAppend(log, "line\n"),))
@@ -641,9 +611,7 @@ class TestRecover:
     def test_nothing_to_do(self, alone: Place) -> None:
         assert alone.recover() == ()
 
-    def test_a_lock_of_somebody_else_is_left_alone(
-        self, alone: Place, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_lock_of_somebody_else_is_left_alone(self, alone: Place, monkeypatch: pytest.MonkeyPatch) -> None:
         self.journal(alone, {LOG: "| a |\n"})
         lock = alone.root / ".git/index.lock"
         lock.write_bytes(b"DIRC not ours")

@@ -52,9 +52,7 @@ def build(place: Path, scenario: str) -> None:
         git(hub, "update-ref", "refs/cn/origin/main", first)
         git(hub, "update-ref", "refs/cn/trusted", first)
     if scenario in ("behind", "diverged"):
-        theirs = write_commit(
-            hub, {"docs/e.md": "new\n", "logs/inbox/20260101.md": "| theirs |\n"}, "t", [first]
-        )
+        theirs = write_commit(hub, {"docs/e.md": "new\n", "logs/inbox/20260101.md": "| theirs |\n"}, "t", [first])
         push(hub, place / "origin.git", f"{theirs}:main")
     if scenario == "diverged":
         commit(hub, {"docs/f.md": "mine\n", "logs/inbox/20260101.md": "| mine |\n"}, "people's")
@@ -115,8 +113,7 @@ def state(place: Path) -> dict[str, Any]:
         "files": files,
         "pins": sorted(git(hub, "for-each-ref", "--format=%(refname)", "refs/cn/").split("\n")),
         "fsck": git(hub, "fsck", "--no-dangling", "--no-progress"),
-        "leftovers": sorted(p.name for p in hub.glob(".git/*.lock"))
-        + sorted(p.name for p in hub.glob(".git/cn/*")),
+        "leftovers": sorted(p.name for p in hub.glob(".git/*.lock")) + sorted(p.name for p in hub.glob(".git/cn/*")),
         "branch": git(hub, "symbolic-ref", "HEAD"),
     }
 
@@ -199,8 +196,7 @@ def test_kills_of_a_run_and_of_its_recovery_lose_and_repeat_nothing(tmp_path: Pa
     chance = random.Random(scenario)
     for _ in range(60):
         kills = [
-            (chance.randint(1, case.steps), chance.choice(["before", "after"]))
-            for _ in range(chance.randint(2, 4))
+            (chance.randint(1, case.steps), chance.choice(["before", "after"])) for _ in range(chance.randint(2, 4))
         ]
         case.kill(*kills)
 

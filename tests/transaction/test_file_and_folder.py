@@ -74,9 +74,7 @@ def test_a_turn_is_merged(world: World, sigma: Node, pi: Node, direction: str) -
         *(("to a file", what) for what in ("new", "new and staged")),
     ],
 )
-def test_what_somebody_works_on_there_stops_the_run(
-    world: World, sigma: Node, direction: str, what: str
-) -> None:
+def test_what_somebody_works_on_there_stops_the_run(world: World, sigma: Node, direction: str, what: str) -> None:
     old, new = TURNS[direction]
     sigma.write(old)
     mine = next(iter(old)) if not what.startswith("new") else "notes/mine"

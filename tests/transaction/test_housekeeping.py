@@ -102,11 +102,7 @@ def test_what_was_masked_is_kept_for_a_while(hub: Hub, tmp_path: Path) -> None:
 def test_what_a_failed_git_left_goes_at_once_and_what_a_living_one_writes_stays(hub: Hub) -> None:
     folder = hub.git_dir / "objects"
     (folder / "ab").mkdir(exist_ok=True)
-    dead = [
-        folder / "pack/tmp_pack_abcdef",
-        folder / "ab/tmp_obj_abcdef",
-        hub.git_dir / "fast_import_crash_7",
-    ]
+    dead = [folder / "pack/tmp_pack_abcdef", folder / "ab/tmp_obj_abcdef", hub.git_dir / "fast_import_crash_7"]
     for file in dead:
         file.write_text("commit refs/cn/build\n")
     living, others = folder / "pack/tmp_pack_uvwxyz", hub.git_dir / "fast_import_crash_8"

@@ -30,10 +30,7 @@ FULL = Journal(
     old=A,
     new=B,
     message="cn: ünï\n",
-    changes=(
-        Change("new\nline \udcff", None, Entry("100644", A)),
-        Change("x", Entry("120000", A), None),
-    ),
+    changes=(Change("new\nline \udcff", None, Entry("100644", A)), Change("x", Entry("120000", A), None)),
     inputs={"x": A},
     refs=(RefUpdate("refs/cn/a", A), RefUpdate("refs/cn/b", None)),
     appends=(LocalAppend(Path("/x/é"), "line ✓\n"),),

@@ -58,10 +58,7 @@ def end(child: subprocess.Popen[str]) -> None:
 def test_a_second_run_is_told_who_holds_the_lock(hub: Hub) -> None:
     child = hold(hub)
     try:
-        with (
-            pytest.raises(LockHeld, match=rf"{hub.root} \(pid {child.pid}, since ") as told,
-            hub_lock(hub, 0.1),
-        ):
+        with pytest.raises(LockHeld, match=rf"{hub.root} \(pid {child.pid}, since ") as told, hub_lock(hub, 0.1):
             pass
         assert told.value.exit_code == EXIT_LOCKED
         assert told.value.hint

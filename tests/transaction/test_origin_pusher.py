@@ -88,9 +88,7 @@ def test_a_planted_message_says_no_more_than_cn_would(world: World, sigma: Node,
 def test_a_planted_deletion_needs_our_records(world: World, sigma: Node, pi: Node) -> None:
     head = world.propose(sigma, pi, "ours")
     sigma.sync()
-    entry = Remove(
-        Name("pi"), Branch("sigma/ours"), Oid(head), parse_stamp("2026-02-05T12:00:00Z"), "because"
-    )
+    entry = Remove(Name("pi"), Branch("sigma/ours"), Oid(head), parse_stamp("2026-02-05T12:00:00Z"), "because")
     plant(sigma, world, {outbox_path(entry): format_entry(entry).decode()})
     done = sigma.cn("sync", check=1)
     assert "creator-only-delete: our ledger does not say" in done.stderr
@@ -113,12 +111,8 @@ def take_out(sigma: Node, told: str) -> None:
     assert sigma.sync().stderr == ""
 
 
-@pytest.mark.parametrize(
-    "name", ["20261121-pi-x-aaaaaaaa.md", "20261121-pi-$(touch pwned)-a.md", "2*.md", "it's.md"]
-)
-def test_junk_in_the_outbox_is_taken_out_by_what_is_told(
-    world: World, sigma: Node, pi: Node, name: str
-) -> None:
+@pytest.mark.parametrize("name", ["20261121-pi-x-aaaaaaaa.md", "20261121-pi-$(touch pwned)-a.md", "2*.md", "it's.md"])
+def test_junk_in_the_outbox_is_taken_out_by_what_is_told(world: World, sigma: Node, pi: Node, name: str) -> None:
     """The name is the pusher's: it is neither run by the shell nor a pattern of git's."""
     del pi
     plant(sigma, world, {f"threads/mail/outbox/{name}": "junk", "threads/mail/outbox/2z-say.md": "z"})
@@ -136,9 +130,7 @@ def test_with_guard_nothing_unsigned_enters_the_folders_of_cn(world: World, sigm
     sigma.sync()
     sigma.decide("pi/proposal", "defer:later")
     name = sigma.only_thread()
-    text = (
-        sigma.thread(name) + "\n## Triage\n\ndecision: do:merge\nactor: sigma\ntimestamp: 2026-02-05T15:00Z\n"
-    )
+    text = sigma.thread(name) + "\n## Triage\n\ndecision: do:merge\nactor: sigma\ntimestamp: 2026-02-05T15:00Z\n"
     before = branches(sigma.home)["main"]
     plant(sigma, world, {f"threads/inbox/{name}": text})
     done = sigma.cn("inbox", "process", check=1)

@@ -9,18 +9,7 @@ import pytest
 from cn.git.repository import open_hub
 from cn.transaction.protected_files import TrustChange, accept, trusted_commit, untrusted
 from cn.values.names import Oid
-from tests.support.hubs import (
-    bare,
-    clone,
-    commit,
-    git,
-    make_ssh_key,
-    push,
-    sign_with,
-    tip,
-    work,
-    write_commit,
-)
+from tests.support.hubs import bare, clone, commit, git, make_ssh_key, push, sign_with, tip, work, write_commit
 
 PEERS = "state/peers.md"
 
@@ -216,9 +205,7 @@ def test_an_openpgp_signature_never_counts(place: Place, tmp_path: Path) -> None
     plain = git(place.other, "cat-file", "commit", place.foreign())
     head, _, body = plain.partition("\n\n")
     armor = "gpgsig -----BEGIN PGP SIGNATURE-----\n \n iQ==\n -----END PGP SIGNATURE-----"
-    evil = git(
-        place.root, "hash-object", "-w", "-t", "commit", "--stdin", stdin=f"{head}\n{armor}\n\n{body}\n"
-    )
+    evil = git(place.root, "hash-object", "-w", "-t", "commit", "--stdin", stdin=f"{head}\n{armor}\n\n{body}\n")
     git(place.root, "fetch", "-q")
     assert [c.path for c in untrusted(place.hub, Oid(evil))] == [PEERS]
 

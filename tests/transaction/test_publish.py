@@ -33,9 +33,7 @@ def hub(tmp_path: Path) -> Hub:
     return open_hub(root)
 
 
-def go(
-    hub: Hub, wanted: dict[str, str | None], modes: dict[str, str] | None = None, **more: object
-) -> list[str]:
+def go(hub: Hub, wanted: dict[str, str | None], modes: dict[str, str] | None = None, **more: object) -> list[str]:
     old = Oid(tip(hub.root, "main"))
     new = Oid(write_commit(hub.root, wanted, "new", [old], modes=modes))
     words = {"token": os.urandom(4).hex(), "old": old, "new": new, "message": "cn: test", **more}
@@ -104,9 +102,7 @@ def test_odd_names(hub: Hub, name: str) -> None:
 def test_line_ends_and_filters_are_git_s(hub: Hub) -> None:
     git(hub.root, "config", "filter.shout.smudge", "tr a-z A-Z")
     git(hub.root, "config", "filter.shout.clean", "tr A-Z a-z")
-    commit(
-        hub.root, {".gitattributes": "*.bat eol=crlf\n*.up filter=shout\n", "x.bat": "1\r\n", "y.up": "OLD\n"}
-    )
+    commit(hub.root, {".gitattributes": "*.bat eol=crlf\n*.up filter=shout\n", "x.bat": "1\r\n", "y.up": "OLD\n"})
     assert status(hub) == ""
     assert go(hub, {"x.bat": "2\n", "y.up": "new\n", "z.bat": "3\n"}) == []
     assert (hub.root / "x.bat").read_bytes() == b"2\r\n"
@@ -203,10 +199,7 @@ class TestWhatIsInTheWay:
         (hub.root / path).write_text("# edited\n")
         (told,) = go(hub, {path: None})
         assert (hub.root / path).read_text() == "# edited\n"
-        assert (
-            told
-            == f"{path} was changed here meanwhile: your text stays in the work tree, main has it no more"
-        )
+        assert told == f"{path} was changed here meanwhile: your text stays in the work tree, main has it no more"
 
     def test_a_pending_thread_edited_meanwhile_stays(self, hub: Hub) -> None:
         (hub.root / INBOX).write_text("# edited\n")
@@ -245,9 +238,7 @@ class TestWhatIsInTheWay:
         assert any("stays staged" in t for t in told)
 
     @pytest.mark.parametrize("what", ["link", "file", "dangling"])
-    def test_nothing_is_written_through_a_parent_that_is_no_folder(
-        self, hub: Hub, tmp_path: Path, what: str
-    ) -> None:
+    def test_nothing_is_written_through_a_parent_that_is_no_folder(self, hub: Hub, tmp_path: Path, what: str) -> None:
         (tmp_path / "outside").mkdir()
         match what:
             case "link":
@@ -266,9 +257,7 @@ class TestWhatIsInTheWay:
         names = [long[0], "docs/a.md", long[1], "docs/z.md"]
         assert go(hub, dict.fromkeys(names, "new\n")) == []
         assert [(hub.root / name).read_text() for name in names[1::2]] == ["new\n", "new\n"]
-        assert {path: one.reason for path, one in read_left(hub).items()} == dict.fromkeys(
-            long, "File name too long"
-        )
+        assert {path: one.reason for path, one in read_left(hub).items()} == dict.fromkeys(long, "File name too long")
 
     def test_a_missing_thread_is_restored_a_removed_document_is_not(self, hub: Hub) -> None:
         (hub.root / INBOX).unlink()

@@ -51,9 +51,7 @@ def test_a_run_that_was_killed_after_its_journal_left_no_pin_behind(
     world: World, sigma: Node, pi: Node, tmp_path: Path
 ) -> None:
     world.propose(pi, sigma)
-    env = meanwhile(
-        tmp_path / "bin", after="kill -KILL $PPID; sleep 1", verb="update-ref", push="refs/heads/main"
-    )
+    env = meanwhile(tmp_path / "bin", after="kill -KILL $PPID; sleep 1", verb="update-ref", push="refs/heads/main")
     sigma.cn("sync", check=-signal.SIGKILL, env=env)
     assert (sigma.root / ".git/cn/journal").exists()
     assert pins(sigma.home) == [PIN]
@@ -80,9 +78,7 @@ def test_sigterm_and_ctrl_c_at_the_push_leave_all_in_order(
     assert sigma.sync().stdout == ""
 
 
-def test_an_origin_that_takes_no_pins_is_told_of_once_and_stops_nothing(
-    world: World, sigma: Node, pi: Node
-) -> None:
+def test_an_origin_that_takes_no_pins_is_told_of_once_and_stops_nothing(world: World, sigma: Node, pi: Node) -> None:
     git(sigma.home, "config", "receive.hideRefs", "refs/cn")
     world.propose(pi, sigma)
     assert "origin did not take cn's pins" in sigma.sync().stdout
@@ -117,9 +113,7 @@ def test_a_host_whose_rules_refuse_a_whole_push_with_pins_gets_main_alone(
     assert pins(sigma.home) == [PIN, SECOND]
 
 
-def test_a_pin_that_somebody_holds_at_origin_comes_with_the_next_push(
-    world: World, sigma: Node, pi: Node
-) -> None:
+def test_a_pin_that_somebody_holds_at_origin_comes_with_the_next_push(world: World, sigma: Node, pi: Node) -> None:
     lock = sigma.home / f"{PIN}.lock"
     lock.parent.mkdir(parents=True)
     lock.touch()
@@ -148,9 +142,7 @@ def test_pins_of_a_push_that_lost_the_race_are_set_right_with_the_next(
     assert not (sigma.root / ".git/cn/unpushed").exists()
 
 
-def test_that_pins_cannot_be_noted_does_not_hide_that_origin_has_main(
-    world: World, sigma: Node, pi: Node
-) -> None:
+def test_that_pins_cannot_be_noted_does_not_hide_that_origin_has_main(world: World, sigma: Node, pi: Node) -> None:
     git(sigma.home, "config", "receive.hideRefs", "refs/cn")
     world.propose(pi, sigma)
     (sigma.root / ".git/cn/unpushed").mkdir(parents=True)

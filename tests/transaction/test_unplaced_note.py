@@ -62,14 +62,7 @@ def test_what_is_written_is_read_and_nothing_is_written_twice(hub: Hub) -> None:
 
 
 @pytest.mark.parametrize(
-    "data",
-    [
-        b"",
-        b"\xff\xfe",
-        b"[]",
-        b'{"left": {}, "edited": {}}',
-        b'{"token": "x", "edited": {}, "left": {"a": 1}}',
-    ],
+    "data", [b"", b"\xff\xfe", b"[]", b'{"left": {}, "edited": {}}', b'{"token": "x", "edited": {}, "left": {"a": 1}}']
 )
 def test_a_damaged_note_is_none(hub: Hub, data: bytes) -> None:
     unplaced_path(hub).parent.mkdir()
@@ -131,9 +124,7 @@ def test_the_notes_of_an_older_version_are_read(hub: Hub) -> None:
     assert one.here
     (hub.state).mkdir()
     old = hub.state / "diverged"
-    unplaced_path(hub).write_text(
-        json.dumps({"token": "t", "files": {D: [one.here.mode, one.here.oid, one.reason]}})
-    )
+    unplaced_path(hub).write_text(json.dumps({"token": "t", "files": {D: [one.here.mode, one.here.oid, one.reason]}}))
     old.write_text(json.dumps({E: [base, found], ".cn/x": ["", found]}))
     edited = {E: Edited(base, found), ".cn/x": Edited(None, found)}
     assert read_unplaced(hub) == Unplaced("t", {D: one}, edited)

@@ -76,9 +76,7 @@ def test_object_ids(text: str) -> None:
     assert parse_oid(text) == text
 
 
-@pytest.mark.parametrize(
-    "text", ["", "a" * 39, "a" * 41, "A" * 40, "g" * 40, "a" * 63, "a" * 40 + "\n", "HEAD"]
-)
+@pytest.mark.parametrize("text", ["", "a" * 39, "a" * 41, "A" * 40, "g" * 40, "a" * 63, "a" * 40 + "\n", "HEAD"])
 def test_no_object_ids(text: str) -> None:
     with pytest.raises(NameRefused):
         parse_oid(text)
@@ -91,8 +89,7 @@ def test_the_null_id() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["pi/topic", "pi/a/b", "pi/-x", "pi/ünï", "pi/$(x)", "pi/a;b|c", "pi/'x'", "pi/@", "pi/a.b", "Pi/X"],
+    "text", ["pi/topic", "pi/a/b", "pi/-x", "pi/ünï", "pi/$(x)", "pi/a;b|c", "pi/'x'", "pi/@", "pi/a.b", "Pi/X"]
 )
 def test_branches(text: str) -> None:
     branch = parse_branch(text)
@@ -169,16 +166,13 @@ def test_a_topic_makes_a_branch(text: str) -> None:
     assert topic_of(parse_branch(f"pi/{topic}")) == topic
 
 
-@pytest.mark.parametrize(
-    "text", ["a", "a/b.md", "threads/inbox/x.md", ".cn/hub.yaml", "-x", "a b", ".gitignore"]
-)
+@pytest.mark.parametrize("text", ["a", "a/b.md", "threads/inbox/x.md", ".cn/hub.yaml", "-x", "a b", ".gitignore"])
 def test_hub_paths(text: str) -> None:
     assert parse_hub_path(text) == text
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["", "/a", "a/", "a//b", ".", "..", "../a", "a/../b", "a/./b", ".git", ".git/config", "a/.GIT/x", "a\0b"],
+    "text", ["", "/a", "a/", "a//b", ".", "..", "../a", "a/../b", "a/./b", ".git", ".git/config", "a/.GIT/x", "a\0b"]
 )
 def test_no_hub_paths(text: str) -> None:
     with pytest.raises(NameRefused):
@@ -290,10 +284,7 @@ def test_thread_name(topic: str, name: str) -> None:
 
 def test_a_taken_name_gets_the_head() -> None:
     plain = thread_name("20260205", PI, "Topic", HEAD, frozenset())
-    assert (
-        thread_name("20260205", PI, "topic", HEAD, frozenset({fold(plain)}))
-        == "20260205-pi-topic-3f2a9c1e.md"
-    )
+    assert thread_name("20260205", PI, "topic", HEAD, frozenset({fold(plain)})) == "20260205-pi-topic-3f2a9c1e.md"
 
 
 def test_the_longest_plain_name_has_120_bytes() -> None:
@@ -336,9 +327,7 @@ def test_parse_thread_name(text: str, name: str) -> None:
     assert parse_thread_name(text) == name
 
 
-@pytest.mark.parametrize(
-    "text", ["", ".md", "../x", "a/b", ".hidden", "-x", "a\nb", "a\u202eb", "threads/inbox/../x"]
-)
+@pytest.mark.parametrize("text", ["", ".md", "../x", "a/b", ".hidden", "-x", "a\nb", "a\u202eb", "threads/inbox/../x"])
 def test_no_thread_names(text: str) -> None:
     with pytest.raises(NameRefused):
         parse_thread_name(text)
@@ -384,16 +373,7 @@ def test_protected_in_any_spelling(path: str, spell: Callable[[str], str]) -> No
 
 @pytest.mark.parametrize(
     "path",
-    [
-        "README.md",
-        "docs/d.md",
-        "spec/OTHER.md",
-        "state/x.md",
-        "cn/hub.yaml",
-        ".cnx",
-        "gitignore",
-        "state/peers.mdx",
-    ],
+    ["README.md", "docs/d.md", "spec/OTHER.md", "state/x.md", "cn/hub.yaml", ".cnx", "gitignore", "state/peers.mdx"],
 )
 def test_not_protected(path: str) -> None:
     assert not is_protected(path)

@@ -33,9 +33,7 @@ def run(shell: str, script: str, cwd: Path) -> bytes:
 @pytest.mark.parametrize("shell", SHELLS)
 @settings(max_examples=60)
 @given(word=names)
-def test_a_word_is_what_the_shell_reads(
-    shell: str, word: str, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_a_word_is_what_the_shell_reads(shell: str, word: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     home = tmp_path_factory.getbasetemp()
     assert run(shell, f"printf '%s\\0' -- {escape(word)}", home).split(b"\0")[1:] == [word.encode(), b""]
 
@@ -76,9 +74,7 @@ def test_git_reads_a_name_as_a_path_and_not_as_a_pattern() -> None:
 
 # Every remedy of cn.
 
-_VERB = (
-    "add|branch|checkout|commit|config|diff|fetch|init|log|merge|mv|pull|push|rebase|remote|reset|restore|rm|"
-)
+_VERB = "add|branch|checkout|commit|config|diff|fetch|init|log|merge|mv|pull|push|rebase|remote|reset|restore|rm|"
 _VERB += "show|switch|update-ref|worktree|-C"
 _WORDS = "|".join(cli.list_commands(Context(cli)))
 _OPEN = re.compile(
@@ -98,9 +94,7 @@ def _texts(path: Path) -> list[tuple[int, str]]:
             left = node.left
             if isinstance(left, ast.Constant) and isinstance(left.value, str):
                 found.append((node.lineno, f"{left.value}{{}}"))
-        elif (
-            isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format"
-        ):
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format":
             left = node.func.value
             if isinstance(left, ast.Constant) and isinstance(left.value, str):
                 found.append((node.lineno, left.value))

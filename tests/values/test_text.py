@@ -165,10 +165,7 @@ def test_decode_of_utf8_is_the_text(text: str) -> None:
         ("https://u:secret@host/x", "https://***@host/x"),
         ("https://secret@host/x", "https://***@host/x"),
         ("https://u:se@cret@host/x", "https://***@host/x"),
-        (
-            "fatal: unable to access 'http://u:secret@h:80/x/': no",
-            "fatal: unable to access 'http://***@h:80/x/': no",
-        ),
+        ("fatal: unable to access 'http://u:secret@h:80/x/': no", "fatal: unable to access 'http://***@h:80/x/': no"),
         ("ssh://git@host/x and https://a:secret@b/", "ssh://***@host/x and https://***@b/"),
         ("https://host/a@b", "https://host/a@b"),
         ("mail a@b about https://host", "mail a@b about https://host"),

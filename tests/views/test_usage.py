@@ -28,9 +28,7 @@ def call(days: int = 0, peer: str = "pi", usage: Usage = USED, **more: Any) -> C
     model = more.pop("model", MODEL)
     stop = more.pop("stop", "end_turn")
     at = NOW - timedelta(days=days)
-    return Call(
-        at, "20260205-151400-3f2a9c", f"{peer}/x", peer, model, usage, cost(usage, model), 4.2, stop, **more
-    )
+    return Call(at, "20260205-151400-3f2a9c", f"{peer}/x", peer, model, usage, cost(usage, model), 4.2, stop, **more)
 
 
 @pytest.fixture

@@ -180,14 +180,7 @@ def test_a_new_decision_takes_the_place_of_a_refused_one(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize(
-    "form",
-    [
-        "{name}",
-        "{name}.md",
-        "threads/inbox/done/{name}.md",
-        "{root}/threads/inbox/done/{name}.md",
-        "pi/merged",
-    ],
+    "form", ["{name}", "{name}.md", "threads/inbox/done/{name}.md", "{root}/threads/inbox/done/{name}.md", "pi/merged"]
 )
 def test_a_thread_is_found_by_name_path_or_branch(scene: Scene, form: str) -> None:
     name = scene.thread("merged").removesuffix(".md")
@@ -262,15 +255,7 @@ def test_status_is_one_screen_that_names_everything(scene: Scene) -> None:
     assert re.fullmatch(r"5 pending, oldest \d+m", lines[1])
     assert len(lines) <= 50
     assert all(len(line) <= 80 for line in lines)
-    for title in (
-        "to decide",
-        "refused",
-        "deferred",
-        "assigned",
-        "waiting on others",
-        "outbox",
-        "unreachable",
-    ):
+    for title in ("to decide", "refused", "deferred", "assigned", "waiting on others", "outbox", "unreachable"):
         assert title in lines
     assert "rebase-before-merge" in text
     assert "sigma/hello-pi at pi" in text
@@ -337,9 +322,7 @@ def test_nothing_pending_is_said_in_one_line(empty: Path) -> None:
     assert lines[1] == "nothing pending"
 
 
-@pytest.mark.parametrize(
-    "args", [("inbox",), ("inbox", "list", "--all"), ("outbox",), ("peer", "list"), ("log",)]
-)
+@pytest.mark.parametrize("args", [("inbox",), ("inbox", "list", "--all"), ("outbox",), ("peer", "list"), ("log",)])
 def test_an_empty_hub_prints_empty_lists(empty: Path, args: tuple[str, ...]) -> None:
     assert json.loads(cn(*args, "--json", hub=empty, check=0).stdout) == []
     assert len(cn(*args, hub=empty, check=0).stdout.splitlines()) == 1
@@ -615,7 +598,4 @@ def test_every_step_is_documented() -> None:
     steps = {v for k, v in vars(thread_life).items() if k.isupper() and isinstance(v, str)} - {"in", "out"}
     page = PAGE.read_text("utf-8")
     table = page[page.index("<!-- steps -->") :].split("\n\n")[0]
-    assert steps == set(re.findall(r"`(\w+)`", re.sub(r"\| [^`|]*\|$", "", table, flags=re.M))) - {
-        "step",
-        "text",
-    }
+    assert steps == set(re.findall(r"`(\w+)`", re.sub(r"\| [^`|]*\|$", "", table, flags=re.M))) - {"step", "text"}

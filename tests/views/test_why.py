@@ -66,14 +66,7 @@ def test_an_answer_is_explained_from_the_input_to_the_delivery(world: World, ask
     for name in (item["id"], second["trigger"], "pi/proposal"):
         assert why(asked, name) == {**found, "name": name}
     screen = asked.cn("why", "pi/proposal").stdout
-    for text in (
-        "attempt 1: rejected",
-        "valid-output",
-        "attempt 2: executed",
-        "preamble",
-        "✓ delivered",
-        "tokens in",
-    ):
+    for text in ("attempt 1: rejected", "valid-output", "attempt 2: executed", "preamble", "✓ delivered", "tokens in"):
         assert text in screen
     assert "-- answer of" not in screen
     assert "Well done." in asked.cn("why", item["id"], "--full").stdout.partition("-- answer of")[2]
@@ -106,9 +99,7 @@ def test_another_clone_says_what_it_does_not_know(world: World, asked: Node) -> 
     assert "the log was rotated" in why(asked, "pi/proposal")["notes"][0]
 
 
-def test_a_decision_of_a_person_has_its_actor_head_rows_and_commits(
-    world: World, sigma: Node, pi: Node
-) -> None:
+def test_a_decision_of_a_person_has_its_actor_head_rows_and_commits(world: World, sigma: Node, pi: Node) -> None:
     head = world.propose(pi, sigma, "proposal")
     sigma.sync()
     thread = sigma.only_thread()
@@ -142,9 +133,7 @@ def test_what_is_in_flight_waits_or_was_answered_by_hand(world: World) -> None:
     assert why(hub, found["own_thread"]["source"])["item"]["id"] == first
 
 
-@pytest.mark.parametrize(
-    "name", ["nothing", "20260219-141209-abc123", "20269999-999999-abc123", "telegram:1", "../x"]
-)
+@pytest.mark.parametrize("name", ["nothing", "20260219-141209-abc123", "20269999-999999-abc123", "telegram:1", "../x"])
 def test_what_is_not_there_is_refused(sigma: Node, name: str) -> None:
     done = sigma.cn("why", name, check=1)
     assert done.stdout == ""

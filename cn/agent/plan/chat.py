@@ -20,20 +20,7 @@ from cn.protocol.hub_config import HubConfig
 from cn.protocol.log import Row
 from cn.protocol.message import Message
 from cn.protocol.message_kinds import MESSAGE
-from cn.protocol.ops import (
-    Ack,
-    Commit,
-    Defer,
-    Delegate,
-    Delete,
-    Done,
-    Ending,
-    Fail,
-    Noop,
-    Reply,
-    Surface,
-    payload,
-)
+from cn.protocol.ops import Ack, Commit, Defer, Delegate, Delete, Done, Ending, Fail, Noop, Reply, Surface, payload
 from cn.protocol.own_thread import ASSIGNED, DEFERRED, adhoc_path, format_own, new_own
 from cn.protocol.peers_file import Peer
 from cn.protocol.queue_item import Input, format_queued, queue_path
@@ -66,11 +53,7 @@ def plan_incoming(chat: str, update: int, text: str, id: InputId, seen: list[int
         return Plan(chat)
     asked = Input(id, chat, Cadence.INBOX, at, HubPath(""), content=message_content(text))
     row = Row(at, chat, "received", "—", outcome="received", input=id)
-    effects = (
-        Put(queue_path(asked), format_queued(asked)),
-        Put(SEEN, format_seen([*seen, update])),
-        Log(row),
-    )
+    effects = (Put(queue_path(asked), format_queued(asked)), Put(SEEN, format_seen([*seen, update])), Log(row))
     return Plan(chat, effects)
 
 

@@ -103,9 +103,7 @@ def _key(entry: Entry) -> tuple[object, ...]:
     return entry.sender, entry.role, entry.at, entry.text
 
 
-def rotate(
-    conversation: Conversation, now: datetime
-) -> tuple[Conversation, dict[HubPath, tuple[Entry, ...]]]:
+def rotate(conversation: Conversation, now: datetime) -> tuple[Conversation, dict[HubPath, tuple[Entry, ...]]]:
     """What stays, and what goes to the file of its day (:func:`append` it there)."""
     today, seen = format_day(now), Counter[str]()
     stays: list[Entry] = []

@@ -50,15 +50,7 @@ def _said(entry: Entry) -> str:
     known = is_input_id(entry.input)
     if entry.role == ASSISTANT:
         text = visible(text).strip() + cut_note(left)
-        return (
-            format_output(entry.input, (Reply(entry.input),), text).rstrip("\n")
-            if known
-            else text or "(nothing)"
-        )
-    fields = {
-        "id": entry.input if known else "",
-        "from": one_line(entry.sender),
-        "queued": format_second(entry.at),
-    }
+        return format_output(entry.input, (Reply(entry.input),), text).rstrip("\n") if known else text or "(nothing)"
+    fields = {"id": entry.input if known else "", "from": one_line(entry.sender), "queued": format_second(entry.at)}
     lines = [f"{key}: {value}" for key, value in fields.items() if value]
     return "\n".join(["---", *lines, "---", "", message_content(text) + cut_note(left)])

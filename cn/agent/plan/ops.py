@@ -20,21 +20,7 @@ from cn.protocol.hub_config import HubConfig
 from cn.protocol.log import Row
 from cn.protocol.message import Message
 from cn.protocol.message_kinds import CONCERN, MESSAGE
-from cn.protocol.ops import (
-    Ack,
-    Commit,
-    Defer,
-    Delegate,
-    Delete,
-    Done,
-    Fail,
-    Noop,
-    Op,
-    Reply,
-    Send,
-    Surface,
-    format_op,
-)
+from cn.protocol.ops import Ack, Commit, Defer, Delegate, Delete, Done, Fail, Noop, Op, Reply, Send, Surface, format_op
 from cn.protocol.own_thread import concern_path
 from cn.protocol.peers_file import Peer
 from cn.protocol.thread_file import set_record, set_triage
@@ -92,9 +78,7 @@ def check_output(output: Output, id: str) -> list[Refusal]:
     """What is wrong with an output before anything of it is looked at."""
     found = [Refusal(rules.VALID_OUTPUT, error) for error in output.errors]
     if len(output.ops) > MOST_OPS:
-        found.append(
-            _bad(f"it has {len(output.ops)} ops, at most {MOST_OPS} are taken", "ask for less at once")
-        )
+        found.append(_bad(f"it has {len(output.ops)} ops, at most {MOST_OPS} are taken", "ask for less at once"))
     if not output.id:
         found.append(_bad("it has no id", f"start the frontmatter with 'id: {id}'"))
     elif output.id != id:
@@ -156,10 +140,7 @@ def _stranger(op: Op, names: frozenset[str]) -> Refusal | None:
     if isinstance(op, Send | Surface) or op.id in names:
         return None
     key = format_op(op)[0]
-    return _bad(
-        f"{key} names {one_line(op.id, 60)!r}, which is not the input",
-        f"it is {min(names, default='')}",
-    )
+    return _bad(f"{key} names {one_line(op.id, 60)!r}, which is not the input", f"it is {min(names, default='')}")
 
 
 def find_foreign_ops(ops: Sequence[Op], names: frozenset[str]) -> list[Refusal]:
@@ -216,14 +197,10 @@ def _beside(facts: AnyFacts, order: Order, op: Beside, index: int, *, quiet: boo
             if refused:
                 return refused
             mail = Message(MESSAGE, facts.config.name, peer.name, subject, facts.now, text)
-            return _Done(
-                (Post(mail, slug(subject), source=facts.source),), f"queued a message to {peer.name}"
-            )
+            return _Done((Post(mail, slug(subject), source=facts.source),), f"queued a message to {peer.name}")
         case Surface(description):
             path = concern_path(description, facts.now, f"{facts.source} {order.input} {index}")
-            put = open_concern(
-                path, description, facts.now, order.actor, facts.source, _thread(facts), order.body
-            )
+            put = open_concern(path, description, facts.now, order.actor, facts.source, _thread(facts), order.body)
             posts = tuple(_concerns(facts, description, order.body))
             row = () if quiet else (_row(facts, order, f"surface:{description}", "✓ opened", "opened"),)
             return _Done((put, *row, *posts), f"✓ opened: {path}")
@@ -253,18 +230,7 @@ def _thread(facts: AnyFacts) -> str:
 def _row(facts: AnyFacts, order: Order, words: str, executed: str, outcome: str, commit: str = "") -> Log:
     branch, head = (facts.branch, facts.item.head) if isinstance(facts, Facts) else ("", "")
     return Log(
-        Row(
-            facts.now,
-            facts.source,
-            words,
-            executed,
-            _thread(facts),
-            branch,
-            head,
-            outcome,
-            commit,
-            order.input,
-        )
+        Row(facts.now, facts.source, words, executed, _thread(facts), branch, head, outcome, commit, order.input)
     )
 
 
@@ -321,9 +287,7 @@ def _artifact(found: Mapping[str, Oid], artifact: str) -> Oid | Refusal:
 # What ends it.
 
 
-def _end(
-    facts: AnyFacts, order: Order, ending: Ending | None, first: Surface | Commit | None
-) -> Plan | Refusal:
+def _end(facts: AnyFacts, order: Order, ending: Ending | None, first: Surface | Commit | None) -> Plan | Refusal:
     if isinstance(facts, OwnFacts):
         return plan_own_end(facts, order.actor, ending, order.body, first)
     if isinstance(facts, ChatFacts):
@@ -373,9 +337,7 @@ def reply_topic(topic: str) -> Topic:
         return parse_topic(f"re-{slug(topic)}")
 
 
-def _closing(
-    order: Order, ending: Ending | None, first: Surface | Commit | None
-) -> tuple[str, str, str, str]:
+def _closing(order: Order, ending: Ending | None, first: Surface | Commit | None) -> tuple[str, str, str, str]:
     """Words, status, what the log says is executed, and the reason for the creator."""
     match ending or first:
         case Done():

@@ -21,9 +21,7 @@ LIMIT = 1024 * 1024
 ECHOED = frozenset({"from", "cadence", "queued", "thread", "attempt", "rejected"})
 """Keys of ``state/input.md`` that models copy: they mean nothing here, and are no news."""
 _MANY = 20
-_FORBIDDEN = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]",
-)
+_FORBIDDEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """Controls, line boundaries, bidirectional overrides and isolates, bytes that are no UTF-8."""
 
 

@@ -108,22 +108,13 @@ def pack(material: Material, config: AgentConfig, notes: Iterable[str] = ()) -> 
         if any(p.place == place for p in system)
     )
     request = Request(
-        config.llm.model or NO_MODEL,
-        config.llm.max_tokens,
-        tuple(blocks),
-        (*messages, Said(USER, material.item)),
+        config.llm.model or NO_MODEL, config.llm.max_tokens, tuple(blocks), (*messages, Said(USER, material.item))
     )
-    return Packed(
-        shown.id, shown.sender, tuple(parts), request, _missing(material), (*notes, *_notes(material, parts))
-    )
+    return Packed(shown.id, shown.sender, tuple(parts), request, _missing(material), (*notes, *_notes(material, parts)))
 
 
 def _missing(material: Material) -> tuple[str, ...]:
-    there = {
-        SOUL: material.soul,
-        USER_PAGE: material.user,
-        f"{FOLDERS[0]}/{CONTRACT}/{FILE}": material.contract,
-    }
+    there = {SOUL: material.soul, USER_PAGE: material.user, f"{FOLDERS[0]}/{CONTRACT}/{FILE}": material.contract}
     return tuple(path for path, found in there.items() if found is None)
 
 
@@ -169,8 +160,7 @@ def _hub_page(material: Material) -> str:
     peers = sorted(material.peers, key=lambda p: p.name)
     lines += ["", "Peers:" if peers else "It has no peers."]
     lines += [
-        f"- {p.name}: {one_line(p.kind, 80)}{', of the community' if p.community else ''}"
-        for p in peers[:MOST_PEERS]
+        f"- {p.name}: {one_line(p.kind, 80)}{', of the community' if p.community else ''}" for p in peers[:MOST_PEERS]
     ]
     if len(peers) > MOST_PEERS:
         lines.append(f"and {len(peers) - MOST_PEERS} more")

@@ -55,9 +55,7 @@ class Skill:
 def is_skill(path: str) -> bool:
     """Is it the path of a skill: a ``SKILL.md`` with a folder of its own in one of :data:`FOLDERS`?"""
     return any(
-        path.startswith(f"{folder}/")
-        and path.endswith(f"/{FILE}")
-        and path.count("/") > folder.count("/") + 1
+        path.startswith(f"{folder}/") and path.endswith(f"/{FILE}") and path.count("/") > folder.count("/") + 1
         for folder in FOLDERS
     )
 
@@ -73,9 +71,7 @@ def parse_skill(path: HubPath, text: str) -> Skill:
         fields, text = read_frontmatter(text, typed=False)
     name, description = (value if isinstance(value := fields.get(key), str) else "" for key in _KEYS)
     name = one_line(name) or path.split("/")[-2]
-    return Skill(
-        path, name, one_line(description or _first_paragraph(text), _MAX_DESCRIPTION), text.strip("\n")
-    )
+    return Skill(path, name, one_line(description or _first_paragraph(text), _MAX_DESCRIPTION), text.strip("\n"))
 
 
 def _first_paragraph(text: str) -> str:

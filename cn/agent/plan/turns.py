@@ -100,9 +100,7 @@ def _event(asked: Input, at: datetime, kind: str, **fields: str) -> list[Effect]
 
 
 def _row(asked: Input, at: datetime, words: str, executed: str, outcome: str) -> Log:
-    return Log(
-        Row(at, source_of(asked), words, executed, _file(asked), "", asked.head, outcome, input=asked.id)
-    )
+    return Log(Row(at, source_of(asked), words, executed, _file(asked), "", asked.head, outcome, input=asked.id))
 
 
 def _file(asked: Input) -> str:
@@ -278,12 +276,7 @@ def plan_cleared(asked: Input, at: datetime) -> Plan:
     """A person takes an item out of the queue; its thread stays, for ``## Triage`` or a retry."""
     out = replace(asked, reason="taken out of the queue")
     row = _row(asked, at, "clear", "taken out of the queue", "cleared")
-    effects = (
-        Drop(queue_path(asked)),
-        Put(dead_path(out), format_queued(out)),
-        *_event(asked, at, "dead"),
-        row,
-    )
+    effects = (Drop(queue_path(asked)), Put(dead_path(out), format_queued(out)), *_event(asked, at, "dead"), row)
     return Plan(source_of(asked), effects)
 
 

@@ -17,9 +17,7 @@ from cn.cli.options import DRY_RUN, Env, options
 @click.option("--config", type=click.Path(), metavar="PATH", help="Instead of .cn/agent.yaml in main.")
 @click.option("--standby", is_flag=True, hidden=True)
 @options(DRY_RUN)
-def agent_command(
-    env: Env, daemon: bool, process_: bool, stdio: bool, config: str | None, standby: bool
-) -> None:
+def agent_command(env: Env, daemon: bool, process_: bool, stdio: bool, config: str | None, standby: bool) -> None:
     """Give the next item to the model, execute its answer: one cycle, for cron.
 
     Environment: ANTHROPIC_KEY (or ANTHROPIC_API_KEY), TELEGRAM_TOKEN.

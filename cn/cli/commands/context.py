@@ -57,13 +57,7 @@ def context_lines(packed: Packed, measured: Measured) -> list[str]:
         left = f", {part.left_out} bytes left out" if part.left_out else ""
         place = _BORDERS.get(part.place, "changes")
         rows.append(
-            (
-                clean(part.name, 40),
-                clean(part.path, 80) or "—",
-                str(part.size),
-                f"~{part.tokens}",
-                place + left,
-            )
+            (clean(part.name, 40), clean(part.path, 80) or "—", str(part.size), f"~{part.tokens}", place + left)
         )
     rows.append(("in all", "", str(packed.size), _tokens(measured), ""))
     model = "no model yet" if packed.request.model == NO_MODEL else packed.request.model

@@ -6,9 +6,7 @@ import click
 
 from cn.cli.options import DRY_RUN, Env, options
 
-_MESSAGE = click.option(
-    "-m", "--message", default=None, help="The commit's message; else it names the files."
-)
+_MESSAGE = click.option("-m", "--message", default=None, help="The commit's message; else it names the files.")
 
 
 @click.command("commit")

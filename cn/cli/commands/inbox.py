@@ -12,9 +12,7 @@ from cn.cli.options import ACTOR, DRY_RUN, FOLDER, Env, deciding, list_group, op
 from cn.cli.render.progress import progress
 
 
-@list_group(
-    "inbox", click.option("--all", "everything", is_flag=True, help="Also the threads that are done.")
-)
+@list_group("inbox", click.option("--all", "everything", is_flag=True, help="Also the threads that are done."))
 def inbox(env: Env, everything: bool) -> None:
     """List the threads that wait for a decision, oldest first."""
     from cn.cli.render.inbox import inbox_lines
@@ -65,9 +63,7 @@ def inbox_sync_command(env: Env) -> None:
 @ACTOR
 @deciding("--approval", "APPROVED, where the hub wants it in so many words.")
 @options(DRY_RUN)
-def triage_command(
-    env: Env, thread: str, decision: str, body: str, body_file: str | None, **fields: str
-) -> None:
+def triage_command(env: Env, thread: str, decision: str, body: str, body_file: str | None, **fields: str) -> None:
     """Write DECISION into THREAD.
 
     DECISION is delete:<reason>, defer:<reason>, delegate:<actor>, do:merge,

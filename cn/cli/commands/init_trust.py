@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 @click.argument("name")
 @click.option("--path", type=click.Path(path_type=Path), help="Where to make it; ./cn-NAME if not given.")
 @click.option(
-    "--signing-key",
-    type=click.Path(path_type=Path),
-    help="An SSH key; cn signs its commits and messages with it.",
+    "--signing-key", type=click.Path(path_type=Path), help="An SSH key; cn signs its commits and messages with it."
 )
 @options(DRY_RUN)
 def init_command(env: Env, name: str, path: Path | None, signing_key: Path | None) -> None:

@@ -33,9 +33,7 @@ def peer() -> None:
 @click.option("--community", is_flag=True, help="Surfaced concerns go to it too.")
 @click.option("--check", is_flag=True, help="Contact it first.")
 @options(DRY_RUN)
-def add_command(
-    env: Env, name: str, url: str, key: str, deliver: str, kind: str, community: bool, check: bool
-) -> None:
+def add_command(env: Env, name: str, url: str, key: str, deliver: str, kind: str, community: bool, check: bool) -> None:
     """Add the peer NAME, whose hub is at URL."""
     from cn.actions.peers import absolute_url, add
     from cn.protocol.peers_file import Peer

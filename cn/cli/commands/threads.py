@@ -87,10 +87,7 @@ def mca(env: Env) -> None:
 
     view = env.view()
     found = list_own(view, folder=f"{CONCERNS}/")
-    env.facts(
-        lambda: [own_json(one) for one in found],
-        lambda: thread_lines(found, view.now) or ["no open concern"],
-    )
+    env.facts(lambda: [own_json(one) for one in found], lambda: thread_lines(found, view.now) or ["no open concern"])
 
 
 @mca.command("add")

@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 
 @click.command("usage")
 @SINCE
-@click.option(
-    "--by", type=click.Choice(["day", "peer"]), default="day", show_default=True, help="Sums by this."
-)
+@click.option("--by", type=click.Choice(["day", "peer"]), default="day", show_default=True, help="Sums by this.")
 @options()
 def usage_command(env: Env, since: str, by: str) -> None:
     """What calls to the model used and cost, as far back as this clone's log goes.

@@ -51,9 +51,7 @@ def _answers(why: Why) -> Iterator[str]:
 
 def why_lines(why: Why) -> list[str]:
     """The story in order: asked, attempts, what became of the thread, what is not known."""
-    lines = (
-        list(_item(why.item)) if why.item else [paint(f"{clean(why.name)}: no agent was asked", bold=True)]
-    )
+    lines = list(_item(why.item)) if why.item else [paint(f"{clean(why.name)}: no agent was asked", bold=True)]
     for attempt in why.attempts:
         lines += ["", *_attempt(attempt, why.calls)]
     if why.replays:
@@ -63,9 +61,7 @@ def why_lines(why: Why) -> list[str]:
         lines += ["", paint("other rows of the log", bold=True), *_rows(why.rows)]
     if why.others:
         lines += ["", f"asked before about the same: {', '.join(why.others)}"]
-    return (
-        lines + ([""] if why.notes else []) + [line for note in why.notes for line in wrap("· ", clean(note))]
-    )
+    return lines + ([""] if why.notes else []) + [line for note in why.notes for line in wrap("· ", clean(note))]
 
 
 def _at(at: datetime) -> str:
@@ -183,9 +179,7 @@ def _thread(why: Why) -> Iterator[str]:
         yield from wrap("  refused  ", told, colour="yellow")
     for link in thread.chain:
         if link.at is not None:
-            yield from wrap(
-                f"  {_at(link.at)} ", f"{link.step.replace('_', ' ')} {clean(link.text)}".rstrip()
-            )
+            yield from wrap(f"  {_at(link.at)} ", f"{link.step.replace('_', ' ')} {clean(link.text)}".rstrip())
     if why.decided is not None:
         yield from _ended(why.decided)
     if why.merge is not None:

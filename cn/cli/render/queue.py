@@ -20,9 +20,7 @@ def queue_lines(view: QueueView, most: int = 50, *, fed: bool = True) -> list[st
     now, turn = view.now, view.turn
     lines = []
     if not fed and (turn or view.waiting or view.dead):
-        lines += wrap(
-            "! ", "hub.yaml says 'interface: triage': nothing here is given to an agent", colour="yellow"
-        )
+        lines += wrap("! ", "hub.yaml says 'interface: triage': nothing here is given to an agent", colour="yellow")
         lines += next_step("decide the threads; 'cn queue clear' takes what waits out of the queue")
     if turn is not None:
         where = "" if view.here else f", on another machine ({clean(turn.machine, 40)})"

@@ -85,9 +85,7 @@ def status_lines(status: Status, *, everything: bool = False) -> list[str]:
     lines += section("to decide", by_state.get("pending", ()), lambda t: _thread(t, _pending_text(t, now)))
     lines += section("refused", by_state.get("refused", ()), _refused, "yellow")
     lines += section(
-        "decided; 'cn inbox process' executes",
-        by_state.get("decided", ()),
-        lambda t: _thread(t, _decided_text(t)),
+        "decided; 'cn inbox process' executes", by_state.get("decided", ()), lambda t: _thread(t, _decided_text(t))
     )
     lines += section("deferred", by_state.get("deferred", ()), lambda t: _thread(t, _deferred_text(t)))
     lines += section(
@@ -165,9 +163,7 @@ def _origin(main: Main, *, stopped: bool) -> str:
 T = TypeVar("T")
 
 
-def _section(
-    most: int, title: str, items: Sequence[T], show: Callable[[T], list[str]], colour: str = ""
-) -> list[str]:
+def _section(most: int, title: str, items: Sequence[T], show: Callable[[T], list[str]], colour: str = "") -> list[str]:
     if not items:
         return []
     lines = ["", paint(title, colour, bold=True)]
@@ -242,8 +238,6 @@ def _unreachable(unreachable: Unreachable, now: datetime) -> list[str]:
     later = ""
     if unreachable.next:
         wait = unreachable.next - now
-        later = (
-            f", next try in {format_age(wait)}" if wait.total_seconds() > 0 else ", next try at the next run"
-        )
+        later = f", next try in {format_age(wait)}" if wait.total_seconds() > 0 else ", next try at the next run"
     told = f"{clean(unreachable.reason)} ({since(unreachable.since, now)}{later})"
     return wrap(f"  {unreachable.name}  ", told)

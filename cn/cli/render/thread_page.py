@@ -20,10 +20,7 @@ if TYPE_CHECKING:
 
 def page_lines(document: Document, now: datetime) -> list[str]:
     """The document, and the chain below it."""
-    if document.text:
-        shown = text_lines(document.text)
-    else:
-        shown = [f"{document.path} is not there; its records are:"]
+    shown = text_lines(document.text) if document.text else [f"{document.path} is not there; its records are:"]
     return [*shown, "", *chain_lines(document, now)]
 
 
@@ -79,9 +76,7 @@ def _print(console: Console, text: str) -> None:
             bar = Text("▌ ", style="cyan")
             for line in lines:
                 # Wrapped here: what a terminal folds would start at the margin, like a line of ours.
-                for part in Text(re.sub(r"^> ?", "", line)).wrap(console, max(8, console.width - 2)) or [
-                    Text()
-                ]:
+                for part in Text(re.sub(r"^> ?", "", line)).wrap(console, max(8, console.width - 2)) or [Text()]:
                     console.print(bar + part, soft_wrap=True)
             continue
         # Two spaces are a hard break: header and Triage fields keep their lines.

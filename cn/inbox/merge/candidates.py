@@ -48,9 +48,7 @@ class MergeCandidate:
         return new and self.count <= MOST_COMMITS
 
 
-def read_candidates(
-    git: Git, main: Oid, heads: Sequence[Oid], keys: Mapping[str, str]
-) -> dict[Oid, MergeCandidate]:
+def read_candidates(git: Git, main: Oid, heads: Sequence[Oid], keys: Mapping[str, str]) -> dict[Oid, MergeCandidate]:
     """One for each of ``heads``; ``keys`` are the signing keys of known people (name → key)."""
     unique = list(dict.fromkeys(heads))
     infos = zip(unique, read_info(git, unique), strict=True)
@@ -106,17 +104,14 @@ def _range(git: Git, main: Oid, head: Oid, parents: Mapping[Oid, Sequence[Oid]])
     return MergeCandidate(head, tuple(found), frozenset(commits), count)
 
 
-def _with_people(
-    git: Git, candidates: Sequence[MergeCandidate], keys: Mapping[str, str]
-) -> list[MergeCandidate]:
+def _with_people(git: Git, candidates: Sequence[MergeCandidate], keys: Mapping[str, str]) -> list[MergeCandidate]:
     """Authors and signers of the commits that a merge would bring."""
     commits = list(dict.fromkeys(c for one in candidates for c in sorted(one.commits)))
     of: dict[Oid, list[Person]] = {}
     for s in read_signatures(git, commits, keys):
         of[s.commit] = [Person(s.author, s.email), *([Person(s.signer, "")] if s.good else [])]
     return [
-        replace(one, people=tuple(dict.fromkeys(p for c in sorted(one.commits) for p in of[c])))
-        for one in candidates
+        replace(one, people=tuple(dict.fromkeys(p for c in sorted(one.commits) for p in of[c]))) for one in candidates
     ]
 
 

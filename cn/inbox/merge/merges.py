@@ -118,19 +118,14 @@ class Merges:
         if not candidate.bases:
             return MergeFacts(head, common=False)
         if candidate.count > MOST_COMMITS:
-            why = (
-                f"({candidate.count} commits: more than the {MOST_COMMITS} whose authors cn checks;"
-                " merge it by hand)"
-            )
+            why = f"({candidate.count} commits: more than the {MOST_COMMITS} whose authors cn checks; merge it by hand)"
             return MergeFacts(head, True, conflicts=(why,))
         if head in candidate.bases or head in self._touched.commits:
             return MergeFacts(head, True, people=candidate.people, merged_already=True)
         overlap = sorted({c.path for c in candidate.changes if self._touched.clashes(c.path)})
         if candidate.stale or overlap:  # refused in any case: what git would make of it is not asked
             theirs = self._own_changes(candidate)
-            return MergeFacts(
-                head, True, candidate.stale, tuple(overlap), changes=theirs, people=candidate.people
-            )
+            return MergeFacts(head, True, candidate.stale, tuple(overlap), changes=theirs, people=candidate.people)
         laid, tree = self._laid(candidate), None
         if laid is not None:
             changes = tuple(_tree_change(c) for c in laid)
@@ -181,9 +176,7 @@ class Merges:
         ]
         if not self._signs:
             return self._stream.commit(parents, changes, message, self._at)
-        return build_commit(
-            self._hub, base=tip, parents=parents, changes=changes, message=message, at=self._at
-        )
+        return build_commit(self._hub, base=tip, parents=parents, changes=changes, message=message, at=self._at)
 
     def _dirty_among(self, changes: Sequence[TreeChange]) -> tuple[str, ...]:
         paths = [c.path for c in changes]

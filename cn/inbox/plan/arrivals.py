@@ -65,16 +65,12 @@ def plan_repeated(arrival: Arrival) -> Plan:
     return Plan(arrival.source, (arrival.event("repeated"), arrival.row("received again", "nothing to do")))
 
 
-def plan_gone(
-    peer: Name, topic: str, branch: Branch, head: Oid, at: datetime, answers: Sequence[Item]
-) -> Plan:
+def plan_gone(peer: Name, topic: str, branch: Branch, head: Oid, at: datetime, answers: Sequence[Item]) -> Plan:
     """The creator cleaned up: log it, and clean up our delivered answers about that branch."""
     source = f"{peer}/{topic}"
     effects: list[Effect] = [
         Record(peer, Event(at, IN, "gone", topic, head)),
-        Log(
-            Row(at, source, "gone", "branch deleted by its creator", branch=branch, head=head, outcome="gone")
-        ),
+        Log(Row(at, source, "gone", "branch deleted by its creator", branch=branch, head=head, outcome="gone")),
     ]
     effects += [clean_up(peer, item, at, f"{source} is gone", source) for item in answers]
     return Plan(source, tuple(effects))
@@ -99,18 +95,14 @@ def plan_returned(peer: Name, item: Item, at: datetime) -> Plan:
     source = f"{peer}/{item.topic}"
     thread = item.get("thread")
     row = Row(at, source, "returned", "deferred until now", thread, item.get("branch"), item.head, "returned")
-    return Plan(
-        source, (Record(peer, Event(at, IN, "returned", item.topic, item.head)), Log(row), Wake(thread))
-    )
+    return Plan(source, (Record(peer, Event(at, IN, "returned", item.topic, item.head)), Log(row), Wake(thread)))
 
 
 def plan_restored(peer: Name, item: Item, at: datetime, text: str, elsewhere: HubPath | None) -> Plan:
     """A pending thread that was removed or moved in a commit is put back."""
     source = f"{peer}/{item.topic}"
     name = ThreadName(item.get("thread"))
-    row = Row(
-        at, source, "restored", "pending thread was missing", name, item.get("branch"), item.head, "restored"
-    )
+    row = Row(at, source, "restored", "pending thread was missing", name, item.get("branch"), item.head, "restored")
     effects: list[Effect] = [Put(inbox_path(name), text), Log(row)]
     if elsewhere:
         effects.insert(0, Drop(elsewhere))

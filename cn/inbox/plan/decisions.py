@@ -102,9 +102,7 @@ def plan_decision(facts: Facts, triage: Triage) -> Plan | Refusal:
         return refused
     if facts.peer not in facts.peers and not isinstance(decision, Delete | Defer):
         return Refusal(
-            rules.KNOWN_PEER,
-            f"{facts.peer} is no peer any more",
-            "add it again with 'cn peer add', or delete",
+            rules.KNOWN_PEER, f"{facts.peer} is no peer any more", "add it again with 'cn peer add', or delete"
         )
     match decision:
         case Delete(reason):
@@ -245,9 +243,7 @@ def _forward(facts: Facts, triage: Triage, actor: Name, hops: int) -> Post:
         f"- received: {format_stamp(facts.item.since)}",
     ]
     body = [*origin, *(["", triage.body] if triage.body else []), "", *_quoted(facts)]
-    message = Message(
-        MESSAGE, facts.config.name, actor, subject, triage.at, "\n".join(body), facts.branch, hops=hops
-    )
+    message = Message(MESSAGE, facts.config.name, actor, subject, triage.at, "\n".join(body), facts.branch, hops=hops)
     topic = f"fwd-{facts.peer}-{slug(facts.item.topic)}"
     return Post(message, topic, facts.thread, facts.source, format_decision(triage.decision))
 
@@ -266,9 +262,7 @@ def _quoted(facts: Facts) -> list[str]:
 
 def _reply(facts: Facts, triage: Triage, topic: str) -> Plan | Refusal:
     if not triage.body.strip():
-        return Refusal(
-            rules.VALID_TRIAGE, "the reply has no text", "write it below the fields of the Triage section"
-        )
+        return Refusal(rules.VALID_TRIAGE, "the reply has no text", "write it below the fields of the Triage section")
     refused = rules.check_length(triage.body, "the reply")
     if refused:
         return refused
@@ -292,9 +286,7 @@ def _reply(facts: Facts, triage: Triage, topic: str) -> Plan | Refusal:
 def _custom(facts: Facts, triage: Triage, description: str) -> Plan:
     path = concern_path(description, facts.now, facts.item.head)
     put = open_concern(path, description, facts.now, triage.actor, facts.source, facts.thread, triage.body)
-    return _finish(
-        facts, cause_of(triage), "opened", "✓ opened", reason=description, before=(put,), note=path
-    )
+    return _finish(facts, cause_of(triage), "opened", "✓ opened", reason=description, before=(put,), note=path)
 
 
 def open_concern(
@@ -309,14 +301,10 @@ def _merge(facts: Facts, triage: Triage) -> Plan | Refusal:
     merge = facts.merge
     assert merge is not None, "the facts of a merge were not gathered"
     if facts.item.get("kind") not in ("", "proposal"):
-        return Refusal(
-            rules.VALID_TRIAGE, "this is a message, there is nothing to merge", "reply or delete it"
-        )
+        return Refusal(rules.VALID_TRIAGE, "this is a message, there is nothing to merge", "reply or delete it")
     if facts.item.get("gone"):
         return Refusal(
-            rules.MERGE_NEEDS_APPROVAL,
-            "its creator has withdrawn the branch",
-            "delete the thread, or ask for it again",
+            rules.MERGE_NEEDS_APPROVAL, "its creator has withdrawn the branch", "delete the thread, or ask for it again"
         )
     signature = facts.item.get("signature")
     mailbox = facts.shared_mailbox and facts.peers[facts.peer].deliver == "mailbox"
@@ -336,18 +324,14 @@ def _merge(facts: Facts, triage: Triage) -> Plan | Refusal:
         return refusal
     if merge.merged_already:
         return Refusal(
-            rules.VALID_TRIAGE,
-            "main holds every commit of this branch already",
-            "delete the thread with a reason",
+            rules.VALID_TRIAGE, "main holds every commit of this branch already", "delete the thread with a reason"
         )
     if merge.commit is None:
         return Refusal(rules.CLEAN_MERGE, "git did not merge it", "rebase it, push again", notify=True)
     advance = Advance(merge.commit, facts.source, merge.published)
     executed = f"✓ merged {merge.commit[:7]}"
     told = merge.published or merge.commit
-    return _finish(
-        facts, cause_of(triage), "merged", executed, merge=merge.commit, told=told, before=(advance,)
-    )
+    return _finish(facts, cause_of(triage), "merged", executed, merge=merge.commit, told=told, before=(advance,))
 
 
 def plan_refused(facts: Facts, decision: str, actor: str, refusal: Refusal, at: datetime) -> Plan:

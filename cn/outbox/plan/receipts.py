@@ -78,12 +78,7 @@ def plan_notice(
         return Plan(arrival.source, tuple(effects))
     if not mine:
         effects.append(adopted(arrival.peer, about.branch, about.head, arrival.at))
-    fields = {
-        "status": about.status,
-        "reason": about.reason,
-        "merge": about.merge or "",
-        "answer": arrival.head,
-    }
+    fields = {"status": about.status, "reason": about.reason, "merge": about.merge or "", "answer": arrival.head}
     if about.final and proof is not None:
         fields["unproven"] = proof.reason
         told = f"claimed, unproven: {proof.reason}"
@@ -96,9 +91,7 @@ def plan_notice(
     effects.append(_our_row(arrival, about, said, told, source))
     if about.final and proof is None:
         reason = f"{arrival.peer} says {about.status}"
-        effects.append(
-            CleanUp(Remove(arrival.peer, about.branch, about.head, arrival.at, reason, "", source))
-        )
+        effects.append(CleanUp(Remove(arrival.peer, about.branch, about.head, arrival.at, reason, "", source)))
     return Plan(arrival.source, tuple(effects))
 
 
@@ -123,16 +116,12 @@ def _told(about: About) -> str:
 
 
 def _our_row(arrival: Arrival, about: About, said: str, told: str, source: str) -> Log:
-    return Log(
-        Row(arrival.at, source, said, told, "", about.branch, about.head, about.status, about.merge or "")
-    )
+    return Log(Row(arrival.at, source, said, told, "", about.branch, about.head, about.status, about.merge or ""))
 
 
 def adopted(peer: Name, branch: Branch, tip: Oid, at: datetime) -> Record:
     """A branch of ours that was pushed by hand enters our records at this tip."""
-    return Record(
-        peer, Event(at, OUT, "adopted", topic_of(branch), tip, {"branch": branch, "kind": "proposal"})
-    )
+    return Record(peer, Event(at, OUT, "adopted", topic_of(branch), tip, {"branch": branch, "kind": "proposal"}))
 
 
 def plan_adopted(peer: Name, branch: Branch, tip: Oid, at: datetime) -> Plan:

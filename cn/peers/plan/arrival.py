@@ -39,9 +39,7 @@ class Arrival(NamedTuple):
 
     def row(self, decision: str, executed: str = "—", thread: str = "", outcome: str = "") -> Log:
         """A log row about this arrival."""
-        return Log(
-            Row(self.at, self.source, decision, executed, thread, self.branch, self.head, outcome or decision)
-        )
+        return Log(Row(self.at, self.source, decision, executed, thread, self.branch, self.head, outcome or decision))
 
     def event(self, kind: str, /, **fields: str) -> Record:
         """A ledger event about this arrival."""

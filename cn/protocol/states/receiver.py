@@ -87,10 +87,7 @@ RECEIVER = Machine(
     Receiver,
     ReceiverEvent,
     Receiver.UNSEEN,
-    {
-        state: {**{event: after for event, (_, after) in _LOOKS[state].items()}, **_ACTS[state]}
-        for state in Receiver
-    },
+    {state: {**{event: after for event, (_, after) in _LOOKS[state].items()}, **_ACTS[state]} for state in Receiver},
 )
 
 

@@ -77,12 +77,7 @@ class Receiver:
     """The conversation with Telegram. ``work`` is called when something was queued."""
 
     def __init__(
-        self,
-        monitor: Monitor,
-        settings: DaemonSettings,
-        enqueue: Enqueue,
-        view: View,
-        work: Callable[[], None],
+        self, monitor: Monitor, settings: DaemonSettings, enqueue: Enqueue, view: View, work: Callable[[], None]
     ) -> None:
         self._monitor, self._settings = monitor, settings
         self._enqueue, self._view, self._work = enqueue, view, work

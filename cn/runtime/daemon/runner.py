@@ -25,9 +25,7 @@ class Runner:
     for a word (see :class:`Standby`).
     """
 
-    def __init__(
-        self, monitor: Monitor, command: Sequence[str], period: float, standby: Sequence[str] = ()
-    ) -> None:
+    def __init__(self, monitor: Monitor, command: Sequence[str], period: float, standby: Sequence[str] = ()) -> None:
         self._monitor, self._command, self._period = monitor, command, period
         self._standby = Standby(monitor, standby)
         self._called = False
@@ -76,9 +74,7 @@ class Runner:
         child = self._standby.begin()
         if child is None:
             try:
-                child = Child.start(
-                    self._command, self._monitor.hub.root, self._monitor.hub.state / "processor.lock"
-                )
+                child = Child.start(self._command, self._monitor.hub.root, self._monitor.hub.state / "processor.lock")
             except CnError as error:
                 self._monitor.say(f"{error.text}; {error.hint}", Level.ERROR)
                 return 1

@@ -82,9 +82,7 @@ def _plan(
         case Reply(_, message):
             if not (body or message):
                 return Refusal(
-                    rules.VALID_OUTPUT,
-                    "the reply has no text",
-                    "write it below the frontmatter, or after ID|",
+                    rules.VALID_OUTPUT, "the reply has no text", "write it below the frontmatter, or after ID|"
                 )
             own = facts.own.with_entry(facts.now, actor, body or message)
             words = f"reply:{one_line(message, 120)}" if message else "reply"

@@ -86,9 +86,7 @@ def _judge_kind(edit: Edit) -> HubPath | Left:
             remedy = f"{command('git checkout -- {}', path)} brings it back, then 'cn mca done' ends it"
             return Left(path, "is missing here, but the concern is open", remedy)
         case Kind.FILE if edit.size > MOST:
-            return Left(
-                path, f"has {edit.size} bytes, more than {MOST}", "keep it elsewhere, or commit it with git"
-            )
+            return Left(path, f"has {edit.size} bytes, more than {MOST}", "keep it elsewhere, or commit it with git")
         case Kind.FILE | Kind.MISSING:
             return HubPath(path)
         case _:
@@ -97,9 +95,7 @@ def _judge_kind(edit: Edit) -> HubPath | Left:
 
 def _is_mine(path: str) -> bool:
     """Do people edit here: adhoc threads and what lies beside them, reflections, open concerns?"""
-    return path.startswith(_under((ADHOC, REFLECTIONS))) or (
-        path.startswith(f"{CONCERNS}/") and _is_concern(path)
-    )
+    return path.startswith(_under((ADHOC, REFLECTIONS))) or (path.startswith(f"{CONCERNS}/") and _is_concern(path))
 
 
 def _is_concern(path: str) -> bool:
