@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cn.actions.decide import decide_now
-from cn.agent.enqueue import enqueue_own
 from cn.agent.plan.reflections import TITLES
+from cn.agent.reflections import enqueue_own
 from cn.git.repository import Hub
 from cn.inbox.triage import NoThread, find_pending
 from cn.outbox.deliver import deliver

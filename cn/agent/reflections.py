@@ -5,18 +5,29 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
 
-from cn.agent.enqueue import enqueue_own
 from cn.agent.plan.reflections import TITLES, due_reflections, is_due, is_worth_reflecting, level_below, period_above
+from cn.agent.plan.turns import plan_own_input
 from cn.protocol.cadence import PERIODIC, REFLECTIONS, Cadence, period, reflection_path
 from cn.protocol.log import FOLDER as LOGS
 from cn.protocol.log import Row, format_row, parse_rows
 from cn.protocol.own_thread import ADHOC, CONCERNS, DEFERRED, OPEN, Own, new_own, parse_own
+from cn.protocol.queue_item import DEAD, QUEUE, new_input_id, parse_queue_name
 from cn.run.executor import Executor
 from cn.run.memory import Memory
 from cn.run.run import Run
+from cn.system.random import nonce
 from cn.values.names import HubPath
 from cn.values.text import quote
 from cn.values.timestamps import StampRefused, format_second, parse_stamp
+
+
+def enqueue_own(executor: Executor, own: Own) -> None:
+    """Put a thread of our own into the queue."""
+    names = executor.names(QUEUE) | executor.names(DEAD)
+    taken = {place.id for name in names if (place := parse_queue_name(name))}
+    id = new_input_id(executor.now, (own.path, nonce()), taken)
+    executor.perform(plan_own_input(own, executor.settings.us, id, executor.now))
+
 
 _FOLDERS = (f"{CONCERNS}/", f"{ADHOC}/")
 _LOOK_BACK = timedelta(days=8)

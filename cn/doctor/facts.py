@@ -8,10 +8,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from cn.git.config import read_config
 from cn.git.objects import resolve
 from cn.git.process import Git
-from cn.git.repository import Hub, open_hub
+from cn.git.repository import Hub, open_hub, read_config
 from cn.run.settings import Settings, read_settings
 from cn.system.clock import now
 from cn.values.errors import CnError, ConfigError

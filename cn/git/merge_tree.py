@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from cn.git.diff_many import diff_trees
+from cn.git.branch_content import diff_trees
 from cn.git.entries import Change, parse_change
 from cn.git.objects import read_info, read_object
 from cn.git.process import Git, GitError

@@ -15,15 +15,22 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from cn.git.branch_content import Commit, FileText, Proposal, Touched
-from cn.git.diff_many import DIFF_SECONDS, OUTPUT_BYTES, merge_bases, read_in_halves
+from cn.git.branch_content import (
+    DIFF_SECONDS,
+    OUTPUT_BYTES,
+    Commit,
+    FileText,
+    Proposal,
+    Touched,
+    merge_bases,
+    read_in_halves,
+)
 from cn.git.objects import Info, TreeEntry, parse_tree, read_info, read_known, read_objects
 from cn.git.process import Done, Git, GitError
 from cn.protocol.hub_config import Limits
 from cn.protocol.message import FILE, object_id
 from cn.protocol.rules import TreeChange
-from cn.values.names import Oid
-from cn.values.paths import PATH_BYTES
+from cn.values.names import PATH_BYTES, Oid
 from cn.values.text import decode
 
 COMMITS = 100

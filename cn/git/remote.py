@@ -9,12 +9,48 @@ from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
-from cn.git.fetch_quarantine import AS_PACK, move_into_hub, quarantine, quarantine_environment
 from cn.git.local_refs import find_local_git_dir
 from cn.git.process import TIMED_OUT, Done, Git, Job, transport_options
-from cn.git.push_scratch import PREFIX, outgoing
-from cn.git.url_rewrites import push_url
-from cn.values.names import Oid, Url, is_branch, is_oid
+from cn.git.scratch import AS_PACK, PREFIX, move_into_hub, outgoing, quarantine, quarantine_environment
+from cn.values.names import Oid, Url, is_branch, is_local, is_oid
+
+
+def push_url(git: Git, target: str) -> str:
+    """Where a push to ``target``, a URL or the name of a remote, really goes.
+
+    ``origin`` looks like a local path, and what :func:`transport_options` gives for one
+    would be sent to a server as the name of its receive-pack. And what looks like a server may be
+    a local path: without these options its hooks would run as us.
+    """
+    if git.direct and (not is_local(target) or _is_place(git, target)):
+        return target
+    if is_local(target):
+        done = git.run("remote", "get-url", "--push", "--", target, check=False)
+        if done.ok:
+            return done.lines[0]
+    return _rewritten_for_push(git, target) or real_url(git, target)
+
+
+def _rewritten_for_push(git: Git, url: str) -> str | None:
+    """What ``pushInsteadOf`` makes of a URL, which ``ls-remote`` does not tell: the longest decides."""
+    found = git.run("config", "-z", "--get-regexp", r"^url\..*\.pushinsteadof$", check=False).fields
+    rules = [(start, key) for key, _, start in (one.partition("\n") for one in found) if start]
+    fitting = [(len(start), key) for start, key in rules if url.startswith(start)]
+    if not fitting:
+        return None
+    length, key = max(fitting, key=lambda one: one[0])
+    return key.removeprefix("url.").rpartition(".")[0] + url[length:]
+
+
+def real_url(git: Git, url: str) -> str:
+    """What git's ``insteadOf`` makes of a URL as written."""
+    return url if _is_place(git, url) else git.run("ls-remote", "--get-url", "--", url).text
+
+
+def _is_place(git: Git, url: str) -> bool:
+    """Is it a full path, which no setting rewrites? No remote has such a name (git's ``remote.c``)."""
+    return git.direct and url.startswith("/")
+
 
 HEADS = "refs/heads/"
 OWN = "refs/cn/"

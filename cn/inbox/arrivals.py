@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from cn.git.branch_content import format_message_content, format_proposal
@@ -18,15 +19,22 @@ from cn.git.read_branches import (
     read_proposals,
 )
 from cn.git.signatures import Signature, read_signatures
-from cn.inbox.plan.arrivals import plan_gone, plan_moved, plan_new, plan_refused_arrival, plan_repeated
-from cn.inbox.plan.seen_before import Step, classify, is_news_that_it_vanished
-from cn.inbox.replayed_heads import SeenBefore
+from cn.inbox.plan.arrivals import (
+    LOOKED,
+    Step,
+    classify,
+    is_news_that_it_vanished,
+    plan_gone,
+    plan_moved,
+    plan_new,
+    plan_refused_arrival,
+    plan_repeated,
+)
 from cn.inbox.working_copies import read_working
+from cn.outbox.our_branches import apply_notice, find_merges
 from cn.outbox.plan.receipts import plan_notice
-from cn.outbox.receipts import apply_notice, find_merges
-from cn.peers.fetch_changed import fetch_mains
-from cn.peers.observe import Observation
-from cn.peers.plan.arrival import Arrival
+from cn.peers.observe import Observation, fetch_mains
+from cn.peers.plan.arrival import Arrival, RefusedArrival
 from cn.protocol import rules
 from cn.protocol.effects import Effect, Keep, Pin, Plan, Withhold, WorkingCopy
 from cn.protocol.layout import inbox_path
@@ -37,7 +45,6 @@ from cn.protocol.peers_file import MAILBOX, Peer
 from cn.protocol.thread_file import keep_mains, read_text
 from cn.protocol.triage import TriageRefused
 from cn.run.executor import Executor
-from cn.run.refused import RefusedArrival
 from cn.run.secret_gate import mask_file
 from cn.transaction.pins import decode
 from cn.transaction.unplaced import read_edited
@@ -45,7 +52,59 @@ from cn.values.errors import Refusal
 from cn.values.names import Branch, HubPath, Name, Oid, ThreadKey, ThreadName, join_branch, thread_name
 from cn.values.names import Topic as TopicName
 from cn.values.text import decode as decode_text
+from cn.values.text import one_line
 from cn.values.timestamps import format_day
+
+
+@dataclass
+class SeenBefore:
+    """The heads of one run's arrivals that the ledger of their peer has, or that this run let in."""
+
+    executor: Executor
+    past: dict[tuple[Name, Oid], list[Event]] = field(default_factory=dict)
+    now: dict[tuple[Name, Oid], str] = field(default_factory=dict)
+
+    def read(self, heads: Iterable[tuple[Name, Oid]]) -> None:
+        """One look into each peer's history, which was read for these arrivals already."""
+        wanted: dict[Name, list[Oid]] = {}
+        for peer, head in heads:
+            wanted.setdefault(peer, []).append(head)
+        for peer, theirs in wanted.items():
+            found = self.executor.snapshot.events_at_heads(peer, IN, theirs)
+            self.past |= {(peer, head): events for head, events in found.items()}
+
+    def let_in(self, arrival: Arrival) -> None:
+        """This run takes it: another branch at the same head is none any more."""
+        self.now.setdefault((arrival.peer, arrival.head), arrival.topic)
+
+    def refusal(self, arrival: Arrival) -> Refusal | None:
+        """Why this head may not come under this name; None where it came under this one, or never."""
+        events = self.past.get((arrival.peer, arrival.head), [])
+        looked = [event for event in events if event.kind in LOOKED]
+        topics = [event.topic for event in looked]
+        if arrival.topic in topics:
+            return None
+        first = topics[0] if topics else self.now.get((arrival.peer, arrival.head), arrival.topic)
+        if first == arrival.topic:
+            return None
+        became = self._became(arrival, first, [e for e in events if e.topic == first])
+        name = f"{arrival.peer}/{one_line(first, 80)}"
+        why = f"the very commit {arrival.head[:8]} came before as {name}, {became}"
+        notify = arrival.message is None or arrival.message.kind != NOTICE
+        why += "; only a new commit becomes a thread"
+        return Refusal(rules.SEEN_BEFORE, why, "its creator deletes it, or pushes a new commit to it", notify)
+
+    def _became(self, arrival: Arrival, topic: str, events: list[Event]) -> str:
+        item = self.executor.item(arrival.peer, IN, topic)
+        if item is not None and item.head == arrival.head:
+            return "which was withdrawn undecided" if item.get("gone") else "which waits for a decision"
+        decided = next((e for e in reversed(events) if e.kind == "decided"), None)
+        if decided is not None:
+            return f"which is {decided.fields.get('status') or 'decided'}"
+        if any(event.kind == "noticed" for event in events):
+            return "a notice"
+        return "which has moved on since" if events else "in this run"
+
 
 _TOGETHER = 500
 """How many branches are read before their threads are planned: what one run holds in memory."""

@@ -7,7 +7,7 @@ process for our refs and one for each remote, all at once, where the ordinary ru
 and then those of the remotes. No configuration is parsed, no tree is read, and the command line
 is not even loaded (:mod:`cn.cli.start`): 30 instead of 250 ms of processor time with one peer on
 this machine. For that sake this module imports next to nothing, and writes what others have
-modules for; :mod:`cn.loop.idle_note` writes the note.
+modules for; :mod:`cn.loop.sync` writes the note.
 
 Anything but "the same" means the ordinary run, which alone decides. The note is machine-local
 and harmless to lose. It holds for an hour, not past midnight UTC, and not past a date on which

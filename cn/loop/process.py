@@ -7,22 +7,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from cn.agent.hooks import answered_turn, execute_output, update_queue
-from cn.agent.wake import wake
-from cn.agent.wake_command import drop_pending
+from cn.agent.wake import drop_pending, wake
 from cn.git.fast_import import identity
 from cn.git.process import GitError
 from cn.git.repository import Hub
 from cn.git.signatures import own_key
 from cn.inbox.arrivals import record_arrivals, record_vanished, with_mains
-from cn.inbox.check_inbox import check_inbox
+from cn.inbox.check_inbox import check_inbox, restore_pending
 from cn.inbox.due import record_due
 from cn.inbox.merge.merges import Merges
 from cn.inbox.plan.decisions import Facts, plan_decision, plan_refused, quoted_of
-from cn.inbox.restore import restore_pending
 from cn.inbox.working_copies import Working, has_triage, read_working, shows_triage
 from cn.outbox.deliver import deliver
-from cn.peers.fetch_changed import fetch_changed, note_refused
-from cn.peers.observe import Observation, observe
+from cn.peers.observe import Observation, fetch_changed, note_refused, observe
 from cn.protocol import rules
 from cn.protocol.effects import Plan, WorkingCopy
 from cn.protocol.layout import inbox_path

@@ -2,26 +2,170 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cn.agent.hooks import update_queue
-from cn.agent.wake import wake
+from cn.agent.reflections import next_look
+from cn.agent.wake import TO_WAKE, WAKING, wake
+from cn.git.remote import HEADS, OWN
 from cn.git.repository import Hub
 from cn.inbox.arrivals import record_arrivals, record_vanished
-from cn.inbox.check_inbox import check_inbox
-from cn.inbox.due import record_due
-from cn.inbox.restore import restore_pending
-from cn.loop.idle_note import IdleNote
+from cn.inbox.check_inbox import check_inbox, restore_pending
+from cn.inbox.due import due_since, record_due
+from cn.loop.idle_check import AS_OURS, LONGEST, MEMORY, NOTE, files_text, read_files, rows_of, seen_text
 from cn.outbox.deliver import deliver
 from cn.outbox.our_branches import record_ours, record_proven
-from cn.peers.fetch_changed import fetch_changed, note_refused
-from cn.peers.observe import Observation, observe, report_strays
+from cn.peers.observe import Observation, fetch_changed, note_refused, observe, report_strays
+from cn.protocol.ledger import IN, OUT
+from cn.protocol.queue_item import QUEUE, TURN
 from cn.run.executor import Executor
 from cn.run.run import Run, open_run
+from cn.run.settings import MAILBOX_KEY
 from cn.threads.rotate import rotate
 from cn.transaction.housekeeping import sweep_kept, sweep_stale, tidy
-from cn.values.names import Name
-from cn.values.report import Progress, Report
+from cn.transaction.kept_copies import has_written_asides
+from cn.transaction.origin import ORIGIN_REF
+from cn.transaction.pins import parse_pin
+from cn.transaction.unplaced import read_left
+from cn.values.names import Name, Oid
+from cn.values.report import Mark, Progress, Report
+from cn.values.timestamps import parse_stamp
+
+if TYPE_CHECKING:
+    from cn.loop.idle_check import Files, Names
+
+_WRITTEN = (MEMORY, TO_WAKE, "old", "push")
+"""What a run may leave in its state folder; what of it makes the next one do something is looked at."""
+_DAY = 86400
+
+
+class IdleNote:
+    """The note of one sync, which may have brought something.
+
+    What the run examined on this machine must be there at its end too: what is read and the names in the git
+    directory from its begin on, the inbox since its commit was placed there.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = str(root)
+        self._before = self._look()
+        self._placed: Files | None = None
+
+    def _look(self) -> Files | None:
+        try:
+            return read_files(self._root)
+        except OSError:
+            return None
+
+    def placed(self) -> None:
+        """The commit of the run is in the work tree; what lies there is examined now."""
+        self._placed = self._look()
+
+    def write(self, run: Run, seen: Observation) -> None:
+        """Write the note, or remove it, at the end of a run that holds the lock."""
+        path = run.hub.state / NOTE
+        files = self._kept_files()  # before it is asked whether these leave anything to do
+        files = files if files is not None and _leaves_nothing(run, seen) else None
+        until = min(_ends(run)) if files is not None else 0.0
+        prefixes = [run.hub.main_ref if run.settings.mailbox else HEADS, OWN]
+        refs = run.hub.git.run("for-each-ref", AS_OURS, *prefixes, check=False).out if until else b""
+        if files is None or not _is_settled(run, seen, refs):
+            path.unlink(missing_ok=True)
+            return
+        listings: dict[str, dict[str, str]] = {key: {**found} for key, found in seen.listings.items()}
+        if run.hub.origin:
+            listings[MAILBOX_KEY][run.hub.main] = run.base.tip  # where it is not, the next run is ordinary
+        facts = {
+            "until": str(until),
+            "direct": "yes" * run.hub.git.direct,
+            "seconds": str(run.settings.config.limits.peer_seconds),
+            "refs": " ".join(prefixes),
+            "files": files_text(self._root, files),
+            "seen": seen_text(refs, {key: rows_of(found) for key, found in listings.items()}),
+        }
+        lines = [f"{key} {value}\n" for key, value in facts.items()]
+        lines += [f"url {key}\t{url}\n" for key, url in seen.urls.items()]
+        # Not flushed to the disk: one that was cut off has no match, and the next run is ordinary.
+        beside = path.with_name(f"{NOTE}.new")
+        beside.write_text("".join(lines), "utf-8", "surrogateescape")
+        beside.replace(path)
+
+    def _kept_files(self) -> Files | None:
+        """What is there now, if nobody but this run changed it; without the threads to be woken for.
+
+        For these somebody is woken as soon as the lock is free. Where that fails they are still there, and
+        the next run is an ordinary one.
+        """
+        now = self._look()
+        if self._before is None or self._placed is None or now is None:
+            return None
+        (_, *read), (git_dir, state, inbox), asides = now
+        (_, *read_before), (git_dir_before, state_before, _), _ = self._before
+        same = read == read_before and git_dir == git_dir_before and inbox == self._placed[1][2]
+        same = same and set(_without(state, _WRITTEN)) <= set(state_before)
+        return (now[0], [git_dir, _without(state, (TO_WAKE,)), inbox], asides) if same else None
+
+
+def _without(names: Names, others: Container[str]) -> Names:
+    return [one for one in names if one[0] not in others]
+
+
+def _leaves_nothing(run: Run, seen: Observation) -> bool:
+    """Did the run do all it was to do, reach everybody, and is there nothing that the next one would tell?
+
+    Where an agent is at an item, or another remote than origin is the mailbox, runs stay ordinary.
+    """
+    hub, snapshot = run.hub, run.snapshot()
+    plain = hub.git_dir == hub.work_git_dir == hub.root / ".git" and not (hub.git_dir / "worktrees").exists()
+    reached = set(seen.urls) == set(seen.listings) and not run.memory.unreachable.entries
+    at_rest = not snapshot.outbox_paths() and snapshot.read(TURN) is None
+    at_rest = at_rest and not run.memory.stop.entries and not run.memory.conditions.names("displaced")
+    # What moved while it was fetched may be back; a refused thread counts as soon as somebody decides it.
+    at_rest = at_rest and not read_left(hub) and not (hub.state / WAKING).exists()
+    at_rest = at_rest and not has_written_asides(hub) and not (seen.missing or seen.missing_ours)
+    at_rest = at_rest and not any(item.get("rule") for _, item in snapshot.pending())
+    if run.settings.config.interface == "queue":
+        waiting = [entry for entry in snapshot.folder(QUEUE) if entry.path.endswith(".md") or entry.kind == "tree"]
+        at_rest = at_rest and not waiting
+    told = all(note.mark is Mark.DONE for note in run.report.notes)  # the others may be told again
+    return plain and reached and at_rest and told and not run.settings.separate_mailbox
+
+
+def _is_settled(run: Run, seen: Observation, refs: bytes) -> bool:
+    """Is main what the run left, here and at origin, and is all that was listed pinned as it is?"""
+    rows = [line.split(" ", 1) for line in refs.decode("utf-8", "surrogateescape").split("\n") if line]
+    found = {name: oid.rstrip("* ") for name, oid in rows}
+    pins = {key: Oid(oid) for name, oid in found.items() if (key := parse_pin(name)) is not None}
+    now = replace(seen, pins=pins)
+    heads = {name.removeprefix(HEADS): oid for name, oid in found.items() if name.startswith(HEADS)}
+    main = run.base.tip
+    if run.hub.origin and MAILBOX_KEY not in seen.listings:
+        return False  # without peers nobody lists origin, where main may move
+    if found.get(run.hub.main_ref) != main or (run.hub.origin and found.get(ORIGIN_REF) != main):
+        return False
+    if not run.settings.mailbox and heads != {**seen.heads, run.hub.main: main}:
+        return False
+    return not (now.changed_inbound() or now.changed_ours() or now.vanished(IN) or now.vanished(OUT))
+
+
+def _ends(run: Run) -> Iterator[float]:
+    """Seconds since the epoch up to which nothing happens by time alone (see ``record_due``)."""
+    start = run.now.timestamp()
+    yield start + LONGEST
+    yield start // _DAY * _DAY + _DAY
+    if run.settings.config.interface == "queue" and (look := next_look(run.memory)):
+        yield look.timestamp()
+    for _, item in run.snapshot().pending():
+        if item.state == "deferred" and item.get("until"):
+            yield parse_stamp(item.get("until")).timestamp()
+    for peer, item in run.snapshot().outbound():
+        if item.get("about") or item.get("kind") == "notice":
+            old = item.since.timestamp() + run.settings.config.notice_days * _DAY
+            seen = due_since(run.memory).get(f"{peer}/{item.topic} {item.head}")
+            yield seen.timestamp() + _DAY if seen else old
 
 
 def sync(

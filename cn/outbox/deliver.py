@@ -11,9 +11,8 @@ from typing import NamedTuple
 
 from cn.git.objects import list_refs, read_info, update_refs, write_objects
 from cn.git.process import Git, transport_options
-from cn.git.remote import HEADS, Listing, Push, RefResult, Result, list_remotes, push_many, remote_url
+from cn.git.remote import HEADS, Listing, Push, RefResult, Result, list_remotes, push_many, push_url, remote_url
 from cn.git.repository import Hub
-from cn.git.url_rewrites import push_url
 from cn.outbox.plan.receipts import plan_confirmed
 from cn.protocol import ledger, rules
 from cn.protocol.hub_config import PATH as CONFIG

@@ -16,8 +16,7 @@ from cn.protocol.message import MOST_TEXT, MessageRefused, parse_message
 from cn.protocol.outbox_entry import Deliver, Entry
 from cn.protocol.triage import Triage
 from cn.values.errors import Refusal
-from cn.values.names import Name, NameRefused, Oid, is_owned, is_protected, parse_topic, topic_of
-from cn.values.paths import too_long
+from cn.values.names import Name, NameRefused, Oid, is_owned, is_protected, parse_topic, too_long, topic_of
 from cn.values.text import one_line, visible
 from cn.values.timestamps import StampRefused, parse_until
 

@@ -37,8 +37,7 @@ from cn.transaction.push import arrived_pushes, push
 from cn.transaction.recover import recover
 from cn.transaction.unplaced import read_left
 from cn.values.errors import Blocked, CnError, Refused
-from cn.values.names import HubPath, Oid
-from cn.values.paths import folders_above
+from cn.values.names import HubPath, Oid, folders_above
 from cn.values.shell_words import command
 from cn.values.text import one_line, visible
 

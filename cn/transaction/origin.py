@@ -44,12 +44,7 @@ def origin_main(hub: Hub) -> Oid | None:
 
 def fetch_main(hub: Hub) -> None:
     """Bring the objects of origin's main here."""
-    from cn.git.fetch_quarantine import (  # most runs fetch nothing
-        AS_PACK,
-        move_into_hub,
-        quarantine,
-        quarantine_environment,
-    )
+    from cn.git.scratch import AS_PACK, move_into_hub, quarantine, quarantine_environment
 
     url = origin_url(hub)
     with quarantine(hub.git) as folder:

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from cn.git.entries import Entry, never_blocks, read_tree
-from cn.git.push_scratch import FOLDER as OUTGOING
 from cn.git.repository import Hub
+from cn.git.scratch import FOLDER as OUTGOING
 from cn.system.files import sweep_temporary
 from cn.transaction.base import is_ancestor, work_place
 from cn.transaction.checkout import place_again

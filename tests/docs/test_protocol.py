@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from cn.agent.plan import conversation, dialogue, prompt
 from cn.agent.plan.skills import Skill
 from cn.git.signatures import Signature
+from cn.inbox.plan.arrivals import Step, classify
 from cn.inbox.plan.decisions import Facts, plan_decision
-from cn.inbox.plan.seen_before import Step, classify
 from cn.llm import budgets, request, usage_events
 from cn.llm import config as llm_config
 from cn.outbox.plan.receipts import notice

@@ -15,7 +15,7 @@ from cn.agent.plan.conversation import Conversation, Entry, format_conversation,
 from cn.agent.plan.output import parse_output
 from cn.agent.plan.replay import Change, compare, read_answer_decision
 from cn.agent.plan.skills import parse_skill
-from cn.git.diff_many import by_head
+from cn.git.branch_content import by_head
 from cn.git.entries import UNMERGED
 from cn.git.history import parse_log
 from cn.git.merge_tree import read_answers, read_tree_diffs

@@ -33,7 +33,7 @@ from cn.git.read_branches import (
     tree_changes,
 )
 from cn.git.signatures import read_signatures
-from cn.inbox.merge.candidates import read_candidates
+from cn.inbox.merge.merges import read_candidates
 from cn.protocol.hub_config import Limits
 from cn.protocol.message import object_id
 from cn.values.errors import CnError

@@ -26,8 +26,7 @@ from pathlib import Path
 import pytest
 
 from cn.git.process import Git, GitError, Job, transport_options
-from cn.git.remote import Result, list_remotes, push_own
-from cn.git.url_rewrites import push_url
+from cn.git.remote import Result, list_remotes, push_own, push_url
 from cn.values.errors import CnError
 from cn.values.names import Oid, parse_url
 from tests.support.hubs import (

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cn.git.branch_content import Proposal
+from cn.git.branch_content import Proposal, contained
 from cn.git.cat_file import Reader
-from cn.git.diff_many import contained
 from cn.git.objects import reading
 from cn.git.process import Done, Git, GitError
 from cn.git.read_branches import (

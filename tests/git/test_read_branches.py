@@ -9,8 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cn.git.branch_content import Proposal
-from cn.git.diff_many import merge_bases
+from cn.git.branch_content import Proposal, merge_bases
 from cn.git.process import Git
 from cn.git.read_branches import Patience, read_histories, read_proposals
 from cn.protocol.hub_config import Limits

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from cn.git.config import read_config
 from cn.git.process import Git
 from cn.git.read_branches import is_signed, read_commits
+from cn.git.repository import read_config
 from cn.git.signatures import COMMIT_BYTES, HEADER_BYTES, Signature, own_key, read_signatures
 from cn.values.names import Oid
 from tests.support.hubs import commit, git, make_ssh_key, sign_with, tip, work

@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cn.inbox.plan.arrivals import (
+    Step,
+    classify,
     plan_gone,
     plan_moved,
     plan_new,
@@ -17,7 +19,6 @@ from cn.inbox.plan.arrivals import (
     plan_restored,
     plan_returned,
 )
-from cn.inbox.plan.seen_before import Step, classify
 from cn.outbox.plan.receipts import notice, plan_adopted, plan_notice, plan_ours_gone, plan_proven
 from cn.peers.plan.arrival import Arrival
 from cn.protocol.effects import CleanUp, Drop, Effect, Log, Plan, Post, Put, Record, Wake

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cn.inbox.plan.seen_before import classify, is_news_that_it_vanished, read_sighting
+from cn.inbox.plan.arrivals import classify, is_news_that_it_vanished, read_sighting
 from cn.protocol.ledger import IN, Event, Item, fold_all
 from cn.protocol.states.receiver import Receiver, Step
 from cn.values.names import Oid

@@ -12,11 +12,10 @@ import pytest
 from cn.git.entries import read_changes
 from cn.git.repository import Hub, open_hub
 from cn.system import files
-from cn.transaction import checkout, local_effects, publish
+from cn.transaction import checkout, publish
 from cn.transaction.journal import Journal, LocalAppend, RefUpdate, read_journal
 from cn.transaction.kept_copies import sweep_asides
-from cn.transaction.local_effects import append_once, write_refs
-from cn.transaction.publish import MainMoved, lock_path
+from cn.transaction.publish import MainMoved, append_once, lock_path, write_refs
 from cn.transaction.unplaced import read_left
 from cn.values.errors import Refused
 from cn.values.names import Oid
@@ -291,7 +290,7 @@ class TestRefs:
     def test_a_lock_that_a_killed_git_left_is_removed(
         self, hub: Hub, content: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(local_effects, "_STALE_LOOKS", 2)
+        monkeypatch.setattr(publish, "_STALE_LOOKS", 2)
         here = Oid(tip(hub.root))
         lock = hub.git_dir / "refs/cn/a.lock"
         lock.parent.mkdir()

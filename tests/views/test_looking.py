@@ -58,8 +58,8 @@ def test_a_look_loads_nothing_of_what_only_acts(waiting: Node, words: str) -> No
         *("protocol.triage", "protocol.thread_file", "protocol.rules", "protocol.message", "protocol.outbox_entry"),
         *("protocol.effects", "protocol.queue_item", "protocol.thread_life", "protocol.states.agent"),
         *("inbox.plan.decisions", "inbox.written_decisions", "secrets.findings", "run.secret_gate", "run.executor"),
-        *("values.report", "peers.observe", "views.done_threads", "git.remote"),
-        *("cli.render.report", "cli.render.queue"),
+        *("values.report", "peers.observe", "git.remote"),
+        "cli.render.report",
     }
     missing = [name for name in ours if importlib.util.find_spec(f"cn.{name}") is None]
     assert not missing, "the modules have these names"
@@ -82,4 +82,4 @@ def test_a_run_of_a_hub_without_an_agent_loads_nothing_of_the_agents(waiting: No
 
 def test_a_thread_that_somebody_decided_is_read_with_what_that_needs(waiting: Node) -> None:
     waiting.triage("pi/proposal", "do:merge")
-    assert {"cn.inbox.written_decisions", "cn.run.secret_gate"} <= loaded(waiting, "status")
+    assert {"cn.inbox.working_copies", "cn.run.secret_gate"} <= loaded(waiting, "status")

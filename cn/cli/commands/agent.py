@@ -35,7 +35,7 @@ def agent_command(env: Env, daemon: bool, process_: bool, stdio: bool, config: s
     path = Path(config) if config else None
     hub = env.hub()
     if daemon:
-        from cn.runtime.daemon.serve import serve
+        from cn.runtime.daemon.daemon import serve
 
         sys.exit(serve(hub, path))
     if stdio:

@@ -6,9 +6,8 @@ from functools import partial
 
 import click
 
-from cn.cli.body_option import body_options
 from cn.cli.completers import complete_decision, complete_thread
-from cn.cli.options import ACTOR, DRY_RUN, FOLDER, Env, deciding, list_group, options
+from cn.cli.options import ACTOR, DRY_RUN, FOLDER, Env, body_options, deciding, list_group, options
 from cn.cli.render.progress import progress
 
 
@@ -69,7 +68,7 @@ def triage_command(env: Env, thread: str, decision: str, body: str, body_file: s
     DECISION is delete:<reason>, defer:<reason>, delegate:<actor>, do:merge,
     do:reply:<branch> or do:custom:<description>.
     """
-    from cn.cli.body_option import read_body
+    from cn.cli.options import read_body
     from cn.inbox.triage import write_triage
 
     text = read_body(body, body_file)

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cn.cli.body_option import body_options
 from cn.cli.completers import complete_any_thread, complete_concern, complete_own
-from cn.cli.options import DRY_RUN, Env, list_group, options
+from cn.cli.options import DRY_RUN, Env, body_options, list_group, options
 from cn.cli.render.report import line
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ def adhoc_command(env: Env, title: str, body: str, body_file: str | None) -> Non
     Where the agent works a queue, it waits for the agent at once.
     """
     from cn.actions.threads import open_adhoc
-    from cn.cli.body_option import read_body
+    from cn.cli.options import read_body
 
     env.show(open_adhoc(env.hub(), title, read_body(body, body_file), dry_run=env.dry_run))
 
@@ -97,7 +96,7 @@ def mca(env: Env) -> None:
 def mca_add_command(env: Env, description: str, body: str, body_file: str | None) -> None:
     """Open a concern."""
     from cn.actions.threads import add_concern
-    from cn.cli.body_option import read_body
+    from cn.cli.options import read_body
 
     env.show(add_concern(env.hub(), description, read_body(body, body_file), dry_run=env.dry_run))
 

@@ -8,8 +8,7 @@ from functools import cached_property
 from cn.git.objects import list_tree
 from cn.git.process import Git
 from cn.protocol.rules import TreeChange
-from cn.values.names import Oid, fold, is_owned
-from cn.values.paths import folders_above
+from cn.values.names import Oid, fold, folders_above, is_owned
 
 _FEW = 200
 

@@ -10,7 +10,7 @@ from cn.protocol.ledger import IN, Event
 from cn.protocol.log import Row
 from cn.protocol.message import Message
 from cn.protocol.thread_file import Header
-from cn.values.names import Branch, Name, Oid, topic_of
+from cn.values.names import Branch, Name, Oid, ThreadKey, topic_of
 
 
 class Arrival(NamedTuple):
@@ -48,3 +48,12 @@ class Arrival(NamedTuple):
     def header(self, earlier: str = "") -> Header:
         """The head of its thread document."""
         return Header(self.peer, self.topic, self.branch, self.at, self.head, self.signature, earlier)
+
+
+class RefusedArrival(NamedTuple):
+    """A head that was not let in, and why, in words."""
+
+    key: ThreadKey
+    head: Oid
+    text: str
+    remedy: str

@@ -1,6 +1,6 @@
 """The state machine of one branch of a peer: what we saw, and what each look at it means.
 
-:mod:`cn.inbox.plan.seen_before` reads the state from the ledger through this table, and asks it what a
+:mod:`cn.inbox.plan.arrivals` reads the state from the ledger through this table, and asks it what a
 listed head means and whether a branch that is not listed any more is news.
 """
 
