@@ -167,8 +167,8 @@ def bare(place: Place, path: Path) -> Path:
     return path
 
 
-def hub_files(peers: Mapping[str, str], config: str = "") -> dict[str, bytes]:
-    """What ``cn init`` and ``cn peer add`` would have written. ``peers``: name → URL."""
+def hub_files(peers: Mapping[str, str], config: str = "", route: str = "mailbox") -> dict[str, bytes]:
+    """What ``cn init`` and ``cn peer add --deliver ROUTE`` would have written. ``peers``: name → URL."""
     template = ROOT / "hub-template"
     found = {}
     for file in sorted(p for p in template.rglob("*") if p.is_file()):
@@ -176,7 +176,7 @@ def hub_files(peers: Mapping[str, str], config: str = "") -> dict[str, bytes]:
         path = path.with_name(_RENAMED.get(path.name, path.name))
         found[str(path)] = file.read_text("utf-8").replace("{{name}}", US).encode()
     found[".cn/hub.yaml"] += config.encode()
-    listed = "".join(f'- name: {name}\n  hub: "{url}"\n  deliver: mailbox\n' for name, url in peers.items())
+    listed = "".join(f'- name: {name}\n  hub: "{url}"\n  deliver: {route}\n' for name, url in peers.items())
     head, _, tail = found["state/peers.md"].rpartition(b"```")
     found["state/peers.md"] = head + listed.encode() + b"```" + tail
     found["docs/start.md"] = b"start\n"
@@ -246,12 +246,18 @@ def fake_id(text: str) -> str:
 
 
 def build_hub(
-    place: Place, peers: Mapping[str, str], *, config: str = "", files: Mapping[str, bytes | str] | None = None
+    place: Place,
+    peers: Mapping[str, str],
+    *,
+    config: str = "",
+    route: str = "mailbox",
+    files: Mapping[str, bytes | str] | None = None,
 ) -> str:
     """Origin with the hub's first commit on main; its id."""
     bare(place, place.origin)
     stream = Stream()
-    mark = stream.commit("refs/heads/main", {**hub_files(peers, config), **(files or {})}, message="Hub of sigma")
+    there = {**hub_files(peers, config, route), **(files or {})}
+    mark = stream.commit("refs/heads/main", there, message="Hub of sigma")
     return stream.run(place, place.origin)[mark]
 
 
