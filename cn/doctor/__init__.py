@@ -59,6 +59,7 @@ _CHECKS = (
     Check("origin", "origin and this clone can be brought together", origin.check_origin, "main"),
     Check("peers", "no peer was unreachable of late", origin.check_peers),
     Check("aside", "nothing waits that was put aside", clone.check_files),
+    Check("hidden", "git watches every file", clone.check_hidden),
     Check("crontab", "the crontab runs this hub", machine.check_crontab, ""),
 )
 

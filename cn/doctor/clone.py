@@ -16,6 +16,7 @@ from cn.git.running import git_processes
 from cn.transaction.base import work_place
 from cn.transaction.housekeeping import unfinished
 from cn.transaction.journal import journal_path, read_journal, read_pushes
+from cn.transaction.unplaced import read_unplaced
 from cn.values.errors import CnError, Refused
 from cn.values.shell_words import command
 from cn.values.text import one_line, visible
@@ -161,4 +162,21 @@ def check_files(facts: HubFacts) -> Iterator[Finding]:
             f"files that differed from main were kept: {shown}{more}",
             "main decides in cn's folders, and nothing of yours is thrown away",
             "take what you need out of them, then remove them",
+        )
+
+
+def check_hidden(facts: HubFacts) -> Iterator[Finding]:
+    """Git watches every file (git-update-index(1), "Skip-worktree bit")."""
+    if facts.hub.git.run("config", "--bool", "core.sparseCheckout", check=False).text == "true":
+        return
+    noted = read_unplaced(facts.hub).hidden
+    marked = (field.partition(" ") for field in facts.hub.git.run("ls-files", "-t", "-z", "--full-name").each_field())
+    paths = [path for mark, _, path in marked if mark == "S" and path not in noted]
+    if paths:
+        more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+        yield info(
+            "hidden",
+            f"git is told to overlook {visible(paths[0])}{more}",
+            "an edit of it is seen neither by git nor by 'cn commit'",
+            command("git update-index --no-skip-worktree -- {}", paths[0]),
         )

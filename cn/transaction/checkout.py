@@ -76,6 +76,7 @@ def place_again(hub: Hub, main: Oid) -> list[str]:
     """Try what earlier runs could not place; ``main`` is checked out. Sentences about what became of it."""
     noted = read_unplaced(hub)
     if not noted.left:
+        write_unplaced(hub, {}, noted.edited)  # what is hidden still is shown to git again
         return []
     entries = read_tree(hub.git, main, list(noted.left))
     changes = [Change(path, one.here, entries.get(path)) for path, one in noted.left.items()]
@@ -172,7 +173,7 @@ class _Checkout:
             self.reports.append(f"{path} was changed here meanwhile: your text stays in the work tree, main has {has}")
         return False
 
-    def note_edited(self, change: Change, raw: Oid) -> None:
+    def note_edited(self, change: Change, raw: Oid | None) -> None:
         """Somebody's edit of an older version stays: it must not be committed as it stands."""
         used = (self.journal.inputs or {}).get(change.path)
         if change.new is not None and used == change.new.oid:
@@ -197,6 +198,9 @@ class _Checkout:
             self.reports.append(kept_sentence(self.hub, path, kept, "was changed while cn replaced it"))
             return
         os.unlink(aside)
+        self.say_changed(path)
+
+    def say_changed(self, path: str) -> None:
         self.reports.append(
             f"{visible(path)} was changed at this moment: your text stays in the work tree, main has another"
         )
@@ -268,8 +272,9 @@ class _Checkout:
             except FileNotFoundError:
                 Path(target).parent.mkdir(parents=True, exist_ok=True)
                 place(new, target)
-        except (FileExistsError, NotADirectoryError) as why:  # a person's: it is not tried again
-            self.reports.append(f"{visible(change.path)} cannot be written to the work tree: {why.strerror}")
+        except FileExistsError:  # a person's, of this moment
+            self.note_edited(change, raw_id(target, change.new.oid) if change.new else None)
+            self.say_changed(change.path)
         except OSError as why:
             self.leave(change, None, why.strerror or "it cannot be written")
 

@@ -16,7 +16,7 @@ from cn.transaction.checkout import place_again
 from cn.transaction.journal import Journal, drop, journal_path, read_journal, restore_path, write_journal
 from cn.transaction.kept_copies import sweep_asides
 from cn.transaction.publish import file_hash, index_path, lock_path, resume, unlock_main
-from cn.transaction.unplaced import read_left
+from cn.transaction.unplaced import has_to_place
 from cn.values.errors import Refused
 from cn.values.text import visible
 
@@ -30,7 +30,7 @@ def recover(hub: Hub) -> tuple[str, ...]:
 
 
 def _place_again(hub: Hub) -> list[str]:
-    if not read_left(hub):
+    if not has_to_place(hub):
         return []
     try:
         main = work_place(hub)[hub.main_ref]

@@ -4,6 +4,9 @@ Two things can lie there. What cn *left*: its own older file, or none, because i
 decides nothing, is not committed, does not stop a merge, and every run tries again. And what somebody
 *edited* while main got another version: committed as it stands it would take back what main got, so
 ``cn commit`` merges the two. Losing this note costs that knowledge, never a byte.
+
+To git what cn left would be an edit, and ``git commit -a`` would take out of main what was never here. So
+these paths are *hidden* from git (git-update-index(1), "Skip-worktree bit") as long as they are left.
 """
 
 from __future__ import annotations
@@ -45,11 +48,12 @@ class Edited(NamedTuple):
 
 
 class Unplaced(NamedTuple):
-    """Both, by path; ``token`` names the files that trying again moves aside."""
+    """Both, by path; ``token`` names the files that trying again moves aside, ``hidden`` the paths cn hid from git."""
 
     token: str
     left: Mapping[str, Left]
     edited: Mapping[str, Edited]
+    hidden: frozenset[str] = frozenset()
 
 
 def unplaced_path(hub: Hub) -> Path:
@@ -75,7 +79,8 @@ def read_unplaced(hub: Hub) -> Unplaced:
             path: Edited(Oid(base) if base else None, Oid(raw))
             for path, (base, raw) in (plain["edited"] if "edited" in plain else _read(_older(hub))).items()
         }
-        return Unplaced(str(plain["token"]) if plain else "", left, edited)
+        hidden = frozenset(str(path) for path in plain.get("hidden", ()))
+        return Unplaced(str(plain["token"]) if plain else "", left, edited, hidden)
     except (ValueError, AttributeError, TypeError, KeyError):
         return Unplaced("", {}, {})
 
@@ -97,6 +102,12 @@ def read_left(hub: Hub) -> Mapping[str, Left]:
     return read_unplaced(hub).left
 
 
+def has_to_place(hub: Hub) -> bool:
+    """Is there something for the next run to bring to the work tree, or to show to git again?"""
+    noted = read_unplaced(hub)
+    return bool(noted.left or noted.hidden)
+
+
 def read_edited(hub: Hub) -> Mapping[str, Edited]:
     """What somebody edited while main got another version, by path."""
     return read_unplaced(hub).edited
@@ -109,23 +120,56 @@ def is_left(hub: Hub, path: str, data: bytes | None) -> bool:
 
 
 def write_unplaced(hub: Hub, left: Mapping[str, Left], edited: Mapping[str, Edited]) -> None:
-    """Note exactly these, where that is news."""
+    """Note exactly these, where that is news, and hide what is left from git."""
     known = read_unplaced(hub)
-    if (left, edited) == (known.left, known.edited):
-        return
-    if not left and not edited:
+    hide = _to_hide(hub, left, known.hidden) if left or known.hidden else None
+    hidden = hide.hidden if hide else frozenset[str]()
+    if (left, edited, hidden) != known[1:]:
+        _write(hub, known, left, edited, hidden)
+    if hide and hide.paths:  # noted before: a bit that nobody knows of would stay
+        _mark(hub, "--skip-worktree", hide.paths)
+
+
+def _write(
+    hub: Hub, known: Unplaced, left: Mapping[str, Left], edited: Mapping[str, Edited], hidden: frozenset[str]
+) -> None:
+    if not left and not edited and not hidden:
         _older(hub).unlink(missing_ok=True)  # first: alone it would count again
         unplaced_path(hub).unlink(missing_ok=True)
         return
     # What was moved aside until now is no longer needed where others are left.
-    token = known.token if left == known.left else os.urandom(16).hex()
+    token = known.token if left == known.left and known.token else os.urandom(16).hex()
     plain = {
         "token": token,
         "left": {path: [*(one.here or ("", "")), one.reason] for path, one in left.items()},
         "edited": {path: [one.base or "", one.found] for path, one in edited.items()},
+        "hidden": sorted(hidden),
     }
     write_file(unplaced_path(hub), json.dumps(plain, ensure_ascii=True).encode())
     _older(hub).unlink(missing_ok=True)
+
+
+class _Hide(NamedTuple):
+    """``paths`` are to be hidden now; ``hidden`` are those that cn hid, or will have."""
+
+    paths: list[str]
+    hidden: frozenset[str]
+
+
+def _to_hide(hub: Hub, left: Iterable[str], known: frozenset[str]) -> _Hide:
+    """Show what is left no more. What somebody else hid is not cn's; a busy index is asked again by the next run."""
+    wanted = frozenset(left)
+    done = hub.git.run("ls-files", "-t", "-z", "--full-name", check=False)
+    marks = {path: mark for mark, _, path in (field.partition(" ") for field in done.each_field())} if done.ok else {}
+    paths = [path for path in sorted(wanted) if marks.get(path) == "H"]
+    gone = [path for path in sorted(known - wanted) if marks.get(path) == "S"]
+    shown = done.ok and (not gone or _mark(hub, "--no-skip-worktree", gone))
+    return _Hide(paths, frozenset(paths) | (known & wanted if shown else known))
+
+
+def _mark(hub: Hub, how: str, paths: Iterable[str]) -> bool:
+    lines = b"".join(os.fsencode(path) + b"\0" for path in paths)
+    return hub.git.run("update-index", how, "-z", "--stdin", stdin=lines, check=False).ok
 
 
 def forget_left(hub: Hub, path: str) -> None:

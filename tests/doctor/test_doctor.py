@@ -280,6 +280,11 @@ def test_what_a_failed_git_left_is_named_and_removed(sigma: Node) -> None:
     assert not any(path.exists() for path in left)
 
 
+def test_a_file_that_git_overlooks_is_named(sigma: Node) -> None:
+    git(sigma.root, "update-index", "--skip-worktree", "docs/start.md")
+    assert infos(sigma)["hidden"] == "git is told to overlook docs/start.md"
+
+
 def test_a_damaged_journal_is_left_for_a_person(sigma: Node) -> None:
     (sigma.root / ".git/cn/journal").write_bytes(b"\xff\0")
     for args in ((), ("--fix",)):

@@ -80,6 +80,47 @@ def test_a_decision_on_what_main_has_is_told_as_nothing_else(world: World, sigma
     assert git(sigma.root, "status", "--porcelain") == ""
 
 
+ORDINARY = (
+    ["commit", "--quiet", "--all", "--allow-empty", "--message", "mine"],
+    ["add", "--all"],
+    ["commit", "--quiet", "--allow-empty", "--message", "mine"],
+    ["stash", "--quiet"],
+    ["stash", "pop", "--quiet"],
+    ["checkout", "--quiet", "--", "."],
+    ["reset", "--quiet", "--hard"],
+    ["switch", "--quiet", "--create", "aside"],
+    ["switch", "--quiet", "main"],
+    ["commit", "--quiet", "--all", "--allow-empty", "--message", "mine"],
+)
+
+
+@pytest.mark.parametrize("old", [False, True], ids=["new", "old"])
+def test_no_ordinary_git_command_takes_out_of_main_what_was_never_placed(
+    world: World, sigma: Node, pi: Node, old: bool
+) -> None:
+    """Neither the file that is absent here, nor the newer version of one that lies here."""
+    path = "docs/start.md" if old else "docs/proposal.md"
+    world.propose(pi, sigma, "proposal", {path: "new\n", "docs/other.md": "new\n"})
+    sigma.sync()
+    sigma.triage("pi/proposal", "do:merge")
+    with closed(sigma.root / "docs"):
+        obedient(sigma, "inbox", "process")
+        assert git(sigma.root, "status", "--porcelain") == "", "not even a person who looks thinks of an edit"
+        for words in ORDINARY:
+            if words[0] != "switch" and "pop" not in words:
+                (sigma.root / "spec/SOUL.md").write_text(f"# {words}\n")
+            git(sigma.root, *words)
+            obedient(sigma, "inbox", "process")
+            obedient(sigma, "save")
+        assert content(sigma, path) == content(sigma, "docs/other.md") == b"new\n"
+    sigma.process()
+    assert (sigma.root / path).read_text() == (sigma.root / "docs/other.md").read_text() == "new\n"
+    assert "S " not in git(sigma.root, "ls-files", "-t"), "what lies here is git's to watch again"
+    assert git(sigma.root, "status", "--porcelain") == ""
+    (sigma.root / path).write_text("mine\n")
+    assert path in git(sigma.root, "status", "--porcelain")
+
+
 @pytest.mark.full
 def test_what_main_changes_meanwhile_is_what_is_brought(world: World, sigma: Node, pi: Node) -> None:
     decided(world, sigma, pi)
