@@ -9,26 +9,38 @@ from cn.agent.hooks import update_queue
 from cn.agent.plan.ops import Order, plan_order
 from cn.git.repository import Hub
 from cn.inbox.plan.decisions import Facts, quoted_of
-from cn.inbox.triage import find_pending
+from cn.inbox.superseded import OVERTAKEN, decided_first, log_overtaken
+from cn.inbox.triage import NoThread, find_pending
 from cn.outbox.deliver import deliver
 from cn.protocol import rules
 from cn.protocol.effects import Plan
 from cn.protocol.ledger import IN
+from cn.protocol.log import Row
 from cn.protocol.ops import Op, format_op
+from cn.protocol.own_thread import Own, parse_own
 from cn.protocol.thread_file import seen_head
 from cn.run.executor import Executor
 from cn.run.run import Run, open_run
-from cn.run.secret_gate import check_plan, clean_refusal
+from cn.run.secret_gate import check_plan, clean_refusal, without_secrets
+from cn.run.snapshot import Snapshot
 from cn.secrets.findings import Text, joined, text_of, unnamed
 from cn.threads.plan.decisions import OwnFacts
 from cn.threads.store import find_own, use_own
 from cn.values.errors import Refused, UsageError
-from cn.values.names import Name, NameRefused, parse_name
+from cn.values.names import HubPath, Name, NameRefused, ThreadName, parse_name
 from cn.values.report import Report
 from cn.values.text import is_text, one_line
 
 Make = Callable[[str], Op]
 """An op about the thread of that name."""
+
+
+class Overtaken(NoThread):
+    """Another clone was first; ``row`` is for the log of this one."""
+
+    def __init__(self, row: Row, text: str, hint: str) -> None:
+        super().__init__(text, hint)
+        self.row = row
 
 
 def decide(hub: Hub, thread: str, make: Make, *, actor: str = "", body: str = "", dry_run: bool = False) -> Report:
@@ -48,8 +60,11 @@ def decide_now(run: Run, thread: str, make: Make, *, actor: str = "", body: str 
     who = _actor(run, actor)
 
     given = [*(Text("the decision", (word,), 0) for word in format_op(op)), text_of("the text", body)]
+    seen = Snapshot(run.hub.git, run.base.local)  # what who decides could look at
 
     def plan(executor: Executor) -> str | None:
+        if row := _overtaken(run, executor, seen, thread, op):
+            raise Overtaken(row, f"{row.source}: {row.decision} was {row.executed}", "'cn log' shows what was done")
         facts = _facts(run, executor, thread)
         order = Order(who, frozenset({thread}), (op,), body, "", find_artifacts(executor, (op,)))
         outcome = plan_order(facts, order)
@@ -68,7 +83,45 @@ def decide_now(run: Run, thread: str, make: Make, *, actor: str = "", body: str 
         executor.notes.done(f"{facts.source}: {told} by {who}", source=facts.source)
         return f"cn: {facts.source} {one_line(told, 80)} by {who}"
 
-    run.commit(plan)
+    try:
+        run.commit(plan)
+    except Overtaken as lost:
+        if not run.dry_run:
+            log_overtaken(run, lost.row)
+        raise
+
+
+def _overtaken(run: Run, executor: Executor, seen: Snapshot, thread: str, op: Op) -> Row | None:
+    """The row of a decision about what waits here, and ended in main by what another clone did."""
+    path = find_own(executor, thread)
+    if path is not None:
+        before, now = (_pending_own(one, path) for one in (seen, executor.snapshot))
+        if not before or now:
+            return None
+        row = Row(executor.now, before.source, "", "", path, outcome=OVERTAKEN)
+        first = ""
+    else:
+        try:
+            peer, item = find_pending(seen, thread)
+        except NoThread:
+            return None
+        name = ThreadName(item.get("thread"))
+        if any(other.get("thread") == name for _, other in executor.snapshot.pending()):
+            return None
+        source = f"{peer}/{item.topic}"
+        row = Row(executor.now, source, "", "", name, item.get("branch"), item.head, OVERTAKEN)
+        first = decided_first(run, executor.snapshot, name)
+    key, value = format_op(op)
+    reason = value.partition("|")[2].strip("|")
+    decision = without_secrets(one_line(f"{key}:{reason}" if reason else key, 200), run.settings)
+    told = f"not carried out: another clone was first{f' with {first}' if first else ''}"
+    return row._replace(decision=decision, executed=told)
+
+
+def _pending_own(snapshot: Snapshot, path: HubPath) -> Own | None:
+    data = snapshot.read(path)
+    own = parse_own(path, data.decode("utf-8", "surrogateescape")) if data is not None else None
+    return own if own is not None and own.pending else None
 
 
 def _actor(run: Run, actor: str) -> Name:

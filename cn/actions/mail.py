@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cn.actions.decide import decide_now
+from cn.actions.decide import Overtaken, decide_now
 from cn.agent.plan.ops import reply_topic
 from cn.git.repository import Hub
 from cn.inbox.triage import NoThread
@@ -78,6 +78,8 @@ def reply(hub: Hub, thread: str, message: str, *, body: str = "", dry_run: bool 
         try:
             decide_now(run, thread, Reply, body=text)
         except NoThread as refused:
+            if isinstance(refused, Overtaken):
+                report.info(f"{refused.text}; its text goes as a message of its own", source=refused.row.source)
             _follow_up(run, snapshot, thread, text, refused)
             return report
         deliver(run)

@@ -18,6 +18,7 @@ from cn.run.executor import MACHINE_LOG
 from cn.run.machine_log import machine_lines
 from cn.run.run import Run
 from cn.run.secret_gate import without_secrets
+from cn.run.snapshot import Snapshot
 from cn.secrets.findings import own_lines
 from cn.system.files import append_line
 from cn.transaction.kept_copies import keep_aside, kept_sentence
@@ -35,12 +36,25 @@ def set_aside(run: Run, name: ThreadName) -> None:
         run.report.plan(f"set {path} aside, which is done")
         return
     row = _overtaken(run, name, path)
-    if row is not None and row.decision not in (d for d, outcome in _logged(run, name) if outcome == OVERTAKEN):
-        append_line(run.hub.root / MACHINE_LOG, format_event(row), root=run.hub.root)
+    if row is not None:
+        log_overtaken(run, row)
     told = kept_sentence(run.hub, path, keep_aside(run.hub, path, run.hub.root / path), "is done already")
     if row is not None:
         told = f"{row.source}: {row.decision} was {row.executed}; {told}"
     run.report.info(told, source=row.source if row is not None else "")
+
+
+def log_overtaken(run: Run, row: Row) -> None:
+    """Log it in this clone, once."""
+    if row.decision not in (d for d, outcome in _logged(run, row.thread) if outcome == OVERTAKEN):
+        append_line(run.hub.root / MACHINE_LOG, format_event(row), root=run.hub.root)
+
+
+def decided_first(run: Run, snapshot: Snapshot, name: ThreadName) -> str:
+    """What ended a thread that is done in ``snapshot``, as it may be told; empty where nobody can tell."""
+    done = snapshot.read(done_path(name)) or b""
+    triage = _triage(done, done)
+    return _shown(run, inbox_path(name), done, triage) if triage is not None else ""
 
 
 def _overtaken(run: Run, name: ThreadName, path: HubPath) -> Row | None:
@@ -99,7 +113,7 @@ def _received(run: Run, name: ThreadName) -> tuple[str, Event] | None:
     return None
 
 
-def _logged(run: Run, name: ThreadName) -> Iterator[tuple[str, str]]:
+def _logged(run: Run, name: str) -> Iterator[tuple[str, str]]:
     """Decision and outcome of what this clone's machine log tells of the thread."""
     for line in machine_lines(run.hub.root):
         if name.encode() in line:

@@ -96,9 +96,12 @@ def use_own(executor: Executor, path: HubPath) -> Own:
     if committed is None:
         raise Refused(f"{path} is not committed yet", "'cn commit' does it; then again")
     here = None if path in executor.changed else read_here(executor.hub, path)
-    data = committed if here is None else here
+    # What lies here is no edit where it only is as old as main here: another clone's commit comes with this run.
+    behind = executor.base.local != executor.base.tip
+    before = Snapshot(executor.hub.git, executor.base.local).read(path) if behind else committed
+    data = committed if here is None or here == before else here
     if data != committed:
-        if path in read_edited(executor.hub):
+        if path in read_edited(executor.hub) or before != committed:
             raise Refused(f"{path} was changed here and in main", "'cn commit' brings both together; then again")
         oid = object_id("blob", data, executor.snapshot.algorithm)
         executor.perform(Plan(path, (WorkingCopy(path, oid),)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -99,6 +100,52 @@ def test_who_comes_second_says_so_once_and_only_there_it_is_logged(
     assert sigma.rows() == second.rows()
     assert sigma.main == second.main
     assert len(sigma.notices()) == 1
+
+
+RACES = {
+    "thread": (("delete", "pi/proposal", "--reason", "two"), ("delete", "pi/proposal", "--reason", "one")),
+    "reply": (("reply", "pi/proposal", "two"), ("delete", "pi/proposal", "--reason", "one")),
+    "own": (("thread", "close", "own", "--reason", "two"), ("thread", "close", "own", "--reason", "one")),
+    "concern": (("mca", "done", "concern"), ("delete", "concern", "--reason", "one")),
+}
+LOST = {
+    "thread": "pi/proposal: delete:two was not carried out: another clone was first with delete:one",
+    "reply": "pi/proposal: reply was not carried out: another clone was first with delete:one",
+    "own": "adhoc/DATE-own: ack:two was not carried out: another clone was first",
+    "concern": "mca/DATE-concern-ID: done was not carried out: another clone was first",
+}
+
+
+@pytest.mark.parametrize("late", ["at once", "later"])
+@pytest.mark.parametrize("what", RACES)
+def test_a_command_that_comes_second_says_who_was_first_and_logs_it_here(
+    world: World, sigma: Node, pi: Node, second: Node, tmp_path: Path, what: str, late: str
+) -> None:
+    world.propose(pi, sigma)
+    sigma.cn("adhoc", "own")
+    sigma.cn("mca", "add", "concern")
+    sigma.sync()
+    second.sync()
+    own = [*second.root.glob("threads/adhoc/*.md"), *second.root.glob("state/mca/*.md")]
+    names = {path.stem.split("-")[1]: path.stem for path in own}
+    mine, theirs = ([names.get(word, word) for word in words] for words in RACES[what])
+    if late == "at once":
+        env = meanwhile(tmp_path / "bin", before=elsewhere(sigma, *theirs))
+        done = second.cn(*mine, check=None, env=env)
+    else:
+        sigma.cn(*theirs)
+        done = second.cn(*mine, check=None)
+    assert done.returncode == (0 if what == "reply" else 1)
+    said = re.sub(r"(mca|adhoc)/\d{8}", r"\1/DATE", re.sub(r"concern-\w+", "concern-ID", done.stdout + done.stderr))
+    assert said.count(LOST[what]) == 1, said
+    log = second.cn("log").stdout
+    assert log.count("another clone was first") == 1
+    second.sync()
+    assert sigma.cn("log").stdout.count("another clone was first") == 0
+    sigma.sync()
+    assert sigma.rows() == second.rows()
+    assert [row[1] for row in second.rows() if "two" in row[1] or row[1] == "done"] == []
+    assert git(second.root, "status", "--porcelain") == ""
 
 
 def test_an_edit_of_what_a_run_here_filed_names_no_other_clone(world: World, sigma: Node, pi: Node) -> None:
