@@ -29,7 +29,7 @@ from cn.transaction.housekeeping import sweep_kept, sweep_stale, tidy
 from cn.transaction.kept_copies import has_written_asides
 from cn.transaction.origin import ORIGIN_REF
 from cn.transaction.pins import parse_pin
-from cn.transaction.unplaced import read_left
+from cn.transaction.unplaced import has_to_place
 from cn.values.names import Name, Oid
 from cn.values.report import Mark, Progress, Report
 from cn.values.timestamps import parse_stamp
@@ -124,7 +124,7 @@ def _leaves_nothing(run: Run, seen: Observation) -> bool:
     at_rest = not snapshot.outbox_paths() and snapshot.read(TURN) is None
     at_rest = at_rest and not run.memory.stop.entries and not run.memory.conditions.names("displaced")
     # What moved while it was fetched may be back; a refused thread counts as soon as somebody decides it.
-    at_rest = at_rest and not read_left(hub) and not (hub.state / WAKING).exists()
+    at_rest = at_rest and not has_to_place(hub) and not (hub.state / WAKING).exists()
     at_rest = at_rest and not has_written_asides(hub) and not (seen.missing or seen.missing_ours)
     at_rest = at_rest and not any(item.get("rule") for _, item in snapshot.pending())
     if run.settings.config.interface == "queue":
