@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from cn.protocol.queue_item import INPUT, OUTPUT, Turn
+from cn.protocol.queue_item import INPUT, OUTPUT, TURN, Turn
 
 if TYPE_CHECKING:
     from cn.agent.queue import MayGive
@@ -43,7 +43,8 @@ def update_queue(
     ``may_give`` tells whether the agent may have an item now; without it, it may. ``keep_expired_turn``: do
     not end a turn that is out of time.
     """
-    if run.settings.config.interface == "queue" or (run.hub.root / INPUT).exists():
+    fed = run.settings.config.interface == "queue"
+    if fed or (run.hub.root / INPUT).exists() or executor.read(TURN) is not None:
         from cn.agent import queue
 
         queue.update_queue(run, executor, may_give=may_give, keep_expired_turn=keep_expired_turn)

@@ -19,6 +19,7 @@ from cn.agent.plan.turns import (
     plan_inbox_input,
     plan_lapsed,
     plan_promote,
+    plan_released,
     plan_withdrawn,
     source_of,
     time_limit,
@@ -77,13 +78,21 @@ def update_queue(
         executor.perform(plan_withdrawn(turn))
         executor.notes.info(f"{source_of(turn.input)} needs no answer of the agent any more")
         turn, state = None, ACTOR.step(state, ActorEvent.WITHDRAWN)
+    fed = run.settings.config.interface == "queue"
+    # An answer that is there counts still. Another machine may have one, until its time is over.
+    may_end = turn is not None and (turn.machine == run.machine or state is Actor.TIMED_OUT)
+    if turn is not None and not fed and may_end and state is not Actor.OUTPUT_READY:
+        executor.perform(plan_released(turn, executor.now))
+        source = source_of(turn.input)
+        executor.notes.info(f"{source} is the agent's no more: hub.yaml says 'interface: triage'", source=source)
+        turn, state = None, ACTOR.step(state, ActorEvent.WITHDRAWN)
     if turn is not None and state is Actor.TIMED_OUT and not keep_expired_turn:
         executor.perform(plan_lapsed(turn, failing(run, executor, turn.input)))
         source = source_of(turn.input)
         remedy = "is it woken? see 'git config cn.wake' and 'cn queue'"
         executor.notes.failed(f"{source}: the agent gave no answer in time", remedy, source=source)
         turn, state = None, ACTOR.step(state, ActorEvent.ARCHIVED)
-    if run.settings.config.interface == "queue":
+    if fed:
         _drop_unwanted(executor)
         _enqueue_pending(executor, turn)
         queue_due(run, executor, _priorities(executor, turn))

@@ -264,14 +264,14 @@ def test_back_at_triage_nothing_waits_for_the_agent(agent: Node, pi: Node) -> No
     path = agent.root / ".cn/hub.yaml"
     agent.write({".cn/hub.yaml": path.read_text().replace("interface: queue", "interface: triage")}, "back")
     agent.cn("sync", check=None)
-    (waiting,) = queue(agent)["waiting"]
+    _, waiting = queue(agent)["waiting"]
     for words in (("inbox",), ("status",), ("inbox", "show", "pi/two"), ("queue",)):
         assert "waits for the agent" not in agent.cn(*words).stdout, words
     assert "nothing here is given to an agent" in agent.cn("queue").stdout
     assert "it is given to no agent" in agent.cn("why", waiting["id"]).stdout
     assert "'cn queue clear'" in agent.cn("doctor", check=None).stdout
     told = agent.cn("queue", "clear").stdout
-    assert "took 1 out of the queue" in told
+    assert "took 2 out of the queue" in told
     assert "retry" not in told + agent.cn("queue").stdout
     assert queue(agent)["waiting"] == []
     assert "pi-two" in agent.cn("inbox").stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 
@@ -10,8 +11,10 @@ import pytest
 
 from tests.loop.test_dry_run import unchanged
 from tests.support.desk import answer, archived, asked, clean, current, events, queue, shown, work_queue
-from tests.support.hubs import cn, git
+from tests.support.hubs import ROOT, clone, cn, git, identify
 from tests.support.world import Node, World, content
+
+CLOCK = ROOT / "tests/support/clock"
 
 IDLE: dict[str, object] = {"actor": "idle", "in_flight": None, "waiting": [], "dead": [], "damaged": []}
 
@@ -121,10 +124,10 @@ def test_the_interface_can_change_with_threads_pending_and_an_item_in_flight(
     assert asked(sigma).endswith("-pi-c")
     assert [w["source"] for w in queue(sigma)["waiting"]] == ["pi/b", "pi/a"]
     first = current(sigma)
+    answer(sigma, "---\nid: ID\nack: ID|late but fine\n---\n")
     work_queue(sigma, "triage")
     sigma.sync()
-    assert current(sigma) == first, "what the agent was given it may still answer"
-    answer(sigma, "---\nid: ID\nack: ID|late but fine\n---\n")
+    assert current(sigma) == first, "what the agent has answered counts"
     sigma.process()
     assert len(sigma.done()) == 1
     assert shown(sigma) == ""
@@ -137,6 +140,48 @@ def test_the_interface_can_change_with_threads_pending_and_an_item_in_flight(
     assert view["waiting"] == []
     assert view["in_flight"]["path"] == f"threads/inbox/{sigma.threads()[0]}"
     sigma.idle()
+
+
+def test_back_at_triage_what_the_agent_was_given_is_taken_back(world: World, sigma: Node, pi: Node) -> None:
+    """Told once, no attempt counts, and nobody is told that the agent gave no answer."""
+    second = Node("sigma", clone(sigma.home, world.folder / "cn-sigma-2"), sigma.home, sigma.url)
+    identify(second.root, "sigma", "sigma@cn.invalid")
+    work_queue(sigma)
+    world.propose(pi, sigma)
+    sigma.sync()
+    id = current(sigma)
+    work_queue(sigma, "triage")
+    second.cn("trust", "--yes")
+    second.sync()
+    assert content(second, "state/turn.md") is not None, "the other machine may have an answer"
+    words = "pi/proposal is the agent's no more: hub.yaml says 'interface: triage'"
+    assert sigma.sync().stdout.count(words) == 1
+    assert words not in sigma.sync().stdout + second.sync().stdout
+    assert shown(sigma) == ""
+    assert content(sigma, "state/turn.md") is None
+    (waiting,) = queue(sigma)["waiting"]
+    assert (waiting["id"], waiting["attempts"]) == (id, 0)
+    assert sigma.notices() == []
+    sigma.decide("pi/proposal", "delete:by hand")
+    sigma.idle()
+
+
+def test_back_at_triage_a_turn_of_a_machine_that_is_gone_ends_when_its_time_is_over(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    second = Node("sigma", clone(sigma.home, world.folder / "cn-sigma-2"), sigma.home, sigma.url)
+    identify(second.root, "sigma", "sigma@cn.invalid")
+    work_queue(sigma)
+    world.propose(pi, sigma)
+    sigma.sync()
+    work_queue(sigma, "triage")
+    git(sigma.root, "push", "--quiet", "origin", "main")
+    second.cn("trust", "--yes")
+    later = {"TEST_CLOCK": "1000", "PYTHONPATH": f"{CLOCK}{os.pathsep}{ROOT}"}
+    assert "is the agent's no more" in second.cn("sync", env=later, started=True).stdout
+    assert content(second, "state/turn.md") is None
+    assert sigma.sync().stdout == ""
+    assert shown(sigma) == ""
 
 
 NOTE = 'cat >> "{0}"'
