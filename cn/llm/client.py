@@ -40,8 +40,10 @@ CONNECT_SECONDS = 10.0
 CHECK_SECONDS = 20.0
 PAUSES = (1.0, 4.0, 16.0)
 """Seconds before each further attempt: three retries."""
-MAX_BYTES = 32 << 20
-"""What is read of one response. An answer of 128,000 tokens has less than one MiB."""
+MAX_BYTES = 2 << 20
+"""What is read of one response. An answer of 128,000 tokens has less than one MiB; hostile JSON takes
+thirty times its size in memory, and what looks like secrets everywhere 20 seconds a MiB."""
+_READ_HEADERS = ("retry-after", "x-should-retry")
 
 
 def call(
@@ -172,7 +174,7 @@ class _Session:
                     response = self.client.post(path, cast_to=self.response_type, content=body, options=limits)
         except anthropic.APIStatusError as error:
             return self._refused(error)
-        except anthropic.APIError as error:
+        except Exception as error:  # the package's own, and what an answer makes it do that it does not expect
             return _Reply(b"", self._broken(error))
         return _Reply(response.content)
 
@@ -186,18 +188,24 @@ class _Session:
             headers.get("x-should-retry", "").lower() != "false",
         )
 
-    def _broken(self, error: anthropic.APIError) -> Failure:
-        """No response, or half of one. Only a request that went out whole can have been charged."""
+    def _broken(self, error: Exception) -> Failure:
+        """No response, or half of one. Only a request that went out whole can have been charged.
+
+        One that says too much, or packs it, has answered: it would do the same again, and be paid again.
+        """
         import anthropic
 
         sent = self.watch.sent
+        if self.watch.refused:
+            text, hint = f"{self.host} {self.watch.refused}", "check llm.base_url: it must lead to a server of that API"
+            return Failure(Kind.SERVER, one_line(hide(text, *self.secrets), 400), hint, unknown=True)
         if self.watch.expired or isinstance(error, anthropic.APITimeoutError):
             what = "did not answer in time" if sent else "does not answer"
             kind = Kind.TIMEOUT
         else:
             what = "broke off before it answered" if sent else "cannot be reached"
             kind = Kind.NETWORK
-        why = _reason(error.__cause__)
+        why = _reason(error.__cause__ or error)
         text = f"{self.host} {what}{f': {why}' if why and not self.watch.expired else ''}"
         return Failure(kind, one_line(hide(text, *self.secrets), 400), hint_for(kind), retryable=True, unknown=sent)
 
@@ -301,12 +309,14 @@ class _Deadline:
         self.deadline = deadline
         self.expired = False
         self.sent = False
+        self.refused = ""
+        """Why an answer was not read to its end."""
         self._socket: socket.socket | None = None
 
     @contextmanager
     def on(self, seconds: float) -> Iterator[None]:
         """Watch one exchange. The timer's thread is gone afterwards, so that children can be forked."""
-        self.expired = self.sent = False
+        self.expired, self.sent, self.refused = False, False, ""
         timer = threading.Timer(seconds, self._expire)
         timer.daemon = True
         timer.start()
@@ -322,7 +332,7 @@ class _Deadline:
             self._socket = info["return_value"].get_extra_info("socket")
         elif event.endswith("send_request_body.complete"):
             self.sent = True
-        if self.expired:
+        if self.expired and not event.endswith(".failed") and "response_closed" not in event:  # it ends anyway
             raise TimeoutError
 
     def _expire(self) -> None:
@@ -348,7 +358,8 @@ def _transport(watch: _Deadline) -> httpx2.BaseTransport:
             for part in self.stream:
                 size += len(part)
                 if size > MAX_BYTES:
-                    raise httpx2.ReadError("it says more than cn reads")
+                    watch.refused = "says more than cn reads"
+                    raise httpx2.ReadError(watch.refused)
                 if watch.expired:
                     raise TimeoutError
                 yield part
@@ -363,13 +374,13 @@ def _transport(watch: _Deadline) -> httpx2.BaseTransport:
             request.extensions = {**request.extensions, "trace": watch.trace}
             response = super().handle_request(request)
             if response.headers.get("content-encoding", "identity").lower() != "identity":
-                response.close()  # nobody asked for it, and a few bytes could become gigabytes
-                raise httpx2.ReadError("its answer is compressed, which was not asked for")
+                response.close()  # a few bytes could become gigabytes
+                watch.refused = "compresses its answer, which was not asked for"
+                raise httpx2.ReadError(watch.refused)
+            # A server chooses no codec for the package to decode with, and no place to go to instead.
+            read = {name: response.headers[name] for name in _READ_HEADERS if name in response.headers}
             return httpx2.Response(
-                response.status_code,
-                headers=response.headers,
-                stream=Bounded(response.stream),
-                extensions=response.extensions,
+                response.status_code, headers=read, stream=Bounded(response.stream), extensions=response.extensions
             )
 
     return Watched(trust_env=False, socket_options=_keep_alive())

@@ -15,6 +15,8 @@ from cn.values.errors import CnError
 from cn.values.text import one_line
 
 MAX_BREAKPOINTS = 4
+_MOST_TOKENS = 10**12
+"""A server may count whatever it likes; no price of more is a number."""
 """Cache breakpoints a request may have (Messages API, "Prompt caching")."""
 
 
@@ -188,7 +190,7 @@ def read_answer(data: bytes) -> Answer | Failure:
         text = "".join(str(b["text"]) for b in blocks)
         usage = _read_usage(found["usage"])
         reason = str(found["stop_reason"])
-        model, number = str(found["model"]), str(found["id"])
+        model, number = one_line(str(found["model"])), one_line(str(found["id"]))
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return Failure(
             Kind.SERVER,
@@ -211,7 +213,7 @@ def read_answer(data: bytes) -> Answer | Failure:
 
 def _read_usage(found: dict[str, Any]) -> Usage:
     counts = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-    return Usage(*(max(0, int(found.get(count) or 0)) for count in counts))
+    return Usage(*(min(max(0, int(found.get(count) or 0)), _MOST_TOKENS) for count in counts))
 
 
 def _note(found: dict[str, Any], stop: Stop, reason: str) -> str:

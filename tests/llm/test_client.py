@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import json
 import logging
@@ -12,6 +13,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -19,7 +21,8 @@ import pytest
 from cn.llm import client
 from cn.llm.client import call, check_model, count_tokens
 from cn.llm.model_info import Checked
-from cn.llm.request import Answer, Block, Failure, Kind, Request, Said, Stop, Usage, request_json
+from cn.llm.prices import cost
+from cn.llm.request import Answer, Block, Failure, Kind, Request, Said, Stop, Usage, read_answer, request_json
 from tests.support.hubs import ROOT, cn_env
 from tests.support.model_server import KEY, MODEL, ModelServer, Reply, model_server
 from tests.support.servers import free_port, gone, stalled_server
@@ -218,28 +221,97 @@ def test_an_answer_that_drips_ends_with_the_time(server: ModelServer) -> None:
     assert (found.kind, found.unknown) == (Kind.TIMEOUT, True)
 
 
-def test_headers_that_drip_end_with_the_time() -> None:
+@contextmanager
+def talking_server(first: bytes, again: bytes = b"", pause: float = 0.0) -> Iterator[str]:
+    """A server that answers whatever it is asked with ``first``, then with ``again`` for ever; its URL."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         stop = threading.Event()
+        listener.settimeout(0.05)
 
-        def drip() -> None:
-            connection = listener.accept()[0]
-            with connection:
-                connection.recv(1 << 16)
-                try:
-                    connection.sendall(b"HTTP/1.1 200 OK\r\nx-slow: ")
-                    while not stop.wait(0.05):
-                        connection.sendall(b"a")
-                except OSError:
-                    return
+        def talk() -> None:
+            while not stop.is_set():
+                with suppress(OSError):  # nobody asks, or whoever asked has left
+                    connection = listener.accept()[0]
+                    with connection:
+                        connection.settimeout(10.0)
+                        connection.recv(1 << 16)
+                        connection.sendall(first)
+                        while again and not stop.wait(pause):
+                            connection.sendall(again)
 
-        thread = threading.Thread(target=drip, daemon=True)
+        thread = threading.Thread(target=talk, daemon=True)
         thread.start()
-        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        found = failed(call(ASKED, api_key=KEY, base_url=url, seconds=0.5, pauses=()))
-        stop.set()
-        thread.join(10)
-    assert (found.kind, found.unknown) == (Kind.TIMEOUT, True)
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            stop.set()
+            thread.join(20)
+
+
+_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: "
+
+
+@pytest.mark.parametrize(
+    ("first", "again", "pause"),
+    [
+        (b"HTTP/1.1 200 OK\r\nx-slow: ", b"a", 0.05),
+        (_HEAD + b"text/event-stream\r\n\r\n", b": ping\n\n", 0.05),
+        (_HEAD + b"text/plain\r\ntransfer-encoding: chunked\r\n\r\n", b"1\r\n \r\n" * 1000, 0.0),
+        (b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 103 Early Hints\r\n\r\n", 0.05),
+    ],
+    ids=["headers", "events", "chunks", "hints"],
+)
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+def test_what_drips_without_end_ends_with_the_time(first: bytes, again: bytes, pause: float) -> None:
+    with talking_server(first, again, pause) as url:
+        found = failed(call(ASKED, api_key=KEY, base_url=url, seconds=0.5, pauses=AT_ONCE))
+        gc.collect()
+    assert (found.kind, found.unknown, found.attempts) == (Kind.TIMEOUT, True, 1)
+
+
+@pytest.mark.parametrize(
+    ("first", "again"),
+    [
+        (_HEAD + b"text/event-stream\r\n\r\n", b"event: ping\ndata: {}\n\n" * 10_000),
+        (_HEAD + b"application/json\r\n\r\n[", b"[]," * 100_000),
+        (b"HTTP/1.1 500 No\r\n\r\n", b" " * 100_000),
+    ],
+    ids=["events", "json", "error"],
+)
+def test_an_answer_of_gigabytes_is_paid_once_and_not_read(first: bytes, again: bytes) -> None:
+    with talking_server(first, again) as url:
+        found = failed(call(ASKED, api_key=KEY, base_url=url, seconds=30.0, pauses=AT_ONCE))
+    assert (found.kind, found.unknown, found.retryable, found.attempts) == (Kind.SERVER, True, False, 1)
+    assert "says more than cn reads" in found.text
+
+
+@pytest.mark.parametrize("charset", ["rot13", "undefined", "zip_codec", "utf-7", "\x80"])
+def test_a_server_chooses_no_codec(server: ModelServer, charset: str) -> None:
+    """The package decodes the text of an error as the server says."""
+    header = ("content-type", f"text/plain; charset={charset}")
+    server.next(Reply(status=400, headers=(header,), raw=b"because"))
+    assert "because" in failed(ask(server)).text
+
+
+@pytest.mark.parametrize("body", [b"[" * 100_000, b'{"a":' * 100_000, b"9" * 100_000, b"\xff\xfe", b"\x00", b"1e999"])
+def test_json_that_is_deep_or_none_is_an_answer_that_was_paid(server: ModelServer, body: bytes) -> None:
+    server.next(Reply(raw=body))
+    found = failed(ask(server))
+    assert (found.kind, found.attempts, found.unknown) == (Kind.SERVER, 1, True)
+    server.next(Reply(status=400, raw=body))
+    assert failed(ask(server)).kind is Kind.INVALID
+
+
+def test_what_a_server_counts_and_calls_itself_has_bounds() -> None:
+    """A price of more tokens would be no number, and each line of the log would hold such a name."""
+    said = {"type": "text", "text": "hi"}
+    told = {"content": [said], "stop_reason": "end_turn", "model": "m\n" * 9999, "id": "\ud800" * 9999}
+    found = answered(
+        read_answer(json.dumps({**told, "usage": {"input_tokens": 10**400, "output_tokens": -1}}).encode())
+    )
+    assert cost(found.usage, MODEL)
+    assert (len(found.model), len(found.id.encode())) < (300, 900)
+    assert "\n" not in found.model
 
 
 def test_a_server_that_never_reads_ends_with_the_time() -> None:
@@ -254,15 +326,16 @@ def test_no_thread_outlives_a_call(server: ModelServer) -> None:
     assert [t for t in threading.enumerate() if isinstance(t, threading.Timer)] == []
 
 
-def test_an_answer_without_end_is_not_read_to_its_end(server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "MAX_BYTES", 1000)
-    server.next(Reply("x" * 2000))
-    found = failed(ask(server, pauses=()))
-    assert "more than cn reads" in found.text
-
-
-@pytest.mark.parametrize(("sent", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_signal_ends_the_wait(server: ModelServer, sent: signal.Signals, code: int) -> None:
+@pytest.mark.parametrize(
+    ("reply", "sent", "code"),
+    [
+        (Reply(hang=60.0), signal.SIGTERM, 143),
+        (Reply(hang=60.0), signal.SIGINT, 130),
+        (Reply("x" * 1000, drip=0.1), signal.SIGTERM, 143),
+    ],
+    ids=["silent", "silent, Ctrl-C", "drips"],
+)
+def test_a_signal_ends_the_wait(server: ModelServer, reply: Reply, sent: signal.Signals, code: int) -> None:
     script = (
         "import signal, sys\n"
         "from cn.cli.main import _terminate\n"
@@ -275,7 +348,7 @@ def test_a_signal_ends_the_wait(server: ModelServer, sent: signal.Signals, code:
         "except KeyboardInterrupt:\n"
         "    sys.exit(130)\n"
     )
-    server.next(Reply(hang=60.0))
+    server.next(reply)
     child = subprocess.Popen([sys.executable, "-c", script, server.url], env=cn_env(), stdin=subprocess.DEVNULL)
     try:
         server.wait(1, 60)
@@ -544,6 +617,6 @@ def test_a_request_the_api_would_refuse_is_refused_by_the_server(server: ModelSe
 
 def test_a_compressed_answer_is_not_unpacked(server: ModelServer) -> None:
     server.next(Reply(raw=gzip.compress(b" " * 10_000_000), headers=(("content-encoding", "gzip"),)))
-    found = failed(ask(server, pauses=()))
-    assert found.kind is Kind.NETWORK
-    assert "compressed" in found.text
+    found = failed(ask(server))
+    assert (found.kind, found.attempts, found.unknown) == (Kind.SERVER, 1, True)
+    assert "compresses" in found.text

@@ -64,7 +64,7 @@ class Fault:
     ``done``: the request is carried out all the same. ``status`` and ``body`` are answered;
     without them the connection is cut (``cut``: after that many bytes of the answer), after
     ``seconds`` of silence. ``drip``: the body goes out byte by byte, with so many seconds between them;
-    ``encoding``: how it says that the body is compressed.
+    ``headers`` are further ones.
     """
 
     status: int = 0
@@ -74,7 +74,7 @@ class Fault:
     seconds: float = 0.0
     cut: int = 0
     drip: float = 0.0
-    encoding: str = ""
+    headers: tuple[tuple[str, str], ...] = ()
 
 
 def error(status: int, description: str, **parameters: int) -> Fault:
@@ -315,7 +315,7 @@ def _handler(state: TelegramServer) -> type[BaseHTTPRequestHandler]:
             if fault.seconds:
                 time.sleep(fault.seconds)
             if fault.status:
-                self._send(fault.status, fault.body, fault.kind, fault.drip, fault.encoding)
+                self._send(fault.status, fault.body, fault.kind, fault.drip, fault.headers)
                 return
             self._cut(json.dumps(data).encode(), fault.cut)
 
@@ -327,13 +327,18 @@ def _handler(state: TelegramServer) -> type[BaseHTTPRequestHandler]:
             return {k: v[-1] for k, v in parse_qs(body.decode(), keep_blank_values=True).items()}
 
         def _send(
-            self, status: int, content: bytes, kind: str = "application/json", drip: float = 0.0, encoding: str = ""
+            self,
+            status: int,
+            content: bytes,
+            kind: str = "application/json",
+            drip: float = 0.0,
+            headers: tuple[tuple[str, str], ...] = (),
         ) -> None:
             self.send_response(status)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(content)))
-            if encoding:
-                self.send_header("Content-Encoding", encoding)
+            for name, value in headers:
+                self.send_header(name, value)
             self.end_headers()
             with contextlib.suppress(OSError):
                 for part in [content] if not drip else [bytes([byte]) for byte in content]:

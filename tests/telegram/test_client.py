@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -336,8 +336,46 @@ def test_more_than_an_answer_can_hold_is_not_read(server: TelegramServer, client
     assert client.get_me() == "test_bot"
 
 
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+@pytest.mark.parametrize("method", ["getMe", "sendMessage", "getUpdates"])
+def test_a_redirect_gets_no_token(server: TelegramServer, client: Telegram, method: str, status: int) -> None:
+    with telegram_server() as elsewhere:
+        place = f"{elsewhere.url}/bot{TOKEN}/{method}"
+        server.fault(method, Fault(status, b"", headers=(("location", place),)))
+        ask: dict[str, Callable[[], object]] = {
+            "getMe": client.get_me,
+            "getUpdates": client.get_updates,
+            "sendMessage": lambda: client.send_message(USER, "hi"),
+        }
+        found = ask[method]()
+        assert isinstance(found, Failure)
+        assert elsewhere.connections == 0
+        assert SECRET not in repr(found)
+
+
+@pytest.mark.parametrize(
+    "body", [b"[" * 100_000, b'{"ok":true,"result":' * 100_000, b"9" * 100_000, b"\xff\xfe", b"\x00"]
+)
+@pytest.mark.parametrize("status", [200, 400, 429])
+def test_json_that_is_deep_or_none_is_no_answer(
+    server: TelegramServer, client: Telegram, status: int, body: bytes
+) -> None:
+    server.fault("sendMessage", Fault(status, body))
+    found = client.send_message(USER, "hi")
+    assert isinstance(found, Failure)
+    assert not (status == 200 and is_unsent(found))
+
+
+@pytest.mark.parametrize("charset", ["rot13", "undefined", "zip_codec", "utf-7"])
+def test_a_server_chooses_no_codec(server: TelegramServer, client: Telegram, charset: str) -> None:
+    header = ("content-type", f"text/plain; charset={charset}")
+    server.fault("getMe", Fault(200, b"hello", headers=(header,)))
+    assert isinstance(client.get_me(), Unknown)
+    assert client.get_me() == "test_bot"
+
+
 def test_a_compressed_answer_is_not_unpacked(server: TelegramServer, client: Telegram) -> None:
-    server.fault("getMe", Fault(200, gzip.compress(b" " * 10_000_000), encoding="gzip"))
+    server.fault("getMe", Fault(200, gzip.compress(b" " * 10_000_000), headers=(("content-encoding", "gzip"),)))
     found = client.get_me()
     assert isinstance(found, Unknown)
     assert "compressed" in found.reason
