@@ -6,8 +6,9 @@ parted by ``|``; segments beyond the last belong to it, an empty one is absent.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import assert_never
+from collections.abc import Callable
+from dataclasses import MISSING, astuple, dataclass, fields
+from typing import get_args
 
 from cn.protocol.chat_reply import ACKNOWLEDGED
 from cn.values.errors import CnError
@@ -122,6 +123,7 @@ USAGE = {
     "commit": "ID|ARTIFACT",
 }
 """Every key with the shape of its value."""
+_KINDS: dict[str, type[Op]] = {kind.__name__.lower(): kind for kind in get_args(Op)}
 ALIASES = {"mca": "surface"}
 
 
@@ -136,94 +138,39 @@ def op_key(key: str) -> str | None:
 
 def parse_op(key: str, value: str) -> Op:
     """Read one op; ``key`` is one of :data:`USAGE`. Raises :class:`OpRefused`."""
-    first, _, rest = (part.strip() for part in value.partition("|"))
-    second, _, third = (part.strip() for part in rest.partition("|"))
-
-    def need(text: str, what: str) -> str:
-        if not text:
-            raise OpRefused(f"{key} lacks {what}", f"write {key}: {USAGE[key]}")
-        return text
-
-    match key:
-        case "surface":
-            return Surface(need(value.strip(), "the description"))
-        case "send":
-            return Send(need(first, "the peer"), need(second, "the message"), third)
-    id = need(first, "the id")
-    match key:
-        case "ack":
-            return Ack(id, rest)
-        case "done":
-            if rest:  # no id holds a bar: the whole value could only be refused later, less clearly
-                raise OpRefused("done takes the id alone", f"write {key}: {USAGE[key]}")
-            return Done(id)
-        case "noop":
-            return Noop(id, need(rest, "the reason"))
-        case "fail":
-            return Fail(id, need(rest, "the reason"))
-        case "reply":
-            return Reply(id, rest)
-        case "delegate":
-            return Delegate(id, need(rest, "the peer"))
-        case "defer":
-            return Defer(id, second, third)
-        case "delete":
-            return Delete(id, rest)
-        case "commit":
-            return Commit(id, need(rest, "the artifact"))
-        case _:
-            raise OpRefused(f"{one_line(key, 80)!r} is no op", f"write one of {', '.join(USAGE)}")
+    kind = _KINDS.get(key)
+    if kind is None:
+        raise OpRefused(f"{one_line(key, 80)!r} is no op", f"write one of {', '.join(USAGE)}")
+    how, shape = f"write {key}: {USAGE[key]}", fields(kind)
+    texts = [text.strip() for text in value.split("|", 1 if kind is Done else len(shape) - 1)]
+    texts += [""] * (len(shape) - len(texts))
+    for part, text in zip(shape, texts, strict=False):
+        if not text and part.default is MISSING:
+            raise OpRefused(f"{key} lacks the {'peer' if part.name == 'to' else part.name}", how)
+    if any(texts[len(shape) :]):  # no id holds a bar: the whole value could only be refused later, less clearly
+        raise OpRefused("done takes the id alone", how)
+    return kind(*texts[: len(shape)])
 
 
 def format_op(op: Op) -> tuple[str, str]:
     """Key and value on one line: the inverse of :func:`parse_op` for texts of one line."""
-    key, segments = _split(op)
-    return key, _join([" ".join(segment.split()) for segment in segments])
+    return _format(op, lambda text: " ".join(text.split()))
 
 
 def format_whole(op: Op) -> tuple[str, str]:
     """Key and value with the line feeds of its texts: the inverse of :func:`parse_op`."""
-    key, segments = _split(op)
-    return key, _join([segment.replace("\r\n", "\n") for segment in segments])
+    return _format(op, lambda text: text.replace("\r\n", "\n"))
 
 
-def _split(op: Op) -> tuple[str, tuple[str, ...]]:
-    match op:
-        case Ack(id, reason):
-            return "ack", (id, reason)
-        case Done(id):
-            return "done", (id,)
-        case Noop(id, reason):
-            return "noop", (id, reason)
-        case Fail(id, reason):
-            return "fail", (id, reason)
-        case Reply(id, message):
-            return "reply", (id, message)
-        case Delegate(id, to):
-            return "delegate", (id, to)
-        case Defer(id, until, reason):
-            return "defer", (id, until, reason)
-        case Delete(id, reason):
-            return "delete", (id, reason)
-        case Send(to, message, body):
-            return "send", (to, message, body)
-        case Surface(description):
-            return "surface", (description,)
-        case Commit(id, artifact):
-            return "commit", (id, artifact)
-        case _:
-            assert_never(op)
-
-
-def _join(segments: list[str]) -> str:
+def _format(op: Op, clean: Callable[[str], str]) -> tuple[str, str]:
     """The segments up to the last that is not empty; a bar in any but the last would part it.
 
     Nothing is cut short: what is missing here would never be sent.
     """
-    texts = [visible(segment.strip()) for segment in segments]
+    texts = [visible(clean(text).strip()) for text in astuple(op)]
     while texts and not texts[-1]:
         texts.pop()
-    return "|".join([*(text.replace("|", "/") for text in texts[:-1]), *texts[-1:]])
+    return type(op).__name__.lower(), "|".join([*(text.replace("|", "/") for text in texts[:-1]), *texts[-1:]])
 
 
 Ending = Ack | Done | Noop | Fail | Reply | Delegate | Defer | Delete
