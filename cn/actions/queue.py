@@ -9,12 +9,13 @@ from cn.agent.wake import wake
 from cn.git.repository import Hub
 from cn.protocol.effects import Drop, Plan
 from cn.protocol.own_thread import Own, parse_own
-from cn.protocol.queue_item import DEAD, QUEUE, Input, QueueRefused, new_input_id
+from cn.protocol.queue_item import DEAD, QUEUE, Input, new_input_id
 from cn.run.executor import Executor
 from cn.run.run import open_run
 from cn.system.random import nonce
 from cn.values.errors import Refused
 from cn.values.names import HubPath
+from cn.values.record_header import RecordRefused
 from cn.values.report import Report
 from cn.values.text import one_line
 
@@ -52,7 +53,7 @@ def clear(hub: Hub, *, dry_run: bool = False) -> Report:
                 path = HubPath(f"{QUEUE}/{name}")
                 try:
                     executor.perform(plan_cleared(read_queued(executor, path), executor.now))
-                except QueueRefused:
+                except RecordRefused:
                     executor.perform(Plan(path, (Drop(path),)))  # a damaged file waits for nobody
                 cleared += 1
             if not cleared:
@@ -99,7 +100,7 @@ def _find_dead(executor: Executor, wanted: str) -> Input:
         path = HubPath(f"{DEAD}/{name}")
         try:
             asked = read_queued(executor, path)
-        except QueueRefused:
+        except RecordRefused:
             continue
         if wanted in asked.names or wanted == source_of(asked):
             return asked

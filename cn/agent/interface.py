@@ -17,12 +17,13 @@ from cn.agent.plan.output import format_output
 from cn.git.objects import read_objects
 from cn.git.repository import Hub
 from cn.protocol.ops import Defer, Op, Reply, Send, format_op
-from cn.protocol.queue_item import INPUT, OUTPUT, TURN, QueueRefused, Shown, parse_input, parse_turn
+from cn.protocol.queue_item import INPUT, OUTPUT, TURN, Shown, parse_input, parse_turn
 from cn.secrets.findings import text_of_word
 from cn.secrets.scanner import find_secrets
 from cn.system.clock import now
 from cn.system.files import place, read_plain, write_file
 from cn.values.errors import Refused, UsageError
+from cn.values.record_header import RecordRefused
 from cn.values.report import Report
 from cn.values.text import is_text, one_line
 from cn.values.timestamps import StampRefused, format_second, parse_stamp, parse_until
@@ -135,7 +136,7 @@ def _check_secrets(hub: Hub, op: Op) -> None:
 def _topic(hub: Hub) -> str:
     """The topic of the peer's branch that is in flight; empty when it is something else."""
     (turn,) = read_objects(hub.git, [f"{hub.main_ref}:{TURN}"])
-    with suppress(QueueRefused):
+    with suppress(RecordRefused):
         return parse_turn(turn or b"").input.topic
     return ""
 

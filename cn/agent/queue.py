@@ -38,7 +38,6 @@ from cn.protocol.queue_item import (
     QUEUE,
     TURN,
     Input,
-    QueueRefused,
     Turn,
     in_order,
     new_input_id,
@@ -56,6 +55,7 @@ from cn.system.files import read_plain, read_regular
 from cn.system.random import nonce
 from cn.values.errors import Refused
 from cn.values.names import HubPath, Name
+from cn.values.record_header import RecordRefused
 
 INBOX = f"{Cadence.INBOX.value}-"
 
@@ -122,7 +122,7 @@ def current_turn(executor: Executor) -> Turn | None:
         return None
     try:
         return parse_turn(data)
-    except QueueRefused as refused:
+    except RecordRefused as refused:
         executor.notes.failed(f"{TURN}: {refused.text}", "it is dropped; what waits is given again")
         executor.perform(Plan(TURN, (Drop(TURN),)))
         return None
@@ -132,7 +132,7 @@ def peek_turn(snapshot: Snapshot) -> Turn | None:
     """The item in flight in a commit of main, if it can be read."""
     try:
         return parse_turn(snapshot.read(TURN) or b"")
-    except QueueRefused:
+    except RecordRefused:
         return None
 
 
@@ -171,7 +171,7 @@ def names_in(executor: Executor, folder: HubPath) -> list[str]:
 
 
 def read_queued(executor: Executor, path: HubPath) -> Input:
-    """One item that waits; raises :class:`QueueRefused`."""
+    """One item that waits; raises :class:`RecordRefused`."""
     return parse_queued(executor.read(path) or b"")
 
 
@@ -199,7 +199,7 @@ def _is_over(executor: Executor, path: HubPath) -> bool:
     """Was the thread of our own decided, put off or assigned, whose item waits or was given up?"""
     try:
         return not is_wanted(executor, read_queued(executor, path))
-    except QueueRefused:
+    except RecordRefused:
         return False
 
 
@@ -238,7 +238,7 @@ def _promote(run: Run, executor: Executor, may_give: MayGive | None) -> Turn | N
         path = HubPath(f"{QUEUE}/{name}")
         try:
             asked = read_queued(executor, path)
-        except QueueRefused as refused:
+        except RecordRefused as refused:
             told_before = not run.memory.tell_once("queue", path, refused.text)
             remedy = "remove it with git; it is left out"
             executor.notes.failed(f"{path}: {refused.text}", remedy, told_before=told_before)

@@ -14,19 +14,13 @@ from enum import Enum
 
 from cn.protocol.effects import Effect, Put
 from cn.protocol.layout import OUTBOX, SAY, SENT
-from cn.values.errors import CnError
-from cn.values.names import HubPath
-from cn.values.record_header import HeaderRefused, format_header, parse_header
-from cn.values.text import one_line
-from cn.values.timestamps import StampRefused, format_day, format_second, parse_stamp
+from cn.values.names import HubPath, NameRefused
+from cn.values.record_header import format_record, parse_record, read_texts, texts_of
+from cn.values.timestamps import format_day
 
 ACKNOWLEDGED = "(acknowledged)"
 _FORM = "say/1"
 _CHAT = re.compile(r"telegram:(-?\d{1,20})")
-
-
-class SayRefused(CnError):
-    """A file that is no text to be said, or a chat that is none."""
 
 
 @dataclass(frozen=True)
@@ -60,10 +54,10 @@ class Say:
 
 
 def chat_id(chat: str) -> int:
-    """The number of a Telegram chat; raises :class:`SayRefused`."""
+    """The number of a Telegram chat; raises :class:`NameRefused`."""
     match = _CHAT.fullmatch(chat)
     if not match:
-        raise SayRefused(f"{chat[:40]!r} is no chat", "a chat is telegram:<number>")
+        raise NameRefused(f"{chat[:40]!r} is no chat", "a chat is telegram:<number>")
     return int(match[1])
 
 
@@ -74,28 +68,17 @@ def is_chat(sender: str) -> bool:
 
 def format_say(say: Say) -> str:
     """The file; the text follows the head as it is."""
-    fields = {
-        "id": say.id,
-        "machine": say.machine,
-        "chat": say.chat,
-        "queued": format_second(say.queued),
-        "decision": say.decision,
-    }
-    return format_header(_FORM, fields, say.text.encode("utf-8", "replace")).decode()
+    return format_record(_FORM, texts_of(say, "text"), say.text.encode("utf-8", "replace")).decode()
 
 
 def parse_say(data: bytes) -> Say:
-    """The inverse of :func:`format_say`; raises :class:`SayRefused`."""
-    try:
-        fields, body = parse_header(_FORM, data)
-        chat_id(fields["chat"])
-        at = parse_stamp(fields["queued"])
-        words = fields["id"], fields["machine"], fields["chat"]
-        return Say(*words, body.decode("utf-8"), at, fields.get("decision", "reply"))
-    except HeaderRefused as refused:
-        raise SayRefused(refused.text) from None
-    except (ValueError, KeyError, StampRefused) as error:
-        raise SayRefused(f"it is damaged ({one_line(str(error), 120)})") from None
+    """The inverse of :func:`format_say`; raises :class:`~cn.values.record_header.RecordRefused`."""
+    return parse_record(_FORM, data, _read_say)
+
+
+def _read_say(texts: dict[str, str], body: bytes) -> Say:
+    chat_id(texts["chat"])
+    return read_texts(Say, texts, text=body.decode("utf-8"))
 
 
 def chat_text_of(effects: Iterable[Effect]) -> str:

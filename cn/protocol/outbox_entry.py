@@ -8,28 +8,22 @@ delivering twice pushes the same id.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import assert_never
 
 from cn.protocol.layout import OUTBOX, SENT
 from cn.protocol.log import Row
 from cn.protocol.message import object_id, tree_bytes
-from cn.values.errors import CnError
-from cn.values.names import Branch, HubPath, Name, NameRefused, Oid, parse_branch, parse_name, parse_oid, topic_of
-from cn.values.record_header import HeaderRefused, format_header, parse_header
+from cn.values.names import Branch, HubPath, Name, Oid, topic_of
+from cn.values.record_header import RecordRefused, format_record, parse_record, read_texts, texts_of
 from cn.values.shell_words import command
 from cn.values.text import one_line
-from cn.values.timestamps import StampRefused, format_day, format_second, parse_stamp
+from cn.values.timestamps import format_day
 
 FORMAT = "outbox/1"
 _REASON = 500
 """Letters of the reason of a deletion, on one line."""
-
-
-class OutboxRefused(CnError):
-    """A file in the outbox that cn did not write this way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +41,7 @@ class Deliver:
     branch: Branch
     kind: str
     queued: datetime
-    subject: str
+    subject: str = ""
     thread: str = ""
     source: str = ""
     about: str = ""
@@ -64,7 +58,7 @@ class Remove:
     branch: Branch
     tip: Oid
     queued: datetime
-    reason: str
+    reason: str = ""
     thread: str = ""
     source: str = ""
 
@@ -144,71 +138,31 @@ def format_entry(entry: Entry) -> bytes:
     """The file. Values are JSON strings; the message follows as it is."""
     match entry:
         case Deliver():
-            fields: Mapping[str, str] = {
-                "effect": "deliver",
-                "id": entry.id,
-                "to": entry.to,
-                "branch": entry.branch,
-                "kind": entry.kind,
-                "queued": format_second(entry.queued),
-                "subject": entry.subject,
-                "thread": entry.thread,
-                "source": entry.source,
-                "about": entry.about,
-                "decision": entry.decision,
-                "commit": entry.commit.decode("utf-8", "surrogateescape"),
-            }
-            body = entry.content
+            return format_record(FORMAT, {"effect": "deliver", **texts_of(entry, "content")}, entry.content)
         case Remove():
-            fields = {
-                "effect": "delete",
-                "to": entry.to,
-                "branch": entry.branch,
-                "tip": entry.tip,
-                "queued": format_second(entry.queued),
-                "reason": one_line(entry.reason, _REASON),
-                "thread": entry.thread,
-                "source": entry.source,
-            }
-            body = b""
+            short = replace(entry, reason=one_line(entry.reason, _REASON))
+            return format_record(FORMAT, {"effect": "delete", **texts_of(short, "")})
         case _:
             assert_never(entry)
-    return format_header(FORMAT, fields, body)
 
 
 def parse_entry(data: bytes, algorithm: str = "sha1") -> Entry:
-    """Read an outbox file; the bytes must give the id they claim."""
-    try:
-        fields, body = parse_header(FORMAT, data)
-    except HeaderRefused as refused:
-        raise OutboxRefused(refused.text, "remove it, or restore it from history") from None
-    try:
-        to, branch = parse_name(fields["to"], "peer"), parse_branch(fields["branch"])
-        queued = parse_stamp(fields["queued"])
-        thread, source = fields.get("thread", ""), fields.get("source", "")
-        if fields["effect"] == "delete":
-            reason = one_line(fields.get("reason", ""), _REASON)
-            return Remove(to, branch, parse_oid(fields["tip"]), queued, reason, thread, source)
-        if fields["effect"] != "deliver":
-            raise KeyError("effect")
-        commit = fields["commit"].encode("utf-8", "surrogateescape")
-        entry = Deliver(
-            parse_oid(fields["id"]),
-            to,
-            branch,
-            fields["kind"],
-            queued,
-            fields.get("subject", ""),
-            thread,
-            source,
-            fields.get("about", ""),
-            fields.get("decision", ""),
-            commit=commit,
-            content=body,
-        )
-    except (KeyError, NameRefused, StampRefused) as error:
-        raise OutboxRefused(f"it is damaged ({one_line(str(error), 120)})", "restore it from history") from None
-    tree = object_id("tree", tree_bytes(body, algorithm), algorithm)
-    if object_id("commit", commit, algorithm) != entry.id or not commit.startswith(f"tree {tree}\n".encode()):
-        raise OutboxRefused("its bytes do not give its id", "restore it from history")
+    """Read an outbox file; the bytes must give the id they claim. Raises :class:`RecordRefused`."""
+    entry = parse_record(FORMAT, data, _read_entry)
+    if isinstance(entry, Remove):
+        return entry
+    tree = object_id("tree", tree_bytes(entry.content, algorithm), algorithm)
+    is_its_tree = entry.commit.startswith(f"tree {tree}\n".encode())
+    if object_id("commit", entry.commit, algorithm) != entry.id or not is_its_tree:
+        raise RecordRefused("its bytes do not give its id", "restore it from history")
     return entry
+
+
+def _read_entry(texts: dict[str, str], body: bytes) -> Entry:
+    match texts["effect"]:
+        case "deliver":
+            return read_texts(Deliver, texts, content=body)
+        case "delete":
+            return read_texts(Remove, texts, reason=one_line(texts.get("reason", ""), _REASON))
+        case _:
+            raise KeyError("effect")

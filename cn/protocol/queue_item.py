@@ -10,16 +10,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from cn.protocol.cadence import Cadence
-from cn.values.errors import CnError
-from cn.values.names import HubPath, InputId, NameRefused, digest, parse_hub_path, parse_name
-from cn.values.record_header import HeaderRefused, format_header, parse_header
+from cn.values.names import HubPath, InputId, digest, parse_hub_path, parse_name
+from cn.values.record_header import format_record, parse_record, read_texts, texts_of
 from cn.values.text import one_line
-from cn.values.timestamps import StampRefused, format_second, parse_stamp
+from cn.values.timestamps import format_second
 
 QUEUE = HubPath("state/queue")
 DEAD = HubPath("state/queue/dead")
@@ -30,13 +29,8 @@ LOGS = {"input": HubPath("logs/input"), "output": HubPath("logs/output")}
 _QUEUED, _TURN = "queue/1", "turn/1"
 _ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{6}")
 _NAME = re.compile(r"([a-z]+)-([0-9]{8}-[0-9]{6}-[0-9a-f]{6})(?:-([0-9]{1,6}))?\.md")
-_CADENCES = {c.value: c for c in Cadence}
 CHAT = "chat"
 _PRIORITIES = {CHAT: 0, **{c.value: c.priority for c in Cadence}}
-
-
-class QueueRefused(CnError):
-    """A file in the queue that cn did not write this way."""
 
 
 @dataclass(frozen=True)
@@ -162,71 +156,44 @@ def in_order(names: Iterable[str]) -> list[str]:
 
 
 def _fields(item: Input) -> dict[str, str]:
-    return {
-        "id": item.id,
-        "from": item.sender,
-        "cadence": item.cadence.value,
-        "queued": format_second(item.queued),
-        "path": item.path,
-        "topic": item.topic,
-        "head": item.head,
-        "attempts": str(item.attempts),
-        "reason": one_line(item.reason, 1000),
-    }
+    texts = texts_of(replace(item, reason=one_line(item.reason, 1000)), "content")
+    return {"from" if key == "sender" else key: text for key, text in texts.items()}
 
 
-def _input(fields: dict[str, str], content: str) -> Input:
-    if not is_input_id(fields["id"]):
-        raise ValueError(fields["id"])
-    if fields.get("topic"):
-        parse_name(fields["from"], "peer")
-    path = parse_hub_path(fields["path"]) if fields.get("path") else HubPath("")
-    return Input(
-        InputId(fields["id"]),
-        fields["from"],
-        _CADENCES[fields["cadence"]],
-        parse_stamp(fields["queued"]),
-        path,
-        fields.get("topic", ""),
-        fields.get("head", ""),
-        int(fields.get("attempts", "0")),
-        fields.get("reason", ""),
-        content,
-    )
+def _input(texts: dict[str, str], content: str) -> Input:
+    if not is_input_id(texts["id"]):
+        raise ValueError(texts["id"])
+    if "topic" in texts:
+        parse_name(texts["from"], "peer")
+    path = parse_hub_path(texts["path"]) if "path" in texts else HubPath("")
+    cadence = Cadence(texts["cadence"])
+    return read_texts(Input, texts, sender=texts["from"], cadence=cadence, path=path, content=content)
 
 
 def format_queued(item: Input) -> str:
     """A file of the queue."""
-    return format_header(_QUEUED, _fields(item), item.content.encode("utf-8", "replace")).decode()
+    return format_record(_QUEUED, _fields(item), item.content.encode("utf-8", "replace")).decode()
 
 
 def parse_queued(data: bytes) -> Input:
-    """The inverse of :func:`format_queued`; raises :class:`QueueRefused`."""
-    try:
-        fields, body = parse_header(_QUEUED, data)
-        return _input(fields, body.decode("utf-8"))
-    except HeaderRefused as refused:
-        raise QueueRefused(refused.text) from None
-    except (ValueError, KeyError, NameRefused, StampRefused) as error:
-        raise QueueRefused(f"it is damaged ({one_line(str(error), 120)})") from None
+    """The inverse of :func:`format_queued`; raises :class:`~cn.values.record_header.RecordRefused`."""
+    return parse_record(_QUEUED, data, lambda texts, body: _input(texts, body.decode("utf-8")))
 
 
 def format_turn(turn: Turn) -> str:
     """The file ``state/turn.md``."""
-    claim = {"machine": turn.machine, "attempt": str(turn.attempt), "since": format_second(turn.since)}
-    return format_header(_TURN, {**_fields(turn.input), **claim}, turn.text.encode("utf-8", "replace")).decode()
+    claim = texts_of(turn, "text")
+    del claim["input"]
+    return format_record(_TURN, {**_fields(turn.input), **claim}, turn.text.encode("utf-8", "replace")).decode()
 
 
 def parse_turn(data: bytes) -> Turn:
-    """The inverse of :func:`format_turn`, but for an item's own content; raises :class:`QueueRefused`."""
-    try:
-        fields, body = parse_header(_TURN, data)
-        item = _input(fields, "")
-        return Turn(item, fields["machine"], int(fields["attempt"]), parse_stamp(fields["since"]), body.decode("utf-8"))
-    except HeaderRefused as refused:
-        raise QueueRefused(refused.text) from None
-    except (ValueError, KeyError, NameRefused, StampRefused) as error:
-        raise QueueRefused(f"it is damaged ({one_line(str(error), 120)})") from None
+    """The inverse of :func:`format_turn`, but for an item's own content; raises as :func:`parse_queued`."""
+    return parse_record(_TURN, data, _read_turn)
+
+
+def _read_turn(texts: dict[str, str], body: bytes) -> Turn:
+    return read_texts(Turn, texts, input=_input(texts, ""), text=body.decode("utf-8"))
 
 
 def format_input(item: Input, attempt: int, content: str) -> str:

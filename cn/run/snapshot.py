@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from cn.git.objects import Found, TreeEntry, ensure_absent, parse_tree, read_raw
 from cn.git.process import Git
@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # imported where something waits
     from cn.protocol.chat_reply import Say
     from cn.protocol.outbox_entry import Entry
 
+T = TypeVar("T")
 _ABOVE = (".cn", "logs", "state", "threads", "threads/mail", "threads/reflections")
 """Folders of what every command reads: they tell, with no further question, what is not there."""
 
@@ -218,49 +219,48 @@ class Snapshot:
 
     def outbox_paths(self) -> list[HubPath]:
         """The files of the outbox that are entries, or should be."""
+        return [path for path in self._waiting() if not path.endswith(SAY)]
+
+    def _waiting(self) -> list[HubPath]:
         names = [e.path for e in self.folder(OUTBOX) if e.kind == "blob" and not e.path.startswith(".")]
-        return [HubPath(f"{OUTBOX}/{name}") for name in names if not name.endswith(SAY)]
+        return [HubPath(f"{OUTBOX}/{name}") for name in names]
 
     def outbox(self) -> tuple[list[tuple[HubPath, Entry]], list[tuple[HubPath, str]]]:
         """The waiting entries, and the files that are none with the reason; parsed once."""
         if self._outbox is None:
-            self._outbox = self._read_outbox()
+            if paths := self.outbox_paths():
+                from cn.protocol.outbox_entry import parse_entry
+
+                self._outbox = self._read_records(paths, lambda data: parse_entry(data, self.algorithm))
+            else:
+                self._outbox = [], []
         entries, broken = self._outbox
         return list(entries), list(broken)
 
-    def _read_outbox(self) -> tuple[list[tuple[HubPath, Entry]], list[tuple[HubPath, str]]]:
-        paths = self.outbox_paths()
-        if not paths:
-            return [], []
-        from cn.protocol.outbox_entry import OutboxRefused, parse_entry
-
-        entries: list[tuple[HubPath, Entry]] = []
-        broken: list[tuple[HubPath, str]] = []
-        self.read_many(paths)
-        for path in paths:
-            try:
-                entries.append((path, parse_entry(self.read(path) or b"", self.algorithm)))
-            except OutboxRefused as refused:
-                broken.append((path, refused.text))
-        return entries, broken
-
     def says(self) -> tuple[list[tuple[HubPath, Say]], list[tuple[HubPath, str]]]:
         """What waits to be said in chats, oldest first, and the files that are none with the reason."""
-        names = sorted(e.path for e in self.folder(OUTBOX) if e.kind == "blob" and e.path.endswith(SAY))
-        if not names:
+        paths = [path for path in self._waiting() if path.endswith(SAY)]
+        if not paths:
             return [], []
-        from cn.protocol.chat_reply import SayRefused, parse_say
+        from cn.protocol.chat_reply import parse_say
 
-        paths = [HubPath(f"{OUTBOX}/{n}") for n in names]
-        self.read_many(paths)
-        says: list[tuple[HubPath, Say]] = []
+        says, broken = self._read_records(paths, parse_say)
+        return sorted(says, key=lambda pair: (pair[1].queued, pair[1].id)), broken
+
+    def _read_records(
+        self, paths: Sequence[HubPath], parse: Callable[[bytes], T]
+    ) -> tuple[list[tuple[HubPath, T]], list[tuple[HubPath, str]]]:
+        from cn.values.record_header import RecordRefused
+
+        read: list[tuple[HubPath, T]] = []
         broken: list[tuple[HubPath, str]] = []
+        self.read_many(paths)
         for path in paths:
             try:
-                says.append((path, parse_say(self.read(path) or b"")))
-            except SayRefused as refused:
+                read.append((path, parse(self.read(path) or b"")))
+            except RecordRefused as refused:
                 broken.append((path, refused.text))
-        return sorted(says, key=lambda pair: (pair[1].queued, pair[1].id)), broken
+        return read, broken
 
 
 def thread_names(entries: Sequence[TreeEntry]) -> list[str]:

@@ -7,38 +7,79 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, fields
+from datetime import datetime
+from enum import Enum
+from typing import Any, TypeVar
 
 from cn.values.errors import CnError
+from cn.values.names import NameRefused, parse_branch, parse_name, parse_oid
 from cn.values.text import one_line
+from cn.values.timestamps import StampRefused, format_second, parse_stamp
 
+T = TypeVar("T")
 _PLAIN = re.compile(r'"([ !#-\[\]-~]*)"')
 """A JSON string without escapes: nearly all are, and a run reads ten of them from each entry."""
+_READERS: dict[str, Callable[[str], object]] = {
+    "Name": parse_name,
+    "Branch": parse_branch,
+    "Oid": parse_oid,
+    "datetime": parse_stamp,
+    "int": int,
+    "bytes": lambda text: text.encode("utf-8", "surrogateescape"),
+}
+"""How a field is read, by its type; what is not here is text."""
 
 
-class HeaderRefused(CnError):
+class RecordRefused(CnError):
     """A file that cn did not write this way."""
 
 
-def format_header(form: str, fields: Mapping[str, str], body: bytes = b"") -> bytes:
+def texts_of(record: Any, body: str) -> dict[str, str]:
+    """The fields of a dataclass as text, without the one that is the body."""
+    return {part.name: _text(getattr(record, part.name)) for part in fields(record) if part.name != body}
+
+
+def _text(value: object) -> str:
+    match value:
+        case datetime():
+            return format_second(value)
+        case bytes():
+            return value.decode("utf-8", "surrogateescape")
+        case Enum():
+            return str(value.value)
+        case _:
+            return str(value)
+
+
+def read_texts(kind: Callable[..., T], texts: Mapping[str, str], **given: object) -> T:
+    """A record of a dataclass: some values given, the others from texts; raises for one that lacks or is none."""
+    for part in fields(kind):  # type: ignore[arg-type]
+        if part.name not in given and (part.name in texts or part.default is MISSING):
+            given[part.name] = _READERS.get(str(part.type), str)(texts[part.name])
+    return kind(**given)
+
+
+def format_record(form: str, texts: Mapping[str, str], body: bytes = b"") -> bytes:
     """The file; empty fields are left out."""
-    lines = [f"{key}: {json.dumps(value)}" for key, value in fields.items() if value]
+    lines = [f"{key}: {json.dumps(value)}" for key, value in texts.items() if value]
     return "\n".join(["---", f"cn: {form}", *lines, "---", ""]).encode() + body
 
 
-def parse_header(form: str, data: bytes) -> tuple[dict[str, str], bytes]:
-    """Fields, empty ones left out, and body; raises :class:`HeaderRefused`."""
+def parse_record(form: str, data: bytes, make: Callable[[dict[str, str], bytes], T]) -> T:
+    """What ``make`` makes of the fields, empty ones left out, and of the body; raises :class:`RecordRefused`."""
     head, end, body = data.partition(b"\n---\n")
     lines = head.decode("utf-8", "replace").split("\n")
     if not end or lines[:2] != ["---", f"cn: {form}"]:
-        raise HeaderRefused(f"it is no {form.partition('/')[0]} entry")
+        raise RecordRefused(f"it is no {form.partition('/')[0]} entry", "remove it, or restore it from history")
     try:
         pairs = (line.partition(": ") for line in lines[2:])
-        fields = {key: _value(text) for key, _, text in pairs}
-        "".join(fields.values()).encode("utf-8", "surrogateescape")  # JSON can write half a character
-    except (ValueError, RecursionError) as error:
-        raise HeaderRefused(f"it is damaged ({one_line(str(error), 120)})") from None
-    return {key: value for key, value in fields.items() if value}, body
+        texts = {key: _value(text) for key, _, text in pairs}
+        "".join(texts.values()).encode("utf-8", "surrogateescape")  # JSON can write half a character
+        return make({key: value for key, value in texts.items() if value}, body)
+    except (ValueError, KeyError, RecursionError, NameRefused, StampRefused) as error:
+        raise RecordRefused(f"it is damaged ({one_line(str(error), 120)})", "restore it from history") from None
 
 
 def _value(text: str) -> str:

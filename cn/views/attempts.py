@@ -16,14 +16,15 @@ from cn.agent.plan.output import Output, parse_output
 from cn.agent.plan.turns import source_of
 from cn.git.history import PastCommit, added_by, changes_of, commits_of
 from cn.git.objects import read_object, read_objects
-from cn.protocol.chat_reply import Say, SayRefused, parse_say
+from cn.protocol.chat_reply import Say, parse_say
 from cn.protocol.layout import OUTBOX, SAY, SENT
 from cn.protocol.log import FOLDER, Row, format_row, parse_rows
-from cn.protocol.outbox_entry import Deliver, OutboxRefused, entry_source, parse_entry
+from cn.protocol.outbox_entry import Deliver, entry_source, parse_entry
 from cn.protocol.own_thread import CONCERNS
-from cn.protocol.queue_item import TURN, QueueRefused, Trigger, Turn, parse_trigger, parse_turn
+from cn.protocol.queue_item import TURN, Trigger, Turn, parse_trigger, parse_turn
 from cn.run.view import View
 from cn.values.names import is_owned
+from cn.values.record_header import RecordRefused
 from cn.values.timestamps import format_day
 from cn.views.log import LoggedAction
 
@@ -128,7 +129,7 @@ def _turns(view: View, id: str, queued: datetime) -> tuple[dict[str, Turn], dict
 def _parse(text: bytes | None) -> Turn | None:
     try:
         return parse_turn(text) if text is not None else None
-    except QueueRefused:
+    except RecordRefused:
         return None
 
 
@@ -207,7 +208,7 @@ def _message(view: View, past: PastCommit, path: str, sources: frozenset[str], i
 def _say(data: bytes, name: str, id: str) -> tuple[Message, str] | None:
     try:
         say: Say = parse_say(data)
-    except SayRefused:
+    except RecordRefused:
         return None
     if id and say.id != id and not say.id.startswith(f"{id}-"):
         return None
@@ -217,7 +218,7 @@ def _say(data: bytes, name: str, id: str) -> tuple[Message, str] | None:
 def _entry(view: View, data: bytes, name: str, sources: frozenset[str]) -> tuple[Message, str] | None:
     try:
         entry = parse_entry(data, view.snapshot.algorithm)
-    except OutboxRefused:
+    except RecordRefused:
         return None
     source = entry_source(entry)
     if source not in sources and entry.source not in sources:

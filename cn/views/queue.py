@@ -16,7 +16,6 @@ from cn.protocol.queue_item import (
     QUEUE,
     TURN,
     Input,
-    QueueRefused,
     Turn,
     in_order,
     parse_queue_name,
@@ -27,6 +26,7 @@ from cn.protocol.states.agent import Actor, actor_state
 from cn.run.snapshot import Snapshot
 from cn.run.view import View
 from cn.values.names import HubPath
+from cn.values.record_header import RecordRefused
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def make_queue_view(hub: Hub, snapshot: Snapshot, config: HubConfig, now: dateti
     if snapshot.read(TURN) is not None:
         try:
             turn = parse_turn(snapshot.read(TURN) or b"")
-        except QueueRefused:
+        except RecordRefused:
             damaged.append(str(TURN))
     waiting = _read_all(snapshot, QUEUE, damaged)
     dead = _read_all(snapshot, DEAD, damaged)
@@ -82,6 +82,6 @@ def _read_all(snapshot: Snapshot, folder: HubPath, damaged: list[str]) -> tuple[
     for path in paths:
         try:
             found.append(parse_queued(snapshot.read(path) or b""))
-        except QueueRefused:
+        except RecordRefused:
             damaged.append(path)
     return tuple(found)

@@ -55,7 +55,7 @@ from cn.transaction.pins import parse_pin
 from cn.transaction.protected_files import parse_reflog
 from cn.values.errors import CnError
 from cn.values.names import HubPath, is_oid, is_protected, parse_branch, parse_hub_path, parse_thread_name, parse_url
-from cn.values.record_header import parse_header
+from cn.values.record_header import parse_record
 from cn.values.text import cell, decode, quote, uncell, visible
 from cn.values.timestamps import format_second, parse_stamp, parse_until
 
@@ -221,7 +221,7 @@ PARSERS: dict[str, Parser] = {
     "output": Parser(
         parse_output, (b"---\nid: x\nreply: x|hi\nsend: pi|a|b\n---\n\nbody\n", b"---\nid: x\ndefer: |\n  x|3d\n---\n")
     ),
-    "header": Parser(lambda data: parse_header("queue/1", data), (HEADER,)),
+    "header": Parser(lambda data: parse_record("queue/1", data, lambda texts, _: texts), (HEADER,)),
     "queued": Parser(parse_queued, (HEADER,), _any(format_queued)),
     "turn": Parser(parse_turn, (TURN,), _any(format_turn)),
     "input": Parser(_text(parse_input), (b"---\nid: x\nfrom: pi\n---\n\ntext\n",)),

@@ -13,7 +13,6 @@ from cn.protocol.message_kinds import MESSAGE
 from cn.protocol.outbox_entry import (
     Deliver,
     Entry,
-    OutboxRefused,
     Remove,
     entry_name,
     format_entry,
@@ -22,6 +21,7 @@ from cn.protocol.outbox_entry import (
     sent_path,
 )
 from cn.values.names import NameRefused, Oid, parse_branch, parse_hub_path, parse_name
+from cn.values.record_header import RecordRefused
 from cn.values.text import one_line
 from cn.values.timestamps import parse_stamp
 
@@ -99,7 +99,7 @@ def test_other_hashes() -> None:
     sealed = seal(Message(MESSAGE, SIGMA, PI, "x", AT), ("S", "s@x"), "sha256")
     entry = deliver(sealed)
     assert parse_entry(format_entry(entry), "sha256") == entry
-    with pytest.raises(OutboxRefused, match="do not give its id"):
+    with pytest.raises(RecordRefused, match="do not give its id"):
         parse_entry(format_entry(entry))
 
 
@@ -129,7 +129,7 @@ def test_other_hashes() -> None:
     ids=lambda value: ascii(value)[-30:],
 )
 def test_what_is_not_as_cn_wrote_it_is_refused(data: bytes, what: str) -> None:
-    with pytest.raises(OutboxRefused, match=what) as caught:
+    with pytest.raises(RecordRefused, match=what) as caught:
         parse_entry(data)
     assert caught.value.hint
 
@@ -137,7 +137,7 @@ def test_what_is_not_as_cn_wrote_it_is_refused(data: bytes, what: str) -> None:
 @given(st.binary(max_size=100))
 def test_any_bytes_are_an_entry_or_refused(data: bytes) -> None:
     for text in (data, b"---\ncn: outbox/1\n" + data, GOOD[:80] + data, GOOD + data):
-        with suppress(OutboxRefused):
+        with suppress(RecordRefused):
             parse_entry(text)
 
 

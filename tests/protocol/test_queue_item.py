@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from cn.protocol.cadence import Cadence
 from cn.protocol.queue_item import (
     Input,
-    QueueRefused,
     Shown,
     Turn,
     dead_path,
@@ -29,6 +28,7 @@ from cn.protocol.queue_item import (
     queue_path,
 )
 from cn.values.names import HubPath, InputId
+from cn.values.record_header import RecordRefused
 from cn.values.text import one_line
 
 AT = datetime(2026, 2, 5, 15, 4, 5, tzinfo=UTC)
@@ -87,7 +87,7 @@ def test_a_turn_reads_back_with_its_text_byte_for_byte(item: Input, attempt: int
 def test_a_queued_item_that_cn_did_not_write_is_refused(old: str, new: str) -> None:
     text = format_queued(ITEM)
     assert old in text
-    with pytest.raises(QueueRefused):
+    with pytest.raises(RecordRefused):
         parse_queued(text.replace(old, new, 1).encode())
 
 
@@ -97,7 +97,7 @@ def test_no_bytes_make_the_readers_fail_otherwise_than_by_refusing(data: bytes) 
         for parse in (parse_queued, parse_turn):
             try:
                 parse(head + data)
-            except QueueRefused:
+            except RecordRefused:
                 continue
 
 
@@ -106,7 +106,7 @@ def test_a_turn_that_lacks_a_field_is_refused(field: str) -> None:
     text = format_turn(Turn(ITEM, "3a699970", 1, AT, "text"))
     cut = "\n".join(line for line in text.split("\n") if not line.startswith(f"{field}: "))
     assert cut != text
-    with pytest.raises(QueueRefused):
+    with pytest.raises(RecordRefused):
         parse_turn(cut.encode())
 
 
