@@ -38,7 +38,7 @@ from cn.llm.usage_events import begin_call
 from cn.llm.usage_log import ask_counted, over_budget, read_calls
 from cn.loop.process import process_as_agent
 from cn.protocol import rules
-from cn.protocol.queue_item import CHAT, Input, Turn, is_input_id
+from cn.protocol.queue_item import INPUT, Input, Turn, is_input_id
 from cn.run.executor import Executor
 from cn.run.memory import Memory
 from cn.run.run import Run, open_run
@@ -104,7 +104,7 @@ def run_turn(hub: Hub, tools: TurnTools, report: Report) -> More:
             _give_back(hub, turn, report, partial(_may_give, hub, tools))
         else:
             _ask(view, tools, turn, report)
-        return More.NEXT if in_flight(open_view(hub)) is not None else More.IDLE
+        return More.NEXT if (hub.root / INPUT).exists() else More.IDLE  # every run puts it right
     finally:
         os.close(lock)
 
@@ -198,9 +198,8 @@ _JUST = timedelta(seconds=30)
 
 
 def _just_given(turn: Turn, view: View) -> bool:
-    """A chat message that the daemon gave to the agent as it came: all else can be done after its answer."""
-    fresh = timedelta() <= view.now - turn.since < _JUST
-    return fresh and view.on_main and turn.attempt == 1 and turn.input.lane == CHAT
+    """Given to the agent a moment ago, by a run that looked at all else: the rest can be done after its answer."""
+    return timedelta() <= view.now - turn.since < _JUST and view.on_main and turn.attempt == 1
 
 
 def _ask(view: View, tools: TurnTools, turn: Turn, report: Report) -> None:
