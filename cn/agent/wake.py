@@ -169,7 +169,6 @@ def _write(hub: Hub, chat: str, names: Sequence[str]) -> str:
     from cn.llm.config_file import read_agent_config
     from cn.protocol.chat_reply import chat_id
     from cn.run.view import open_view
-    from cn.telegram.api import Sent, describe, is_unsent
     from cn.telegram.client import Telegram
 
     number = chat_id(f"telegram:{chat}") if chat else 0
@@ -179,6 +178,6 @@ def _write(hub: Hub, chat: str, names: Sequence[str]) -> str:
     number = number or bot.allowed_users[0]
     text = "\n".join(["you have inbox", *names])
     with Telegram(bot.token, bot.base_url) as telegram:
-        answer = telegram.send_message(number, text[:4000])
+        failure = telegram.send_message(number, text[:4000])
     # What may have arrived is not sent again: one message too few is better than one at every run.
-    return "" if isinstance(answer, Sent) or not is_unsent(answer) else describe(answer)
+    return str(failure) if failure and failure.is_unsent else ""

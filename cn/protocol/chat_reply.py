@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
-from enum import Enum
 
 from cn.protocol.effects import Effect, Put
 from cn.protocol.layout import OUTBOX, SAY, SENT
@@ -85,21 +84,3 @@ def chat_text_of(effects: Iterable[Effect]) -> str:
     """What these effects say in a chat; empty: nothing."""
     texts = (e.text for e in effects if isinstance(e, Put) and e.path.endswith(SAY))
     return next((parse_say(text.encode()).text for text in texts), "")
-
-
-class Fate(Enum):
-    """What became of one text that was handed to the chat's server."""
-
-    SENT = "sent"
-    NOT_SENT = "not sent"
-    REFUSED = "refused"
-    UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True)
-class SendOutcome:
-    """The answer of a chat's server: ``reason`` why it is not sent, ``wait`` seconds to leave it alone."""
-
-    fate: Fate
-    reason: str = ""
-    wait: float = 0.0

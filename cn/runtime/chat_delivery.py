@@ -14,23 +14,21 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from cn.git.repository import Hub
-from cn.protocol.chat_reply import Fate, Say, SendOutcome, chat_id
+from cn.protocol.chat_reply import Say, chat_id
 from cn.protocol.effects import Log, Move, Plan
 from cn.protocol.log import Row
 from cn.run.executor import Executor
 from cn.run.run import Run
 from cn.system.clock import now
 from cn.system.files import write_file
-from cn.telegram.api import is_heard
+from cn.telegram.api import Failure, Trouble, is_heard, split_text
 from cn.values.errors import CnError
 from cn.values.names import HubPath
 from cn.values.report import Report
 from cn.values.timestamps import StampRefused, format_second, parse_stamp
 
-Speak = Callable[[int, str], SendOutcome]
-"""Hand a text to a chat."""
-Split = Callable[[str], Sequence[str]]
-"""A text in parts that the chat takes."""
+Speak = Callable[[int, str], Failure | None]
+"""Hand a text to a chat; None: its server has it."""
 
 
 @dataclass
@@ -78,7 +76,7 @@ class Unsent:
     new: bool
 
 
-def send_texts(run: Run, speak: Speak, split: Split, allowed: Collection[int]) -> list[Unsent]:
+def send_texts(run: Run, speak: Speak, allowed: Collection[int]) -> list[Unsent]:
     """Say what waits; what is through, or can never be, moves to ``sent/`` in one commit.
 
     Only to chats of ``allowed`` users, and to groups in which one of them wrote to this machine: whoever
@@ -104,7 +102,7 @@ def send_texts(run: Run, speak: Speak, split: Split, allowed: Collection[int]) -
             continue
         if say.chat in unsent:
             continue  # in order: what comes later does not overtake
-        executed = _say(run, say, speak, split)
+        executed = _say(run, say, speak)
         if isinstance(executed, Unsent):
             unsent[say.chat] = executed
         else:
@@ -157,7 +155,7 @@ def _note(run: Run, path: HubPath) -> _Note:
     return _Note.read(run.hub.state / "say" / path.rpartition("/")[2])
 
 
-def _say(run: Run, say: Say, speak: Speak, split: Split) -> str | Unsent:
+def _say(run: Run, say: Say, speak: Speak) -> str | Unsent:
     """What the log says of it, or why it has to wait."""
     note = _note(run, say.path)
     if note.after and note.after > now():
@@ -167,36 +165,32 @@ def _say(run: Run, say: Say, speak: Speak, split: Split) -> str | Unsent:
         note.done, note.sending, note.unknown = note.done + 1, False, note.unknown + 1
         text = f"{say.chat}: cn was ended while it sent part {note.done}; nobody knows whether it arrived"
         run.report.failed(text, "it is not sent again; ask the reader", source=say.chat)
-    parts = split(say.text)
+    parts = split_text(say.text)
     for part in parts[note.done :]:
         note.sending, note.after = True, None
         note.write()
         try:
-            spoken = speak(chat_id(say.chat), part)
+            failure = speak(chat_id(say.chat), part)
         except CnError:  # it was not handed over: without a token there is nobody to hand it to
             note.sending = False
             note.write()
             raise
         note.sending = False
-        match spoken.fate:
-            case Fate.SENT:
-                note.done += 1
-                note.write()
-            case Fate.UNKNOWN:
-                note.done, note.unknown = note.done + 1, note.unknown + 1
-                note.write()
-                text = f"{say.chat}: nobody knows whether a text arrived: {spoken.reason}"
-                run.report.failed(text, "it is not sent again; ask the reader", source=say.chat)
-            case Fate.NOT_SENT:
-                if spoken.wait:
-                    note.after = now() + timedelta(seconds=spoken.wait)
-                note.write()
-                new = run.memory.attempts.failed(say.name, spoken.reason)
-                return Unsent(say, spoken.reason, spoken.wait, new)
-            case Fate.REFUSED:
-                note.write()
-                run.report.failed(f"{say.chat}: refused: {spoken.reason}", "it is given up", source=say.chat)
-                return f"refused: {spoken.reason}"
+        if failure is None:
+            note.done += 1
+        elif not failure.is_unsent:
+            note.done, note.unknown = note.done + 1, note.unknown + 1
+            text = f"{say.chat}: nobody knows whether a text arrived: {failure}"
+            run.report.failed(text, "it is not sent again; ask the reader", source=say.chat)
+        elif failure.retry_after:
+            note.after = now() + timedelta(seconds=failure.retry_after)
+        note.write()
+        if failure is not None and failure.trouble is Trouble.REJECTED:
+            run.report.failed(f"{say.chat}: refused: {failure}", "it is given up", source=say.chat)
+            return f"refused: {failure}"
+        if failure is not None and failure.is_unsent:
+            new = run.memory.attempts.failed(say.name, str(failure))
+            return Unsent(say, str(failure), failure.retry_after, new)
     return f"unknown: {note.unknown} of {len(parts)} parts" if note.unknown else "✓ delivered"
 
 

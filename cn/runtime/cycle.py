@@ -15,7 +15,6 @@ from cn.llm.config import AgentConfig
 from cn.llm.config_file import read_agent_config
 from cn.llm.request import Answer, Failure, Request, request_json
 from cn.loop.process import process
-from cn.protocol.chat_reply import Fate, SendOutcome
 from cn.run.view import open_view, require_queue
 from cn.runtime.chat_delivery import Speak
 from cn.runtime.gather_prompt import pack_item
@@ -23,7 +22,7 @@ from cn.runtime.health import is_stopping
 from cn.runtime.turn import More, TurnTools, in_flight, release, run_turn
 from cn.system.extras import require_runtime
 from cn.telegram import client as telegram
-from cn.telegram.api import RateLimited, Rejected, Sent, describe, is_unsent, split_text
+from cn.telegram.api import Failure as Unspoken
 from cn.values.report import Report
 from cn.views.find_item import find_item
 
@@ -56,7 +55,7 @@ def cycle(hub: Hub, path: Path | None, *, until_idle: bool, report: Report) -> b
         report.info(warning)
     with ExitStack() as stack:
         ask, speak = (lambda request: _ask(config, request)), _speaker(config, stack)
-        tools = TurnTools(config, ask, speak, split_text, ModelCheck(hub, config))
+        tools = TurnTools(config, ask, speak, ModelCheck(hub, config))
         more = run_turn(hub, tools, report)
         turns = 1
         while (until_idle or under_daemon) and more is More.NEXT and turns < _MOST_TURNS:
@@ -81,20 +80,11 @@ def _speaker(config: AgentConfig, stack: ExitStack) -> Speak | None:
         return None
     bot: list[telegram.Telegram] = []
 
-    def speak(chat: int, text: str) -> SendOutcome:
+    def speak(chat: int, text: str) -> Unspoken | None:
         if not bot:
             wanted = config.require_telegram()
             bot.append(stack.enter_context(telegram.Telegram(wanted.token, wanted.base_url)))
-        answer = bot[0].send_message(chat, text)
-        if isinstance(answer, Sent):
-            return SendOutcome(Fate.SENT)
-        reason = describe(answer)
-        if isinstance(answer, Rejected):
-            return SendOutcome(Fate.REFUSED, reason)
-        if is_unsent(answer):
-            wait = answer.retry_after if isinstance(answer, RateLimited) else 0.0
-            return SendOutcome(Fate.NOT_SENT, reason, wait)
-        return SendOutcome(Fate.UNKNOWN, reason)
+        return bot[0].send_message(chat, text)
 
     return speak
 

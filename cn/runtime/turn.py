@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
@@ -66,7 +66,6 @@ class TurnTools:
     config: AgentConfig
     ask: Ask
     speak: Speak | None
-    split: Callable[[str], Sequence[str]]
     check: ModelCheck | None = None
 
 
@@ -150,7 +149,7 @@ _PAUSES = (1.0, 4.0)
 
 def _say(run: Run, tools: TurnTools) -> list[Unsent]:
     allowed = tools.config.telegram.allowed_users
-    return send_texts(run, tools.speak, tools.split, allowed) if tools.speak is not None else []
+    return send_texts(run, tools.speak, allowed) if tools.speak is not None else []
 
 
 def _send_again(hub: Hub, tools: TurnTools, unsent: list[Unsent], report: Report) -> None:

@@ -10,7 +10,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
-from typing import assert_never
 
 from cn.values.split_text import LIMIT as LIMIT
 from cn.values.split_text import split_text as split_text
@@ -28,28 +27,25 @@ class Command(Enum):
 
 
 @dataclass(frozen=True)
-class TextMessage:
-    """For the agent."""
-
-
-@dataclass(frozen=True)
-class EditedMessage:
-    """A message that was changed after it was sent; the agent has the first version."""
-
-
-@dataclass(frozen=True)
 class Unsupported:
-    """Something other than text: ``what`` is Telegram's name of it (``photo``, ``voice``)."""
+    """Something that the agent does not get: ``what`` it is, and what the person is told."""
 
     what: str
+    reply: str
 
 
-Kind = TextMessage | EditedMessage | Unsupported | Command
+EDITED = Unsupported(
+    "a change to a message", "I do not see changes to a message. Send the correction as a new message."
+)
+"""The agent has the first version."""
 
 
 @dataclass(frozen=True)
 class Incoming:
-    """A message of a person. ``text`` is empty where there is none; ``at`` is UTC."""
+    """A message of a person. ``text`` is empty where there is none; ``at`` is UTC.
+
+    ``kind`` is None for a text for the agent.
+    """
 
     update_id: int
     chat_id: int
@@ -57,7 +53,7 @@ class Incoming:
     message_id: int
     at: datetime
     text: str
-    kind: Kind
+    kind: Command | Unsupported | None = None
 
 
 @dataclass(frozen=True)
@@ -97,23 +93,22 @@ def read_update(update: object) -> Incoming | Ignored:
         return Ignored(update_id, "it is nobody's message")
     found = message.get("text")
     text = _SURROGATE.sub("\ufffd", found) if isinstance(found, str) else ""
-    kind = _kind(message, text, edited)
-    if kind is None:
+    media = next((name for name in _MEDIA if message.get(name) is not None), "")
+    if not media and not text.strip():
         return Ignored(update_id, "it has no content")
     at = _time(message.get("edit_date") if edited else message.get("date"))
+    kind = EDITED if edited else _unsupported(media) if media else _command(text)
     return Incoming(update_id, chat_id, user_id, message_id, at, text, kind)
 
 
-def _kind(message: Mapping[str, object], text: str, edited: bool) -> Kind | None:
-    media = next((name for name in _MEDIA if message.get(name) is not None), "")
-    if not media and not text.strip():
-        return None
-    if edited:
-        return EditedMessage()
-    if media:
-        return Unsupported(media)
-    command = _COMMAND.match(text)
-    return Command(command[1].lower()) if command else TextMessage()
+def _unsupported(media: str) -> Unsupported:
+    name = media.replace("_", " ")
+    return Unsupported(media, f"I read text only, so I cannot take this ({name}). Send it as text.")
+
+
+def _command(text: str) -> Command | None:
+    found = _COMMAND.match(text)
+    return Command(found[1].lower()) if found else None
 
 
 def _mapping(value: object) -> Mapping[str, object]:
@@ -141,17 +136,6 @@ def is_allowed(user_id: int, allowed: Collection[int]) -> bool:
 def is_heard(chat_id: int, writer: int | None, allowed: Collection[int]) -> bool:
     """May a text go to this chat? A private one has its user's id; in a group ``writer`` wrote to us."""
     return chat_id in allowed or (writer is not None and writer in allowed)
-
-
-def reply_to_unsupported(kind: EditedMessage | Unsupported) -> str:
-    """What a person is told whose message cannot be taken."""
-    match kind:
-        case EditedMessage():
-            return "I do not see changes to a message. Send the correction as a new message."
-        case Unsupported(what):
-            return f"I read text only, so I cannot take this ({what.replace('_', ' ')}). Send it as text."
-        case _:
-            assert_never(kind)
 
 
 START_REPLY = "Write to me as text. /status and /inbox show where things stand, without asking the agent."
@@ -187,96 +171,42 @@ Queued = Enqueued | Already | Failed
 # What Telegram answers.
 
 
-@dataclass(frozen=True)
-class Sent:
-    """Telegram has the message."""
+class Trouble(Enum):
+    """Why Telegram did not do something, as the log says it."""
 
-    message_id: int
-
-
-@dataclass(frozen=True)
-class Unauthorized:
-    """Telegram does not know the token (401, 404)."""
-
-    reason: str
-
-
-@dataclass(frozen=True)
-class Conflict:
-    """Another program polls with this token, or a webhook is set (409)."""
-
-    reason: str
-
-
-@dataclass(frozen=True)
-class RateLimited:
-    """Too many requests (429): not before ``retry_after`` seconds are over."""
-
-    retry_after: float
-    reason: str
-
-
-@dataclass(frozen=True)
-class Server:
-    """Telegram has trouble of its own (5xx); a message may be out all the same."""
-
-    reason: str
-
-
-@dataclass(frozen=True)
-class Network:
-    """Telegram was not reached: certainly nothing was sent."""
-
-    reason: str
-
-
-@dataclass(frozen=True)
-class Unknown:
+    UNAUTHORIZED = "Telegram refuses the token"
+    """401, 404: it does not know it."""
+    CONFLICT = "another program polls with this token"
+    """409: or a webhook is set."""
+    RATE_LIMITED = "Telegram wants a pause"
+    """429: too many requests."""
+    SERVER = "Telegram has trouble"
+    """5xx: a message may be out all the same."""
+    NETWORK = "Telegram is not reached"
+    """Certainly nothing was sent."""
+    UNKNOWN = "no answer of Telegram"
     """The request left, and no answer that can be read came: it may have been done."""
-
-    reason: str
+    REJECTED = "Telegram does not do it"
+    """400, 403: no such chat, the bot is blocked, the text is too long."""
 
 
 @dataclass(frozen=True)
-class Rejected:
-    """Telegram does not do this (400, 403): no such chat, the bot is blocked, the text is too long."""
+class Failure:
+    """What did not come about, and why; not to be tried before ``retry_after`` seconds are over."""
 
+    trouble: Trouble
     reason: str
+    retry_after: float = 0.0
 
+    @property
+    def is_unsent(self) -> bool:
+        """Was the message certainly not delivered, so that sending it again cannot double it?"""
+        return self.trouble not in (Trouble.SERVER, Trouble.UNKNOWN)
 
-Failure = Unauthorized | Conflict | RateLimited | Server | Network | Unknown | Rejected
-
-
-def is_unsent(failure: Failure) -> bool:
-    """Was the message certainly not delivered, so that sending it again cannot double it?"""
-    match failure:
-        case Unauthorized() | Conflict() | RateLimited() | Network() | Rejected():
-            return True
-        case Server() | Unknown():
-            return False
-        case _:
-            assert_never(failure)
-
-
-def describe(failure: Failure) -> str:
-    """One line for the log."""
-    match failure:
-        case Unauthorized(reason):
-            return f"Telegram refuses the token: {reason}"
-        case Conflict(reason):
-            return f"another program polls with this token: {reason}"
-        case RateLimited(seconds, reason):
-            return f"Telegram wants a pause of {seconds:g} s: {reason}"
-        case Server(reason):
-            return f"Telegram has trouble: {reason}"
-        case Network(reason):
-            return f"Telegram is not reached: {reason}"
-        case Unknown(reason):
-            return f"no answer of Telegram: {reason}"
-        case Rejected(reason):
-            return f"Telegram does not do it: {reason}"
-        case _:
-            assert_never(failure)
+    def __str__(self) -> str:
+        """One line for the log."""
+        pause = f" of {self.retry_after:g} s" if self.retry_after else ""
+        return f"{self.trouble.value}{pause}: {self.reason}"
 
 
 @dataclass(frozen=True)
@@ -292,6 +222,6 @@ class Pauses:
         ``chance`` in [0, 1) spreads the bots of the world; what Telegram itself asks for
         is never undercut.
         """
-        least = failure.retry_after if isinstance(failure, RateLimited) else 0.0
+        least = failure.retry_after if failure else 0.0
         full = min(self.first * 2 ** min(tries - 1, 32), self.longest)
         return least + chance * self.first if least else full * (0.5 + chance / 2)

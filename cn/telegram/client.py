@@ -18,12 +18,13 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Self
 
 from cn.system.extras import require_runtime
-from cn.telegram.api import Conflict, Failure, Network, RateLimited, Rejected, Sent, Server, Unauthorized, Unknown
+from cn.telegram.api import Failure, Trouble
 from cn.values.errors import ConfigError
 from cn.values.text import one_line, redact
 
 if TYPE_CHECKING:
     from telegram import Bot
+    from telegram.error import TelegramError
     from telegram.request import BaseRequest
 
 ORIGIN = "https://api.telegram.org"
@@ -52,14 +53,7 @@ class Connection:
                 "the Telegram token has not the form 123456:ABC…", "set TELEGRAM_TOKEN to what @BotFather gave you"
             )
         self._secret = token.partition(":")[2]
-        self._bot, self._requests = _make_bot(token, base_url.rstrip("/"))
-
-    async def get_me(self) -> str | Failure:
-        """The bot's own name: does Telegram know the token?"""
-        answer = await self._call("getMe", {})
-        if isinstance(answer, dict):
-            return str(answer.get("username", ""))
-        return answer if isinstance(answer, Failure) else Unknown("getMe answered something else")
+        self._bot, self._requests = _make_bot(token, base_url.rstrip("/"), self._clean)
 
     async def get_updates(self, offset: int | None, seconds: float) -> list[Any] | Failure:
         """Updates from ``offset`` on, after at most ``seconds`` of waiting.
@@ -69,65 +63,63 @@ class Connection:
         params: dict[str, Any] = {"timeout": max(0, round(seconds)), "allowed_updates": _UPDATES}
         if offset is not None:
             params["offset"] = offset
-        answer = await self._call("getUpdates", params, seconds)
-        if isinstance(answer, list):
-            return answer
-        return answer if isinstance(answer, Failure) else Unknown("getUpdates answered something else")
+        updates: list[Any] | Failure = await self._call("getUpdates", params, list, seconds)
+        return updates
 
-    async def send_message(self, chat_id: int, text: str) -> Sent | Failure:
-        """One message of plain text of at most 4096 UTF-16 units (``split_text``).
+    async def send_message(self, chat_id: int, text: str) -> Failure | None:
+        """One message of plain text of at most 4096 UTF-16 units (``split_text``); None: Telegram has it.
 
         Without a preview of links: a text written by a model must not make Telegram fetch
-        an address. Whether a failed message may be sent again, ``is_unsent`` tells.
+        an address. Whether a failed message may be sent again, ``Failure.is_unsent`` tells.
         """
         clean = text.encode("utf-8", "replace").decode()
-        preview = {"is_disabled": True}
-        params = {"chat_id": chat_id, "text": clean, "link_preview_options": preview}
-        answer = await self._call("sendMessage", params)
-        if isinstance(answer, dict) and isinstance(answer.get("message_id"), int):
-            return Sent(answer["message_id"])
-        return answer if isinstance(answer, Failure) else Unknown("sendMessage answered something else")
+        params = {"chat_id": chat_id, "text": clean, "link_preview_options": {"is_disabled": True}}
+        answer = await self._call("sendMessage", params, dict)
+        if isinstance(answer, Failure) or isinstance(answer.get("message_id"), int):
+            return answer if isinstance(answer, Failure) else None
+        return Failure(Trouble.UNKNOWN, "sendMessage answered something else")
 
     async def close(self) -> None:
         """Close the connections; whatever was asked is given up."""
         for request in self._requests:
             await request.shutdown()
 
-    async def _call(self, method: str, params: dict[str, Any], seconds: float = 0) -> Any:
-        """The ``result`` of Telegram's answer as JSON, or a :data:`Failure`.
-
-        Telegram may take ``seconds`` longer than usual.
-        """
-        from telegram.error import TelegramError
-
-        exchange = self._bot.do_api_request(method, api_kwargs=params, read_timeout=seconds + _READ)
-        try:
-            return await asyncio.wait_for(exchange, seconds + _WHOLE)
-        except TimeoutError:
-            return Unknown(f"{method} had no whole answer after {seconds + _WHOLE:g} seconds")
-        except TelegramError as why:
-            found = getattr(why, "failure", None)
-            return found if isinstance(found, Failure) else self._classify(why)
-        except Exception as why:  # an answer that the library does not expect
-            return Unknown(self._clean(f"{type(why).__name__}: {why}"))
-
-    def _classify(self, why: Exception) -> Failure:
-        from telegram import error
-
-        reason = self._clean(str(why))
-        match why:
-            case error.InvalidToken() | error.EndPointNotFound():
-                return Unauthorized(reason)
-            case error.Conflict():
-                return Conflict(reason)
-            case error.Forbidden() | error.BadRequest() | error.ChatMigrated():
-                return Rejected(reason)
-            case _:
-                return Unknown(reason)
-
     def _clean(self, text: str) -> str:
         """One line without the secret half of the token."""
         return one_line(redact(text.replace(self._secret, "***")), 300)
+
+    async def _call(self, method: str, params: dict[str, Any], wanted: type, seconds: float = 0) -> Any:
+        """The ``result`` of Telegram's answer as JSON of the type ``wanted``, or a :class:`Failure`.
+
+        Telegram may take ``seconds`` longer than usual.
+        """
+        from telegram import error
+
+        exchange = self._bot.do_api_request(method, api_kwargs=params, read_timeout=seconds + _READ)
+        try:
+            answer = await asyncio.wait_for(exchange, seconds + _WHOLE)
+        except TimeoutError:
+            return Failure(Trouble.UNKNOWN, f"{method} had no whole answer after {seconds + _WHOLE:g} seconds")
+        except error.TelegramError as why:
+            found = getattr(why, "failure", None)
+            return found if isinstance(found, Failure) else Failure(_trouble(why), self._clean(str(why)))
+        except Exception as why:  # an answer that the library does not expect
+            return Failure(Trouble.UNKNOWN, self._clean(f"{type(why).__name__}: {why}"))
+        return answer if isinstance(answer, wanted) else Failure(Trouble.UNKNOWN, f"{method} answered something else")
+
+
+def _trouble(why: TelegramError) -> Trouble:
+    from telegram import error
+
+    match why:
+        case error.InvalidToken() | error.EndPointNotFound():
+            return Trouble.UNAUTHORIZED
+        case error.Conflict():
+            return Trouble.CONFLICT
+        case error.Forbidden() | error.BadRequest() | error.ChatMigrated():
+            return Trouble.REJECTED
+        case _:
+            return Trouble.UNKNOWN
 
 
 class Telegram:
@@ -147,20 +139,12 @@ class Telegram:
         self._runner.run(self._connection.close())
         self._runner.close()
 
-    def get_me(self) -> str | Failure:
-        """As :meth:`Connection.get_me`."""
-        return self._runner.run(self._connection.get_me())
-
-    def get_updates(self, offset: int | None = None, timeout: float = 0) -> list[Any] | Failure:
-        """As :meth:`Connection.get_updates`."""
-        return self._runner.run(self._connection.get_updates(offset, timeout))
-
-    def send_message(self, chat_id: int, text: str) -> Sent | Failure:
+    def send_message(self, chat_id: int, text: str) -> Failure | None:
         """As :meth:`Connection.send_message`."""
         return self._runner.run(self._connection.send_message(chat_id, text))
 
 
-def _make_bot(token: str, origin: str) -> tuple[Bot, list[BaseRequest]]:
+def _make_bot(token: str, origin: str, clean: Callable[[str], str]) -> tuple[Bot, list[BaseRequest]]:
     """The library's client with our view of what can go wrong on the way."""
     require_runtime("telegram")
     _import_httpx()
@@ -176,7 +160,6 @@ def _make_bot(token: str, origin: str) -> tuple[Bot, list[BaseRequest]]:
     # one such update would then stop all that follow.
     warnings.filterwarnings("ignore", "Please use 'Bot", PTBUserWarning)
     never_left = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
-    secret = token.partition(":")[2]
 
     class Failed(TelegramError):
         def __init__(self, failure: Failure) -> None:
@@ -192,12 +175,12 @@ def _make_bot(token: str, origin: str) -> tuple[Bot, list[BaseRequest]]:
             except NetworkError as why:
                 cause = why.__cause__
                 reason = type(cause).__name__ + (f": {cause}" if str(cause) else "")
-                reason = one_line(redact(reason.replace(secret, "***")), 300)
-                raise Failed(Network(reason) if isinstance(cause, never_left) else Unknown(reason)) from None
+                trouble = Trouble.NETWORK if isinstance(cause, never_left) else Trouble.UNKNOWN
+                raise Failed(Failure(trouble, clean(reason))) from None
             if status == 429:
-                raise Failed(RateLimited(_retry_after(body), "Too Many Requests"))
+                raise Failed(Failure(Trouble.RATE_LIMITED, "Too Many Requests", _retry_after(body)))
             if status >= 500:
-                raise Failed(Server(f"HTTP status {status}"))
+                raise Failed(Failure(Trouble.SERVER, f"HTTP status {status}"))
             return status, body
 
     verify = httpx.create_ssl_context() if origin.startswith("https:") else False

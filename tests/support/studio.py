@@ -25,7 +25,7 @@ from cn.git.repository import open_hub
 from cn.llm.usage_events import Call, parse_call
 from cn.llm.usage_log import read_calls
 from cn.runtime.cycle import cycle
-from cn.telegram.api import Incoming, Queued, TextMessage
+from cn.telegram.api import Incoming, Queued
 from cn.values.report import Report
 from tests.support.desk import archived, queue, work_queue
 from tests.support.hubs import ROOT, cn_env, git
@@ -94,7 +94,7 @@ class Studio:
         """A chat message arrives, as the daemon queues it. ``user`` writes in a group."""
         self.updates = update or self.updates + 1
         at = datetime.now(UTC).replace(microsecond=0)
-        incoming = Incoming(self.updates, chat, user or chat, self.updates, at, text, TextMessage())
+        incoming = Incoming(self.updates, chat, user or chat, self.updates, at, text)
         return enqueue(open_hub(self.node.root), incoming)
 
     def said(self, chat: int = USER) -> list[str]:

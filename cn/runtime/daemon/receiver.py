@@ -21,21 +21,16 @@ from cn.telegram.api import (
     START_REPLY,
     Already,
     Command,
-    EditedMessage,
     Enqueued,
     Failed,
+    Failure,
     Ignored,
     Incoming,
     Queued,
-    Sent,
-    TextMessage,
-    Unauthorized,
+    Trouble,
     Unsupported,
-    describe,
     is_allowed,
-    is_unsent,
     read_update,
-    reply_to_unsupported,
     split_text,
 )
 from cn.telegram.client import ORIGIN, Connection
@@ -106,13 +101,13 @@ class Receiver:
                     self._monitor.health["last_poll"] = format_second(now())
                     if await self._receive_all(updates):
                         continue  # there may be more, and somebody waits
-                case Unauthorized() as failure:
-                    self._monitor.report_error(describe(failure), say=False)
-                    raise ConfigError(describe(failure), "set TELEGRAM_TOKEN to what @BotFather gave you")
+                case Failure(Trouble.UNAUTHORIZED) as failure:
+                    self._monitor.report_error(str(failure), say=False)
+                    raise ConfigError(str(failure), "set TELEGRAM_TOKEN to what @BotFather gave you")
                 case failure:
                     failed += 1
                     pause = max(pause, self._monitor.pause(failed, failure))
-                    self._report_failure(describe(failure), pause, new=failed == 1)
+                    self._report_failure(str(failure), pause, new=failed == 1)
             await self._monitor.sleep(pause)
 
     def _report_failure(self, text: str, pause: float, *, new: bool) -> None:
@@ -149,22 +144,18 @@ class Receiver:
             self._advance(incoming.update_id)
             return
         match incoming.kind:
-            case TextMessage():
+            case None:
                 await self._queue(incoming, update, source)
                 return
-            case EditedMessage() | Unsupported() as kind:
-                what = kind.what if isinstance(kind, Unsupported) else "a change to a message"
+            case Unsupported(what, reply):
                 self._monitor.say(f"{source}: not supported: {what}")
-                answer = reply_to_unsupported(kind)
+                await self._answer(incoming.chat_id, reply, source)
             case Command() as command:
                 if incoming.update_id not in self._looked:
                     await self._receive_command(incoming, command)
                 self._looked.discard(incoming.update_id)
-                self._advance(incoming.update_id)
-                return
             case _:
                 assert_never(incoming.kind)
-        await self._answer(incoming.chat_id, answer, source)
         self._advance(incoming.update_id)
 
     async def _receive_command(self, incoming: Incoming, command: Command) -> None:
@@ -280,11 +271,11 @@ class Receiver:
             for tries in range(1, _TRIES + 1):
                 self._monitor.expect_within()
                 outcome = await self._connection.send_message(chat_id, part)
-                if isinstance(outcome, Sent):
+                if outcome is None:
                     break
                 pause = self._monitor.pause(tries, outcome)
-                again = is_unsent(outcome) and tries < _TRIES and pause <= _LONGEST_ANSWER_PAUSE
-                self._monitor.say(f"{source}: answer not sent, {describe(outcome)}", Level.WARNING)
+                again = outcome.is_unsent and tries < _TRIES and pause <= _LONGEST_ANSWER_PAUSE
+                self._monitor.say(f"{source}: answer not sent, {outcome}", Level.WARNING)
                 if not again:
                     return
                 await self._monitor.sleep(pause)
