@@ -8,7 +8,6 @@ for errors: a mail means that something needs a person.
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -115,7 +114,7 @@ def root_of(path: Path | None) -> Path:
 
 
 def _wanted(hub: Hub, sync_every: int, process_every: int) -> dict[str, str]:
-    wake = hub.git.run("config", "--get", "cn.wake", check=False).text if shutil.which("git") else ""
+    wake = hub.config.last("cn.wake")
     return {job.name: format_job(job, hub.root) for job in jobs(hub.root, wake, sync_every, process_every)}
 
 

@@ -118,7 +118,7 @@ def wake(hub: Hub, report: Report) -> None:
     """
     if os.environ.get(WOKEN):
         return
-    command = hub.git.run("config", "--get", "cn.wake", check=False).text if has_pending(hub) else ""
+    command = hub.config.last("cn.wake") if has_pending(hub) else ""
     if not command:
         drop_pending(hub)
         return

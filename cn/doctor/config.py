@@ -10,7 +10,6 @@ from cn.doctor.facts import HubFacts
 from cn.doctor.finding import Finding, from_error, info, problem
 from cn.git.lost_branch import head_branch
 from cn.git.objects import list_tree, read_object
-from cn.git.remote import remote_url
 from cn.llm.config import parse_agent_config
 from cn.protocol import hub_config
 from cn.protocol import peers_file as hub_peers
@@ -110,8 +109,8 @@ def check_credentials(facts: HubFacts) -> Iterator[Finding]:
                 f"whoever can read this hub or its origin can read {hub_peers.PATH} and its history",
                 "change the password, take it out of the URL, and use a git credential helper or SSH",
             )
-    url = remote_url(facts.hub.git, "origin") if facts.hub.origin else ""
-    if url and _SECRET.match(url):
+    url = facts.hub.origin_url
+    if _SECRET.match(url):
         yield info(
             "credentials",
             f"the URL of origin holds a password or token in clear: {redact(url)}",
@@ -125,7 +124,7 @@ def check_mailbox(facts: HubFacts) -> Iterator[Finding]:
     settings = facts.settings
     if settings is None:
         return
-    if settings.config.mailbox and not remote_url(facts.hub.git, settings.config.mailbox):
+    if settings.config.mailbox and not facts.hub.config.last(f"remote.{settings.config.mailbox}.url"):
         yield problem(
             "mailbox",
             f"hub.yaml names the mailbox {visible(settings.config.mailbox)}, and there is no such remote",

@@ -48,10 +48,9 @@ def open_damaged(path: Path | None) -> Hub:
         for root in (start, *above):
             if (root / ".git").is_dir() and _was_hub(root):
                 real = Path(os.path.realpath(root))
-                git = Git(real)
-                config = read_config(git)
-                origin = bool(config.all("remote.origin.url"))
-                return Hub(real, real / ".git", real / ".git", git, "main", origin, config=config)
+                config = read_config(Git(real))
+                git, origin = Git(real, config=config), bool(config.all("remote.origin.url"))
+                return Hub(real, real / ".git", real / ".git", git, "main", origin)
         raise
 
 

@@ -87,7 +87,7 @@ def check_identity(facts: HubFacts) -> Iterator[Finding]:
     hub = facts.hub
     named = replace(hub, name=facts.settings.us) if facts.settings else hub
     for key, used in zip(("user.name", "user.email"), identity(named), strict=True):
-        if not hub.git.run("config", "--local", "--get", key, check=False).text.strip():
+        if not hub.config.last(key, "local").strip():
             remedy = command("git config {} NAME" if key == "user.name" else "git config {} EMAIL", key)
             yield info(
                 "identity",
@@ -99,7 +99,7 @@ def check_identity(facts: HubFacts) -> Iterator[Finding]:
 
 def check_wake(facts: HubFacts) -> Iterator[Finding]:
     """The wake command can be started."""
-    command = facts.hub.git.run("config", "--get", "cn.wake", check=False).text
+    command = facts.hub.config.last("cn.wake")
     if not command or is_builtin(command):
         return
     remedy = "git config cn.wake COMMAND, with an absolute path"
@@ -119,10 +119,9 @@ def check_wake(facts: HubFacts) -> Iterator[Finding]:
 
 def check_signing(facts: HubFacts) -> Iterator[Finding]:
     """What is to be signed can be signed, what is to be verified can be verified."""
-    git = facts.hub.git
     pinned = [p.name for p in facts.settings.peers.values() if p.key] if facts.settings else []
     will_sign = signs(facts.hub)
-    form = git.run("config", "--get", "gpg.format", check=False).text or "openpgp"
+    form = facts.hub.config.last("gpg.format") or "openpgp"
     if (pinned or (will_sign and form == "ssh")) and shutil.which("ssh-keygen") is None:
         whose = f"branches of {', '.join(pinned)}" if pinned else "our own commits"
         yield problem(
@@ -133,7 +132,7 @@ def check_signing(facts: HubFacts) -> Iterator[Finding]:
         )
     if not will_sign:
         return
-    key = git.run("config", "--get", "user.signingKey", check=False).text.strip()
+    key = facts.hub.config.last("user.signingkey").strip()
     why = "no commit can be made while signing is on"
     if form != "ssh":
         yield info(

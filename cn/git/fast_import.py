@@ -25,6 +25,7 @@ BRANCH = "refs/cn/build"
 _IMPORT = ("fast-import", "--quiet", "--done", "--force", "--date-format=raw")
 _SIGN_SECONDS = 60.0
 _END_SECONDS = 5.0
+_OWN_SCOPES = ("local", "worktree", "command")
 
 
 class FileChange(NamedTuple):
@@ -234,11 +235,8 @@ def _clean_message(message: str) -> bytes:
 
 def _settings(hub: Hub) -> _Settings:
     """Identity and signing. The hub's identity is the hub's, whoever's machine it is on."""
-    own = [s for s in hub.config.settings if s.scope not in ("system", "global")]
-    values = {s.key: s.value for s in own}
-    name = _clean_ident(values.get("user.name", ""))
+    name, email = (_clean_ident(hub.config.last(key, *_OWN_SCOPES)) for key in ("user.name", "user.email"))
     name = name or _clean_ident(hub.name or hub.root.name) or "cn"
-    email = _clean_ident(values.get("user.email", ""))
     fallback = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "cn"
     sign = hub.config.is_true("cn.sign") or hub.config.is_true("commit.gpgsign")
     return _Settings(name, email or f"{fallback}@cn.invalid", sign)

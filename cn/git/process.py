@@ -176,15 +176,77 @@ class Job(NamedTuple):
     env: Mapping[str, str] = _NONE
 
 
+class Setting(NamedTuple):
+    """One line of the configuration: scope, key (section and name in lower case), value."""
+
+    scope: str
+    key: str
+    value: str
+
+
+class GitConfig(NamedTuple):
+    """The settings in the order git reads them, so the last one counts."""
+
+    settings: tuple[Setting, ...] = ()
+
+    def all(self, key: str, *scopes: str) -> list[str]:
+        """Every value of ``key``, of all scopes or of these."""
+        return [s.value for s in self.settings if s.key == key and (not scopes or s.scope in scopes)]
+
+    def last(self, key: str, *scopes: str) -> str:
+        """The value that counts, empty where there is none."""
+        return (self.all(key, *scopes) or [""])[-1]
+
+    def is_true(self, key: str) -> bool:
+        """Is it switched on (git-config(1), "Values")?"""
+        text = self.last(key).strip().lower()
+        return text in ("true", "yes", "on") or (text.lstrip("+-").isdigit() and int(text) != 0)
+
+    def is_false(self, key: str) -> bool:
+        """Is it there, and switched off?"""
+        return bool(self.all(key)) and self.last(key).strip().lower() in ("", "false", "no", "off", "0")
+
+    @property
+    def rewrites(self) -> bool:
+        """Do ``url.….insteadOf`` or ``pushInsteadOf`` make one URL of another?"""
+        return any(s.key.startswith("url.") for s in self.settings)
+
+    @property
+    def partial(self) -> dict[str, list[str]]:
+        """Remotes that keep objects to themselves (git-clone(1), ``--filter``), and the keys that say so."""
+        found: dict[str, list[str]] = {}
+        for key, value in dict.fromkeys((s.key, s.value) for s in self.settings):
+            section, _, option = key.rpartition(".")
+            if option in ("promisor", "partialclonefilter"):
+                found.setdefault(section.removeprefix("remote."), []).append(key)
+            elif option == "partialclone":  # what git before 2.24 wrote
+                found.setdefault(value, []).append(key)
+        return found
+
+    def push_url(self, target: str) -> str:
+        """Where a push to ``target``, a URL or the name of a remote, goes (git-config(1), ``url.<base>.insteadOf``)."""
+        if explicit := self.all(f"remote.{target}.pushurl"):
+            return self._rewritten(explicit[0], "insteadof") or explicit[0]
+        url = (self.all(f"remote.{target}.url") or [target])[0]
+        return self._rewritten(url, "pushinsteadof") or self._rewritten(url, "insteadof") or url
+
+    def _rewritten(self, url: str, option: str) -> str:
+        """What the longest beginning that fits makes of a URL; empty where none does."""
+        rules = [(s.value, s.key) for s in self.settings if s.key.startswith("url.") and s.key.endswith(f".{option}")]
+        fitting = [rule for rule in rules if url.startswith(rule[0])]
+        start, key = max(fitting, key=lambda rule: len(rule[0]), default=("", ""))
+        return key.removeprefix("url.").removesuffix(f".{option}") + url[len(start) :] if start else ""
+
+
 class Git(NamedTuple):
     """git on one repository. Immutable; :meth:`with_env` makes a variant.
 
     ``root`` is the work tree (or, with ``bare``, the repository itself). ``git_dir`` is set
     where git is to work in ``root`` on a repository that lies elsewhere. ``lock_fd`` is
     inherited by children that change refs or files, so that the hub's lock lives as
-    long as they do; children that talk to a network die with cn instead. ``direct``: no
-    configuration rewrites URLs, so a path among them is the place itself. ``reader``: who
-    answers questions about objects, where one does it for a whole run.
+    long as they do; children that talk to a network die with cn instead. ``config`` is the
+    configuration, once it was read. ``reader``: who answers questions about objects, where
+    one does it for a whole run.
     """
 
     root: Path
@@ -192,10 +254,15 @@ class Git(NamedTuple):
     env: Mapping[str, str] = _NONE
     lock_fd: int | None = None
     max_bytes: int | None = None
-    direct: bool = False
+    config: GitConfig | None = None
     settings: Mapping[str, str] = _NONE
     git_dir: Path | None = None
     reader: Reader | None = None
+
+    @property
+    def direct(self) -> bool:
+        """Is it known that nothing rewrites URLs, so that a path among them is the place itself?"""
+        return self.config is not None and not self.config.rewrites
 
     def at(self, git_dir: Path) -> Git:
         """The same git, with the same working folder, on another repository."""

@@ -11,45 +11,18 @@ from typing import NamedTuple
 
 from cn.git.local_refs import find_local_git_dir
 from cn.git.process import TIMED_OUT, Done, Git, Job, transport_options
+from cn.git.repository import read_config
 from cn.git.scratch import AS_PACK, PREFIX, move_into_hub, outgoing, quarantine, quarantine_environment
-from cn.values.names import Oid, Url, is_branch, is_local, is_oid
+from cn.values.names import Oid, is_branch, is_oid
 
 
-def push_url(git: Git, target: str) -> str:
-    """Where a push to ``target``, a URL or the name of a remote, really goes.
+def push_options(git: Git, target: str) -> tuple[str, ...]:
+    """Options for a push to ``target``, a URL or the name of a remote, by where it really goes.
 
-    ``origin`` looks like a local path, and what :func:`transport_options` gives for one
-    would be sent to a server as the name of its receive-pack. And what looks like a server may be
-    a local path: without these options its hooks would run as us.
+    ``origin`` looks like a local path, and what is given for one would be sent to a server as the name of its
+    receive-pack. And what looks like a server may be a local path: without these options its hooks would run as us.
     """
-    if git.direct and (not is_local(target) or _is_place(git, target)):
-        return target
-    if is_local(target):
-        done = git.run("remote", "get-url", "--push", "--", target, check=False)
-        if done.ok:
-            return done.lines[0]
-    return _rewritten_for_push(git, target) or real_url(git, target)
-
-
-def _rewritten_for_push(git: Git, url: str) -> str | None:
-    """What ``pushInsteadOf`` makes of a URL, which ``ls-remote`` does not tell: the longest decides."""
-    found = git.run("config", "-z", "--get-regexp", r"^url\..*\.pushinsteadof$", check=False).fields
-    rules = [(start, key) for key, _, start in (one.partition("\n") for one in found) if start]
-    fitting = [(len(start), key) for start, key in rules if url.startswith(start)]
-    if not fitting:
-        return None
-    length, key = max(fitting, key=lambda one: one[0])
-    return key.removeprefix("url.").rpartition(".")[0] + url[length:]
-
-
-def real_url(git: Git, url: str) -> str:
-    """What git's ``insteadOf`` makes of a URL as written."""
-    return url if _is_place(git, url) else git.run("ls-remote", "--get-url", "--", url).text
-
-
-def _is_place(git: Git, url: str) -> bool:
-    """Is it a full path, which no setting rewrites? No remote has such a name (git's ``remote.c``)."""
-    return git.direct and url.startswith("/")
+    return transport_options((git.config or read_config(git)).push_url(target))
 
 
 HEADS = "refs/heads/"
@@ -242,7 +215,7 @@ def _push(git: Git, url: str, number: int, refs: Sequence[Push]) -> tuple[str, .
     if len(leased) < len(refs):
         leases.append("--force-with-lease")
         specs.append(f"{PREFIX}{number}/*:{HEADS}*")
-    transport = transport_options(push_url(git, url))
+    transport = push_options(git, url)
     return ("push", "--porcelain", "--no-verify", "--no-signed", *transport, *leases, "--", url, *specs)
 
 
@@ -261,7 +234,7 @@ def push_own(
     specs = [f"{main[1]}:{main[0]}"] if main else []
     specs += [f"+{PREFIX}*:{OWN}*"] if new else []
     options = ("--porcelain", "--no-verify", "--no-signed", "--no-follow-tags")
-    push = ("push", *options, *transport_options(push_url(git, url)), "--", url)
+    push = ("push", *options, *push_options(git, url), "--", url)
     told: dict[str, RefResult] = {}
     with outgoing(git, new, "own") if refs else nullcontext(git) as pusher:
         for start in range(0, max(len(gone), 1), BATCH):
@@ -325,9 +298,3 @@ def head_of(git: Git, url: str, seconds: float) -> tuple[str, Oid] | None:
         return None
     branch = names[0].removeprefix(HEADS)
     return (branch, Oid(tips[0])) if is_branch(branch) else None
-
-
-def remote_url(git: Git, name: str) -> Url | None:
-    """The URL of a configured remote, or None."""
-    done = git.run("config", "--get", f"remote.{name}.url", check=False)
-    return Url(done.text) if done.ok else None

@@ -8,71 +8,16 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple
 
-from cn.git.process import Git
+from cn.git.process import Git, GitConfig, Setting
 from cn.values.errors import ConfigError
 
 _ASKED = (
-    r"^(remote\.origin\.(url|pushurl)|url\..*\.(push)?insteadof|core\.filemode"
-    r"|user\.(name|email|signingkey)|commit\.gpgsign|cn\.sign|remote\..*\.(promisor|partialclonefilter)"
-    r"|extensions\.partialclone)$"
+    r"^(remote\..*\.(url|pushurl|promisor|partialclonefilter)|url\..*\.(push)?insteadof|core\.filemode|cn\..*"
+    r"|user\.(name|email|signingkey)|commit\.gpgsign|gpg\.format|extensions\.(partialclone|objectformat))$"
 )
 _OVERRIDDEN = "commit.gpgsign"
 """What the runner sets for its own calls (:mod:`cn.git.environment`): git reads that last."""
-
-_PARTIAL = (".promisor", ".partialclonefilter")
-_PARTIAL_OLD = "extensions.partialclone"
-"""What git before 2.24 wrote; its value is the remote."""
-
-
-class Setting(NamedTuple):
-    """One line of the configuration: scope, key (section and name in lower case), value."""
-
-    scope: str
-    key: str
-    value: str
-
-
-class GitConfig(NamedTuple):
-    """The settings in the order git reads them, so the last one counts."""
-
-    settings: tuple[Setting, ...] = ()
-
-    def all(self, key: str) -> list[str]:
-        """Every value of ``key``."""
-        return [s.value for s in self.settings if s.key == key]
-
-    def last(self, key: str) -> str:
-        """The value that counts, empty where there is none."""
-        return (self.all(key) or [""])[-1]
-
-    def is_true(self, key: str) -> bool:
-        """Is it switched on (git-config(1), "Values")?"""
-        text = self.last(key).strip().lower()
-        return text in ("true", "yes", "on") or (text.lstrip("+-").isdigit() and int(text) != 0)
-
-    def is_false(self, key: str) -> bool:
-        """Is it there, and switched off?"""
-        return bool(self.all(key)) and self.last(key).strip().lower() in ("", "false", "no", "off", "0")
-
-    @property
-    def rewrites(self) -> bool:
-        """Do ``url.….insteadOf`` or ``pushInsteadOf`` make one URL of another?"""
-        return any(s.key.startswith("url.") for s in self.settings)
-
-    @property
-    def partial(self) -> dict[str, list[str]]:
-        """Remotes that keep objects to themselves (git-clone(1), ``--filter``), and the keys that say so."""
-        found: dict[str, list[str]] = {}
-        for setting in dict.fromkeys(s._replace(scope="") for s in self.settings):
-            for end in _PARTIAL:
-                if setting.key.startswith("remote.") and setting.key.endswith(end):
-                    name = setting.key.removeprefix("remote.").removesuffix(end)
-                    found.setdefault(name, []).append(setting.key)
-            if setting.key == _PARTIAL_OLD:
-                found.setdefault(setting.value, []).append(setting.key)
-        return found
 
 
 def read_config(git: Git) -> GitConfig:
@@ -100,7 +45,7 @@ class Hub:
     ``root`` is the work tree, ``git_dir`` the common git directory (shared by linked
     work trees), ``work_git_dir`` the one of this work tree (HEAD, index), ``main`` the
     name of the main branch, ``origin`` whether a remote of that name exists, ``name`` the
-    hub's own name once its configuration was read, ``config`` git's configuration here. ``state`` is
+    hub's own name once its configuration was read. ``state`` is
     ``.git/cn`` (lock, journal, scratch files: never in the tree, never pushed), ``main_ref``
     ``refs/heads/main``.
     """
@@ -112,13 +57,17 @@ class Hub:
     main: str = "main"
     origin: bool = False
     name: str = ""
-    config: GitConfig = field(default_factory=GitConfig)
     state: Path = field(init=False)
     main_ref: str = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "state", self.git_dir / "cn")
         object.__setattr__(self, "main_ref", f"refs/heads/{self.main}")
+
+    @property
+    def config(self) -> GitConfig:
+        """git's configuration here."""
+        return self.git.config or GitConfig()
 
     @property
     def origin_url(self) -> str:
@@ -176,7 +125,5 @@ def open_hub(path: Path | None, *, cwd: Path | None = None, main: str = "main") 
             raise ConfigError(f"git cannot read {root}: {answer.reason}", "repair the repository first")
         common, work = answer.lines
         git_dir, work_git_dir = Path(os.path.realpath(root / common)), Path(work)
-    config = read_config(git)
-    git = git._replace(direct=not config.rewrites)
-    origin = bool(config.all("remote.origin.url"))
-    return Hub(root, git_dir, work_git_dir, git, main, origin, config=config)
+    git = git._replace(config=read_config(git))
+    return Hub(root, git_dir, work_git_dir, git, main, bool(git.config and git.config.all("remote.origin.url")))

@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from cn.git.process import Done, Git
+from cn.git.repository import read_config
 from cn.values.names import Oid
 
 PREFIX = "refs/push/"
@@ -41,7 +42,7 @@ def outgoing(git: Git, refs: Mapping[str, Oid], name: str = "branches") -> Itera
     for name in ("refs", "objects"):
         (folder / name).mkdir(parents=True)
     (folder / "HEAD").write_text("ref: refs/heads/none\n")
-    (folder / "config").write_bytes(_config(common, _is_sha256(git, refs)))
+    (folder / "config").write_bytes(_config(git, common))
     (folder / "packed-refs").write_bytes(_packed(refs))
     objects = git.env.get("GIT_OBJECT_DIRECTORY", str(common / "objects"))
     try:
@@ -61,14 +62,8 @@ def common_dir(git: Git) -> Path:
     return Path(os.path.realpath(git.root / git.run("rev-parse", "--git-common-dir").text))
 
 
-def _is_sha256(git: Git, refs: Mapping[str, Oid]) -> bool:
-    """Where nothing but leases and deletions is pushed no ref tells."""
-    if refs:
-        return any(len(oid) == 64 for oid in refs.values())
-    return git.run("config", "--get", "extensions.objectFormat", check=False).text == "sha256"
-
-
-def _config(common: Path, sha256: bool) -> bytes:
+def _config(git: Git, common: Path) -> bytes:
+    sha256 = (git.config or read_config(git)).last("extensions.objectformat", "local") == "sha256"
     path = os.fsencode(common / "config").replace(b"\\", b"\\\\").replace(b'"', b'\\"')
     lines = [b'[include]\npath = "' + path + b'"', b"[core]\nbare = true"]
     lines += [b"repositoryformatversion = 1\n[extensions]\nobjectFormat = sha256"] if sha256 else []

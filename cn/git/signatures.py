@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cn.git.objects import read_info, read_raw
-from cn.git.process import Git
-from cn.git.repository import GitConfig
+from cn.git.process import Git, GitConfig
 from cn.values.names import Oid
 
 # git takes the verifier from the signature, not from gpg.format: the others are switched off.

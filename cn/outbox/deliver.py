@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from cn.git.objects import list_refs, read_info, update_refs, write_objects
-from cn.git.process import Git, transport_options
-from cn.git.remote import HEADS, Listing, Push, RefResult, Result, list_remotes, push_many, push_url, remote_url
+from cn.git.process import Git
+from cn.git.remote import HEADS, Listing, Push, RefResult, Result, list_remotes, push_many, push_options
 from cn.git.repository import Hub
 from cn.outbox.plan.receipts import plan_confirmed
 from cn.protocol import ledger, rules
@@ -270,11 +270,10 @@ def publish_main(run: Run) -> None:
     mark = f"refs/cn/mailbox/{name}"
     if not text or list_refs(run.hub.git, mark).get(mark) == text:
         return
-    if remote_url(run.hub.git, name) is None:
+    if not run.hub.config.last(f"remote.{name}.url"):
         raise ConfigError(f"{CONFIG}: mailbox: there is no remote {name}", command("git remote add {} URL", name))
     spec = f"{text}:{HEADS}{run.hub.main}"
-    transport = transport_options(push_url(run.hub.git, name))
-    push = ("push", "--quiet", "--no-verify", *transport, "--", name, spec)
+    push = ("push", "--quiet", "--no-verify", *push_options(run.hub.git, name), "--", name, spec)
     done = run.hub.git.run(*push, check=False, network=True, seconds=seconds)
     if done.ok:
         update_refs(run.hub.git, [(mark, parse_oid(text))])

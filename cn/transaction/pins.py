@@ -95,11 +95,9 @@ def keep(hub: Hub, heads: Iterable[Oid], author: tuple[str, str]) -> tuple[str, 
 
 def clone_id(hub: Hub, *, make: bool = True) -> str:
     """A random name of this clone, kept in its git config (``cn.clone``); empty if it has none to be made."""
-    done = hub.git.run("config", "--local", "--get", "cn.clone", check=False)
-    if done.ok and done.text:
-        return done.text
-    if not make:
-        return ""
-    new = secrets.token_hex(4)
-    hub.git.run("config", "--local", "cn.clone", new)
-    return new
+    known = hub.config.last("cn.clone", "local")
+    known = known or hub.git.run("config", "--local", "--get", "cn.clone", check=False).text  # made meanwhile
+    if not known and make:
+        known = secrets.token_hex(4)
+        hub.git.run("config", "--local", "cn.clone", known)
+    return known

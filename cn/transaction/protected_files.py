@@ -80,8 +80,7 @@ def untrusted(
 
 def is_guarded(hub: Hub) -> Callable[[str], bool]:
     """With ``cn.guard`` in this clone's git config, cn's own folders count like protected files."""
-    done = hub.git.run("config", "--type=bool", "--get", "cn.guard", check=False)
-    return is_owned if done.ok and done.text == "true" else lambda path: False
+    return is_owned if hub.config.is_true("cn.guard") else lambda path: False
 
 
 def built_by_cn(hub: Hub, commit: Oid, given: Iterable[Oid]) -> frozenset[Oid]:
@@ -138,8 +137,8 @@ def parse_reflog(fields: Iterable[str]) -> Iterator[Oid]:
 def _signed(hub: Hub, commits: Iterable[Oid]) -> set[Oid]:
     """Those signed by a key of ``cn.trustedKey`` in this clone's git config."""
     wanted = sorted(commits)
-    done = hub.git.run("config", "-z", "--get-all", "cn.trustedKey", check=False)
-    keys = {f"trusted{i}": key for i, text in enumerate(done.fields) if (key := _key(text))}
+    texts = hub.config.all("cn.trustedkey")
+    keys = {f"trusted{i}": key for i, text in enumerate(texts) if (key := _key(text))}
     if not wanted or not keys:
         return set()
     return {s.commit for s in read_signatures(hub.git, wanted, keys) if s.good}

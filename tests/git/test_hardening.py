@@ -26,7 +26,8 @@ from pathlib import Path
 import pytest
 
 from cn.git.process import Git, GitError, Job, transport_options
-from cn.git.remote import Result, list_remotes, push_own, push_url
+from cn.git.remote import Result, list_remotes, push_own
+from cn.git.repository import read_config
 from cn.values.errors import CnError
 from cn.values.names import Oid, parse_url
 from tests.support.hubs import (
@@ -400,7 +401,7 @@ def test_no_hook_runs_behind_a_url_that_git_makes_a_local_path_of(key: str, mine
         script(peer / "hooks" / hook, f"exec {trap.program}")
     try_git(mine, "push", url, "main")
     assert trap.sprung()
-    assert push_url(Git(mine), url) == str(peer)
+    assert read_config(Git(mine)).push_url(url) == str(peer)
     told = push_own(Git(mine), url, {"refs/cn/a": head}, LONG, ("refs/heads/main", head))
     assert not trap.sprung()
     assert {one.result for one in told.values()} == {Result.DONE}

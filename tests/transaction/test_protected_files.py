@@ -40,7 +40,7 @@ class Place:
         return Oid(tip(self.root))
 
     def check(self) -> list[str]:
-        return [c.path for c in untrusted(self.hub, Oid(tip(self.root)))]
+        return [c.path for c in untrusted(open_hub(self.root), Oid(tip(self.root)))]
 
 
 @pytest.fixture
