@@ -16,9 +16,9 @@ from cn.agent.plan.ops import on_one_line
 from cn.agent.plan.output import format_output
 from cn.git.objects import read_objects
 from cn.git.repository import Hub
-from cn.protocol.ops import Defer, Op, Reply, Send, format_op
-from cn.protocol.queue_item import INPUT, OUTPUT, TURN, Shown, parse_input, parse_turn
-from cn.secrets.findings import text_of_word
+from cn.protocol.ops import Defer, Delegate, Op, Reply, Send, Surface, format_op
+from cn.protocol.queue_item import INPUT, OUTPUT, TURN, Input, Shown, parse_input, parse_turn
+from cn.secrets.findings import Text, text_of_word
 from cn.secrets.scanner import find_secrets
 from cn.system.clock import now
 from cn.system.files import place, read_plain, write_file
@@ -120,25 +120,38 @@ def write_output(hub: Hub, make: Callable[[str], Op], *, dry_run: bool = False) 
 
 
 def _check_secrets(hub: Hub, op: Op) -> None:
-    """Refuse an answer that holds a secret, as the run that executes it would."""
-    words = {f.name: str(getattr(op, f.name)) for f in fields(op) if f.name != "id"}
-    texts = [text_of_word(f"--{_OPTIONS.get(name, name)}", word) for name, word in words.items()]
-    if not find_secrets(texts):
+    """Refuse an answer that holds a secret, as the run that executes it would: on one line too, as it will stand."""
+    texts = [
+        text_of_word(f"--{_OPTIONS.get(f.name, f.name)}", str(getattr(one, f.name)))
+        for one in (op, on_one_line(op))
+        for f in fields(op)
+        if f.name != "id"
+    ]
+    if not find_secrets(texts) and not isinstance(op, Delegate):
         return  # nearly always, and hub.yaml is not read for it
-    from cn.run.secret_gate import check_words
+    from cn.run.secret_gate import check_texts, check_words
     from cn.run.settings import read_head_settings
 
+    asked = _asked(hub)
+    told = op.to if isinstance(op, Send | Delegate) else ""
     hub, settings = read_head_settings(hub)
-    if refusal := check_words(texts, settings, lambda: _topic(hub)):
+    # The name of a branch is no news to who made it; to another one it is.
+    others = [p.name for p in settings.peers.values() if p.name == told or (isinstance(op, Surface) and p.community)]
+    if asked is None or not asked.topic or all(name == asked.sender for name in others):
+        refusal = check_words(texts, settings, lambda: asked.topic if asked else "")
+    else:
+        named = [Text("the branch's name", (asked.topic,), 0)] if isinstance(op, Delegate) else []
+        refusal = check_texts([*texts, *named], settings)
+    if refusal:
         raise Refused.by(refusal)
 
 
-def _topic(hub: Hub) -> str:
-    """The topic of the peer's branch that is in flight; empty when it is something else."""
+def _asked(hub: Hub) -> Input | None:
+    """What is in flight; None where that cannot be read."""
     (turn,) = read_objects(hub.git, [f"{hub.main_ref}:{TURN}"])
     with suppress(RecordRefused):
-        return parse_turn(turn or b"").input.topic
-    return ""
+        return parse_turn(turn or b"").input
+    return None
 
 
 def put_output(hub: Hub, output: str) -> bool:

@@ -6,20 +6,22 @@ from contextlib import suppress
 
 from cn.git.objects import resolve
 from cn.git.repository import Hub
+from cn.inbox.plan.decisions import Facts, plan_decision, quoted_of
 from cn.inbox.working_copies import read_working
+from cn.protocol.effects import Plan, Put
 from cn.protocol.layout import inbox_path
 from cn.protocol.ledger import Item
 from cn.protocol.thread_file import read_text, set_triage
-from cn.protocol.triage import Reply, Triage, TriageRefused, check_section, format_decision, parse_decision
-from cn.run.secret_gate import check_words
-from cn.run.settings import read_head_settings
+from cn.protocol.triage import Merge, Reply, Triage, TriageRefused, check_section, format_decision, parse_decision
+from cn.run.secret_gate import check_plan, check_words, mask_line
+from cn.run.settings import Settings, read_head_settings
 from cn.run.snapshot import Snapshot
-from cn.secrets.findings import text_of, text_of_word
+from cn.secrets.findings import own_lines, text_of, text_of_word
 from cn.system.clock import now
 from cn.system.files import write_file
 from cn.transaction.lock import hub_lock
 from cn.transaction.unplaced import forget_left
-from cn.values.errors import Refused, UsageError
+from cn.values.errors import Refusal, Refused, UsageError
 from cn.values.names import Name, NameRefused, ThreadName, parse_name, parse_thread_name
 from cn.values.report import Report
 from cn.values.text import is_text, one_line
@@ -84,11 +86,11 @@ def write_triage(
     except TriageRefused as refused:
         raise UsageError(refused.text, refused.hint) from None
     if dry_run:
-        name = _write(hub, thread, triage, dry_run=True)
+        name = _write(hub, settings, thread, triage, dry_run=True)
         report.plan(f"write '{format_decision(parsed)}' by {who} to {inbox_path(name)}")
         return report
     with hub_lock(hub, settings.config.lock_wait) as locked:
-        name = _write(locked, thread, triage, dry_run=False)
+        name = _write(locked, settings, thread, triage, dry_run=False)
     report.done(f"{name}: {format_decision(parsed)} by {who}; 'cn inbox process' executes it")
     return report
 
@@ -107,9 +109,9 @@ def _snapshot(hub: Hub) -> Snapshot:
     return Snapshot(hub.git, main)
 
 
-def _write(hub: Hub, thread: str, triage: Triage, *, dry_run: bool) -> ThreadName:
+def _write(hub: Hub, settings: Settings, thread: str, triage: Triage, *, dry_run: bool) -> ThreadName:
     snapshot = _snapshot(hub)
-    _, item = find_pending(snapshot, thread)
+    peer, item = find_pending(snapshot, thread)
     name = ThreadName(item.get("thread"))
     working = read_working(hub, name, snapshot.algorithm)
     data = working.data if working is not None else snapshot.read(inbox_path(name))
@@ -119,8 +121,24 @@ def _write(hub: Hub, thread: str, triage: Triage, *, dry_run: bool) -> ThreadNam
         text = set_triage(read_text(data), triage)
     except TriageRefused as refused:
         raise Refused(f"{inbox_path(name)}: {refused.text}", refused.hint) from None
+    committed = (snapshot.read(inbox_path(name)) or b"").decode("utf-8", "replace")
+    about = mask_line(item.get("subject"), settings)
+    mailbox = settings.shared_mailbox
+    facts = Facts(
+        settings.config, settings.peers, peer, item, text, triage.at, mailbox, committed=committed, about=about
+    )
+    if secret := _find_secret(facts, settings, triage):
+        raise Refused.by(secret)
     if not dry_run:
         write_file(hub.root / inbox_path(name), text.encode(), root=hub.root)
         if working is None:  # main's text is here now, and this is an edit of it
             forget_left(hub, inbox_path(name))
     return name
+
+
+def _find_secret(facts: Facts, settings: Settings, triage: Triage) -> Refusal | None:
+    """What the run that executes it would refuse: it stands in the thread, or would be told to somebody else."""
+    path = inbox_path(facts.thread)
+    outcome = None if isinstance(triage.decision, Merge) else plan_decision(facts, triage)
+    plan = outcome if isinstance(outcome, Plan) else Plan(facts.source, (Put(path, facts.text),))
+    return check_plan(plan, settings, [own_lines(path, facts.text)], [quoted_of(facts)])

@@ -493,6 +493,46 @@ def test_a_triage_with_a_secret_is_refused_at_once(world: World, sigma: Node, pi
     sigma.idle()
 
 
+AWS = "aws_secret_access_key:\nwJalrXUtnFEMIK7MDENGbPxRfiCYEXAMPLEKEY12"
+"""No secret, until its two lines are one."""
+
+
+@pytest.mark.parametrize("note", [f"{TOKEN}\n", f"> {TOKEN}\n"], ids=["own", "quoted"])
+@pytest.mark.parametrize("decision", ["do:merge", "delete:x"])
+def test_a_decision_in_a_thread_where_somebody_wrote_a_secret_is_refused_at_once(
+    world: World, sigma: Node, pi: Node, decision: str, note: str
+) -> None:
+    """In the words of the run that would execute it."""
+    world.propose(pi, sigma)
+    sigma.sync()
+    name = sigma.only_thread()
+    path = sigma.root / "threads/inbox" / name
+    clean = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([*clean[:-1], note, *clean[-1:]]))
+    told = sigma.triage("pi/proposal", decision, check=1).stderr
+    assert "## Triage" not in path.read_text()
+    path.write_text("".join(clean))
+    sigma.triage("pi/proposal", decision)
+    decided = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([*decided[: len(clean) - 1], note, *decided[len(clean) - 1 :]]))
+    later = sigma.process(check=1).stderr
+    assert told.partition("no-secrets: ")[2] == later.partition("no-secrets: ")[2] != ""
+
+
+@pytest.mark.parametrize("body", ["", f"about {TOKEN}"])
+def test_a_branch_named_like_a_secret_is_handed_to_nobody_else(world: World, sigma: Node, pi: Node, body: str) -> None:
+    world.link(sigma, world.hub("omega"))
+    world.propose(pi, sigma, TOKEN)
+    sigma.sync()
+    assert "no-secrets" in sigma.triage(f"pi/{TOKEN}", "delegate:omega", "--body", body, check=1).stderr
+    work_queue(sigma)
+    sigma.sync()
+    for words in (("delegate", "--to", "omega"), ("do", "send", "--to", "omega", "--message", f"about {TOKEN}")):
+        assert "no-secrets" in sigma.cn("out", *words, check=1).stderr
+    sigma.cn("out", "do", "send", "--to", "pi", "--message", f"about {TOKEN}")
+    sigma.process()
+
+
 def test_what_hub_yaml_allows_may_be_decided(world: World, sigma: Node, pi: Node) -> None:
     world.propose(pi, sigma)
     sigma.sync()
@@ -532,6 +572,8 @@ ANSWERS = {
     "until": ("defer", "--reason", "later", "--until", TOKEN),
     "delegate": ("delegate", "--to", TOKEN),
     "delete": ("delete", "--reason", f"use {TOKEN}"),
+    "two lines": ("do", "ack", "--reason", AWS),
+    "two lines of a concern": ("do", "surface", "--desc", AWS),
 }
 
 
@@ -541,6 +583,7 @@ def test_an_answer_with_a_secret_is_refused_at_once(agent: Node, what: str) -> N
     for more in ((), ("--dry-run",)):
         done = agent.cn("out", *ANSWERS[what], *more, check=1)
         assert "no-secrets: --" in done.stderr
+        assert "take it out" in done.stderr
         assert TOKEN[:12] not in done.stdout + done.stderr
         assert "b3Bl" not in done.stdout + done.stderr
         assert not (agent.root / "state/output.md").exists()
