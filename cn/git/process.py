@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO, NamedTuple
@@ -39,6 +39,16 @@ LOCAL_SECONDS = 900.0
 _REASON = 300
 _CUT_OFF = "fatal: fetch-pack: invalid index-pack output"
 _NOT_READ = "fatal: Could not read from remote repository"
+OTHER_FORMAT = (
+    "it has the other object format (SHA-1, SHA-256), and git exchanges nothing between the two: "
+    "one of them must be made anew ('git init --object-format')"
+)
+"""What a remote cannot be for us (git-init(1), ``--object-format``)."""
+_SAY_OTHER_FORMAT = (
+    "fatal: mismatched algorithms",
+    "fatal: the receiving end does not support this repository's hash",
+    "fatal: protocol error: unexpected capabilities^{}",  # an empty one of ids of the other length
+)
 _TEMPORARY = re.compile(r"(?<=/tmp_)[a-z]+_[A-Za-z0-9]{6}\b")
 """The part of a file's name that is another each time: what is told once must read the same."""
 _READING = frozenset(
@@ -155,6 +165,8 @@ class Done(NamedTuple):
         line = (told or lines or [f"exit code {self.code}"])[0]
         if line.startswith(_CUT_OFF):
             return "the pack broke off while it was received, most likely beyond the size limit"
+        if line.startswith(_SAY_OTHER_FORMAT):
+            return OTHER_FORMAT
         if line.startswith(_NOT_READ) and (at := lines.index(line)):
             line = lines[at - 1]  # what ssh said
         return one_line(redact(_TEMPORARY.sub("…", line)), _REASON)
@@ -258,6 +270,13 @@ class Git(NamedTuple):
     settings: Mapping[str, str] = _NONE
     git_dir: Path | None = None
     reader: Reader | None = None
+
+    def is_foreign(self, ids: Iterable[str]) -> bool:
+        """Is one of them known to be no id in this repository's object format?"""
+        if self.config is None:
+            return False
+        length = 64 if self.config.last("extensions.objectformat", "local") == "sha256" else 40
+        return any(len(oid) != length for oid in ids)
 
     @property
     def direct(self) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cn.git.local_refs import find_local_git_dir
-from cn.git.process import TIMED_OUT, Done, Git, Job, transport_options
+from cn.git.process import OTHER_FORMAT, TIMED_OUT, Done, Git, Job, transport_options
 from cn.git.repository import read_config
 from cn.git.scratch import AS_PACK, PREFIX, move_into_hub, outgoing, quarantine, quarantine_environment
 from cn.values.names import Oid, is_branch, is_oid
@@ -79,7 +79,14 @@ def list_remotes(
     """The branches of many remotes at once: key → listing, or the reason it failed."""
     jobs = [listing_job(git, key, url, seconds) for key, url in urls.items()]
     answers = git.run_many(jobs, width=WIDTH, on_done=(lambda job, _: on_done(job.key)) if on_done else None)
-    return {job.key: read_listing(done) if done.ok else done.reason for job, done in zip(jobs, answers, strict=True)}
+    return {job.key: _listed(git, done) for job, done in zip(jobs, answers, strict=True)}
+
+
+def _listed(git: Git, done: Done) -> Listing | str:
+    if not done.ok:
+        return done.reason
+    listing = read_listing(done)
+    return OTHER_FORMAT if git.is_foreign(listing.values()) else listing
 
 
 def listing_job(git: Git, key: str, url: str, seconds: float) -> Job:

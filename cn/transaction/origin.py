@@ -7,7 +7,7 @@ children, which hold the hub's lock.
 
 from __future__ import annotations
 
-from cn.git.process import Done
+from cn.git.process import OTHER_FORMAT, Done
 from cn.git.repository import Hub
 from cn.values.errors import Blocked
 from cn.values.names import Oid, parse_oid
@@ -34,11 +34,13 @@ def origin_main(hub: Hub) -> Oid | None:
         "ls-remote", "--quiet", "--", origin_url(hub), hub.main_ref, check=False, network=True, seconds=SECONDS
     )
     if not done.ok:
-        raise unreachable(done)
+        raise unreachable(done.reason)
     for line in done.lines:
         oid, _, ref = line.partition("\t")
         if ref == hub.main_ref:
-            return parse_oid(oid)
+            if hub.git.is_foreign([tip := parse_oid(oid)]):
+                raise unreachable(OTHER_FORMAT)
+            return tip
     return None
 
 
@@ -54,7 +56,7 @@ def fetch_main(hub: Hub) -> None:
     if why and why != done.reason:  # git's own answer is not what stands against it
         raise Blocked.uncommitted(f"origin cannot be fetched from: {why}", "see 'git remote -v'")
     if why:
-        raise _refused(done) if _FSCK in done.err else unreachable(done)
+        raise _refused(done) if _FSCK in done.err else unreachable(why)
 
 
 def _refused(done: Done) -> Blocked:
@@ -66,11 +68,9 @@ def _refused(done: Done) -> Blocked:
     )
 
 
-def unreachable(done: Done) -> Blocked:
-    """Origin did not answer."""
-    return Blocked.uncommitted(
-        f"origin is unreachable: {done.reason}", "check the network and 'git remote -v', then run again"
-    )
+def unreachable(why: str) -> Blocked:
+    """Origin did not answer, or as nobody can read it."""
+    return Blocked.uncommitted(f"origin is unreachable: {why}", "check the network and 'git remote -v', then run again")
 
 
 def origin_url(hub: Hub, *, push: bool = False) -> str:
