@@ -170,7 +170,7 @@ def check_hidden(facts: HubFacts) -> Iterator[Finding]:
     if facts.hub.git.run("config", "--bool", "core.sparseCheckout", check=False).text == "true":
         return
     noted = read_unplaced(facts.hub).hidden
-    marked = (field.partition(" ") for field in facts.hub.git.run("ls-files", "-t", "-z", "--full-name").each_field())
+    marked = (field.partition(" ") for field in facts.hub.git.run("ls-files", "-t", "-z", "--full-name").fields)
     paths = [path for mark, _, path in marked if mark == "S" and path not in noted]
     if paths:
         more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""

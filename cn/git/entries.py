@@ -18,21 +18,12 @@ from typing import NamedTuple
 
 from cn.git.process import Git
 from cn.git.repository import Hub
-from cn.system.files import blocked_parent, read_plain
-from cn.values.names import Oid, is_null, is_owned, is_protected
+from cn.system.files import StrPath, blocked_parent, read_plain
+from cn.values.names import Oid, folders_above
 
 LINK = "120000"
 SUBMODULE = "160000"
 _FEW = 200
-_MAINS = (
-    "state/ledger/",
-    "state/queue/",
-    "state/turn.md",
-    "state/mca/done/",
-    "logs/",
-    "threads/mail/",
-    "threads/inbox/done/",
-)
 
 
 class Entry(NamedTuple):
@@ -57,12 +48,14 @@ class Change(NamedTuple):
 class WorkFile(NamedTuple):
     """A file of the work tree: ``raw`` is the id of its bytes, ``clean`` of what git would store.
 
-    A path that cannot be a file of ours (a folder, a pipe, behind a symlink) has mode ``other``.
+    ``same`` are those of the entries it was looked up for that it is. A path that cannot be a file of ours
+    (a folder, a pipe, behind a symlink) has mode ``other``.
     """
 
     mode: str
     raw: Oid
     clean: Oid
+    same: tuple[Entry, ...] = ()
 
     def holds(self, entry: Entry | None, *, any_mode: bool) -> bool:
         """Is it what ``entry`` describes? ``any_mode``: the executable bit says nothing here."""
@@ -72,18 +65,7 @@ class WorkFile(NamedTuple):
         return self.mode == entry.mode or (any_mode and both_plain)
 
 
-_NOWHERE: Mapping[str, Entry | None] = {}
 OTHER = WorkFile("other", Oid(""), Oid(""))
-
-
-def main_decides(path: str) -> bool:
-    """Is ``main`` the truth here, whatever the working copy says?"""
-    return path.startswith(_MAINS) and not is_protected(path)
-
-
-def never_blocks(path: str) -> bool:
-    """Is it in cn's own folders, where a differing working copy stops no run?"""
-    return is_owned(path) and not is_protected(path)
 
 
 def read_changes(git: Git, old: str, new: str) -> list[Change]:
@@ -92,8 +74,8 @@ def read_changes(git: Git, old: str, new: str) -> list[Change]:
         return []
     fields = git.run(
         "diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", "--end-of-options", old, new
-    ).each_field()
-    return [parse_change(meta, path) for meta, path in zip(fields, fields, strict=True)]
+    ).fields
+    return [parse_change(meta, path) for meta, path in zip(fields[::2], fields[1::2], strict=True)]
 
 
 def parse_change(meta: str, path: str) -> Change:
@@ -103,7 +85,7 @@ def parse_change(meta: str, path: str) -> Change:
 
 
 def _entry(mode: str, oid: str) -> Entry | None:
-    return None if mode == "000000" and is_null(Oid(oid)) else Entry(sys.intern(mode), Oid(oid))
+    return None if mode == "000000" else Entry(sys.intern(mode), Oid(oid))
 
 
 def read_tree(git: Git, commit: str, paths: Collection[str]) -> dict[str, Entry]:
@@ -114,7 +96,7 @@ def read_tree(git: Git, commit: str, paths: Collection[str]) -> dict[str, Entry]
     few = sorted(wanted) if len(wanted) <= _FEW else []
     done = git.run("ls-tree", "-r", "-z", "--full-tree", "--end-of-options", commit, *few)
     found = {}
-    for line in done.each_field():
+    for line in done.fields:
         meta, _, path = line.partition("\t")
         if path in wanted:
             mode, _, oid = meta.split()
@@ -126,30 +108,11 @@ def read_index(git: Git, index: Path | None = None) -> dict[str, Entry]:
     """All entries of the index, or of the index file given."""
     variant = git.with_env(GIT_INDEX_FILE=index) if index else git
     found: dict[str, Entry] = {}
-    for line in variant.run("ls-files", "-s", "-z", "--full-name").each_field():
+    for line in variant.run("ls-files", "-s", "-z", "--full-name").fields:
         meta, _, path = line.partition("\t")
         mode, oid, stage = meta.split()
         found[path] = Entry(sys.intern(mode), Oid(oid)) if stage == "0" else UNMERGED
     return found
-
-
-def index_holds(
-    index: Mapping[str, Entry], path: str, entry: Entry | None, main: Mapping[str, Entry | None] = _NOWHERE
-) -> bool:
-    """Has the index exactly ``entry`` at ``path``, and no file where its folders must be?
-
-    ``main`` is what main has at some paths: where a folder comes in the place of such a file, that file is
-    in nobody's way, as long as the index has it as main does.
-    """
-    if index.get(path) != entry:
-        return False
-    return entry is not None or all(index[p] == main.get(p) for p in parents(path) if p in index)
-
-
-def parents(path: str) -> Iterable[str]:
-    """The folders above a path, the outermost first."""
-    parts = path.split("/")
-    return ("/".join(parts[:i]) for i in range(1, len(parts)))
 
 
 class Below:
@@ -170,7 +133,7 @@ def gives_way(root: Path, path: str, main: Collection[str]) -> bool:
     Yes, where that is a file of ``main`` (whether somebody changed it is asked of that file), or a
     folder with nothing in it but such files.
     """
-    for folder in parents(path):
+    for folder in folders_above(path):
         mode = _mode(root / folder)
         if mode is None:
             return True
@@ -211,6 +174,12 @@ def blob_id(like: Oid, data: bytes) -> Oid:
     return Oid(hashlib.new(name, b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest())
 
 
+def raw_id(path: StrPath, like: Oid) -> Oid | None:
+    """The id of a file's bytes, in the object format of ``like``; None where there is no file."""
+    plain = read_plain(path)
+    return blob_id(like, plain[1]) if plain else None
+
+
 def read_files(hub: Hub, like: Oid, wanted: Mapping[str, Sequence[Entry | None]]) -> dict[str, WorkFile | None]:
     """The working files at the paths of ``wanted``; None: nothing is there.
 
@@ -219,19 +188,22 @@ def read_files(hub: Hub, like: Oid, wanted: Mapping[str, Sequence[Entry | None]]
     """
     found: dict[str, WorkFile | None] = {}
     unsure: list[str] = []
-    blocked: dict[str, bool] = {}  # by folder: looked at once, not for each file
+    folders = {path: path.rpartition("/")[0] for path in wanted}  # looked at once, not for each file
+    blocked = {folder for folder in set(folders.values()) if blocked_parent(hub.root, f"{hub.root}/{folder}/x")}
     for path, entries in wanted.items():
-        folder = path.rpartition("/")[0]
-        if folder not in blocked:
-            blocked[folder] = blocked_parent(hub.root, f"{hub.root}/{path}") is not None
-        found[path] = file = OTHER if blocked[folder] else _read_file(hub, like, path)
+        found[path] = file = OTHER if folders[path] in blocked else _read_file(hub, like, path)
         known = {e.oid for e in entries if e is not None}
         if file and file.mode.startswith("100") and known and file.raw not in known:
             unsure.append(path)
     for path, clean in _clean_ids(hub, unsure).items():
         file = found[path]
         assert file is not None
-        found[path] = WorkFile(file.mode, file.raw, clean)
+        found[path] = file._replace(clean=clean)
+    any_mode = hub.config.is_false("core.filemode")  # this file system's executable bit says nothing
+    for path, file in found.items():
+        if file is not None and file is not OTHER:
+            same = (e for e in wanted[path] if e is not None and file.holds(e, any_mode=any_mode))
+            found[path] = file._replace(same=tuple(same))
     return found
 
 
@@ -268,8 +240,3 @@ def _stdin_path(path: str) -> bytes:
     if b"\n" not in raw and not raw.startswith(b'"'):
         return raw + b"\n"
     return b'"' + raw.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n") + b'"\n'
-
-
-def ignores_mode(hub: Hub) -> bool:
-    """Does this file system's executable bit say nothing (``core.fileMode=false``)?"""
-    return hub.config.is_false("core.filemode")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import NamedTuple
@@ -44,9 +44,9 @@ class EntryChange(NamedTuple):
     oid: Oid
 
 
-def is_deletion(change: FileChange | EntryChange) -> bool:
-    """Does it take a file away?"""
-    return isinstance(change, FileChange) and change.content is None
+def written_paths(changes: Iterable[FileChange | EntryChange]) -> list[str]:
+    """Where they put a file; the others take one away."""
+    return [c.path for c in changes if isinstance(c, EntryChange) or c.content is not None]
 
 
 class _Settings(NamedTuple):
@@ -202,7 +202,7 @@ def _commit_parts(
     if tree is not None:
         yield f'M 040000 {tree} ""\n'.encode()
     # Deletions first: a file may give way to a folder of the same name.
-    for change in sorted(changes, key=lambda c: not is_deletion(c)):
+    for change in sorted(changes, key=lambda c: bool(written_paths([c]))):
         path = _quoted(change.path)
         match change:
             case FileChange(content=None):

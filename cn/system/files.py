@@ -236,6 +236,20 @@ def place(source: StrPath, target: StrPath) -> None:
             beside.unlink()
 
 
+def place_below(root: Path, source: StrPath, target: str) -> None:
+    """:func:`place` in a folder below ``root``, which is made where it is missing.
+
+    Raises :class:`NotADirectoryError` where a parent is no real folder.
+    """
+    if blocked_parent(root, target) is not None:
+        raise NotADirectoryError(0, "a parent is not a real folder")
+    try:
+        place(source, target)
+    except FileNotFoundError:
+        Path(target).parent.mkdir(parents=True, exist_ok=True)
+        place(source, target)
+
+
 def free_name(path: Path) -> Path:
     """``path``, or ``path.2``, ``path.3`` … if that is taken."""
     name, number = path, 2

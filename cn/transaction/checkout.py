@@ -14,27 +14,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cn.git.entries import (
-    OTHER,
-    SUBMODULE,
-    Change,
-    Entry,
-    WorkFile,
-    ignores_mode,
-    main_decides,
-    never_blocks,
-    parents,
-    read_files,
-    read_tree,
-)
+from cn.git.entries import OTHER, SUBMODULE, Change, Entry, WorkFile, raw_id, read_files, read_tree
 from cn.git.process import Done, Git
 from cn.git.repository import Hub
 from cn.protocol.layout import is_pending
-from cn.system.files import StrPath, blocked_parent, move, place
+from cn.system.files import StrPath, blocked_parent, move, place, place_below
 from cn.transaction.journal import Journal
-from cn.transaction.kept_copies import Asides, keep_aside, kept_sentence, raw_id
+from cn.transaction.kept_copies import Asides, keep_aside, kept_sentence
 from cn.transaction.unplaced import Edited, Left, read_unplaced, write_unplaced
-from cn.values.names import Oid
+from cn.values.names import Oid, folders_above, main_decides, never_blocks
 from cn.values.text import visible
 
 LAYOUT = frozenset(
@@ -60,7 +48,7 @@ def check_out(hub: Hub, journal: Journal, changes: Sequence[Change]) -> list[str
     # What an earlier run could not replace lies here still, as if it were main's.
     changes = [c._replace(old=noted.left[c.path].here) if c.path in noted.left else c for c in changes]
     asides = Asides.of(hub, journal.token)
-    work = _Checkout(hub, journal, asides, ignores_mode(hub), dict(noted.edited))
+    work = _Checkout(hub, journal, asides, dict(noted.edited))
     # Two passes: a file may give way to a folder of its name, and a folder to a file.
     gone = [c for c in changes if c.new is None]
     work.bring(gone)
@@ -108,14 +96,12 @@ class _Checkout:
     hub: Hub
     journal: Journal
     asides: Asides
-    any_mode: bool
     edited: dict[str, Edited]
     left: dict[str, Left] = field(default_factory=dict)
     refused: dict[str, str] = field(default_factory=dict)
     reports: list[str] = field(default_factory=list)
 
     def bring(self, changes: Sequence[Change]) -> None:
-        inputs = self.journal.inputs or {}
         wanted = {c.path: (c.old, c.new) for c in changes}
         files = read_files(self.hub, self.journal.new, wanted)
         for path in [p for p in self.edited if (f := files.get(p)) and self.is_main(wanted[p], f)]:
@@ -125,7 +111,7 @@ class _Checkout:
             file = files[change.path]
             if self.settled(change, file):
                 continue
-            if self.may_replace(change, file, inputs.get(change.path)):
+            if self.may_replace(change, file):
                 todo.append((change, file))
         staged = self.stage([c for c, _ in todo if c.new is not None])
         old = [(c, f) for c, f in todo if f is not None]
@@ -145,16 +131,15 @@ class _Checkout:
     def settled(self, change: Change, file: WorkFile | None) -> bool:
         if file is None:
             return change.new is None
-        return file.holds(change.new, any_mode=self.any_mode)
+        return change.new in file.same
 
-    def may_replace(self, change: Change, file: WorkFile | None, used: Oid | None) -> bool:
-        path = visible(change.path)
+    def may_replace(self, change: Change, file: WorkFile | None) -> bool:
         if file is None:
             if change.old is None or never_blocks(change.path):
                 return self.aside_is_intact(change)
             if self.asides.of_path(change.path):
                 return self.aside_is_intact(change)
-            self.reports.append(f"{path} was removed here meanwhile and stays removed; main has it")
+            self.reports.append(f"{visible(change.path)} was removed here meanwhile and stays removed; main has it")
             return False
         if file is OTHER and (why := _out_of_reach(self.hub.root / change.path)):
             self.left[change.path] = Left(change.old, why)
@@ -162,15 +147,16 @@ class _Checkout:
         if file is OTHER:
             if change.new is not None:  # else it is not main's affair any more
                 stop = blocked_parent(self.hub.root, self.hub.root / change.path)
-                what = visible(str(stop.relative_to(self.hub.root))) if stop else path
+                what = visible(str(stop.relative_to(self.hub.root))) if stop else visible(change.path)
                 self.left[change.path] = Left(change.old, f"{what} {IN_ITS_PLACE}")
             return False
-        if file.holds(change.old, any_mode=self.any_mode) or file.raw == used or main_decides(change.path):
+        if self.was_ours(change, file) or main_decides(change.path):
             return True
         self.note_edited(change, file.raw)
         if change.new is not None or not is_pending(change.path):  # else whoever sets it aside tells it
             has = "another" if change.new is not None else "it no more"
-            self.reports.append(f"{path} was changed here meanwhile: your text stays in the work tree, main has {has}")
+            told = f"was changed here meanwhile: your text stays in the work tree, main has {has}"
+            self.reports.append(f"{visible(change.path)} {told}")
         return False
 
     def note_edited(self, change: Change, raw: Oid | None) -> None:
@@ -265,13 +251,7 @@ class _Checkout:
 
     def link_new(self, change: Change, new: str, target: str) -> None:
         try:
-            if blocked_parent(self.hub.root, target) is not None:
-                raise NotADirectoryError(0, "a parent is not a real folder")
-            try:
-                place(new, target)
-            except FileNotFoundError:
-                Path(target).parent.mkdir(parents=True, exist_ok=True)
-                place(new, target)
+            place_below(self.hub.root, new, target)
         except FileExistsError:  # a person's, of this moment
             self.note_edited(change, raw_id(target, change.new.oid) if change.new else None)
             self.say_changed(change.path)
@@ -287,7 +267,7 @@ class _Checkout:
 
     def was_ours(self, change: Change, file: WorkFile) -> bool:
         used = (self.journal.inputs or {}).get(change.path)
-        return file.holds(change.old, any_mode=self.any_mode) or file.raw == used
+        return change.old in file.same or file.raw == used
 
 
 def _out_of_reach(target: Path) -> str:
@@ -303,7 +283,7 @@ def _out_of_reach(target: Path) -> str:
 
 def _prune(root: Path, paths: Iterable[str]) -> None:
     """Remove the folders that became empty."""
-    folders = {folder for path in paths for folder in parents(path)} - LAYOUT
+    folders = {folder for path in paths for folder in folders_above(path)} - LAYOUT
     for folder in sorted(folders, key=len, reverse=True):
         if blocked_parent(root, root / folder) is None and not (root / folder).is_symlink():
             with suppress(OSError):

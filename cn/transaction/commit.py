@@ -15,17 +15,13 @@ from cn.git.entries import (
     Below,
     Change,
     gives_way,
-    ignores_mode,
-    index_holds,
-    main_decides,
-    never_blocks,
     read_changes,
     read_files,
     read_index,
     read_tree,
     untracked,
 )
-from cn.git.fast_import import EntryChange, FileChange, build_commit, is_deletion
+from cn.git.fast_import import EntryChange, FileChange, build_commit, written_paths
 from cn.git.repository import Hub
 from cn.protocol.layout import INBOX
 from cn.transaction.base import Base, observe_base
@@ -37,7 +33,7 @@ from cn.transaction.push import arrived_pushes, push
 from cn.transaction.recover import recover
 from cn.transaction.unplaced import read_left
 from cn.values.errors import Blocked, CnError, Refused
-from cn.values.names import HubPath, Oid, folders_above
+from cn.values.names import HubPath, Oid, folders_above, main_decides, never_blocks
 from cn.values.shell_words import command
 from cn.values.text import one_line, visible
 
@@ -186,7 +182,7 @@ def _prepare(hub: Hub, base: Base, draft: Draft | None, arrived: Iterable[Journa
         refs += draft.refs
         appends += draft.appends
         files += draft.files
-        folders.update(f for c in draft.changes if not is_deletion(c) for f in folders_above(c.path))
+        folders.update(f for path in written_paths(draft.changes) for f in folders_above(path))
         draft = None  # what it writes is in git: with thousands of files it need not stay beside what follows
     changes = tuple(read_changes(hub.git, base.local, new))
     _refuse_displaced(hub, base, folders, changes)
@@ -223,11 +219,11 @@ def _refuse_displaced(hub: Hub, base: Base, folders: set[str], changes: Iterable
 
     ``folders`` are those above the files that it writes.
     """
-    # Where main alone decides, cn writes what belongs there.
-    folders = {folder for folder in folders if not main_decides(f"{folder}/") and folder != INBOX}
-    above = [c.path for c in changes if c.new is None and c.path in folders]
+    above = sorted(c.path for c in changes if c.new is None and c.path in folders)
     if base.tip != base.local:  # what origin's commits brought is not among the changes
         above = sorted(folders)
+    # Where main alone decides, cn writes what belongs there.
+    above = [folder for folder in above if folder != INBOX and not main_decides(f"{folder}/")]
     if above and (found := read_tree(hub.git, base.tip, above)):
         path = min(found)
         # Without the uppermost no run can work; the others concern those who write there.
@@ -286,7 +282,6 @@ def _changed(hub: Hub, like: Oid, changes: list[Change], inputs: Mapping[str, Oi
     # Not yet replaced by cn itself, and so no change of anybody's.
     here = {path: one.here for path, one in read_left(hub).items()}
     files = read_files(hub, like, {c.path: (c.old, c.new, here.get(c.path)) for c in changes})
-    any_mode = ignores_mode(hub)
     main = {c.path: c.old for c in changes}
     lying = {path for path, old in main.items() if old is not None}
     below = Below(index)
@@ -296,13 +291,15 @@ def _changed(hub: Hub, like: Oid, changes: list[Change], inputs: Mapping[str, Oi
         entry = index.get(c.path)
         if file is OTHER and c.old is None and gives_way(hub.root, c.path, lying):
             file = None  # a file becomes a folder, or a folder a file
-        staged = index_holds(index, c.path, c.old, main) or index_holds(index, c.path, c.new, main)
+        staged = entry in (c.old, c.new)
+        if entry is None:  # a file of main above it that becomes a folder is in nobody's way
+            staged = staged and all(index[p] == main.get(p) for p in folders_above(c.path) if p in index)
         staged = staged and (c.old is not None or all(index[p] == main.get(p) for p in below(c.path)))
         staged = staged or (entry is not None and entry.oid == used)
         may_be = [c.old, c.new, *([here[c.path]] if c.path in here else ())]
         plain = file is None and None in may_be
         if file is not None:
-            plain = any(file.holds(e, any_mode=any_mode) for e in may_be) or file.raw == used
+            plain = bool(file.same) or file.raw == used
         if not staged or not plain:
             found.append(c.path)
     return found

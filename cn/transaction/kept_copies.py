@@ -16,9 +16,9 @@ from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 
-from cn.git.entries import blob_id
+from cn.git.entries import raw_id
 from cn.git.repository import Hub
-from cn.system.files import StrPath, free_name, move, read_plain, write_file
+from cn.system.files import StrPath, free_name, move, write_file
 from cn.transaction.unplaced import read_unplaced
 from cn.values.names import Oid
 from cn.values.text import visible
@@ -117,12 +117,6 @@ class Asides:
         for name, (path, _) in self.manifest.items():
             names.setdefault(path, []).append(name)
         return names
-
-
-def raw_id(path: StrPath, like: Oid) -> Oid | None:
-    """The id of a file's bytes, in the object format of ``like``; None where there is no file."""
-    plain = read_plain(path)
-    return blob_id(like, plain[1]) if plain else None
 
 
 def _folders(parent: Path) -> list[Path]:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from cn.git.entries import Below, Change, Entry, index_holds, main_decides, parents, read_index
+from cn.git.entries import Below, Change, Entry, read_index
 from cn.git.objects import read_object, update_refs
 from cn.git.process import GitError
 from cn.git.repository import Hub
@@ -36,7 +36,7 @@ from cn.transaction.journal import (
 from cn.transaction.kept_copies import aside_name, kept_sentence
 from cn.transaction.pins import PREFIX
 from cn.values.errors import Blocked, CnError, Refused
-from cn.values.names import Oid
+from cn.values.names import Oid, folders_above, main_decides
 from cn.values.text import visible
 
 _POLL = 0.05
@@ -315,27 +315,31 @@ def edit_index(hub: Hub, journal: Journal, changes: Sequence[Change], copy: Path
     """
     index = read_index(hub.git, copy) if copy.exists() else {}
     inputs = journal.inputs or {}
-    lines: list[bytes] = []
+    edits: list[tuple[str, Entry | None]] = []
     added = {c.path for c in changes if c.new is not None}
-    folders = {folder for path in added for folder in parents(path)}
     below = Below(index)
+    parents = {c.path: list(folders_above(c.path)) for c in changes}
+    folders = {folder for path in added for folder in parents[path]}
     for change in sorted(changes, key=lambda c: c.new is not None):
         path, now = change.path, index.get(change.path)
         if now == change.new:
             continue
-        ours = index_holds(index, path, change.old) or (now is not None and now.oid == inputs.get(path))
-        instead = change.new is None and (path in folders or not added.isdisjoint(parents(path)))
-        blocking = [p for p in (*parents(path), *below(path)) if p in index] if change.new is not None else []
+        above = [p for p in parents[path] if p in index]
+        ours = now == change.old if now is not None else not (change.old or above)
+        ours = ours or (now is not None and now.oid == inputs.get(path))
+        instead = change.new is None and (path in folders or not added.isdisjoint(parents[path]))
+        blocking = [*above, *(p for p in below(path) if p in index)] if change.new is not None else []
         if not ours and not main_decides(path) and not instead and not blocking:
             reports.append(f"{visible(path)} has a staged change that stays staged; main has another")
             continue
         for other in (*([path] if now is not None and not ours else ()), *blocking):
             _keep_staged(hub, other, index.pop(other), reports)
         index.pop(path, None)
-        lines.append(_index_line(path, change.new, journal.new))
-    if lines:
+        edits.append((path, change.new))
+    if edits:
         git = hub.git.with_env(GIT_INDEX_FILE=copy)
-        git.run("update-index", "--add", "--replace", "--remove", "-z", "--index-info", stdin=b"".join(lines))
+        lines = b"".join(_index_line(path, entry, journal.new) for path, entry in edits)
+        git.run("update-index", "--add", "--replace", "--remove", "-z", "--index-info", stdin=lines)
 
 
 def _index_line(path: str, entry: Entry | None, like: Oid) -> bytes:

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Mapping
 from contextlib import suppress
 
-from cn.git.entries import Entry, never_blocks, read_tree
+from cn.git.entries import Entry, read_tree
 from cn.git.repository import Hub
 from cn.git.scratch import FOLDER as OUTGOING
 from cn.system.files import sweep_temporary
@@ -18,6 +18,7 @@ from cn.transaction.kept_copies import sweep_asides
 from cn.transaction.publish import file_hash, index_path, lock_path, resume, unlock_main
 from cn.transaction.unplaced import has_to_place
 from cn.values.errors import Refused
+from cn.values.names import never_blocks
 from cn.values.text import visible
 
 

@@ -160,7 +160,7 @@ def _to_hide(hub: Hub, left: Iterable[str], known: frozenset[str]) -> _Hide:
     """Show what is left no more. What somebody else hid is not cn's; a busy index is asked again by the next run."""
     wanted = frozenset(left)
     done = hub.git.run("ls-files", "-t", "-z", "--full-name", check=False)
-    marks = {path: mark for mark, _, path in (field.partition(" ") for field in done.each_field())} if done.ok else {}
+    marks = {path: mark for mark, _, path in (field.partition(" ") for field in done.fields)} if done.ok else {}
     paths = [path for path in sorted(wanted) if marks.get(path) == "H"]
     gone = [path for path in sorted(known - wanted) if marks.get(path) == "S"]
     shown = done.ok and (not gone or _mark(hub, "--no-skip-worktree", gone))

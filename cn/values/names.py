@@ -227,6 +227,27 @@ def is_owned(path: str) -> bool:
     return _stored(path).split("/", 1)[0] in _OWNED
 
 
+_MAINS = (
+    "state/ledger/",
+    "state/queue/",
+    "state/turn.md",
+    "state/mca/done/",
+    "logs/",
+    "threads/mail/",
+    "threads/inbox/done/",
+)
+
+
+def main_decides(path: str) -> bool:
+    """Is ``main`` the truth here, whatever the working copy says?"""
+    return path.startswith(_MAINS) and not is_protected(path)
+
+
+def never_blocks(path: str) -> bool:
+    """Is it in cn's own folders, where a differing working copy stops no run?"""
+    return is_owned(path) and not is_protected(path)
+
+
 def _stored(path: str) -> str:
     """:func:`fold`, without the format characters that HFS+ ignores in names."""
     if path.isascii():  # nearly every path, and no such character

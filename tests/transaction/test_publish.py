@@ -175,7 +175,7 @@ class TestWhatIsInTheWay:
                 Path(target).write_text("mine\n")
             real(source, target)
 
-        monkeypatch.setattr(checkout, "place", place)
+        monkeypatch.setattr(files, "place", place)
         told = go(hub, {"docs/d.md": "new\n"})
         assert (hub.root / "docs/d.md").read_text() == "mine\n"
         assert told == ["docs/d.md was changed at this moment: your text stays in the work tree, main has another"]
