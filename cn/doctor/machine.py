@@ -12,7 +12,6 @@ from pathlib import Path
 from cn.agent.wake import is_builtin
 from cn.doctor.facts import HubFacts
 from cn.doctor.finding import Finding, info, problem
-from cn.git.fast_import import identity, signs
 from cn.git.running import finds_program, is_shell_command
 from cn.git.signatures import own_key
 from cn.system.crontab import owner, read_table, split
@@ -86,7 +85,7 @@ def check_identity(facts: HubFacts) -> Iterator[Finding]:
     """This clone has a name and an email of its own; cn never uses the machine's."""
     hub = facts.hub
     named = replace(hub, name=facts.settings.us) if facts.settings else hub
-    for key, used in zip(("user.name", "user.email"), identity(named), strict=True):
+    for key, used in zip(("user.name", "user.email"), named.identity, strict=True):
         if not hub.config.last(key, "local").strip():
             remedy = command("git config {} NAME" if key == "user.name" else "git config {} EMAIL", key)
             yield info(
@@ -120,7 +119,7 @@ def check_wake(facts: HubFacts) -> Iterator[Finding]:
 def check_signing(facts: HubFacts) -> Iterator[Finding]:
     """What is to be signed can be signed, what is to be verified can be verified."""
     pinned = [p.name for p in facts.settings.peers.values() if p.key] if facts.settings else []
-    will_sign = signs(facts.hub)
+    will_sign = facts.hub.signs
     form = facts.hub.config.last("gpg.format") or "openpgp"
     if (pinned or (will_sign and form == "ssh")) and shutil.which("ssh-keygen") is None:
         whose = f"branches of {', '.join(pinned)}" if pinned else "our own commits"

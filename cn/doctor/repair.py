@@ -13,7 +13,7 @@ from typing import assert_never
 from cn.doctor import examine
 from cn.doctor.finding import Finding, FinishRun, Fix, MoveLock, RebuildOpen, SetPin, SweepFailed, repaired
 from cn.doctor.records import fold_history, read_history
-from cn.git.fast_import import FileChange, identity
+from cn.git.fast_import import FileChange
 from cn.git.objects import list_refs, resolve, update_refs
 from cn.git.repository import Hub
 from cn.git.running import git_processes
@@ -103,7 +103,7 @@ def _rescue(hub: Hub, stamp: str, fixes: Sequence[Fix], report: Report) -> None:
     ref = next(r for n in range(1, 1000) if (r := f"refs/cn/rescue/{stamp}{f'-{n}' if n > 1 else ''}") not in taken)
     tip = heads[0]
     if len(heads) > 1:
-        name, email = identity(hub)
+        name, email = hub.identity
         who = {f"GIT_{role}_{key}": value for role in ("AUTHOR", "COMMITTER")
                for key, value in (("NAME", name), ("EMAIL", email))}  # fmt: skip
         parents = [word for head in heads for word in ("-p", str(head))]

@@ -6,7 +6,6 @@ end: fast-import then writes no ref (``reset`` without ``from``).
 
 from __future__ import annotations
 
-import re
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -25,7 +24,6 @@ BRANCH = "refs/cn/build"
 _IMPORT = ("fast-import", "--quiet", "--done", "--force", "--date-format=raw")
 _SIGN_SECONDS = 60.0
 _END_SECONDS = 5.0
-_OWN_SCOPES = ("local", "worktree", "command")
 
 
 class FileChange(NamedTuple):
@@ -49,12 +47,6 @@ def written_paths(changes: Iterable[FileChange | EntryChange]) -> list[str]:
     return [c.path for c in changes if isinstance(c, EntryChange) or c.content is not None]
 
 
-class _Settings(NamedTuple):
-    name: str
-    email: str
-    sign: bool
-
-
 def build_commit(
     hub: Hub,
     *,
@@ -73,7 +65,7 @@ def build_commit(
     """
     if not changes and parents == (base,):
         return base
-    settings, stream = _settings(hub), CommitStream(hub)
+    stream = CommitStream(hub)
     try:
         tree = None if parents[:1] == (base,) else _tree_of(hub, base)
         oid = stream.commit(parents, changes, message, at, tree)
@@ -84,20 +76,9 @@ def build_commit(
     built = _tree_of(hub, oid)
     if parents == (base,) and built == _tree_of(hub, base):
         return base
-    if settings.sign and not scratch:
-        return _commit_tree(hub, settings, built, parents, _clean_message(message), at)
+    if hub.signs and not scratch:
+        return _commit_tree(hub, built, parents, _clean_message(message), at)
     return oid
-
-
-def identity(hub: Hub) -> tuple[str, str]:
-    """Name and email of the repository's commits."""
-    settings = _settings(hub)
-    return settings.name, settings.email
-
-
-def signs(hub: Hub) -> bool:
-    """Are commits signed here: ``cn.sign`` or the user's ``commit.gpgSign``?"""
-    return _settings(hub).sign
 
 
 class CommitStream:
@@ -109,7 +90,6 @@ class CommitStream:
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
-        self._settings = _settings(hub)
         self._child: subprocess.Popen[bytes] | None = None
         self._marks: dict[Oid, int] = {}
         self._count = 0
@@ -129,7 +109,7 @@ class CommitStream:
         self._count += 1  # not by the marks: the same commit, asked for twice, is one of them
         number = self._count
         names = tuple(f":{self._marks[p]}" if p in self._marks else str(p) for p in parents)
-        parts = _commit_parts(self._settings, number, tree, names, changes, _clean_message(message), at)
+        parts = _commit_parts(self._hub.identity, number, tree, names, changes, _clean_message(message), at)
         if self._child is None:
             self._child = self._hub.git.start(*_IMPORT)
         stdin, stdout = self._child.stdin, self._child.stdout
@@ -147,7 +127,7 @@ class CommitStream:
 
     def of_tree(self, tree: Oid, parents: tuple[Oid, ...], message: str, at: datetime) -> Oid:
         """The commit of a tree that is there already, readable at once, and signed where the hub signs."""
-        return _commit_tree(self._hub, self._settings, tree, parents, _clean_message(message), at)
+        return _commit_tree(self._hub, tree, parents, _clean_message(message), at)
 
     def close(self) -> None:
         """Make the objects readable for all. The stream may be used again."""
@@ -185,7 +165,7 @@ class CommitStream:
 
 
 def _commit_parts(
-    settings: _Settings,
+    identity: tuple[str, str],
     mark: int,
     tree: Oid | None,
     parents: tuple[str, ...],
@@ -194,7 +174,7 @@ def _commit_parts(
     at: datetime,
 ) -> Iterator[bytes]:
     """One commit for fast-import; ``parents`` are ids or marks, ``tree`` None keeps the first one's."""
-    who = f"{settings.name} <{settings.email}> {int(at.timestamp())} +0000"
+    who = f"{identity[0]} <{identity[1]}> {int(at.timestamp())} +0000"
     head = [f"commit {BRANCH}", f"mark :{mark}", f"author {who}", f"committer {who}", f"data {len(text)}"]
     yield "\n".join(head).encode() + b"\n" + text + b"\n"
     for word, parent in zip(["from", *["merge"] * len(parents)], parents, strict=False):
@@ -233,37 +213,22 @@ def _clean_message(message: str) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-def _settings(hub: Hub) -> _Settings:
-    """Identity and signing. The hub's identity is the hub's, whoever's machine it is on."""
-    name, email = (_clean_ident(hub.config.last(key, *_OWN_SCOPES)) for key in ("user.name", "user.email"))
-    name = name or _clean_ident(hub.name or hub.root.name) or "cn"
-    fallback = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "cn"
-    sign = hub.config.is_true("cn.sign") or hub.config.is_true("commit.gpgsign")
-    return _Settings(name, email or f"{fallback}@cn.invalid", sign)
-
-
-def _clean_ident(text: str) -> str:
-    """What git itself strips from a name or an email (``ident.c``, "crud")."""
-    kept = re.sub(r"[<>\x00-\x1f\x7f]", "", text.encode("utf-8", "replace").decode())
-    return kept.strip(" .,:;\"\\'")
-
-
-def _commit_tree(hub: Hub, settings: _Settings, tree: Oid, parents: tuple[Oid, ...], text: bytes, at: datetime) -> Oid:
-    date = f"{int(at.timestamp())} +0000"
+def _commit_tree(hub: Hub, tree: Oid, parents: tuple[Oid, ...], text: bytes, at: datetime) -> Oid:
+    (name, email), date = hub.identity, f"{int(at.timestamp())} +0000"
     git = hub.git.with_env(
-        GIT_AUTHOR_NAME=settings.name,
-        GIT_AUTHOR_EMAIL=settings.email,
+        GIT_AUTHOR_NAME=name,
+        GIT_AUTHOR_EMAIL=email,
         GIT_AUTHOR_DATE=date,
-        GIT_COMMITTER_NAME=settings.name,
-        GIT_COMMITTER_EMAIL=settings.email,
+        GIT_COMMITTER_NAME=name,
+        GIT_COMMITTER_EMAIL=email,
         GIT_COMMITTER_DATE=date,
     ).with_settings({"i18n.commitEncoding": "UTF-8"})
     lineage = [word for parent in parents for word in ("-p", parent)]
     try:
-        sign = ("-S",) if settings.sign else ()
+        sign = ("-S",) if hub.signs else ()
         done = git.run("commit-tree", *sign, *lineage, "-F", "-", tree, stdin=text, seconds=_SIGN_SECONDS)
     except GitError as failed:
-        if not settings.sign:
+        if not hub.signs:
             raise
         raise Blocked(
             f"cannot sign the commit: {failed.done.reason}",

@@ -6,7 +6,9 @@ The configuration is read with one process: asked for one by one, the same few s
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 from cn.git.process import Git, GitConfig, Setting
@@ -33,6 +35,7 @@ def _setting(scope: str, pair: str) -> Setting:
     return Setting(scope, key, value if newline else "true")
 
 
+_OWN_SCOPES = ("local", "worktree", "command")
 CONFIG = Path(".cn") / "hub.yaml"
 _MAINS = ("HEAD", "refs/heads/main", "refs/cn/trusted", "refs/cn/origin/main", "refs/remotes/origin/main")
 """Where a hub's configuration may stand when the work tree does not have it."""
@@ -64,10 +67,23 @@ class Hub:
         object.__setattr__(self, "state", self.git_dir / "cn")
         object.__setattr__(self, "main_ref", f"refs/heads/{self.main}")
 
-    @property
+    @cached_property
     def config(self) -> GitConfig:
         """git's configuration here."""
         return self.git.config or GitConfig()
+
+    @cached_property
+    def identity(self) -> tuple[str, str]:
+        """Name and email of the repository's commits: the hub's own, whoever's machine it is on."""
+        name, email = (_clean_ident(self.config.last(key, *_OWN_SCOPES)) for key in ("user.name", "user.email"))
+        name = name or _clean_ident(self.name or self.root.name) or "cn"
+        fallback = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "cn"
+        return name, email or f"{fallback}@cn.invalid"
+
+    @cached_property
+    def signs(self) -> bool:
+        """Are commits signed here: ``cn.sign`` or the user's ``commit.gpgSign``?"""
+        return self.config.is_true("cn.sign") or self.config.is_true("commit.gpgsign")
 
     @property
     def origin_url(self) -> str:
@@ -81,6 +97,12 @@ class Hub:
     def with_git(self, git: Git) -> Hub:
         """The same hub on another variant of the runner."""
         return replace(self, git=git)
+
+
+def _clean_ident(text: str) -> str:
+    """What git itself strips from a name or an email (``ident.c``, "crud")."""
+    kept = re.sub(r"[<>\x00-\x1f\x7f]", "", text.encode("utf-8", "replace").decode())
+    return kept.strip(" .,:;\"\\'")
 
 
 def find_hub(start: Path) -> Path | None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cn.agent.hooks import answered_turn, execute_output, update_queue
 from cn.agent.wake import drop_pending, wake
-from cn.git.fast_import import identity
 from cn.git.process import GitError
 from cn.git.repository import Hub
 from cn.git.signatures import own_key
@@ -213,7 +212,7 @@ def _keys_and_people(run: Run) -> tuple[dict[str, str], dict[str, tuple[str, ...
     if ours:
         keys[str(config.name)] = ours
     people: dict[str, tuple[str, ...]] = {str(r.name): (str(r.name), r.email) for r in config.reviewers}
-    people[str(config.name)] = (str(config.name), *identity(run.hub))
+    people[str(config.name)] = (str(config.name), *run.hub.identity)
     return keys, people
 
 

@@ -12,7 +12,7 @@ from collections.abc import Set as AbstractSet
 from datetime import datetime
 from typing import Final, NamedTuple, assert_never
 
-from cn.git.fast_import import EntryChange, FileChange, identity
+from cn.git.fast_import import EntryChange, FileChange
 from cn.git.objects import read_known
 from cn.git.repository import Hub
 from cn.protocol import ledger, log, outbox_entry
@@ -449,7 +449,7 @@ class Executor:
         if self._steps is not None:
             return ()
         pins = sorted(self._pins.values(), key=lambda u: (u.new is not None, u.ref))
-        kept = keep(self.hub, self._kept, identity(self.hub)) if self._kept else None
+        kept = keep(self.hub, self._kept, self.hub.identity) if self._kept else None
         return (*([RefUpdate(*kept)] if kept else []), *pins)
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
-from cn.git.fast_import import build_commit, identity, signs
+from cn.git.fast_import import build_commit
 from cn.git.objects import read_object, write_objects
 from cn.git.repository import Hub
 from cn.protocol.message import Message, Sealed, object_id, seal, tree_bytes
@@ -17,18 +15,10 @@ class Sealer:
         self._hub = hub
         self._algorithm = algorithm
 
-    @cached_property
-    def _who(self) -> tuple[str, str]:
-        return identity(self._hub)
-
-    @cached_property
-    def _signs(self) -> bool:
-        return signs(self._hub)
-
     def seal(self, message: Message) -> Sealed:
         """The message's commit. Unsigned ones need no process, signed ones are made by git."""
-        plain = seal(message, self._who, self._algorithm)
-        if not self._signs:
+        plain = seal(message, self._hub.identity, self._algorithm)
+        if not self._hub.signs:
             return plain
         tree = tree_bytes(plain.content, self._algorithm)
         write_objects(self._hub.git, [("blob", plain.content), ("tree", tree)], self._algorithm)

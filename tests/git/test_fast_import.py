@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cn.git.fast_import import CommitStream, EntryChange, FileChange, build_commit, identity
+from cn.git.fast_import import CommitStream, EntryChange, FileChange, build_commit
 from cn.git.repository import Hub, open_hub
 from cn.values.names import HubPath, Oid
 from tests.support.growth import assert_cost_grows_as_size
@@ -140,17 +140,17 @@ def test_objects_go_where_the_runner_says(hub: Hub, tmp_path: Path) -> None:
 
 class TestIdentity:
     def test_of_the_repository(self, hub: Hub) -> None:
-        assert identity(hub) == ("sigma", "sigma@example.org")
+        assert hub.identity == ("sigma", "sigma@example.org")
 
     def test_falls_back_to_the_hub_directory(self, hub: Hub, home: Path) -> None:
         (home / ".gitconfig").write_text("")
         git(hub.root, "config", "--remove-section", "user")
-        assert identity(open_hub(hub.root)) == ("hub", "hub@cn.invalid")
+        assert open_hub(hub.root).identity == ("hub", "hub@cn.invalid")
 
     def test_is_cleaned_of_what_a_commit_cannot_hold(self, hub: Hub) -> None:
         git(hub.root, "config", "user.name", " A <b>\nc. ")
         hub = open_hub(hub.root)
-        assert identity(hub)[0] == "A bc"
+        assert hub.identity[0] == "A bc"
         oid = make(hub, FileChange(HubPath("x"), b""))
         assert git(hub.root, "log", "-1", "--format=%an", oid) == "A bc"
 

@@ -14,7 +14,7 @@ from types import TracebackType
 
 from cn.git.branch_content import OUTPUT_BYTES, by_head, diff_trees, merge_bases, read_in_halves
 from cn.git.entries import Change, parse_change, read_changes
-from cn.git.fast_import import CommitStream, EntryChange, FileChange, build_commit, signs
+from cn.git.fast_import import CommitStream, EntryChange, FileChange, build_commit
 from cn.git.merge_tree import merge_each, merge_trees
 from cn.git.objects import read_info
 from cn.git.process import Git, GitError
@@ -204,7 +204,6 @@ class Merges:
         self._touched = _Touched()
         self._names = FoldedNames(hub.git, base)
         self._stream = CommitStream(hub)
-        self._signs = False
 
     def __enter__(self) -> Merges:
         return self
@@ -219,7 +218,6 @@ class Merges:
         """Read what the merges of ``heads`` need to know, all at once."""
         if not heads:
             return
-        self._signs = signs(self._hub)
         self._candidates = read_candidates(self._hub.git, self._base, heads, self._keys)
         candidates = self._candidates.values()
         self._find_dirty({c.path for one in candidates for c in one.changes})
@@ -299,7 +297,7 @@ class Merges:
             EntryChange(c.path, c.new.mode, c.new.oid) if c.new else FileChange(parse_hub_path(c.path), None)
             for c in laid
         ]
-        if not self._signs:
+        if not self._hub.signs:
             return self._stream.commit(parents, changes, message, self._at)
         return build_commit(self._hub, base=tip, parents=parents, changes=changes, message=message, at=self._at)
 
