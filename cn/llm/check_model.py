@@ -32,7 +32,7 @@ Ask = Callable[[AgentConfig], Checked | Failure]
 def ask_models_api(config: AgentConfig) -> Checked | Failure:
     """Ask the Models API; raises :class:`ConfigError` where a key or the model's name is missing."""
     llm = config.require_llm()
-    return client.check_model(llm.model, api_key=config.require_api_key(), base_url=llm.base_url)
+    return client.check_model(llm.model, api_key=llm.api_key, base_url=llm.base_url)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from cn.llm.budgets import Budget, Budgets
 from cn.protocol.hub_config import AGENT_PATH
 from cn.values.env_values import Missing, Reader, is_loopback
 from cn.values.errors import ConfigError
@@ -69,6 +68,35 @@ class Daemon:
 
 
 @dataclass(frozen=True)
+class Budget:
+    """Limits; None is no limit, 0 allows nothing.
+
+    ``tokens_per_day`` counts input, cached or not, and output of a UTC day, ``turns_per_hour`` the
+    calls of the last 60 minutes, failed ones too: a loop that fails is a loop.
+    """
+
+    tokens_per_day: int | None = None
+    turns_per_hour: int | None = None
+
+
+@dataclass(frozen=True)
+class Budgets:
+    """The hub's budget in all, and that of every single sender, some by name.
+
+    A sender is what an item says in ``from``: a peer, the hub itself, ``telegram:<chat>``.
+    """
+
+    total: Budget = Budget()
+    each: Budget = Budget()
+    named: tuple[tuple[str, Budget], ...] = ()
+
+    def of(self, sender: str) -> Budget:
+        """The budget of one sender: its own, ``telegram`` for a chat without one, else that of each."""
+        named = dict(self.named)
+        return named.get(sender) or named.get(sender.partition(":")[0]) or self.each
+
+
+@dataclass(frozen=True)
 class AgentConfig:
     """The parsed file. Its repr shows no secret. ``warnings`` are one line each.
 
@@ -93,11 +121,6 @@ class AgentConfig:
             raise ConfigError(f"{one_line(model, 80)!r} cannot be the id of a model", "correct --model")
         missing = tuple(one for one in self.missing if one.key != "llm.model")
         return replace(self, llm=replace(self.llm, model=model), missing=missing, path="--model")
-
-    def require_api_key(self) -> str:
-        """The key of the model's API."""
-        self._require("llm.api_key")
-        return self.llm.api_key
 
     def require_llm(self) -> Llm:
         """All that a call needs."""

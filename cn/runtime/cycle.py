@@ -9,20 +9,19 @@ from pathlib import Path
 
 from cn.agent.interface import is_answered
 from cn.git.repository import Hub
-from cn.llm import client
 from cn.llm.check_model import ModelCheck
 from cn.llm.config import AgentConfig
 from cn.llm.config_file import read_agent_config
-from cn.llm.request import Answer, Failure, Request, request_json
+from cn.llm.request import request_json
 from cn.loop.process import process
 from cn.run.view import open_view, require_queue
 from cn.runtime.chat_delivery import Speak
-from cn.runtime.gather_prompt import pack_item
+from cn.runtime.gather_prompt import asker, pack_item
 from cn.runtime.health import is_stopping
 from cn.runtime.turn import More, TurnTools, in_flight, release, run_turn
 from cn.system.extras import require_runtime
 from cn.telegram import client as telegram
-from cn.telegram.api import Failure as Unspoken
+from cn.telegram.api import Failure
 from cn.values.report import Report
 from cn.views.find_item import find_item
 
@@ -46,7 +45,7 @@ def cycle(hub: Hub, path: Path | None, *, until_idle: bool, report: Report) -> b
     require_queue(view)
     config = read_agent_config(view.snapshot, os.environ, path)
     # Before anything is claimed.
-    config.require_llm()
+    ask = asker(config)
     require_runtime("anthropic")
     if config.telegram.enabled:
         config.require_telegram()
@@ -54,8 +53,7 @@ def cycle(hub: Hub, path: Path | None, *, until_idle: bool, report: Report) -> b
     for warning in config.warnings:
         report.info(warning)
     with ExitStack() as stack:
-        ask, speak = (lambda request: _ask(config, request)), _speaker(config, stack)
-        tools = TurnTools(config, ask, speak, ModelCheck(hub, config))
+        tools = TurnTools(config, ask, _speaker(config, stack), ModelCheck(hub, config))
         more = run_turn(hub, tools, report)
         turns = 1
         while (until_idle or under_daemon) and more is More.NEXT and turns < _MOST_TURNS:
@@ -69,18 +67,13 @@ def cycle(hub: Hub, path: Path | None, *, until_idle: bool, report: Report) -> b
     return under_daemon and more is More.NEXT
 
 
-def _ask(config: AgentConfig, request: Request) -> Answer | Failure:
-    llm = config.require_llm()
-    return client.call(request, api_key=config.require_api_key(), base_url=llm.base_url)
-
-
 def _speaker(config: AgentConfig, stack: ExitStack) -> Speak | None:
     """The bot, opened when there is something to say."""
     if not config.telegram.enabled:
         return None
     bot: list[telegram.Telegram] = []
 
-    def speak(chat: int, text: str) -> Unspoken | None:
+    def speak(chat: int, text: str) -> Failure | None:
         if not bot:
             wanted = config.require_telegram()
             bot.append(stack.enter_context(telegram.Telegram(wanted.token, wanted.base_url)))

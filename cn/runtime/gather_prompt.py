@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from urllib.parse import urlsplit
 
 from cn.agent.plan import conversation as talk
@@ -13,13 +14,17 @@ from cn.agent.plan.prompt import SOUL, USER_PAGE, Material, Page, pack, reflecti
 from cn.agent.plan.prompt_parts import Packed
 from cn.agent.plan.skills import CONTRACT, FILE, FOLDERS, Skill, find_contract, is_skill, parse_skill
 from cn.git.objects import ensure_absent, list_tree, read_info
+from cn.llm import client
 from cn.llm.config import AgentConfig
-from cn.llm.request import Request
+from cn.llm.request import Answer, Failure, Request, Usage
+from cn.llm.usage import ASKED, Call, end_call, log_call
 from cn.protocol.cadence import REFLECTIONS, Cadence, period, reflection_path
 from cn.protocol.hub_config import is_local
 from cn.run.snapshot import Snapshot
 from cn.run.view import View
+from cn.system.clock import now
 from cn.system.files import read_regular
+from cn.system.random import nonce
 from cn.system.template import template_dir
 from cn.values.errors import CnError, Refused
 from cn.values.names import HubPath
@@ -34,6 +39,8 @@ _TALK_BYTES = 8 * 1024 * 1024
 COUNT_SECONDS = 8.0
 """A person waits for the count."""
 
+Ask = Callable[[Request], Answer | Failure]
+"""Ask the model once."""
 Counter = Callable[[Request], int]
 """Counts the tokens of a request, as the API does; raises :class:`CnError` when it cannot."""
 
@@ -64,8 +71,6 @@ def counter(config: AgentConfig) -> Counter | None:
         return None
 
     def count(request: Request) -> int:
-        from cn.llm import client
-
         found = client.count_tokens(request, api_key=llm.api_key, base_url=llm.base_url, seconds=COUNT_SECONDS)
         if found is None:
             raise Refused(f"{urlsplit(llm.base_url).hostname} does not count")
@@ -122,6 +127,31 @@ def read_conversation(view: View) -> Conversation:
     else:
         data = view.snapshot.read(talk.PATH)
     return parse_conversation(data) if data else Conversation()
+
+
+def ask_packed(
+    view: View, packed: Packed, ask: Ask, source: str, trigger: str = "", *, replay: bool = False
+) -> tuple[Answer | Failure, Call]:
+    """Make a call that counts, even if this process dies meanwhile; what came of it, and its event.
+
+    ``source`` is where the item came from, ``trigger`` the attempt where it is not the first. Raises
+    :class:`CnError` before the call where it could not be written down.
+    """
+    root = view.hub.root
+    item = packed.id, source, packed.sender, packed.request.model
+    main, parts = view.snapshot.commit, packed.sizes
+    begun = Call(now(), *item, Usage(packed.tokens), None, 0.0, ASKED, 1, True, trigger, main, parts, replay, nonce())
+    log_call(root, begun)
+    outcome = ask(packed.request)
+    call = end_call(begun, outcome, now())
+    log_call(root, call)
+    return outcome, call
+
+
+def asker(config: AgentConfig) -> Ask:
+    """Asks the configured model; raises :class:`ConfigError` where its name or the key is missing."""
+    llm = config.require_llm()
+    return partial(client.call, api_key=llm.api_key, base_url=llm.base_url)
 
 
 # Pages and skills.

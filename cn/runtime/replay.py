@@ -6,25 +6,21 @@ that came too late, decided nothing that could change.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 
 from cn.agent.archive import Rejected, archived_names, read_archived, read_rejected
 from cn.agent.plan.prompt_parts import Packed
 from cn.agent.plan.replay import AnswerDecision, Change, compare, read_answer_decision
-from cn.llm import client
 from cn.llm.config import AgentConfig
-from cn.llm.request import Answer, Failure, Request, Stop
-from cn.llm.usage_events import Call, begin_call
-from cn.llm.usage_log import ask_counted, over_budget
+from cn.llm.request import Answer, Failure, Stop
+from cn.llm.usage import Call, over_budget
 from cn.protocol.queue_item import Shown, Trigger, parse_input, parse_trigger
 from cn.run.view import View
-from cn.runtime.gather_prompt import pack_text
+from cn.runtime.gather_prompt import Ask, ask_packed, asker, pack_text
 from cn.system.clock import now
 from cn.system.extras import require_runtime
-from cn.system.random import nonce
 from cn.values.errors import Refused
 from cn.values.text import one_line
 from cn.values.timestamps import StampRefused, parse_stamp
@@ -32,7 +28,6 @@ from cn.values.timestamps import StampRefused, parse_stamp
 LAST = 10
 """How many are taken where nobody says which."""
 _LATE = "-late"
-Ask = Callable[[Request], Answer | Failure]
 
 
 @dataclass(frozen=True)
@@ -151,9 +146,8 @@ def pack_pair(view: View, config: AgentConfig, pair: Pair) -> Packed:
 def replay(view: View, config: AgentConfig, pairs: Sequence[Pair], ask: Ask | None = None) -> Iterator[Replayed]:
     """Ask each again, one after the other. Nothing is executed; what it used is logged at once."""
     if ask is None:
-        key, url = config.require_api_key(), config.require_llm().base_url
+        ask = asker(config)
         require_runtime("anthropic")
-        ask = partial(client.call, api_key=key, base_url=url)
     for pair in pairs:
         yield _one(view, config, pair, ask)
 
@@ -164,20 +158,8 @@ def _one(view: View, config: AgentConfig, pair: Pair, ask: Ask) -> Replayed:
     over = over_budget(view.hub.root, config.budgets, sender, now())
     if over:
         return Replayed(pair, packed, error=f"not sent: {over}")
-    begun = begin_call(
-        now(),
-        nonce(),
-        packed.tokens,
-        model=packed.request.model,
-        input=pair.trigger.id,
-        source=pair.source,
-        peer=sender,
-        trigger=pair.name if pair.name != pair.trigger.id else "",
-        main=view.snapshot.commit,
-        parts=packed.sizes,
-        replay=True,
-    )
-    outcome, call = ask_counted(view.hub.root, begun, partial(ask, packed.request))
+    trigger = pair.name if pair.name != pair.trigger.id else ""
+    outcome, call = ask_packed(view, packed, ask, pair.source, trigger, replay=True)
     match outcome:
         case Answer(stop=Stop.END_TURN | Stop.STOP_SEQUENCE):
             return Replayed(pair, packed, pair.typed(outcome.text), call=call)

@@ -5,25 +5,22 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 
 from cn.agent.plan.output import parse_output
 from cn.agent.plan.prompt_parts import Packed
 from cn.git.repository import Hub
-from cn.llm import client
 from cn.llm.check_model import ModelCheck
 from cn.llm.config import AgentConfig
 from cn.llm.config_file import read_agent_config
 from cn.llm.request import Failure
-from cn.llm.usage_events import begin_call
-from cn.llm.usage_log import ask_counted, over_budget
+from cn.llm.usage import over_budget
 from cn.protocol.cadence import Cadence
 from cn.protocol.chat_reply import ACKNOWLEDGED
 from cn.protocol.ops import Reply, format_op
 from cn.protocol.queue_item import Input, format_input, new_input_id
 from cn.run.view import View, open_view
-from cn.runtime.gather_prompt import pack_text
+from cn.runtime.gather_prompt import ask_packed, asker, pack_text
 from cn.system.clock import now
 from cn.system.extras import require_runtime
 from cn.system.random import nonce
@@ -72,13 +69,7 @@ class QuestionSession:
         if over:
             raise Refused(f"not asked: {over}", "raise it in agent.yaml, or wait")
         packed, id = self.pack(question, at)
-        begun = begin_call(
-            at, nonce(), packed.tokens, model=packed.request.model, input=id, source=SENDER, peer=SENDER,
-            main=self.view.snapshot.commit, parts=packed.sizes,
-        )  # fmt: skip
-        key, url = self.config.require_api_key(), self.config.require_llm().base_url
-        ask = partial(client.call, packed.request, api_key=key, base_url=url)
-        answer, _ = ask_counted(self.view.hub.root, begun, ask)
+        answer, _ = ask_packed(self.view, packed, asker(self.config), SENDER)
         if isinstance(answer, Failure):
             raise Refused(answer.text, answer.hint)
         output = parse_output(answer.text.encode("utf-8", "replace"))
@@ -97,7 +88,7 @@ def open_session(hub: Hub, path: Path | None, report: Report, *, dry_run: bool =
     config = read_agent_config(view.snapshot, os.environ, path)
     if dry_run:
         return QuestionSession(view, config)
-    config.require_api_key()
+    config.require_llm()
     require_runtime("anthropic")
     check = ModelCheck(hub, config)
     if check.due():

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
@@ -33,9 +32,8 @@ from cn.agent.queue import MayGive, current_turn, failing, peek_turn, tell_chat
 from cn.git.repository import Hub
 from cn.llm.check_model import ModelCheck
 from cn.llm.config import AgentConfig
-from cn.llm.request import Answer, Failure, Kind, Request, Stop
-from cn.llm.usage_events import begin_call
-from cn.llm.usage_log import ask_counted, over_budget, read_calls
+from cn.llm.request import Answer, Failure, Kind, Stop
+from cn.llm.usage import over_budget, read_calls
 from cn.loop.process import process_as_agent
 from cn.protocol import rules
 from cn.protocol.queue_item import INPUT, Input, Turn, is_input_id
@@ -45,18 +43,14 @@ from cn.run.run import Run, open_run
 from cn.run.secret_gate import clean_refusal, mask_line
 from cn.run.view import View, open_view
 from cn.runtime.chat_delivery import Speak, Unsent, report_unsent, send_texts, still_unsent
-from cn.runtime.gather_prompt import pack_item
+from cn.runtime.gather_prompt import Ask, ask_packed, pack_item
 from cn.secrets.findings import text_of
 from cn.system.child import hold
 from cn.system.clock import now
-from cn.system.random import nonce
 from cn.transaction.pins import clone_id
 from cn.values.errors import LockHeld, Refusal
 from cn.values.report import Report
 from cn.values.text import one_line
-
-Ask = Callable[[Request], Answer | Failure]
-"""Ask the model once."""
 
 
 @dataclass(frozen=True)
@@ -205,19 +199,8 @@ def _ask(view: View, tools: TurnTools, turn: Turn, report: Report) -> None:
     hub = view.hub
     packed = pack_item(view, tools.config, turn.input.id)
     source = source_of(turn.input)
-    begun = begin_call(
-        now(),
-        nonce(),
-        packed.tokens,
-        model=packed.request.model,
-        input=turn.input.id,
-        source=source,
-        peer=turn.input.sender,
-        trigger=turn.trigger if turn.attempt > 1 else "",
-        main=view.snapshot.commit,
-        parts=packed.sizes,
-    )
-    outcome, _ = ask_counted(hub.root, begun, partial(tools.ask, packed.request))
+    trigger = turn.trigger if turn.attempt > 1 else ""
+    outcome, _ = ask_packed(view, packed, tools.ask, source, trigger)
     _note_reachable(hub, outcome)
     match outcome:
         case Answer(stop=Stop.END_TURN | Stop.STOP_SEQUENCE) if not _other_id(turn, outcome):

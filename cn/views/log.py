@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from cn.llm.usage_events import EVENT as MODEL
+from cn.llm.usage import EVENT as MODEL
 from cn.protocol.log import FOLDER, NOTHING, Row, format_row, parse_rows
 from cn.protocol.thread_life import CONTINUED
 from cn.run.machine_log import machine_lines

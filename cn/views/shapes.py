@@ -10,8 +10,7 @@ from cn.values.timestamps import format_second
 from cn.views.thread_view import ThreadView
 
 if TYPE_CHECKING:  # nothing is loaded for a shape that is not asked for
-    from cn.llm.usage_events import Sum
-    from cn.llm.usage_log import UsageView
+    from cn.llm.usage import Sum, UsageView
     from cn.protocol.own_thread import Own
     from cn.protocol.queue_item import Input
     from cn.protocol.thread_life import Link

@@ -14,8 +14,7 @@ from cn.agent.archive import archived_names, read_archived
 from cn.agent.interface import read_shown
 from cn.agent.plan.turns import source_of
 from cn.git.history import PastCommit, added_by, read_past
-from cn.llm.usage_events import Call
-from cn.llm.usage_log import read_calls
+from cn.llm.usage import Call, read_calls
 from cn.protocol.chat_reply import is_chat
 from cn.protocol.ledger import IN, Event
 from cn.protocol.own_thread import Own

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from cn.git.history import PastCommit
-from cn.llm.usage_events import Call
+from cn.llm.usage import Call
 from cn.protocol.ops import format_whole
 from cn.views.attempts import Attempt, Ended
 from cn.views.shapes import happened_json, own_thread_json, thread_json, time_json

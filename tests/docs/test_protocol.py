@@ -19,8 +19,8 @@ from cn.agent.plan.skills import Skill
 from cn.git.signatures import Signature
 from cn.inbox.plan.arrivals import Step, classify
 from cn.inbox.plan.decisions import Facts, plan_decision
-from cn.llm import budgets, request, usage_events
 from cn.llm import config as llm_config
+from cn.llm import request, usage
 from cn.outbox.plan.receipts import notice
 from cn.protocol import hub_config, ledger, log, peers_file, rules
 from cn.protocol.cadence import PERIODIC, period
@@ -615,20 +615,24 @@ def _model_log(block: Block) -> None:
     used = request.Usage(1200, 350, 6400, 0)
     answer = request.Answer("ok", request.Stop.END_TURN, used, "claude-sonnet-5-5", "msg_1", seconds=4.2)
     parts = (("preamble", 1180), ("identity", 512), ("item", 2210))
-    begun = usage_events.begin_call(
+    begun = usage.Call(
         EXECUTED,
-        "9f86d081884c7d65",
-        3000,
-        model="claude-sonnet-5-5",
-        input="20260205-151400-3f2a9c",
-        source="pi/proposal",
-        peer="pi",
+        "20260205-151400-3f2a9c",
+        "pi/proposal",
+        "pi",
+        "claude-sonnet-5-5",
+        request.Usage(3000),
+        None,
+        0.0,
+        usage.ASKED,
+        unknown=True,
         main=MERGE,
         parts=parts,
+        id="9f86d081884c7d65",
     )
-    call = usage_events.end_call(begun, answer, EXECUTED)
-    assert usage_events.format_call(call) == block.text.rstrip("\n")
-    assert usage_events.parse_call(block.text) == call
+    call = usage.end_call(begun, answer, EXECUTED)
+    assert usage.format_call(call) == block.text.rstrip("\n")
+    assert usage.parse_call(block.text) == call
 
 
 @checks("model-failures")
@@ -687,9 +691,9 @@ def _agent_yaml(block: Block) -> None:
     env = {"ANTHROPIC_KEY": "k", "TELEGRAM_TOKEN": "t"}
     found = llm_config.parse_agent_config(block.text, env)
     assert (found.llm.max_tokens, found.telegram.allowed_users) == (4096, (498316684,))
-    assert found.budgets.total == budgets.Budget(tokens_per_day=5000000)
-    assert found.budgets.of("omega") == budgets.Budget(turns_per_hour=30)
-    assert found.budgets.of("pi") == budgets.Budget(tokens_per_day=500000)
+    assert found.budgets.total == llm_config.Budget(tokens_per_day=5000000)
+    assert found.budgets.of("omega") == llm_config.Budget(turns_per_hour=30)
+    assert found.budgets.of("pi") == llm_config.Budget(tokens_per_day=500000)
     assert not found.warnings + found.missing
 
 
@@ -706,7 +710,7 @@ def _agent_keys(block: Block) -> None:
         if re.fullmatch(r"`[a-z0-9.:/]+`", default) and not key.startswith("`budgets"):
             value = defaults[plain(key)]
             assert (str(value).lower() if isinstance(value, bool) else str(value)) == plain(default), key
-    assert found.budgets == budgets.Budgets()
+    assert found.budgets == llm_config.Budgets()
 
 
 @checks("request-layout")

@@ -24,7 +24,7 @@ def test_the_configuration_is_taken_whole() -> None:
     config = parse_agent_config(block("agent-yaml").text, ENV)
     assert (config.warnings, config.missing) == ((), ())
     assert config.require_telegram().allowed_users == (498316684,)
-    assert config.require_api_key() == ENV["ANTHROPIC_KEY"]
+    assert config.require_llm().api_key == ENV["ANTHROPIC_KEY"]
     assert config.budgets.total.turns_per_hour == 60
 
 

@@ -26,7 +26,7 @@ from cn.llm.api_errors import parse_retry_after, read_error
 from cn.llm.config import parse_agent_config
 from cn.llm.model_info import read_count, read_model
 from cn.llm.request import read_answer
-from cn.llm.usage_events import parse_call
+from cn.llm.usage import parse_call
 from cn.protocol import ledger
 from cn.protocol.chat_reply import format_say, parse_say
 from cn.protocol.hub_config import parse_config

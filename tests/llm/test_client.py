@@ -547,7 +547,7 @@ def test_only_a_call_imports_the_package(args: tuple[str, ...]) -> None:
         "import sys\n"
         "from cn.cli.main import cli\n"
         f"cli.main({list(args)!r}, prog_name='cn', standalone_mode=False)\n"
-        "import cn.llm.client, cn.llm.usage_log\n"
+        "import cn.llm.client, cn.llm.usage\n"
         "print(sorted({m.partition('.')[0] for m in sys.modules} & {'anthropic', 'httpx2', 'pydantic'}))\n"
     )
     done = subprocess.run(

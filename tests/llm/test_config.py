@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cn.llm.budgets import Budget
-from cn.llm.config import ANTHROPIC_ORIGIN, ContextConfig, Daemon, Telegram, parse_agent_config
+from cn.llm.config import ANTHROPIC_ORIGIN, Budget, ContextConfig, Daemon, Telegram, parse_agent_config
 from cn.values.env_values import is_loopback, parse_origin
 from cn.values.errors import EXIT_CONFIG, ConfigError
 from tests.support.hubs import ROOT
@@ -55,7 +54,7 @@ def test_a_whole_file_is_read() -> None:
     config = parse_agent_config(SEED, ENV)
     assert config.telegram == Telegram(TOKEN, (498316684,), enabled=True)
     assert config.require_telegram() is config.telegram
-    assert config.require_api_key() == SECRET
+    assert config.llm.api_key == SECRET
     assert config.require_llm().model == "claude-sonnet-4-latest"
     assert (config.llm.provider, config.llm.max_tokens) == ("anthropic", 8192)
     assert (config.context, config.daemon, config.log_level) == (ContextConfig(), Daemon(), "info")
@@ -77,7 +76,7 @@ def test_the_template_is_read_and_needs_no_telegram() -> None:
 def test_nothing_is_all_defaults_until_something_is_needed(text: str) -> None:
     config = parse_agent_config(text, {})
     assert (config.context, config.daemon, config.llm.base_url) == (ContextConfig(), Daemon(), ANTHROPIC_ORIGIN)
-    for require in (config.require_llm, config.require_api_key, config.require_telegram):
+    for require in (config.require_llm, config.require_telegram):
         with pytest.raises(ConfigError) as caught:
             require()
         assert caught.value.exit_code == EXIT_CONFIG
@@ -88,13 +87,13 @@ def test_nothing_is_all_defaults_until_something_is_needed(text: str) -> None:
 @pytest.mark.parametrize("name", ["ANTHROPIC_KEY", "ANTHROPIC_API_KEY"])
 @pytest.mark.parametrize("text", ["", "llm:\n  api_key: ${ANTHROPIC_KEY}\n", "llm: {api_key: '${ANTHROPIC_API_KEY}'}"])
 def test_either_name_of_the_key_will_do(name: str, text: str) -> None:
-    assert parse_agent_config(text, {name: f" {SECRET}\n"}).require_api_key() == SECRET
+    assert parse_agent_config(text, {name: f" {SECRET}\n"}).llm.api_key == SECRET
 
 
 def test_a_missing_variable_is_named_with_file_line_key_and_remedy() -> None:
     config = parse_agent_config(SEED, {"ANTHROPIC_KEY": ""})
     with pytest.raises(ConfigError) as caught:
-        config.require_api_key()
+        config.require_llm()
     assert caught.value.text == (
         ".cn/agent.yaml:9: llm.api_key: the environment has no ANTHROPIC_KEY or ANTHROPIC_API_KEY"
     )
@@ -137,7 +136,7 @@ def test_what_a_variable_holds_is_a_value_and_adds_no_key() -> None:
     assert evil not in found.text
     # A variable's own '${…}' is not expanded again.
     config = parse_agent_config("llm:\n  api_key: ${K}\n", {"K": "${ANTHROPIC_KEY}", **ENV})
-    assert config.require_api_key() == "${ANTHROPIC_KEY}"
+    assert config.llm.api_key == "${ANTHROPIC_KEY}"
 
 
 def test_the_environment_says_what_the_file_does_not() -> None:

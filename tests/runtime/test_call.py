@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from cn.llm import client
-from cn.llm.usage_log import read_calls
+from cn.llm.usage import read_calls
 from cn.values.errors import ConfigError
 from cn.values.timestamps import format_second
 from tests.support.desk import archived, current, work_queue

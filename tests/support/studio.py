@@ -22,8 +22,7 @@ from typing import Any
 
 from cn.agent.chat_message import enqueue
 from cn.git.repository import open_hub
-from cn.llm.usage_events import Call, parse_call
-from cn.llm.usage_log import read_calls
+from cn.llm.usage import Call, parse_call, read_calls
 from cn.runtime.cycle import cycle
 from cn.telegram.api import Incoming, Queued
 from cn.values.report import Report

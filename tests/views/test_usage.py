@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from cn.llm.budgets import Budget, Budgets
+from cn.llm.config import Budget, Budgets
 from cn.llm.prices import cost
 from cn.llm.request import Usage
-from cn.llm.usage_events import Call, format_call
-from cn.llm.usage_log import log_call, over_budget, read_calls
+from cn.llm.usage import Call, format_call, log_call, over_budget, read_calls
 from cn.protocol.log import Row, format_event
 from cn.run.executor import MACHINE_LOG
 from tests.support.hubs import cn, git

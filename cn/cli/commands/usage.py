@@ -10,8 +10,7 @@ from cn.cli.options import SINCE, Env, options
 from cn.cli.render.text import align, clean, paint
 
 if TYPE_CHECKING:
-    from cn.llm.usage_events import By, Sum
-    from cn.llm.usage_log import UsageView
+    from cn.llm.usage import By, Sum, UsageView
 
 
 @click.command("usage")
@@ -23,7 +22,7 @@ def usage_command(env: Env, since: str, by: str) -> None:
 
     Costs are estimates from the price list that cn carries; a model it does not know has none.
     """
-    from cn.llm.usage_log import read_usage
+    from cn.llm.usage import read_usage
     from cn.system.clock import now
     from cn.views.log import parse_since
     from cn.views.shapes import usage_json

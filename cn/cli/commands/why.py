@@ -14,7 +14,7 @@ from cn.cli.render.text import clean, paint, wrap
 
 if TYPE_CHECKING:
     from cn.git.history import PastCommit
-    from cn.llm.usage_events import Call
+    from cn.llm.usage import Call
     from cn.views.attempts import Attempt, Ended, Message
     from cn.views.log import LoggedAction
     from cn.views.why import Item, Why

@@ -19,7 +19,7 @@ from cn.agent.chat_message import enqueue
 from cn.agent.plan.turns import Allowed, Because, Permission
 from cn.git.repository import Hub
 from cn.llm.config_file import read_agent_config
-from cn.llm.usage_log import over_budget
+from cn.llm.usage import over_budget
 from cn.protocol.queue_item import Input
 from cn.run.run import Run
 from cn.run.settings import read_head_settings

@@ -1,4 +1,4 @@
-"""Events of ``logs/cn.log`` about calls to the model, and their sums (``docs/protocol/logs.md``).
+"""What calls to the model used: events of ``logs/cn.log`` (``docs/protocol/logs.md``), budgets, and sums.
 
 A call is written twice under one id: before it is made, and when it ended. So one whose
 process died counts, as one that may have been charged.
@@ -8,22 +8,32 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, Literal
 
+from cn.llm.config import Budget, Budgets
 from cn.llm.prices import cost
 from cn.llm.request import Answer, Failure, Kind, Usage
-from cn.values.text import redact
-from cn.values.timestamps import StampRefused, format_second, parse_stamp
+from cn.run.executor import MACHINE_LOG
+from cn.run.machine_log import machine_lines
+from cn.system.files import append_line
+from cn.values.text import one_line, redact
+from cn.values.timestamps import StampRefused, format_second, format_stamp, parse_stamp
 
 EVENT = "model"
 ASKED = "asked"
 """The ``stop`` of a call that has not ended, or whose process died."""
 By = Literal["day", "peer"]
 _KINDS = frozenset(kind.value for kind in Kind)
-_COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
+_HOUR = timedelta(hours=1)
+_DAY = timedelta(days=1)
+_ROTATED = 3
+_MARK = f'"event": "{EVENT}"'.encode()
+_TEXTS = ("input", "source", "peer", "model", "stop", "trigger", "main")
+_COUNTS = tuple(part.name for part in fields(Usage))
 
 
 @dataclass(frozen=True)
@@ -63,26 +73,6 @@ class Call:
         return self.stop in _KINDS or self.stop == ASKED
 
 
-def begin_call(
-    at: datetime,
-    id: str,
-    tokens: int,
-    *,
-    model: str,
-    input: str = "",
-    source: str = "",
-    peer: str = "",
-    trigger: str = "",
-    main: str = "",
-    parts: tuple[tuple[str, int], ...] = (),
-    replay: bool = False,
-) -> Call:
-    """The event of a call that is about to be made, of about so many ``tokens``."""
-    used = Usage(input_tokens=tokens)
-    more = (ASKED, 1, True, trigger, main, parts, replay, id)
-    return Call(at, input, source, peer, model, used, None, 0.0, *more)
-
-
 def end_call(begun: Call, outcome: Answer | Failure, at: datetime) -> Call:
     """The event of the same call when it ended."""
     used = outcome.model or begun.model
@@ -102,23 +92,12 @@ def end_call(begun: Call, outcome: Answer | Failure, at: datetime) -> Call:
 
 def format_call(call: Call) -> str:
     """One JSON line of ``logs/cn.log``; what is empty is left out."""
-    texts = {"input": call.input, "source": call.source, "peer": call.peer, "model": call.model}
-    more = {"trigger": call.trigger, "main": call.main}
-    data: dict[str, Any] = {
-        "time": format_second(call.at),
-        "event": EVENT,
-        **{key: text for key, text in texts.items() if text},
-        **{key: getattr(call.usage, key) for key in _COUNTS},
-        **({"cost": call.cost} if call.cost is not None else {}),
-        "seconds": call.seconds,
-        "stop": call.stop,
-        "attempts": call.attempts,
-        **({"unknown": True} if call.unknown else {}),
-        **{key: text for key, text in more.items() if text},
-        **({"parts": [list(part) for part in call.parts]} if call.parts else {}),
-        **({"replay": True} if call.replay else {}),
-        **({"call": call.id} if call.id else {}),
-    }
+    data: dict[str, Any] = {"time": format_second(call.at), "event": EVENT}
+    for key, value in vars(call).items():
+        if key == "usage":
+            data |= vars(value)
+        elif key != "at" and value not in ("", (), None) and value is not False:
+            data["call" if key == "id" else key] = value
     return redact(json.dumps(data, ensure_ascii=True))
 
 
@@ -128,23 +107,18 @@ def parse_call(line: str | bytes) -> Call | None:
         data = json.loads(line)
         if data["event"] != EVENT:
             return None
+        texts = {key: str(data.get(key, "")) for key in _TEXTS}
         return Call(
             parse_stamp(data["time"]),
-            str(data.get("input", "")),
-            str(data.get("source", "")),
-            str(data.get("peer", "")),
-            str(data.get("model", "")),
-            Usage(*(max(0, int(data.get(key, 0))) for key in _COUNTS)),
-            _number(data["cost"]) if "cost" in data else None,
-            _number(data.get("seconds", 0)),
-            str(data.get("stop", "")),
-            max(0, int(data.get("attempts", 1))),
-            bool(data.get("unknown", False)),
-            str(data.get("trigger", "")),
-            str(data.get("main", "")),
-            _parts(data.get("parts")),
-            bool(data.get("replay", False)),
-            str(data.get("call", "")),
+            **texts,
+            usage=Usage(*(max(0, int(data.get(key, 0))) for key in _COUNTS)),
+            cost=_number(data["cost"]) if "cost" in data else None,
+            seconds=_number(data.get("seconds", 0)),
+            attempts=max(0, int(data.get("attempts", 1))),
+            unknown=bool(data.get("unknown", False)),
+            parts=_parts(data.get("parts")),
+            replay=bool(data.get("replay", False)),
+            id=str(data.get("call", "")),
         )
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, StampRefused):
         return None
@@ -163,6 +137,70 @@ def _number(value: Any) -> float:
     if not math.isfinite(number) or number < 0:
         raise ValueError
     return number
+
+
+def log_call(root: Path, call: Call) -> None:
+    """Write a call to the machine log, at once: what was paid counts, whatever becomes of the answer."""
+    append_line(root / MACHINE_LOG, format_call(call), root=root)
+
+
+def read_calls(root: Path, since: datetime | None = None) -> list[Call]:
+    """The calls that the machine log of the hub at ``root`` still knows, oldest first."""
+    found: dict[str, Call] = {}
+    for number, line in enumerate(machine_lines(root, rotated=_ROTATED)):
+        call = parse_call(line) if _MARK in line else None
+        if call is not None:
+            found[call.id or str(number)] = call  # how it ended takes the place of how it began
+    return [call for call in found.values() if since is None or call.at >= since]
+
+
+# Budgets: what stops a call before it is made.
+
+
+def budget_since(now: datetime) -> datetime:
+    """From when on calls count: the beginning of the UTC day, or an hour back where that is earlier."""
+    return min(_midnight(now), now - _HOUR)
+
+
+def over_budget(root: Path, budgets: Budgets, peer: str, at: datetime) -> str:
+    """Which budget stops a call for ``peer`` at that time; empty: none. To be asked before every call."""
+    return check_budgets(read_calls(root, budget_since(at)), budgets, peer, at)
+
+
+def check_budgets(calls: Iterable[Call], budgets: Budgets, peer: str, now: datetime) -> str:
+    """Which budget stops a call for ``peer`` now, and until when; empty: none does."""
+    found = list(calls)
+    return _check(found, budgets.total, "budgets", "", now) or _check(
+        [call for call in found if call.peer == peer], budgets.of(peer), "budgets.per_peer", peer, now
+    )
+
+
+def _check(calls: Sequence[Call], budget: Budget, where: str, peer: str, now: datetime) -> str:
+    whose = f" by {one_line(peer, 80)}" if peer else ""
+    tokens, turns = budget.tokens_per_day, budget.turns_per_hour
+    if tokens == 0 or turns == 0:
+        return f"{where}.{'tokens_per_day' if tokens == 0 else 'turns_per_hour'} is 0: no call is made"
+    if tokens is not None:
+        day = _midnight(now)
+        used = sum(call.usage.tokens for call in calls if call.at >= day)
+        if used >= tokens:
+            told = f"{used} of {tokens} tokens are used today{whose} ({where}.tokens_per_day)"
+            return f"{told}: no call until {format_stamp(day + _DAY)}"
+    if turns is not None:
+        recent = sorted(call.at for call in calls if call.at > now - _HOUR)
+        if len(recent) >= turns:
+            told = f"{len(recent)} of {turns} turns are used in this hour{whose} ({where}.turns_per_hour)"
+            # In whole minutes, rounded up: at the time told the call is possible.
+            free = recent[len(recent) - turns] + _HOUR + timedelta(seconds=59)
+            return f"{told}: no call until {format_stamp(free)}"
+    return ""
+
+
+def _midnight(now: datetime) -> datetime:
+    return now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+# Sums.
 
 
 @dataclass(frozen=True)
@@ -216,3 +254,19 @@ def sum_calls(calls: Iterable[Call], key: str = "") -> Sum:
         round(sum(call.seconds for call in found), 3),
         sum(call.replay for call in found),
     )
+
+
+@dataclass(frozen=True)
+class UsageView:
+    """Sums of the calls since a time (None: all that are known), and of all of them."""
+
+    by: By
+    since: datetime | None
+    rows: tuple[Sum, ...]
+    total: Sum
+
+
+def read_usage(root: Path, by: By, since: datetime | None = None) -> UsageView:
+    """What ``cn usage`` shows."""
+    calls = read_calls(root, since)
+    return UsageView(by, since, tuple(sum_usage(calls, by)), sum_calls(calls, "total"))

@@ -10,10 +10,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cn.llm.budgets import Budget, Budgets, budget_since, check_budgets
+from cn.llm.config import Budget, Budgets
 from cn.llm.prices import LOOKED_UP, PRICES, Tiers, cost, price_of
 from cn.llm.request import Answer, Failure, Kind, Stop, Usage
-from cn.llm.usage_events import Call, begin_call, end_call, format_call, parse_call, sum_calls, sum_usage
+from cn.llm.usage import (
+    ASKED,
+    Call,
+    budget_since,
+    check_budgets,
+    end_call,
+    format_call,
+    parse_call,
+    sum_calls,
+    sum_usage,
+)
 from cn.protocol.log import Row, format_event
 from cn.values.timestamps import parse_stamp
 
@@ -113,10 +123,11 @@ def test_every_other_line_is_none(line: bytes) -> None:
 
 def test_an_answer_and_a_failure_become_calls() -> None:
     answer = Answer("hi", Stop.MAX_TOKENS, Usage(10, 2), MODEL, "msg_1", 2.0, 2, unknown=True)
-    made = end_call(begin_call(NOW, "", 9, model="alias", input="i", source="s", peer="pi"), answer, NOW)
+    begun = call(model="alias", stop=ASKED)
+    made = end_call(begun, answer, NOW)
     assert (made.model, made.stop, made.attempts, made.unknown, made.failed) == (MODEL, "max_tokens", 2, True, False)
     assert made.cost == cost(answer.usage, MODEL)
-    failed = end_call(begin_call(NOW, "", 9, model="alias"), Failure(Kind.OVERLOADED, "no", attempts=4), NOW)
+    failed = end_call(begun, Failure(Kind.OVERLOADED, "no", attempts=4), NOW)
     assert (failed.model, failed.stop, failed.attempts, failed.failed) == ("alias", "overloaded", 4, True)
 
 
