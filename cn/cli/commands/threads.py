@@ -82,11 +82,11 @@ def mca(env: Env) -> None:
     from cn.cli.render.status import thread_lines
     from cn.protocol.own_thread import CONCERNS
     from cn.views.own_threads import list_own
-    from cn.views.shapes import own_json
+    from cn.views.shapes import any_json
 
     view = env.view()
     found = list_own(view, folder=f"{CONCERNS}/")
-    env.facts(lambda: [own_json(one) for one in found], lambda: thread_lines(found, view.now) or ["no open concern"])
+    env.facts(lambda: [any_json(one) for one in found], lambda: thread_lines(found, view.now) or ["no open concern"])
 
 
 @mca.command("add")

@@ -33,8 +33,8 @@ def why_command(env: Env, name: str, full: bool) -> None:
     NAME is the id of an item (as in 'cn log --json' and logs/input/), a thread, PEER/TOPIC, or a
     chat such as telegram:498316684. What this clone does not know is said.
     """
+    from cn.views.shapes import why_json
     from cn.views.why import explain
-    from cn.views.why_shape import why_json
 
     why = explain(env.view(), name)
     env.facts(lambda: why_json(why), lambda: [*why_lines(why), *(_answers(why) if full else ())])
