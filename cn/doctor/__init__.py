@@ -7,11 +7,11 @@ is for hubs in any state.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from cn.doctor import agent, clone, config, machine, origin, records, runtime
+from cn.doctor import agent, clone, config, machine, origin, records
 from cn.doctor.facts import HubFacts, examine_from, open_damaged
-from cn.doctor.finding import Finding, Level, exit_code, from_error, problem
+from cn.doctor.finding import Finding, Level, exit_code, from_error, ok, problem
 from cn.git.repository import Hub
 from cn.values.errors import CnError
 from cn.values.text import one_line
@@ -19,8 +19,7 @@ from cn.values.text import one_line
 __all__ = ["Finding", "Level", "examine", "exit_code", "open_damaged"]
 
 
-@dataclass(frozen=True)
-class Check:
+class Check(NamedTuple):
     """One check. ``fine`` is what is said when it finds nothing; ``needs`` what must be readable."""
 
     name: str
@@ -50,9 +49,9 @@ _CHECKS = (
     Check("folders", "cn's folders are folders in main", records.check_folders, "main"),
     Check("threads", "pending threads are in their place", records.check_threads, "main"),
     Check("queue", "nothing in the agent's queue needs a person", agent.check_queue, "main"),
-    Check("runtime", "nothing speaks against the runtime's configuration", runtime.check_runtime, "main"),
-    Check("daemon", "no daemon is missing, and it gave up no message", runtime.check_daemon),
-    Check("says", "what is to be said in chats waits on this machine", runtime.check_says, "main"),
+    Check("runtime", "nothing speaks against the runtime's configuration", agent.check_runtime, "main"),
+    Check("daemon", "no daemon is missing, and it gave up no message", agent.check_daemon),
+    Check("says", "what is to be said in chats waits on this machine", agent.check_says, "main"),
     Check("local", "what stays on this machine is ignored by git", agent.check_local, "main"),
     Check("outbox", "the outbox is as cn wrote it", records.check_outbox, "main"),
     Check("pins", "pins agree with the ledger", records.check_pins, "main"),
@@ -67,26 +66,19 @@ _CHECKS = (
 def examine(hub: Hub, *, full: bool = False, locked: bool = False) -> list[Finding]:
     """Every finding, in the order of the checks. Changes nothing, raises nothing."""
     facts = examine_from(hub, full=full, locked=locked)
-    findings: list[Finding] = []
-    for check in _CHECKS:
-        if check.needs and not facts.readable:
-            continue
-        if check.needs == "main" and facts.main is None:
-            continue
-        found = _run(check, facts)
-        findings += found or [Finding(check.name, Level.OK, check.fine)]
-    return findings
+    there = {"", *(["git"] if facts.readable else []), *(["main"] if facts.main else [])}
+    return [finding for check in _CHECKS if check.needs in there for finding in _run(check, facts)]
 
 
 def _run(check: Check, facts: HubFacts) -> list[Finding]:
     found: list[Finding] = []
+    unfinished = f"the check '{check.name}' could not be finished"
     try:
         found.extend(check.look(facts))
     except CnError as error:
-        found.append(from_error(check.name, error, f"the check '{check.name}' could not be finished"))
+        found.append(from_error(error, unfinished))
     except Exception as error:
         # Whatever the damage: the other checks still have something to say.
-        why = f"{type(error).__name__}: {one_line(str(error))}"
-        text = f"the check '{check.name}' could not be finished: {why}"
-        found.append(problem(check.name, text, "something is damaged in a way the doctor does not know", ""))
-    return found
+        text = f"{unfinished}: {type(error).__name__}: {one_line(str(error))}"
+        found.append(problem(text, "something is damaged in a way the doctor does not know", ""))
+    return [f if f.check else f._replace(check=check.name) for f in found or [ok(check.fine)]]

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import fcntl
 import os
-import re
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 
 from cn.doctor.facts import HubFacts
-from cn.doctor.finding import Finding, FinishRun, MoveLock, SweepFailed, from_error, info, problem
+from cn.doctor.finding import Finding, Fix, Step, from_error, info, problem
 from cn.git.repository import Hub
 from cn.git.running import git_processes
+from cn.system.files import free_name, move
 from cn.transaction.base import work_place
-from cn.transaction.housekeeping import unfinished
+from cn.transaction.commit import recover
+from cn.transaction.housekeeping import sweep_failed, unfinished
 from cn.transaction.journal import journal_path, read_journal, read_pushes
 from cn.transaction.unplaced import read_unplaced
 from cn.values.errors import CnError, Refused
@@ -32,7 +34,7 @@ def check_place(facts: HubFacts) -> Iterator[Finding]:
     try:
         work_place(facts.hub)
     except CnError as error:
-        yield from_error("place", error, "cn works on main only, and never into somebody's unfinished work")
+        yield from_error(error, "cn works on main only, and never into somebody's unfinished work")
 
 
 def check_lock(facts: HubFacts) -> Iterator[Finding]:
@@ -45,7 +47,7 @@ def check_lock(facts: HubFacts) -> Iterator[Finding]:
     except FileNotFoundError:
         return
     except OSError as error:
-        yield problem("lock", f"{path} cannot be opened: {error.strerror}", "no run can start", "check its owner")
+        yield problem(f"{path} cannot be opened: {error.strerror}", "no run can start", "check its owner")
         return
     with os.fdopen(fd, "rb") as file:
         try:
@@ -57,9 +59,9 @@ def check_lock(facts: HubFacts) -> Iterator[Finding]:
             why = "what is found now may be its unfinished work"
             if age > _LONG:
                 remedy = "see what it waits for; it may be ended, and the next run finishes its work"
-                yield problem("lock", f"{text}, for {format_age_seconds(age)}", why, remedy)
+                yield problem(f"{text}, for {format_age(timedelta(seconds=age))}", why, remedy)
             else:
-                yield info("lock", text, why, "run 'cn doctor' again when it has ended")
+                yield info(text, why, "run 'cn doctor' again when it has ended")
 
 
 def check_journal(facts: HubFacts) -> Iterator[Finding]:
@@ -68,19 +70,19 @@ def check_journal(facts: HubFacts) -> Iterator[Finding]:
     remedy = "the next run does it by itself, such as 'cn sync'"
     try:
         if read_journal(journal_path(hub)) is not None:
-            yield problem(
-                "journal",
-                "a run was interrupted while it changed this clone",
-                "it must be finished or taken back; until then index and files may lag behind main",
-                remedy,
-                FinishRun(),
-            )
+            what = "a run was interrupted while it changed this clone"
+            why = "it must be finished or taken back; until then index and files may lag behind main"
+            yield problem(what, why, remedy, Fix(Step.FINISH_RUN, "finish or take back the interrupted run", _finish))
         notes = read_pushes(hub)
     except Refused as error:
-        yield from_error("journal", error, "it may hold a promise that was made to origin")
+        yield from_error(error, "it may hold a promise that was made to origin")
         return
     if notes:
-        yield info("journal", "a push to origin was interrupted", "its share in this clone may be still to do", remedy)
+        yield info("a push to origin was interrupted", "its share in this clone may be still to do", remedy)
+
+
+def _finish(hub: Hub, rescue: str) -> str:
+    return "; ".join(recover(hub)) or "there was nothing left to finish"
 
 
 def check_leftovers(facts: HubFacts) -> Iterator[Finding]:
@@ -92,22 +94,31 @@ def check_leftovers(facts: HubFacts) -> Iterator[Finding]:
         except OSError:
             continue
         age = max(0.0, facts.now.timestamp() - state.st_mtime)
-        if users is None:
-            users = git_processes(facts.hub)
+        users = git_processes(facts.hub) if users is None else users
         name = os.path.relpath(path, facts.hub.root)
-        what = f"{visible(name)} is there, for {format_age_seconds(age)}"
+        what = f"{visible(name)} is there, for {format_age(timedelta(seconds=age))}"
         if users:
-            yield info("locks", what, f"a git is at work here: {', '.join(users[:3])}", "let it end")
+            yield info(what, f"a git is at work here: {', '.join(users[:3])}", "let it end")
         elif age < _HOUR:
-            yield problem(
-                "locks", what, _WHY_LOCK,
-                "if no git, editor or IDE works here, remove it; after an hour 'cn doctor --fix' does",
-            )  # fmt: skip
+            remedy = "if no git, editor or IDE works here, remove it; after an hour 'cn doctor --fix' does"
+            yield problem(what, _WHY_LOCK, remedy)
         else:
             why = f"{_WHY_LOCK}; no git is at work here: a crash left it"
-            yield problem(
-                "locks", what, why, command("rm -- {}", name), MoveLock(path, state.st_ino, state.st_mtime_ns)
-            )
+            yield problem(what, why, command("rm -- {}", name), _move_lock(path, state))
+
+
+def _move_lock(path: Path, found: os.stat_result) -> Fix:
+    """Move a stale lock of git away, if it is still that very file."""
+
+    def apply(hub: Hub, rescue: str) -> str:
+        state = path.lstat()
+        if (state.st_ino, state.st_mtime_ns) != (found.st_ino, found.st_mtime_ns) or git_processes(hub):
+            raise Refused("somebody uses it now", "run 'cn doctor' again")
+        kept = free_name(hub.state / "rescue" / rescue / path.name)
+        move(path, kept)
+        return f"moved the stale lock {visible(path.name)} to {visible(str(kept.relative_to(hub.root)))}"
+
+    return Fix(Step.MOVE_LOCK, f"move the stale lock {visible(str(path))} to .git/cn/rescue", apply)
 
 
 def check_unfinished(facts: HubFacts) -> Iterator[Finding]:
@@ -121,12 +132,15 @@ def check_unfinished(facts: HubFacts) -> Iterator[Finding]:
         name = visible(os.path.relpath(found[0], hub.root))
         more = f" and {len(found) - 1} more" if len(found) > 1 else ""
         yield info(
-            "unfinished",
             f"a git that failed left {name}{more}, {size} bytes",
             "nothing needs them; a git that is at work now has such files too",
             "the next run that works here removes them, or 'cn doctor --fix'",
-            SweepFailed(),
+            Fix(Step.SWEEP, "remove unfinished files of git", _sweep),
         )
+
+
+def _sweep(hub: Hub, rescue: str) -> str:
+    return f"removed {sweep_failed(hub)} unfinished files of git"
 
 
 def _locks(hub: Hub) -> list[Path]:
@@ -140,25 +154,16 @@ def _locks(hub: Hub) -> list[Path]:
     return sorted(found)
 
 
-def format_age_seconds(seconds: float) -> str:
-    """A short age from seconds."""
-    from datetime import timedelta
-
-    return format_age(timedelta(seconds=seconds))
-
-
 def check_files(facts: HubFacts) -> Iterator[Finding]:
     """Nothing that a run put aside waits to be looked at."""
-    folder = facts.hub.state / "aside"
     kept: list[str] = []
-    for here, _, names in os.walk(folder):
-        kept += [os.path.relpath(Path(here) / n, facts.hub.root) for n in names]
-    kept = [k for k in kept if not re.search(r"/\.cn-tmp-", k)]
+    for here, _, names in os.walk(facts.hub.state / "aside"):
+        whole = [name for name in names if not name.startswith(".cn-tmp-")]
+        kept += [os.path.relpath(Path(here) / name, facts.hub.root) for name in whole]
     if kept:
         shown = ", ".join(visible(k) for k in sorted(kept)[:5])
         more = f" and {len(kept) - 5} more" if len(kept) > 5 else ""
         yield info(
-            "aside",
             f"files that differed from main were kept: {shown}{more}",
             "main decides in cn's folders, and nothing of yours is thrown away",
             "take what you need out of them, then remove them",
@@ -174,9 +179,6 @@ def check_hidden(facts: HubFacts) -> Iterator[Finding]:
     paths = [path for mark, _, path in marked if mark == "S" and path not in noted]
     if paths:
         more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-        yield info(
-            "hidden",
-            f"git is told to overlook {visible(paths[0])}{more}",
-            "an edit of it is seen neither by git nor by 'cn commit'",
-            command("git update-index --no-skip-worktree -- {}", paths[0]),
-        )
+        remedy = command("git update-index --no-skip-worktree -- {}", paths[0])
+        why = "an edit of it is seen neither by git nor by 'cn commit'"
+        yield info(f"git is told to overlook {visible(paths[0])}{more}", why, remedy)

@@ -1,14 +1,14 @@
-"""What the doctor says: findings, each with its reason and remedy, and repairs as data."""
+"""What the doctor says: findings, each with its reason and remedy, and how to repair it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
 from enum import Enum
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from cn.git.repository import Hub
 from cn.values.errors import EXIT_CONFIG, EXIT_DONE, EXIT_REFUSED, CnError, ConfigError
-from cn.values.names import Name, Oid
+from cn.values.names import Oid
 from cn.values.text import redact
 
 
@@ -20,80 +20,64 @@ class Level(Enum):
     PROBLEM = "problem"
 
 
-@dataclass(frozen=True)
-class FinishRun:
-    """Do what the next run would do first: finish or take back an interrupted run."""
+class Step(Enum):
+    """The repairs, in the order in which they are made."""
+
+    SWEEP = 0
+    MOVE_LOCK = 1
+    FINISH_RUN = 2
+    SET_PIN = 3
+    REBUILD_OPEN = 4
 
 
-@dataclass(frozen=True)
-class MoveLock:
-    """Move a stale lock of git into ``.git/cn/rescue``, if it is still that very file."""
+class Fix(NamedTuple):
+    """A repair. ``text`` says what it will do, ``apply`` does it under the lock and says what it did.
 
-    path: Path
-    inode: int
-    changed_ns: int
-
-
-@dataclass(frozen=True)
-class SweepFailed:
-    """Remove unfinished files of a git that failed, which nobody writes any more."""
-
-
-@dataclass(frozen=True)
-class RebuildOpen:
-    """Write a peer's ``open`` again, as the fold of its history."""
-
-    peer: Name
-
-
-@dataclass(frozen=True)
-class SetPin:
-    """Set a pin, or with None drop it. ``old`` is what it holds now (None: nothing)."""
-
-    ref: str
-    old: Oid | None
-    new: Oid | None
-
-
-Fix = FinishRun | MoveLock | SweepFailed | RebuildOpen | SetPin
-
-
-@dataclass(frozen=True)
-class Finding:
-    """One thing that the doctor found.
-
-    ``check`` is the stable name of the check. ``broken_config`` makes the exit code 3.
+    ``apply`` is given the name of the rescue, below which it keeps what it takes away. ``pin`` is the ref that
+    it changes, with what that holds now (None: nothing): the rescue keeps it too.
     """
 
-    check: str
+    step: Step
+    text: str
+    apply: Callable[[Hub, str], str]
+    pin: tuple[str, Oid | None] | None = None
+
+
+class Finding(NamedTuple):
+    """One thing that the doctor found.
+
+    ``check`` is the stable name of what was looked at, the check's own if it is empty. ``broken_config`` makes
+    the exit code 3.
+    """
+
     level: Level
     what: str
     why: str = ""
     remedy: str = ""
     fix: Fix | None = None
+    check: str = ""
     broken_config: bool = False
     repaired: bool = False
 
 
-def problem(check: str, what: str, why: str, remedy: str, fix: Fix | None = None) -> Finding:
+def ok(what: str) -> Finding:
+    """All is well."""
+    return Finding(Level.OK, what)
+
+
+def problem(what: str, why: str, remedy: str, fix: Fix | None = None, *, check: str = "") -> Finding:
     """A finding that must be dealt with."""
-    return Finding(check, Level.PROBLEM, what, why, remedy, fix)
+    return Finding(Level.PROBLEM, what, why, remedy, fix, check)
 
 
-def info(check: str, what: str, why: str = "", remedy: str = "", fix: Fix | None = None) -> Finding:
+def info(what: str, why: str = "", remedy: str = "", fix: Fix | None = None, *, check: str = "") -> Finding:
     """A finding worth knowing."""
-    return Finding(check, Level.INFO, what, why, remedy, fix)
+    return Finding(Level.INFO, what, why, remedy, fix, check)
 
 
-def from_error(check: str, error: CnError, why: str) -> Finding:
+def from_error(error: CnError, why: str, *, check: str = "") -> Finding:
     """An error that a run would end with."""
-    broken = isinstance(error, ConfigError)
-    return Finding(check, Level.PROBLEM, error.text, why, error.hint, broken_config=broken)
-
-
-def repaired(finding: Finding) -> Finding:
-    """The finding after its repair."""
-    return replace(finding, level=Level.OK, repaired=True, fix=None)
+    return Finding(Level.PROBLEM, error.text, why, error.hint, None, check, isinstance(error, ConfigError))
 
 
 def exit_code(findings: list[Finding]) -> int:

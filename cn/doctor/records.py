@@ -4,56 +4,58 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
-from cn.doctor.facts import HubFacts
-from cn.doctor.finding import Finding, RebuildOpen, SetPin, info, problem
+from cn.doctor.facts import History, HubFacts, read_history
+from cn.doctor.finding import Finding, Fix, Step, info, problem
+from cn.git.fast_import import FileChange
 from cn.git.objects import list_refs, list_tree, read_info
+from cn.git.repository import Hub
 from cn.protocol import ledger
 from cn.protocol.layout import DONE, INBOX, inbox_path
-from cn.protocol.ledger import IN, Event, Item, LedgerRefused, Open
+from cn.protocol.ledger import IN, Item, LedgerRefused, Open
 from cn.protocol.outbox_entry import take_out
 from cn.run.checkout_conditions import find_displaced
 from cn.run.memory import Memory
 from cn.run.snapshot import Snapshot
 from cn.system.clock import now
+from cn.transaction.base import Base
+from cn.transaction.commit import Draft, commit
 from cn.transaction.origin import ORIGIN_REF
 from cn.transaction.pins import PREFIX, Key, encode, parse_pin, pin_ref
 from cn.transaction.unplaced import read_left
-from cn.values.names import Name, NameRefused, Oid, ThreadName, parse_name
+from cn.values.errors import Refused
+from cn.values.names import Name, Oid, ThreadName, is_name
 from cn.values.shell_words import command
 from cn.values.text import one_line, visible
 
 _FEW = 5
 
 
-@dataclass
-class History:
-    """A peer's ledger as far as it can be read: good events in order, and the lines that are none."""
-
-    events: list[Event] = field(default_factory=list)
-    bad: dict[str, list[int]] = field(default_factory=dict)
+def _few(words: Sequence[object], more: str = "") -> str:
+    """The first of many; ``more`` is added with the number of the others, where there are."""
+    return ", ".join(map(str, words[:_FEW])) + (more.format(len(words) - _FEW) if len(words) > _FEW else "")
 
 
-def read_history(snapshot: Snapshot, peer: Name) -> History:
-    """Every month of a peer's ledger; whatever the files hold."""
-    found = History()
-    folder = f"{ledger.FOLDER}/{peer}"
-    for name in ledger.months(e.path for e in snapshot.folder(folder)):
-        path = f"{folder}/{name}"
-        data = snapshot.read(path) or b""
-        for number, line in enumerate(data.split(b"\n"), 1):
-            if not line:
-                continue
-            try:
-                found.events.append(ledger.parse_event(line.decode("utf-8")))
-            except (LedgerRefused, UnicodeDecodeError):
-                found.bad.setdefault(path, []).append(number)
-    return found
+def check_ledger(facts: HubFacts) -> Iterator[Finding]:
+    """Every line of the ledger is an event."""
+    for entry in facts.snapshot.folder(ledger.FOLDER):
+        if not (entry.kind == "tree" and is_name(entry.path)) and not entry.path.startswith("."):
+            yield info(f"{ledger.FOLDER}/{visible(entry.path)} is no peer's ledger", "", "cn does not read it")
+    for peer, history in facts.histories.items():
+        for path, lines in history.bad.items():
+            log = command("git log -p -- {}", path)
+            remedy = f"{log} shows what they were; correct or remove the lines, and commit."
+            if facts.hub.origin:
+                push = command("git push origin {}", facts.hub.main)
+                known = command("git update-ref {} {}", ORIGIN_REF, facts.hub.main)
+                remedy += f" Then {push} and {known}; other clones say what to do there"
+            why = f"what became of branches of {peer} cannot be read, and nothing is decided on a guess"
+            yield problem(f"{path}: no event in line {_few(lines, ' …')}", why, remedy)
 
 
-def fold_history(history: History) -> Open:
+def _fold(history: History) -> Open:
     """What ``open`` must hold."""
     return _plain(ledger.fold_history(history.events))
 
@@ -63,216 +65,182 @@ def _plain(items: Open) -> Open:
     return {k: i._replace(fields={n: v for n, v in i.fields.items() if v}) for k, i in items.items()}
 
 
-def _snapshot(facts: HubFacts) -> Snapshot:
-    assert facts.main is not None
-    return Snapshot(facts.hub.git, facts.main)
-
-
-def _peers(snapshot: Snapshot) -> tuple[list[Name], list[str]]:
-    names, strange = [], []
-    for entry in snapshot.folder(ledger.FOLDER):
-        try:
-            names.append(parse_name(entry.path if entry.kind == "tree" else "/"))
-        except NameRefused:
-            if not entry.path.startswith("."):
-                strange.append(entry.path)
-    return names, strange
-
-
-def check_ledger(facts: HubFacts) -> Iterator[Finding]:
-    """Every line of the ledger is an event."""
-    snapshot = _snapshot(facts)
-    names, strange = _peers(snapshot)
-    for name in strange:
-        yield info("ledger", f"{ledger.FOLDER}/{visible(name)} is no peer's ledger", "", "cn does not read it")
-    for peer in names:
-        for path, lines in read_history(snapshot, peer).bad.items():
-            shown = ", ".join(map(str, lines[:_FEW])) + (" …" if len(lines) > _FEW else "")
-            log = command("git log -p -- {}", path)
-            remedy = f"{log} shows what they were; correct or remove the lines, and commit."
-            if facts.hub.origin:
-                push = command("git push origin {}", facts.hub.main)
-                known = command("git update-ref {} {}", ORIGIN_REF, facts.hub.main)
-                remedy += f" Then {push} and {known}; other clones say what to do there"
-            yield problem(
-                "ledger",
-                f"{path}: no event in line {shown}",
-                f"what became of branches of {peer} cannot be read, and nothing is decided on a guess",
-                remedy,
-            )
-
-
 def check_open(facts: HubFacts) -> Iterator[Finding]:
     """``open`` is the fold of the history."""
-    snapshot = _snapshot(facts)
-    for peer in _peers(snapshot)[0]:
+    for peer, history in facts.histories.items():
         path = ledger.open_path(peer)
-        history = read_history(snapshot, peer)
-        wanted = fold_history(history)
-        # From a damaged history nothing is rebuilt: what a bad line said is not known.
-        fix = None if history.bad else RebuildOpen(peer)
-        remedy = "first mend the ledger's lines" if history.bad else "'cn doctor --fix' rebuilds it from the history"
+        wanted = _fold(history)
+        fix: Fix | None = Fix(Step.REBUILD_OPEN, f"rebuild {path} from the history", partial(_rebuild, peer))
+        remedy = "'cn doctor --fix' rebuilds it from the history"
+        if history.bad:  # nothing is rebuilt: what a bad line said is not known
+            fix, remedy = None, "first mend the ledger's lines"
         try:
-            items = _plain(ledger.parse_open((snapshot.read(path) or b"").decode("utf-8")))
+            items = _plain(ledger.parse_open((facts.snapshot.read(path) or b"").decode("utf-8")))
         except (LedgerRefused, UnicodeDecodeError) as error:
             why = one_line(error.text if isinstance(error, LedgerRefused) else str(error))
-            yield problem("open", f"{path} is damaged: {why}", "runs cannot tell what is unfinished", remedy, fix)
+            yield problem(f"{path} is damaged: {why}", "runs cannot tell what is unfinished", remedy, fix)
             continue
         if items != wanted:
-            topics = sorted(f"{s} {visible(t)}" for s, t in items.keys() | wanted.keys()
-                            if items.get((s, t)) != wanted.get((s, t)))  # fmt: skip
-            shown = ", ".join(topics[:_FEW]) + (f" and {len(topics) - _FEW} more" if len(topics) > _FEW else "")
-            what = f"{path} differs from the history: {shown}"
-            yield problem("open", what, "what is unfinished would be forgotten or done again", remedy, fix)
+            keys = [key for key in items.keys() | wanted.keys() if items.get(key) != wanted.get(key)]
+            topics = sorted(f"{side} {visible(topic)}" for side, topic in keys)
+            what = f"{path} differs from the history: {_few(topics, ' and {} more')}"
+            yield problem(what, "what is unfinished would be forgotten or done again", remedy, fix)
 
 
-def _pending(snapshot: Snapshot) -> list[tuple[Name, Item]]:
+def _rebuild(peer: Name, hub: Hub, rescue: str) -> str:
+    """Write ``open`` from the history that the authority has, in the usual transaction."""
+    path = ledger.open_path(peer)
+
+    def plan(base: Base) -> Draft | None:
+        history = read_history(Snapshot(hub.git, base.tip), peer)
+        if history.bad:
+            raise Refused(f"the ledger of {peer} is damaged", "mend its lines first")
+        data = ledger.format_open(_fold(history)).encode()
+        return Draft(base.tip, (FileChange(path, data),), f"cn: doctor: rebuild {path}", now(), {})
+
+    commit(hub, plan)
+    return f"rebuilt {path} from the history"
+
+
+def _pending(facts: HubFacts) -> list[tuple[Name, Item]]:
     """Threads that wait, by the history, so that a damaged ``open`` hides none."""
     found = []
-    for peer in _peers(snapshot)[0]:
-        items = ledger.fold_history(read_history(snapshot, peer).events)
+    for peer, history in facts.histories.items():
+        items = ledger.fold_history(history.events)
         found += [(peer, i) for (side, _), i in sorted(items.items()) if side == IN and i.get("thread")]
     return found
 
 
 def check_folders(facts: HubFacts) -> Iterator[Finding]:
     """Nothing else lies in main where a folder of cn belongs."""
-    for text, remedy, _ in find_displaced(facts.hub, _snapshot(facts)).values():
-        yield problem("folders", text, "what belongs there can be neither read nor written", remedy)
+    for text, remedy, _ in find_displaced(facts.hub, facts.snapshot).values():
+        yield problem(text, "what belongs there can be neither read nor written", remedy)
 
 
 def check_threads(facts: HubFacts) -> Iterator[Finding]:
     """Pending threads are where they belong, and nothing else is there."""
-    snapshot = _snapshot(facts)
-    pending = _pending(snapshot)
-    in_main = {e.path for e in snapshot.folder(INBOX) if e.kind == "blob"}
-    known = {item.get("thread") for _, item in pending}
+    in_main = {e.path for e in facts.snapshot.folder(INBOX) if e.kind == "blob"}
+    known = {item.get("thread") for _, item in _pending(facts)}
     remedy = "'cn sync' restores it from main"
-    for _, item in pending:
-        path = inbox_path(ThreadName(item.get("thread")))
-        name = path.rpartition("/")[2]
+    for name in (item.get("thread") for _, item in _pending(facts)):
+        path = inbox_path(ThreadName(name))
         if name not in in_main:
             why = "the ledger says that it waits for a decision"
-            yield problem("threads", f"{visible(path)} is missing from main", why, "'cn sync' restores it from history")
+            yield problem(f"{visible(path)} is missing from main", why, "'cn sync' restores it from history")
             continue
         try:
             mode = (facts.hub.root / path).lstat().st_mode
         except OSError:
-            yield problem("threads", f"{visible(path)} is missing from the work tree", "nobody can decide it", remedy)
+            yield problem(f"{visible(path)} is missing from the work tree", "nobody can decide it", remedy)
             continue
         if not stat.S_ISREG(mode):
-            yield problem("threads", f"{visible(path)} is no regular file", "it is not read", "move it away; " + remedy)
+            yield problem(f"{visible(path)} is no regular file", "it is not read", "move it away; " + remedy)
     yield from _strays(facts, known, in_main)
 
 
 def _strays(facts: HubFacts, known: set[str], in_main: set[str]) -> Iterator[Finding]:
+    here: dict[str, bool] = {}
     try:
         with os.scandir(facts.hub.root / INBOX) as entries:
-            here = {
-                os.fsencode(e.name).decode("utf-8", "surrogateescape"): e.is_dir(follow_symlinks=False) for e in entries
-            }
+            for e in entries:
+                here[os.fsencode(e.name).decode("utf-8", "surrogateescape")] = e.is_dir(follow_symlinks=False)
     except OSError:
         here = {}
-    done = DONE.rpartition("/")[2]
     left = {path.removeprefix(f"{INBOX}/") for path in read_left(facts.hub)}  # cn's own, told elsewhere
-    for name in sorted((here.keys() | in_main) - known - left - {done}):
+    for name in sorted((here.keys() | in_main) - known - left - {DONE.rpartition("/")[2]}):
         if name.startswith(".") or name.endswith("~"):
             continue
         what = f"{INBOX}/{visible(name)} is no thread cn knows"
+        where = "move it elsewhere, for example to threads/adhoc/"
         if name.endswith(".md") and not here.get(name):
-            yield problem("inbox", what, "it is never executed", "move it elsewhere, for example to threads/adhoc/")
+            yield problem(what, "it is never executed", where, check="inbox")
         else:
-            yield info("inbox", what, "cn does not look at it", "move it elsewhere, for example to threads/adhoc/")
+            yield info(what, "cn does not look at it", where, check="inbox")
 
 
 def check_outbox(facts: HubFacts) -> Iterator[Finding]:
     """Every entry of the outbox can be delivered as it was written."""
-    entries, broken = _snapshot(facts).outbox()
+    entries, broken = facts.snapshot.outbox()
     for path, why in broken:
-        yield problem(
-            "outbox", f"{visible(path)}: {why}", "it is not sent as long as its bytes are not what cn wrote",
-            take_out(path),
-        )  # fmt: skip
-    attempts = Memory(facts.hub, now()).attempts.entries
+        what = f"{visible(path)}: {why}"
+        yield problem(what, "it is not sent as long as its bytes are not what cn wrote", take_out(path))
+    attempts = Memory(facts.hub, facts.now).attempts.entries
     for path, entry in entries:
-        tried = attempts.get(path.rpartition("/")[2])
-        if tried:
+        if tried := attempts.get(path.rpartition("/")[2]):
             what = f"{path.rpartition('/')[2]} to {entry.to}: {tried.get('count')} attempts failed"
             remedy = str(tried.get("hint") or "") or "'cn outbox flush' tries again now"
-            yield info("outbox", what, one_line(str(tried.get("reason"))), remedy)
+            yield info(what, one_line(str(tried.get("reason"))), remedy)
+
+
+def _set_pin(ref: str, old: Oid | None, new: Oid | None) -> Fix:
+    """Set a pin, or with None drop it. ``old`` is what it holds now (None: nothing)."""
+    pin = f"the pin {visible(ref)}"
+
+    def apply(hub: Hub, rescue: str) -> str:
+        line = f"update {ref}\0{new}\0{'0' * len(new)}\0" if new else f"delete {ref}\0{old}\0"
+        hub.git.run("update-ref", "-z", "--stdin", stdin=line.encode("utf-8", "surrogateescape"))
+        return f"set {pin}" if new else f"dropped {pin}"
+
+    return Fix(Step.SET_PIN, f"set {pin} to {new[:12]}" if new else f"drop {pin}", apply, (ref, old))
 
 
 def check_pins(facts: HubFacts) -> Iterator[Finding]:
     """Pins agree with the ledger, and what they name is here."""
-    git = facts.hub.git
-    snapshot = _snapshot(facts)
-    refs = list_refs(git, PREFIX)
+    refs = list_refs(facts.hub.git, PREFIX)
     pins = {key: oid for ref, oid in refs.items() if (key := parse_pin(ref))}
+    drops = "'cn doctor --fix' drops it"
     for ref, oid in refs.items():
         if parse_pin(ref) is None:
             why = "cn did not write it; it is not read as a pin"
-            remedy = "'cn doctor --fix' drops it"
-            yield problem("pins", f"{visible(ref)} is no pin", why, remedy, SetPin(ref, oid, None))
-    infos = read_info(git, list(pins.values()))
-    known: dict[Name, dict[str, set[Oid]]] = {}
-    damaged: set[Name] = set()
-    for peer in _peers(snapshot)[0]:
-        history = read_history(snapshot, peer)
-        if history.bad:
-            damaged.add(peer)
-        for event in history.events:
-            if event.side == IN and event.kind != "refused":
-                known.setdefault(peer, {}).setdefault(encode(event.topic), set()).add(event.head)
-    for (key, oid), found in zip(pins.items(), infos, strict=True):
-        peer, side, component = key
+            yield problem(f"{visible(ref)} is no pin", why, drops, _set_pin(ref, oid, None))
+    infos = read_info(facts.hub.git, list(pins.values()))
+    known = {
+        (peer, encode(event.topic), event.head)
+        for peer, history in facts.histories.items()
+        for event in history.events
+        if event.side == IN and event.kind != "refused"
+    }
+    damaged = {peer for peer, history in facts.histories.items() if history.bad}
+    for ((peer, side, component), oid), found in zip(pins.items(), infos, strict=True):
         ref = f"refs/cn/pins/{peer}/{side}/{component}"
+        fix = _set_pin(ref, oid, None)
         if found is None or found.kind != "commit":
-            why = "git cannot clean up or check the repository while a ref names nothing"
-            remedy = "'cn doctor --fix' drops it; 'cn sync' fetches the branch again"
             what = f"the pin {visible(ref)} names {oid[:12]}, which is not here"
-            yield problem("pins", what, why, remedy, SetPin(ref, oid, None))
-        elif side == IN and peer not in damaged and oid not in known.get(peer, {}).get(component, set()):
-            why = "a branch at this commit would never become a thread"
-            remedy = "'cn doctor --fix' drops it; 'cn sync' looks at the branch again"
+            why = "git cannot clean up or check the repository while a ref names nothing"
+            yield problem(what, why, f"{drops}; 'cn sync' fetches the branch again", fix)
+        elif side == IN and peer not in damaged and (peer, component, oid) not in known:
             what = f"the pin {visible(ref)} holds {oid[:12]}, and the ledger knows nothing of it"
-            yield problem("pins", what, why, remedy, SetPin(ref, oid, None))
-    yield from _unpinned(facts, snapshot, pins)
+            why = "a branch at this commit would never become a thread"
+            yield problem(what, why, f"{drops}; 'cn sync' looks at the branch again", fix)
+    yield from _unpinned(facts, pins)
 
 
-def _unpinned(facts: HubFacts, snapshot: Snapshot, pins: Mapping[Key, Oid]) -> Iterator[Finding]:
-    pending = [(p, i) for p, i in _pending(snapshot) if not i.get("gone")]
+def _unpinned(facts: HubFacts, pins: Mapping[Key, Oid]) -> Iterator[Finding]:
+    pending = [(p, i) for p, i in _pending(facts) if not i.get("gone")]
     bare = [(p, i) for p, i in pending if (p, IN, encode(i.topic)) not in pins]
     infos = read_info(facts.hub.git, [i.head for _, i in bare])
     for (peer, item), found in zip(bare, infos, strict=True):
         here = found is not None and found.kind == "commit"
-        fix = SetPin(pin_ref(peer, IN, item.topic), None, item.head) if here else None
+        fix = _set_pin(pin_ref(peer, IN, item.topic), None, item.head) if here else None
         what = f"{peer}/{visible(item.topic)} is pending and has no pin"
-        yield info(
-            "pins", what, "a fresh clone has none, and git may prune the reviewed commit", "'cn sync' sets it", fix
-        )
+        yield info(what, "a fresh clone has none, and git may prune the reviewed commit", "'cn sync' sets it", fix)
 
 
 def check_objects(facts: HubFacts) -> Iterator[Finding]:
     """Main's tree is whole here, as far as cn reads it (``--full`` asks git to check everything)."""
-    git, main = facts.hub.git, facts.main
-    assert main is not None
+    git, main = facts.hub.git, facts.snapshot.commit
     entries = list_tree(git, main, recursive=True)
     oids = list(dict.fromkeys(e.oid for e in entries if e.kind == "blob"))
-    missing = [o for o, found in zip(oids, read_info(git, oids), strict=True) if found is None]
-    names = [visible(e.path) for e in entries if e.oid in set(missing)]
+    missing = {o for o, found in zip(oids, read_info(git, oids), strict=True) if found is None}
+    names = [visible(e.path) for e in entries if e.oid in missing]
+    damaged, again = "the repository is damaged", "'git fetch --refetch origin' brings"
     if not git.run("rev-parse", "--verify", "--quiet", f"{main}^{{tree}}", check=False).ok or missing:
-        yield problem(
-            "objects",
-            f"objects of main are missing: {', '.join(names[:_FEW]) or 'its tree'}",
-            "the repository is damaged",
-            "'git fetch --refetch origin' brings them again, or copy .git/objects from another clone",
-        )
+        what = f"objects of main are missing: {_few(names) or 'its tree'}"
+        yield problem(what, damaged, f"{again} them again, or copy .git/objects from another clone")
     if not facts.full:
         return
     done = git.run("fsck", "--connectivity-only", "--no-dangling", "--no-progress", check=False)
     if not done.ok:
         lines = [line for line in (*done.lines, *done.err.splitlines()) if line.strip()]
-        yield problem(
-            "objects", f"git fsck: {one_line('; '.join(lines[:_FEW]), 400)}", "the repository is damaged",
-            "'git fetch --refetch origin' brings missing objects again, or clone the hub anew",
-        )  # fmt: skip
+        what = f"git fsck: {one_line('; '.join(lines[:_FEW]), 400)}"
+        yield problem(what, damaged, f"{again} missing objects again, or clone the hub anew")
