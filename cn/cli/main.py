@@ -42,7 +42,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "out": ("ops:out", "The agent's answer: do, defer, delegate, delete."),
         "queue": ("queue:queue", "What waits for the agent; also: clear, retry."),
         "next": ("queue:next_command", "Give the agent its next item."),
-        "context": ("context:context_command", "What a model would be sent for an item."),
+        "context": ("model:context_command", "What a model would be sent for an item."),
     },
     "Threads of our own": {
         "thread": ("threads:thread", "All threads, our own too: list, show, close."),
@@ -72,7 +72,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Maintain": {
         "doctor": ("doctor:doctor_command", "Explain every problem and its remedy."),
         "trust": ("init_trust:trust_command", "Accept a change to a protected file that came from origin."),
-        "replay": ("replay:replay_command", "Ask archived inputs again; what would be decided now?"),
+        "replay": ("model:replay_command", "Ask archived inputs again; what would be decided now?"),
     },
 }
 """Every command that the help shows, by section; where it is below ``cn.cli.commands``, and its line in

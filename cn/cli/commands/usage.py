@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import click
 
 from cn.cli.options import SINCE, Env, options
-from cn.cli.render.text import align, clean, paint
-
-if TYPE_CHECKING:
-    from cn.llm.usage import By, Sum, UsageView
+from cn.cli.render.text import clean, table
+from cn.llm.usage import By, Sum, UsageView, read_usage
+from cn.system.clock import now
+from cn.views.log import parse_since
+from cn.views.shapes import usage_json
 
 
 @click.command("usage")
@@ -22,14 +23,8 @@ def usage_command(env: Env, since: str, by: str) -> None:
 
     Costs are estimates from the price list that cn carries; a model it does not know has none.
     """
-    from cn.llm.usage import read_usage
-    from cn.system.clock import now
-    from cn.views.log import parse_since
-    from cn.views.shapes import usage_json
-
     hub = env.hub()
-    start = parse_since(since, now()) if since else None
-    view = read_usage(hub.root, cast("By", by), start)
+    view = read_usage(hub.root, cast("By", by), parse_since(since, now()) if since else None)
     env.facts(lambda: usage_json(view), lambda: _lines(view))
 
 
@@ -37,29 +32,22 @@ def _lines(view: UsageView) -> list[str]:
     if not view.rows:
         return ["no call to a model is logged"]
     head = (view.by.upper(), "CALLS", "FAILED", "INPUT", "CACHED", "OUTPUT", "COST")
-    total = [_cells(view.total)] if len(view.rows) > 1 else []
-    table = ["".join(row).rstrip() for row in align([head, *(_cells(row) for row in view.rows), *total])]
-    lines = [paint(table[0], dim=True), *table[1:]]
-    if view.total.replays:
-        lines.append(f"{_calls(view.total.replays)} of these were made by 'cn replay'")
-    if view.total.unpriced:
-        lines.append(f"{_calls(view.total.unpriced)} used a model whose price cn does not know")
-    if view.total.unknown:
-        lines.append(f"{_calls(view.total.unknown)} broke off on the way and may have been charged more")
+    sums, total = [*view.rows, *([view.total] if len(view.rows) > 1 else [])], view.total
+    lines = table([head, *map(_cells, sums)])
+    for count, what in (
+        (total.replays, "of these were made by 'cn replay'"),
+        (total.unpriced, "used a model whose price cn does not know"),
+        (total.unknown, "broke off on the way and may have been charged more"),
+    ):
+        lines += [f"{'1 call' if count == 1 else f'{count} calls'} {what}"] if count else []
     return lines
 
 
 def _cells(row: Sum) -> tuple[str, ...]:
     rate = row.cache_hit_rate
-    return (
-        clean(row.key, 60) or "—",
-        str(row.calls),
-        str(row.failed),
-        f"{row.usage.prompt_tokens:,}",
-        "—" if rate is None else f"{rate:.0%}",
-        f"{row.usage.output_tokens:,}",
-        _money(row),
-    )
+    cached = "—" if rate is None else f"{rate:.0%}"
+    counts = str(row.calls), str(row.failed), f"{row.usage.prompt_tokens:,}", cached, f"{row.usage.output_tokens:,}"
+    return clean(row.key, 60) or "—", *counts, _money(row)
 
 
 def _money(row: Sum) -> str:
@@ -68,7 +56,3 @@ def _money(row: Sum) -> str:
         return "—"
     text = f"${row.cost:.2f}" if row.cost >= 1 or not row.cost else f"${row.cost:.4f}"
     return f"{text} and more" if row.unpriced else text
-
-
-def _calls(count: int) -> str:
-    return "1 call" if count == 1 else f"{count} calls"

@@ -62,6 +62,12 @@ def align(rows: Sequence[Sequence[str]], gap: int = 2) -> list[list[str]]:
     return [[*(pad(c, w + gap) for c, w in zip(row, widths, strict=False)), row[-1]] for row in rows]
 
 
+def table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of aligned cells; the first is the head."""
+    head, *lines = ("".join(row).rstrip() for row in align(rows))
+    return [paint(head, dim=True), *lines]
+
+
 def grid(rows: Sequence[Sequence[str]], long: int, colours: Sequence[str]) -> list[list[str]]:
     """The lines of each row of a table that fits the width.
 

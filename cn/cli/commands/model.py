@@ -1,0 +1,159 @@
+"""``cn context [ID]`` and ``cn replay``: what a model is sent, and what it answers to archived inputs."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from cn.agent.plan.prompt import NO_MODEL
+from cn.agent.plan.prompt_parts import Packed
+from cn.agent.plan.replay import AnswerDecision
+from cn.cli.completers import complete_thread
+from cn.cli.options import DRY_RUN, Env, options
+from cn.cli.render.progress import progress
+from cn.cli.render.text import clean, table
+from cn.llm.check_model import ModelCheck
+from cn.llm.config_file import read_agent_config
+from cn.runtime.gather_prompt import Measured, counter, measure, pack_item
+from cn.runtime.replay import Pair, Replayed, find_pairs, pack_pair, replay
+from cn.runtime.shapes import context_json, planned_json, replayed_json
+from cn.values.errors import EXIT_REFUSED, UsageError
+from cn.values.report import Report
+from cn.values.text import visible
+from cn.views.log import parse_since
+
+
+@click.command("context")
+@click.argument("id", required=False, shell_complete=complete_thread)
+@click.option("--text", is_flag=True, help="Print the request itself, as a model reads it.")
+@options()
+def context_command(env: Env, id: str | None, text: bool) -> None:
+    """Show what a model would be sent for an item; no model is asked.
+
+    With a key in the environment the API counts the tokens, free of charge.
+
+    ID is the id of an item or the name of its thread; without one it is the item in flight,
+    else the next. An archived id works too, packed with what main holds now.
+    """
+    view = env.view()
+    config = read_agent_config(view.snapshot)
+    packed = pack_item(view, config, id)
+    if text and not env.json:
+        click.echo(visible(_request_text(packed)), nl=False)
+        return
+    measured = measure(packed, counter(config))
+    env.facts(lambda: context_json(packed, measured), lambda: _context_lines(packed, measured))
+    if not (env.json or env.quiet):
+        for note in (*config.warnings, *packed.notes):
+            click.echo(f"· {visible(note)}", err=True)
+
+
+def _context_lines(packed: Packed, measured: Measured) -> list[str]:
+    """The table of parts, and the sum."""
+    rows = [("part", "from", "bytes", "tokens", "")]
+    for part in packed.parts:
+        place = f"cached: {part.place}" if part.place in ("stable", "hub") else "changes"
+        left = f", {part.left_out} bytes left out" if part.left_out else ""
+        path = clean(part.path, 80) or "—"
+        rows.append((clean(part.name, 40), path, str(part.size), f"~{part.tokens}", place + left))
+    counted = measured.how == "counted"
+    rows.append(("in all", "", str(packed.size), f"{'' if counted else '~'}{measured.tokens}", ""))
+    model = "no model yet" if packed.request.model == NO_MODEL else packed.request.model
+    lines = [f"{clean(packed.id)} from {clean(packed.sender)}, for {model}", *table(rows)]
+    lines += [f"{path} is not there" for path in packed.missing]
+    told = "those of the parts are" if counted else "all are"
+    why = f" ({clean(measured.why)})" if measured.why else ""
+    return [*lines, f"Tokens with ~ are estimated, one for 3.5 bytes; {told}.{why}"]
+
+
+def _request_text(packed: Packed) -> str:
+    """The request as one text, each block and message under a line that says what it is."""
+    lines = []
+    for number, block in enumerate(packed.request.system, 1):
+        border = ", cache breakpoint at its end" if block.cached else ""
+        lines += [f"=== system block {number}{border}", block.text.rstrip("\n"), ""]
+    for said in packed.request.messages:
+        lines += [f"=== {said.role}", said.text.rstrip("\n"), ""]
+    return "\n".join(lines)
+
+
+@click.command("replay")
+@click.argument("ids", nargs=-1)
+@click.option("--model", default="", metavar="ID", help="Ask this model instead of the configured one.")
+@click.option("--since", default="", metavar="WHEN", help="Those queued since; a date, or 12h, 3d back.")
+@options(DRY_RUN)
+def replay_command(env: Env, ids: tuple[str, ...], model: str, since: str) -> None:
+    """Ask archived inputs again and compare what is decided; nothing is executed.
+
+    IDS are names in logs/input/; without them and --since the last 10. Outputs that were rejected
+    or came late are left out unless they are named. Calls cost, and budgets count them.
+    """
+    if ids and since:
+        raise UsageError("IDS and --since exclude each other", "give one of them")
+    view = env.view()
+    config = read_agent_config(view.snapshot)
+    config = config.with_model(model) if model else config
+    pairs = find_pairs(view, ids, parse_since(since, view.now) if since else None)
+    if env.dry_run:
+        planned = [(pair, pack_pair(view, config, pair)) for pair in pairs]
+        env.facts(lambda: [planned_json(*one) for one in planned], lambda: _plan_lines(planned))
+        return
+    report, check = Report(), ModelCheck(view.hub, config)
+    if pairs and check.due():
+        check.check(report)
+    found = []
+    with progress(env.terminal, f"asking {config.llm.model}") as step:
+        for one in replay(view, config, pairs):
+            found.append(one)
+            if step is not None:
+                step(one.pair.name)
+    failed = [one for one in found if one.error]
+    for one in failed if not env.json else ():
+        click.echo(f"failed: {one.pair.name}: {clean(one.error)}", err=True)
+    env.facts(lambda: [replayed_json(one) for one in found], lambda: _replay_lines(found))
+    for note in report.notes if not env.json else ():
+        click.echo(f"· {clean(note.text)}", err=True)
+    if failed:
+        sys.exit(EXIT_REFUSED)
+
+
+_CHANGED = {"none": "no", "wording": "words", "decision": "yes"}
+
+
+def _replay_lines(found: list[Replayed]) -> list[str]:
+    if not found:
+        return ["no archived pair"]
+    rows = [("ID", "SOURCE", "BEFORE", "NOW", "CHANGED")]
+    for one in found:
+        change = _CHANGED[one.change.value] if one.change else "—"
+        now = _decision_text(one.now) if one.now else "no answer"
+        rows.append((one.pair.name, clean(one.pair.source, 60), _decision_text(one.pair.before), now, change))
+    return [*table(rows), _sum(found)]
+
+
+def _sum(found: list[Replayed]) -> str:
+    changes = [one.change.value for one in found if one.change]
+    told = f"{len(changes)} compared: {changes.count('decision')} decided otherwise"
+    told += f", {changes.count('wording')} in other words"
+    failed = sum(bool(one.error) for one in found)
+    told += f"; {failed} without an answer" if failed else ""
+    calls = [one.call for one in found if one.call]
+    costs = [call.cost for call in calls if call.cost is not None]
+    told += f"; {sum(call.usage.tokens for call in calls):,} tokens"
+    return told + (f", ${sum(costs):.4f}" if costs else "") + f", {sum(c.seconds for c in calls):.1f} s"
+
+
+def _decision_text(typed: AnswerDecision) -> str:
+    """``reply + send pi``, or by which rule it is rejected."""
+    if typed.rejected:
+        return f"rejected: {clean(typed.rejected[0].partition(':')[0], 60)}"
+    return clean(" + ".join(typed.aims), 80)
+
+
+def _plan_lines(planned: list[tuple[Pair, Packed]]) -> list[str]:
+    rows = [("ID", "SOURCE", "MODEL", "BYTES", "TOKENS")]
+    for pair, packed in planned:
+        rows.append((pair.name, clean(pair.source, 60), packed.request.model, str(packed.size), f"~{packed.tokens}"))
+    total = sum(packed.tokens for _, packed in planned)
+    return [*table(rows), f"would send {len(planned)} requests with about {total:,} tokens; nothing was sent"]
