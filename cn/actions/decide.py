@@ -75,8 +75,12 @@ def decide_now(run: Run, thread: str, make: Make, *, actor: str = "", body: str 
         if isinstance(outcome, Plan) and (secret := check_plan(outcome, run.settings, sources_of(facts), words)):
             outcome = (secret,)
         if not isinstance(outcome, Plan):
-            first = clean_refusal(outcome[0], run.settings, joined([*given, *sources_of(facts)]))
-            raise Refused(f"{facts.source}: {first.rule}: {first.reason}", first.remedy)
+            whole = joined([*given, *sources_of(facts)])
+            found = [clean_refusal(one, run.settings, whole) for one in outcome]
+            said = "; ".join(f"{one.rule}: {one.reason}" for one in found)
+            raise Refused(
+                f"{facts.source}: {said}", "; ".join(dict.fromkeys(one.remedy for one in found if one.remedy))
+            )
         executor.perform(outcome)
         update_queue(run, executor)
         told = format_op(op)[0]

@@ -174,6 +174,7 @@ def run() -> NoReturn:
         _flush()
         sys.exit(code if isinstance(code, int) else 0)
     except CnError as error:
+        _report_before(error)
         if error.told_before and {"-q", "--quiet"} & set(sys.argv):
             sys.exit(error.exit_code)  # cron was told when it began
         _report_error(error.text, error.hint, error.exit_code)
@@ -264,6 +265,19 @@ def _without_typed_secrets(text: str) -> str:
     from cn.secrets.scanner import mask_typed
 
     return mask_typed(text, sys.argv[1:])
+
+
+def _report_before(error: CnError) -> None:
+    """What the run had told itself when the error ended it; as JSON too, where facts were asked for so."""
+    if error.report is None:
+        return
+    from cn.cli.render.report import show_report
+    from cn.values.report import Report
+
+    words = set(sys.argv)
+    if isinstance(error.report, Report) and error.report.notes:
+        quiet, verbose = ({f"-{name[0]}", f"--{name}"} & words != set() for name in ("quiet", "verbose"))
+        show_report(error.report, json="--json" in words, quiet=quiet, verbose=verbose)
 
 
 def _report_error(text: str, hint: str, code: int) -> NoReturn:

@@ -201,7 +201,7 @@ def open_run(
 
     ``offline``: work on local main without asking origin; the next run brings the two together.
     """
-    with ExitStack() as stack:
+    with _handing_over(report), ExitStack() as stack:
         with _noting(hub, dry_run, CnError, OSError):
             free, settings = read_head_settings(replace(hub, origin=False) if offline else hub)
             place = _scratch(free) if dry_run else hub_lock(free, settings.config.lock_wait)
@@ -217,6 +217,16 @@ def open_run(
         with _noting(hub, dry_run, Blocked, GitError, OSError), _remembering(run):
             yield run
             _check_end(run)
+
+
+@contextmanager
+def _handing_over(report: Report) -> Iterator[None]:
+    """Give what the run had to tell to the error that ends it: it is told once, and would be lost."""
+    try:
+        yield
+    except CnError as error:
+        error.report = report
+        raise
 
 
 @contextmanager

@@ -40,6 +40,7 @@ def save(hub: Hub, message: str | None = None, *, dry_run: bool = False) -> Repo
     try:
         report.notes.extend(push(hub, dry_run=dry_run).notes)
     except CnError as error:
+        report.notes.extend(error.report.notes if isinstance(error.report, Report) else ())
         report.failed(f"not pushed: {error.text}", error.step)
     return report
 

@@ -27,7 +27,8 @@ class CnError(Exception):
     ``text`` says what and why, ``hint`` the remedy, ``exit_code`` what the process
     answers when the error ends it, ``step`` the remedy alone where ``hint`` also says that nothing
     was committed, ``told_before`` that it was told at an earlier run, ``finished``
-    that the thing asked for is done all the same, ``plain`` text and hint without that.
+    that the thing asked for is done all the same, ``plain`` text and hint without that, ``report`` what
+    the run had to tell before it.
     """
 
     exit_code = EXIT_REFUSED
@@ -39,6 +40,7 @@ class CnError(Exception):
         self.told_before = False
         self.finished = False
         self.plain = text, hint
+        self.report: object = None  # a Report, which is built upon this module
 
     def is_done(self, where: str) -> None:
         """It came after the commit point: ``where`` has what was asked for. Repeated, it is done twice."""

@@ -82,6 +82,26 @@ def test_run_again_is_true_where_a_message_could_not_be_queued(world: World, sig
     assert len(sigma.notices()) == 1
 
 
+def test_what_ends_a_run_hides_nothing_that_it_had_to_tell(world: World, sigma: Node, pi: Node, tmp_path: Path) -> None:
+    """A refusal is told once: shown beside the error, or never."""
+    for topic in ("a", "b"):
+        world.propose(pi, sigma, topic)
+    sigma.sync()
+    sigma.triage("pi/a", "do:merge")
+    sigma.triage("pi/b", "delegate:nobody")
+    gone = sigma.home.with_name("gone")
+    env = meanwhile(tmp_path / "bin", after=f"mv {sigma.home} {gone}")
+    done = sigma.cn("inbox", "process", check=1, env=env)
+    gone.rename(sigma.home)
+    assert "✓ pi/a: do:merge by sigma" in done.stdout
+    assert "refused: pi/b: delegate:nobody is refused: known-peer" in done.stderr
+    assert "nobody knows whether origin took main" in done.stderr
+    shown = sigma.cn("status").stdout
+    assert "known-peer: nobody is neither" in shown
+    assert "nobody knows whether origin took main" in shown
+    assert "delegate:nobody" not in sigma.process(check=1).stderr
+
+
 @pytest.mark.sliced(2)
 @pytest.mark.parametrize("late", ["refs/heads/main.lock", "HEAD.lock", "index.lock"])
 def test_what_origin_has_is_not_to_be_repeated(world: World, sigma: Node, pi: Node, tmp_path: Path, late: str) -> None:

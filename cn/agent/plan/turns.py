@@ -173,7 +173,8 @@ def plan_rejected(turn: Turn, output: bytes, refusals: Sequence[Refusal], facts:
     executed = f"refused: {why}"
     effects.append(_row(turn.input, facts.now, f"output:{turn.trigger}", executed, "rejected"))
     asked = replace(turn.input, attempts=turn.attempt, reason=why)
-    fields = {"rule": refusals[0].rule, "why": why, "remedy": refusals[0].remedy}
+    remedy = "; ".join(dict.fromkeys(r.remedy for r in refusals if r.remedy))
+    fields = {"rule": refusals[0].rule, "why": why, "remedy": remedy}
     effects += _event(asked, facts.now, "refused", **fields)
     if turn.attempt >= facts.config.max_attempts:
         return Plan(source_of(asked), (*effects, *_dead(turn, asked, facts, "failed")))
