@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from cn.protocol.hub_config import AGENT_PATH
-from cn.values.env_values import Missing, Reader, is_loopback
+from cn.values.config_reader import Missing, Reader, is_loopback
 from cn.values.errors import ConfigError
 from cn.values.text import one_line
 
@@ -205,7 +205,7 @@ def _parse(text: str, env: Mapping[str, str], path: str) -> AgentConfig:
 
 def _telegram(section: Reader, *, present: bool) -> Telegram:
     token = section.secret("token", (TOKEN_VARIABLE,))
-    users = [section.item("allowed_users", n, (int, 1, 1 << 53)) for n in section.items("allowed_users")]
+    users = [section.to_number(user, key, (int, 1, 1 << 53)) for key, user in section.items("allowed_users")]
     url = section.origin("base_url", "TELEGRAM_BASE_URL", TELEGRAM_ORIGIN)
     if token and url.startswith("http://") and not is_loopback(url):
         section.warn("base_url", "the token goes over plain http", "use https")

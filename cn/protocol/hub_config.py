@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from cn.values.names import HubPath, Name, NameRefused, is_branch, parse_hub_path
+from cn.values.config_reader import Reader
+from cn.values.names import HubPath, Name, is_branch
 from cn.values.text import one_line
-from cn.values.yaml import At, load_yaml
 
 PATH = HubPath(".cn/hub.yaml")
 AGENT_PATH = HubPath(".cn/agent.yaml")
@@ -94,92 +94,64 @@ _LIMITS = {
     "fetch_bytes": _int(1 << 16, 1 << 40),
     "hops": _int(0, 100),
 }
-_KEYS = {
-    "name",
-    "main",
-    "interface",
-    "reviewers",
-    "mailbox",
-    "mailbox_trusted",
-    "local",
-    "merge",
-    "secrets",
-    "limits",
-} | set(_NUMBERS)
+_TEXTS = ("name", "main", "interface", "reviewers", "mailbox", "mailbox_trusted", "local", "merge", "secrets", "limits")
+_KEYS = sorted({*_TEXTS, *_NUMBERS})
 
 
 def parse_config(text: str) -> HubConfig:
     """Read ``hub.yaml``; raises :class:`ConfigError` with file, line and remedy."""
-    data = load_yaml(text, PATH)
-    at = At(text, PATH)
-    if not isinstance(data, dict):
-        raise at("name", "it must hold keys such as 'name: sigma'")
-    for key in data:
-        if key not in _KEYS:
-            raise at(key, f"unknown key {one_line(str(key), 80)!r}; known: {', '.join(sorted(_KEYS))}")
-    if "name" not in data:
-        raise at("name", "the key 'name' is missing")
-    numbers = {k: at.number(data, k, bounds) for k, bounds in _NUMBERS.items() if k in data}
-    limits = at.mapping(data, "limits")
-    for key in limits:
-        if key not in _LIMITS:
-            raise at(key, f"unknown limit {one_line(str(key), 80)!r}; known: {', '.join(sorted(_LIMITS))}")
-    merge = at.mapping(data, "merge")
-    if set(merge) - {"explicit_approval"}:
-        raise at("merge", "the only key under 'merge' is explicit_approval")
-    secrets = at.mapping(data, "secrets")
-    if set(secrets) - {"allow"}:
-        raise at("secrets", "the only key under 'secrets' is allow")
-    interface = at.text(data, "interface", "triage")
-    if interface not in ("triage", "queue"):
-        raise at("interface", "interface is 'triage' or 'queue'")
-    main = at.text(data, "main", "main")
+    top = Reader.load(text, PATH)
+    top.known(_KEYS)
+    limits, merge, secrets = (top.section(key) for key in ("limits", "merge", "secrets"))
+    limits.known(_LIMITS)
+    merge.known(["explicit_approval"])
+    secrets.known(["allow"])
+    if "name" not in top.data:
+        raise top.complain("name", "the key 'name' is missing")
+    main, mailbox = top.text("main", "main"), top.text("mailbox", "")
     if main.startswith("-") or not is_branch(main):
-        raise at("main", f"{one_line(main, 80)!r} is no branch name")
-    mailbox = at.text(data, "mailbox", "")
+        raise top.complain("main", f"{one_line(main, 80)!r} is no branch name")
     if mailbox.startswith("-"):
-        raise at("mailbox", "mailbox is the name of a git remote")
-    name = at.name(data["name"], "name")
-    reviewers = tuple(_reviewer(at, item) for item in at.list(data, "reviewers"))
+        raise top.complain("mailbox", "mailbox is the name of a git remote")
+    name = top.name("name")
+    reviewers = tuple(_reviewer(top, key, item) for key, item in top.items("reviewers"))
     names = [name, *(r.name for r in reviewers)]
     if len(set(names)) < len(names):
-        raise at("reviewers", "a name is listed twice, or is the hub's own")
+        raise top.complain("reviewers", "a name is listed twice, or is the hub's own")
     return HubConfig(
         name=name,
         main=main,
-        interface=interface,
+        interface=top.choice("interface", ("triage", "queue"), "triage"),
         reviewers=reviewers,
         mailbox=mailbox,
-        mailbox_trusted=at.flag(data, "mailbox_trusted"),
-        local=tuple(_path(at, p) for p in at.list(data, "local")),
-        explicit_approval=at.flag(merge, "explicit_approval"),
-        allowed_secrets=tuple(_fingerprint(at, item) for item in at.list(secrets, "allow")),
-        limits=Limits(**{k: at.number(limits, k, b) for k, b in _LIMITS.items() if k in limits}),
-        **numbers,
+        mailbox_trusted=top.flag("mailbox_trusted", default=False),
+        local=tuple(_path(top, key, item) for key, item in top.items("local")),
+        explicit_approval=merge.flag("explicit_approval", default=False),
+        allowed_secrets=tuple(_fingerprint(secrets, key, item) for key, item in secrets.items("allow")),
+        limits=Limits(**limits.numbers(_LIMITS)),
+        **top.numbers(_NUMBERS),
     )
 
 
-def _fingerprint(at: At, item: object) -> str:
+def _fingerprint(reader: Reader, key: str, item: object) -> str:
     if not isinstance(item, str) or not re.fullmatch(r"[0-9a-f]{16}", item):
-        raise at("secrets", "a fingerprint has 16 hexadecimal digits; put it in quotes, the refusal names it")
+        raise reader.complain(key, "a fingerprint has 16 hexadecimal digits; put it in quotes, the refusal names it")
     return item
 
 
-def _reviewer(at: At, item: object) -> Reviewer:
+def _reviewer(reader: Reader, key: str, item: object) -> Reviewer:
     if isinstance(item, str):
-        return Reviewer(at.name(item, "reviewers"))
+        return Reviewer(reader.to_name(item, key))
     if not isinstance(item, dict) or set(item) - {"name", "email"} or "name" not in item:
-        raise at("reviewers", "a reviewer is a name, or {name: …, email: …}")
-    return Reviewer(at.name(item["name"], "reviewers"), at.text(item, "email", ""))
+        raise reader.complain(key, "a reviewer is a name, or {name: …, email: …}")
+    one = reader.below(key, item)
+    return Reviewer(one.name("name"), one.text("email", ""))
 
 
-def _path(at: At, value: object) -> HubPath:
+def _path(reader: Reader, key: str, value: object) -> HubPath:
     if not isinstance(value, str):
-        raise at("local", "a path must be text; put it in quotes")
-    try:
-        path = parse_hub_path(value.rstrip("/"))
-    except NameRefused as refused:
-        raise at("local", refused.text) from None
+        raise reader.complain(key, "a path must be text; put it in quotes")
+    path = value.rstrip("/")
     if path not in _MAY_BE_LOCAL:
-        raise at("local", f"{one_line(str(value), 80)!r} cannot stay local; {', '.join(_MAY_BE_LOCAL)} can")
-    return path
+        raise reader.complain(key, f"{one_line(value, 80)!r} cannot stay local; {', '.join(_MAY_BE_LOCAL)} can")
+    return HubPath(path)

@@ -151,7 +151,7 @@ def _hub_yaml(block: Block) -> None:
 
 @checks("hub-keys")
 def _hub_keys(block: Block) -> None:
-    assert {plain(row[0]) for row in block.rows} == hub_config._KEYS
+    assert {plain(row[0]) for row in block.rows} == set(hub_config._KEYS)
     defaults = hub_config.HubConfig(SIGMA)
     for key, default, _ in block.rows:
         if re.fullmatch(r"`[a-z0-9.]+`", default) and plain(key) != "mailbox":

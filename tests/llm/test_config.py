@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cn.llm.config import ANTHROPIC_ORIGIN, Budget, ContextConfig, Daemon, Telegram, parse_agent_config
-from cn.values.env_values import is_loopback, parse_origin
+from cn.values.config_reader import is_loopback, parse_origin
 from cn.values.errors import EXIT_CONFIG, ConfigError
 from tests.support.hubs import ROOT
 

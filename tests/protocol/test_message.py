@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-import yaml
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cn.protocol.message import (
@@ -20,7 +19,6 @@ from cn.protocol.message import (
     object_id,
     own_topic,
     parse_message,
-    read_as_written,
     seal,
     tree_bytes,
 )
@@ -128,43 +126,6 @@ def test_any_subject_arrives(subject: str) -> None:
 def test_a_subject_written_as_json_is_read() -> None:
     data = format_message(FULL).replace(b'"Re: hello"', b'"\\ud83d\\ude00"')
     assert parse_message(data).subject == "😀"
-
-
-WORDS = "about cn from no x-y é : # message/1 y null ~ 1 012 1_0 1e3 0x1 12:30 2026-01-01 = << &a *a !x {} [] |"
-PIECES = st.sampled_from(
-    [*WORDS.split(), *("a b", ": ", " ", "  ", "\t", "- ", "'", '"', '""', "\\", "\x85", "\u2028", "\n", "\n  ")]
-)
-LINES_AS_WRITTEN = st.builds(
-    lambda inside, key, value: f"{inside}{key}:{value}\n",
-    st.sampled_from(["", "", "  "]),
-    st.sampled_from(["about", "cn", "from", "status", "no", "y", "x-"]),
-    st.one_of(
-        st.sampled_from(["", " ", ' ""', " off", " off/x", " n-o", " 0", " 10", " 010", " a/1", " -", " a_"]),
-        st.text(' "#:{[a~', max_size=6).map(lambda text: f' "{text}"'),
-    ),
-)
-
-
-@settings(max_examples=400)
-@given(
-    st.one_of(
-        st.lists(LINES_AS_WRITTEN, max_size=5).map("".join),
-        st.lists(PIECES, max_size=12).map(lambda pieces: "".join(pieces) + "\n"),
-        messages().map(lambda message: format_message(message).decode().split("---\n")[1]),
-    )
-)
-@example("about:\n  a: x\nb: y\n  c: z\n")
-@example("about:\n")
-@example("a: x\na: y\n")
-def test_what_is_read_without_yaml_is_what_yaml_reads(text: str) -> None:
-    found = read_as_written(text)
-    if found is not None:
-        assert found == (yaml.safe_load(text) or {})
-
-
-def test_yaml_is_not_asked_of_what_cn_writes() -> None:
-    text = format_message(FULL).decode().split("---\n")[1]
-    assert read_as_written(text) == yaml.safe_load(text)
 
 
 def test_lone_surrogates_in_a_body_do_not_stop_a_message() -> None:

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from cn.values.frontmatter import FrontmatterRefused, read_frontmatter
 from cn.values.names import HubPath
 from cn.values.text import one_line
+from cn.values.yaml import YamlRefused, read_frontmatter
 
 FILE = "SKILL.md"
 FOLDERS = (HubPath("skills"), HubPath("src/agent/skills"))
@@ -67,8 +67,8 @@ def parse_skill(path: HubPath, text: str) -> Skill:
     """
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     fields: dict[str, object] = {}
-    with suppress(FrontmatterRefused):
-        fields, text = read_frontmatter(text, typed=False)
+    with suppress(YamlRefused):
+        fields, text = read_frontmatter(text)
     name, description = (value if isinstance(value := fields.get(key), str) else "" for key in _KEYS)
     name = one_line(name) or path.split("/")[-2]
     return Skill(path, name, one_line(description or _first_paragraph(text), _MAX_DESCRIPTION), text.strip("\n"))

@@ -1,6 +1,6 @@
-"""Values of a configuration file with ``${VAR}`` in them, typed, each with the line of its key.
+"""Values of a configuration file, typed; every complaint names the file, the line of the key, and the remedy.
 
-``${VAR}`` is what the environment says, ``${VAR:-default}`` with a default. Only values are
+Where an environment is given, ``${VAR}`` is what it says, ``${VAR:-default}`` with a default. Only values are
 expanded, once, after the YAML was read: what a variable holds can add no key.
 """
 
@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlsplit
 
 from cn.values.errors import ConfigError
+from cn.values.names import Name, NameRefused, parse_name
 from cn.values.text import one_line
-from cn.values.yaml import At, key_lines, load_yaml
+from cn.values.yaml import compose_yaml, load_yaml
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^{}]*))?\}")
 _NOTHING = object()
@@ -32,53 +33,61 @@ class Missing:
 
 @dataclass
 class Reader:
-    """One mapping of the file; sections share warnings, what is missing, and the environment.
+    """One mapping of the file at ``path``, whose text is ``source``.
 
+    Sections share warnings, what is missing, and the environment; without one, values are as they are written.
     ``aliases`` are variables of which any stands for any other.
     """
 
-    at: At
+    path: str
+    source: str
     data: Mapping[str, object]
-    env: Mapping[str, str]
+    env: Mapping[str, str] | None = None
     aliases: tuple[str, ...] = ()
     prefix: str = ""
     warnings: list[str] = field(default_factory=list)
     missing: list[Missing] = field(default_factory=list)
 
     @classmethod
-    def load(cls, text: str, path: str, env: Mapping[str, str], aliases: Iterable[str] = ()) -> Reader:
+    def load(cls, text: str, path: str, env: Mapping[str, str] | None = None, aliases: Iterable[str] = ()) -> Reader:
         """The whole file; an empty one is an empty mapping."""
         text = text.removeprefix("\ufeff").replace("\r\n", "\n")
         data = load_yaml(text, path)
-        at = At(text, path, key_lines(text))
+        reader = cls(path, text, data or {}, env, tuple(aliases))
         if data is not None and not isinstance(data, dict):
-            raise at("", "it must hold keys such as 'llm:'")
-        return cls(at, data or {}, env, tuple(aliases))
+            raise reader.complain("", "it must hold keys such as 'name: …'")
+        return reader
+
+    def complain(self, key: str, problem: str, remedy: str = "") -> ConfigError:
+        """The error to raise about a key of this mapping."""
+        return ConfigError(f"{self._where(key)}: {problem}", remedy or f"correct {self.path} and commit it")
 
     def known(self, keys: Iterable[str]) -> None:
         """Refuse every other key."""
         for key in self.data:
             if key not in keys:
                 shown = one_line(self._full(key), 80)
-                raise self.at(self._full(key), f"unknown key {shown!r}; known: {', '.join(keys)}")
+                raise self.complain(key, f"unknown key {shown!r}; known: {', '.join(keys)}")
 
     def section(self, key: str, where: str = "") -> Reader:
         """The mapping below a key; empty when it is missing."""
         value = self.data.get(key)
         if value is not None and not isinstance(value, dict):
             raise self._bad(key, where or "it holds keys of its own")
-        prefix = f"{self._full(key)}."
-        return Reader(self.at, value or {}, self.env, self.aliases, prefix, self.warnings, self.missing)
+        return self.below(key, value or {})
+
+    def below(self, key: str, data: Mapping[str, object]) -> Reader:
+        """A mapping that stands below a key."""
+        return replace(self, data=data, prefix=f"{self._full(key)}.")
 
     def lacks(self, key: str, problem: str, remedy: str) -> None:
         """Note a value that nothing gives."""
         full = self._full(key)
-        self.missing.append(Missing(full, f"{self.at.where(full)}: {full}: {problem}", remedy))
+        self.missing.append(Missing(full, f"{self._where(key)}: {full}: {problem}", remedy))
 
     def warn(self, key: str, problem: str, remedy: str) -> None:
         """Note what works and should not stay so."""
-        full = self._full(key)
-        self.warnings.append(f"{self.at.where(full)}: {full}: {problem}; {remedy}")
+        self.warnings.append(f"{self._where(key)}: {self._full(key)}: {problem}; {remedy}")
 
     # Values.
 
@@ -95,6 +104,19 @@ class Reader:
         if pattern and not re.fullmatch(pattern, found):
             raise self._bad(key, "it does not look like one")
         return found
+
+    def name(self, key: str) -> Name:
+        """A hub, peer or actor."""
+        return self.to_name(self.data[key], key)
+
+    def to_name(self, value: object, key: str) -> Name:
+        """The same for a value of a list."""
+        if not isinstance(value, str):
+            raise self._bad(key, "a name must be text; put it in quotes")
+        try:
+            return parse_name(value)
+        except NameRefused as refused:
+            raise self.complain(key, f"{refused.text}: {refused.hint}") from None
 
     def secret(self, key: str, variables: tuple[str, ...]) -> str:
         """A secret: from the file's ``${VAR}``, or from these variables of the environment."""
@@ -138,24 +160,23 @@ class Reader:
         value = self._parsed(key, self.data[key], _NOTHING)
         if value is _NOTHING or (word and value == word):
             return default
-        return self.at.checked(value, self._full(key), bounds)
+        return self._checked(value, key, bounds)
 
-    def items(self, key: str) -> range:
-        """The numbers of the items of a list."""
+    def numbers(self, bounds: Mapping[str, tuple[type, float, float]]) -> dict[str, Any]:
+        """Those of some numbers that are given."""
+        return {key: self.number(key, bound, None) for key, bound in bounds.items() if key in self.data}
+
+    def items(self, key: str) -> list[tuple[str, object]]:
+        """The items of a list, each with its key; empty when it is missing."""
         value = self.data.get(key)
         if value is not None and not isinstance(value, list):
             raise self._bad(key, "it is a list")
-        return range(len(value or []))
+        return [(f"{key}.{number}", item) for number, item in enumerate(value or [])]
 
-    def item(self, key: str, number: int, bounds: tuple[type, float, float]) -> Any:
-        """A number in a list; None where a variable is missing."""
-        values = self.data[key]
-        assert isinstance(values, list)
-        place = f"{key}.{number}"
-        value = self._parsed(place, values[number], None)
-        if value is None and values[number] is not None:
-            return None
-        return self.at.checked(value, self._full(place), bounds)
+    def to_number(self, value: object, key: str, bounds: tuple[type, float, float]) -> Any:
+        """A number of a list; None where a variable is missing."""
+        found = self._parsed(key, value, None)
+        return None if found is None and value is not None else self._checked(found, key, bounds)
 
     def origin(self, key: str, variable: str, default: str) -> str:
         """``scheme://host[:port]`` of a server, http or https, and nothing else."""
@@ -163,7 +184,7 @@ class Reader:
         if key not in self.data and self._variable(variable):
             value, source = self._variable(variable), f"the environment's {variable}"
         else:
-            source = f"{self.at.where(self._full(key))}: {self._full(key)}"
+            source = f"{self._where(key)}: {self._full(key)}"
         found = parse_origin(value)
         if found is None:
             remedy = "write http:// or https://, a host, and a port if it needs one; no path, user or query"
@@ -172,9 +193,22 @@ class Reader:
 
     # How they are read.
 
+    def _checked(self, value: object, key: str, bounds: tuple[type, float, float]) -> Any:
+        kind, low, high = bounds
+        problem = ""
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            problem = "must be a number"
+        elif not low <= value <= high:
+            problem = f"must lie between {low} and {high}"
+        elif kind is int and value != int(value):
+            problem = "must be a whole number"
+        if problem:
+            raise self.complain(key, f"{self._full(key)} {problem}")
+        return kind(value)
+
     def _parsed(self, key: str, value: object, default: object) -> object:
         """A value; what a variable gives is a number if it looks like one."""
-        if not isinstance(value, str) or "${" not in value:
+        if not isinstance(value, str) or "${" not in value or self.env is None:
             return value
         found = self._expanded(key, value)
         if found is None:
@@ -185,6 +219,8 @@ class Reader:
 
     def _expanded(self, key: str, value: str) -> str | None:
         """The value with its variables; None (and noted) where one is missing."""
+        if self.env is None:
+            return value
         if "${" in _VARIABLE.sub("", value):
             raise self._bad(key, "a '${' is not closed", "write ${NAME} or ${NAME:-default}")
         lost = [m[1] for m in _VARIABLE.finditer(value) if m[2] is None and not self._variable(m[1])]
@@ -196,14 +232,43 @@ class Reader:
 
     def _variable(self, name: str) -> str:
         names = (name, *self.aliases) if name in self.aliases else (name,)
-        return next((self.env[n] for n in names if self.env.get(n)), "")
+        return next((found for n in names if (found := (self.env or {}).get(n))), "")
 
     def _full(self, key: str) -> str:
         return self.prefix + key
 
+    def _where(self, key: str) -> str:
+        """``file:line`` of a key; one that is not there has the line of its parent."""
+        lines, full = _key_lines(self.source), self._full(key)
+        while full and full not in lines:
+            full = full.rpartition(".")[0]
+        return f"{self.path}:{lines.get(full, 1)}"
+
     def _bad(self, key: str, problem: str, remedy: str = "") -> ConfigError:
-        full = self._full(key)
-        return ConfigError(f"{self.at.where(full)}: {one_line(full, 80)}: {problem}", remedy or self.at.remedy)
+        return self.complain(key, f"{one_line(self._full(key), 80)}: {problem}", remedy)
+
+
+def _key_lines(text: str) -> dict[str, int]:
+    """The lines (from 1) of the keys of a YAML text, named with their parents: ``llm.model``, ``list.0.name``."""
+    import yaml
+
+    found: dict[str, int] = {}
+
+    def walk(node: yaml.Node | None, above: str, depth: int) -> None:
+        if depth > 4:  # no key of ours lies deeper, and an alias may point to its own parent
+            return
+        if isinstance(node, yaml.MappingNode):
+            parts = [(key.value, key, value) for key, value in node.value]
+        elif isinstance(node, yaml.SequenceNode):
+            parts = [(number, item, item) for number, item in enumerate(node.value)]
+        else:
+            return
+        for name, place, value in parts:
+            found[f"{above}{name}"] = place.start_mark.line + 1
+            walk(value, f"{above}{name}.", depth + 1)
+
+    walk(compose_yaml(text), "", 0)
+    return found
 
 
 def parse_origin(text: str) -> str | None:
