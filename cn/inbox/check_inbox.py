@@ -12,8 +12,8 @@ from cn.inbox.superseded import set_aside
 from cn.inbox.working_copies import has_triage, unknown_files
 from cn.protocol.layout import DONE, INBOX, done_path, inbox_path
 from cn.protocol.ledger import Item
-from cn.run.conditions import Condition
 from cn.run.executor import Executor
+from cn.run.memory import Condition
 from cn.run.run import Run
 from cn.system.files import write_file
 from cn.transaction.unplaced import read_left

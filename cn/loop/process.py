@@ -25,8 +25,8 @@ from cn.protocol.layout import inbox_path
 from cn.protocol.ledger import IN, Item
 from cn.protocol.thread_file import read_decision, read_text, seen_head
 from cn.protocol.triage import Merge, Triage, TriageRefused, format_decision
-from cn.run.conditions import Condition
 from cn.run.executor import Executor
+from cn.run.memory import Condition
 from cn.run.run import Run, open_run
 from cn.run.secret_gate import check_plan, clean_refusal, mask_line, without_secrets
 from cn.secrets.findings import Text, own_lines

@@ -122,7 +122,7 @@ def _leaves_nothing(run: Run, seen: Observation) -> bool:
     plain = hub.git_dir == hub.work_git_dir == hub.root / ".git" and not (hub.git_dir / "worktrees").exists()
     reached = set(seen.urls) == set(seen.listings) and not run.memory.unreachable.entries
     at_rest = not snapshot.outbox_paths() and snapshot.read(TURN) is None
-    at_rest = at_rest and not run.memory.stop.entries and not run.memory.conditions.names("displaced")
+    at_rest = at_rest and not run.memory.stopped and not run.memory.conditions.names("displaced")
     # What moved while it was fetched may be back; a refused thread counts as soon as somebody decides it.
     at_rest = at_rest and not has_to_place(hub) and not (hub.state / WAKING).exists()
     at_rest = at_rest and not has_written_asides(hub) and not (seen.missing or seen.missing_ours)
@@ -189,10 +189,10 @@ def sync(
             note.placed()
         check_inbox(run)
         deliver(run, force=force)
-        if not dry_run and run.memory.begin_day("sweep"):
+        if not dry_run and run.memory.begin("sweep"):
             sweep_stale(run.hub)
             sweep_kept(run.hub)
-        report.untidy = not dry_run and run.memory.begin_hour("tidy")
+        report.untidy = not dry_run and run.memory.begin("tidy", "%Y%m%d%H")
         if note is not None:
             run.memory.save()
             note.write(run, seen)
@@ -219,7 +219,7 @@ def gather_sync(run: Run, executor: Executor, seen: Observation, keys: list[tupl
     for one in refused:
         run.memory.tell_once("arrival", *one.key, one.head)
     note_refused(run, seen, keys, refused)
-    if not executor.empty and run.memory.begin_day("rotation"):
+    if not executor.empty and run.memory.begin("rotation"):
         rotate(executor)
     arrived = sum(row.decision in ("received", "rewritten", "moved") for row in executor.rows)
     return f"cn: sync, {arrived} new" if arrived else "cn: sync"

@@ -230,7 +230,7 @@ def _note_reachability(run: Run, asked: Mapping[str, Listing | str]) -> None:
     for peer, url in _hubs(run).items():
         answer = asked.get(url)
         if isinstance(answer, dict):
-            run.memory.unreachable.reached(peer)
+            run.memory.unreachable.worked(peer)
         elif answer is not None and peer not in run.memory.unreachable.entries:
             run.memory.unreachable.failed(peer, answer)
 
@@ -241,7 +241,7 @@ def _commit(run: Run, ready: Sequence[Pair], outcomes: Mapping[HubPath, Outcome]
         if not outcome.ok:
             _failed(run, path, entry, outcome.reason, outcome.hint, tell=force)
         else:
-            run.memory.attempts.delivered(path.rpartition("/")[2])
+            run.memory.attempts.worked(path.rpartition("/")[2])
     confirmed = {path: entry for path, entry in ready if outcomes[path].ok}
     if not confirmed:
         return

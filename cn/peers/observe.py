@@ -112,7 +112,7 @@ def observe(
             _report_unreachable(run, key, answer, told_before=not unreachable.failed(key, answer) and not force)
         else:
             listings[key] = answer
-            if unreachable.reached(key):
+            if unreachable.worked(key):
                 run.report.info(f"{who(key)} is reachable again")
     heads = listings.get(MAILBOX_KEY)
     if not settings.mailbox:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cn.git.repository import Hub
-from cn.run.conditions import Condition
+from cn.run.memory import Condition
 from cn.run.snapshot import Snapshot
 from cn.transaction.checkout import IN_ITS_PLACE, LAYOUT
 from cn.transaction.commit import displaced_words

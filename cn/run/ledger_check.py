@@ -7,7 +7,7 @@ tree of the peer's ledger, so that a quiet run asks nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from cn.git.objects import list_tree, read_objects
 from cn.protocol import ledger
@@ -24,8 +24,6 @@ def check_ledgers(snapshot: Snapshot, memory: Memory, report: Report) -> None:
     What is mended is written by the next commit of the run.
     """
     known = memory.section("ledgers")
-    if memory.section("checked").get("ledgers") == _key(snapshot):
-        return
     now = _trees(snapshot)
     snapshot.read_histories([peer for peer in now if peer not in known])
     for peer, tree in now.items():
@@ -35,37 +33,20 @@ def check_ledgers(snapshot: Snapshot, memory: Memory, report: Report) -> None:
         if before is None or not _grew_well(snapshot, peer, before, tree):
             _check_whole(snapshot, peer, memory, report)
         if peer not in snapshot.damaged and peer not in snapshot.mended:
-            memory.section("ledgers")[peer] = tree
-    _remember(snapshot, memory, now)
+            known[peer] = tree
 
 
 def note_ledgers(snapshot: Snapshot, memory: Memory, paths: Iterable[str]) -> None:
     """Remember the ledgers among ``paths`` as they are: a commit of this clone wrote them."""
     prefix = f"{ledger.FOLDER}/"
     ours = {path.removeprefix(prefix).partition("/")[0] for path in paths if path.startswith(prefix)}
-    if not ours:
-        return
-    now = _trees(snapshot)
-    for peer, tree in now.items():
-        if peer in ours:
-            memory.section("ledgers")[peer] = tree
-    _remember(snapshot, memory, now)
-
-
-def _remember(snapshot: Snapshot, memory: Memory, now: Mapping[Name, Oid]) -> None:
-    known = memory.section("ledgers")
-    if all(known.get(peer) == tree for peer, tree in now.items()):
-        memory.section("checked")["ledgers"] = _key(snapshot)
+    if ours:
+        memory.section("ledgers").update({peer: tree for peer, tree in _trees(snapshot).items() if peer in ours})
 
 
 def _trees(snapshot: Snapshot) -> dict[Name, Oid]:
     """Peer → the tree of its ledger."""
     return {Name(e.path): e.oid for e in snapshot.folder(ledger.FOLDER) if e.kind == "tree" and is_name(e.path)}
-
-
-def _key(snapshot: Snapshot) -> str:
-    """The tree ``state/ledger`` names every ledger: read beside the configuration."""
-    return snapshot.oid(ledger.FOLDER) or ""
 
 
 def _grew_well(snapshot: Snapshot, peer: Name, before: Oid, tree: Oid) -> bool:

@@ -6,20 +6,23 @@ Losing any of it costs a repeated message or an early retry, never an effect.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cn.git.repository import Hub
-from cn.run.conditions import Conditions
 from cn.system.files import overwrite, write_file
 from cn.values.errors import Blocked
 from cn.values.names import digest
 from cn.values.timestamps import format_second, parse_stamp
 
+if TYPE_CHECKING:  # who only looks reports nothing
+    from cn.values.report import Report
+
 _FIRST = timedelta(minutes=5)
 _LONGEST = timedelta(hours=1)
-_MOST = 5000
+_MOST, _MOST_CONDITIONS = 5000, 300
 _ROOM, _BLOCK = 3072, 4096
 """Bytes kept free for what is noted on a full disk, and those of which file systems make files."""
 
@@ -32,30 +35,25 @@ def put_bounded(entries: dict[str, Any], key: str, value: Any, most: int = _MOST
         del entries[next(iter(entries))]
 
 
-class BackOff:
-    """Who fails again and again is left alone for a while, from 5 minutes to an hour."""
+class Failures:
+    """What fails again and again, and is left alone for a while: from 5 minutes to an hour."""
 
     def __init__(self, entries: dict[str, Any], at: datetime) -> None:
         self.entries = entries
-        """Who failed → ``count``, ``since``, ``reason``, ``next``."""
+        """What failed → ``count``, ``since``, ``last``, ``reason``, ``hint``, ``next``."""
         self._at = at
 
-    def failed(self, key: str, reason: str) -> bool:
-        """Note a failure; returns whether it is new."""
-        entry = self.entries.get(key) or {}
-        count = int(entry.get("count", 0)) + 1
+    def failed(self, key: str, reason: str, hint: str = "") -> bool:
+        """Note a failure; returns whether its reason is new. ``hint``: a step other than trying again."""
+        before, at = self.entries.get(key) or {}, format_second(self._at)
+        count = int(before.get("count", 0)) + 1
         pause = min(_FIRST * 2 ** min(count - 2, 10), _LONGEST) if count > 1 else timedelta(0)
-        now = {
-            "count": count,
-            "since": entry.get("since", format_second(self._at)),
-            "reason": reason,
-            "next": format_second(self._at + pause),
-        }
-        put_bounded(self.entries, key, now)
-        return count == 1 or entry.get("reason") != reason
+        entry = {"count": count, "since": before.get("since", at), "last": at, "reason": reason, "hint": hint}
+        put_bounded(self.entries, key, {**entry, "next": format_second(self._at + pause)})
+        return before.get("reason") != reason
 
-    def reached(self, key: str) -> bool:
-        """Note an answer; returns whether it had failed before."""
+    def worked(self, key: str) -> bool:
+        """Note that it works; returns whether it had failed before."""
         return self.entries.pop(key, None) is not None
 
     def reason(self, key: str) -> str:
@@ -68,45 +66,63 @@ class BackOff:
         return bool(entry) and self._at < parse_stamp(str(entry.get("next"))) <= self._at + _LONGEST
 
 
-class Attempts:
-    """Failed deliveries, by the name of the file in the outbox."""
+class Condition(NamedTuple):
+    """What holds, the next step, and whom it is about."""
+
+    text: str
+    remedy: str = ""
+    source: str = ""
+
+
+class Conditions:
+    """What holds in a clone, by kind and name; ``entries`` is its part of the clone's memory."""
 
     def __init__(self, entries: dict[str, Any], at: datetime) -> None:
-        self.entries = entries
-        """File name → ``count``, ``reason``, ``last``, ``hint``."""
+        self._entries = entries
         self._at = at
 
-    def failed(self, name: str, reason: str, hint: str = "") -> bool:
-        """Note a failure; returns whether its reason is new. ``hint``: a step other than trying again."""
-        entry = self.entries.get(name) or {"count": 0}
-        count, last = int(entry["count"]) + 1, format_second(self._at)
-        self.entries[name] = {"count": count, "reason": reason, "last": last, "hint": hint}
-        return entry.get("reason") != reason
+    def set(self, kind: str, text: str, remedy: str = "", *, name: str = "") -> None:
+        """Note that this holds; where it did already, only the remedy is renewed."""
+        key = _key(kind, name)
+        entry = self._entries.get(key) or {}
+        if entry.get("text") != text:
+            entry = {**entry, "text": text, "since": format_second(self._at)}
+        put_bounded(self._entries, key, {**entry, "remedy": remedy}, _MOST_CONDITIONS)
 
-    def delivered(self, name: str) -> None:
-        """Forget them: the file is through."""
-        self.entries.pop(name, None)
+    def clear(self, kind: str, name: str = "") -> None:
+        """Note that it does not hold, or no more."""
+        self._entries.pop(_key(kind, name), None)
+
+    def names(self, kind: str) -> list[str]:
+        """The names of what holds of a kind."""
+        return [key[len(kind) + 1 :] for key in self._entries if key.startswith(f"{kind} ")]
+
+    def replace(self, kind: str, found: Mapping[str, Condition]) -> None:
+        """Note that of this kind exactly ``found`` holds, by name."""
+        for name in self.names(kind):
+            if name not in found:
+                self.clear(kind, name)
+        for name, one in found.items():
+            self.set(kind, one.text, one.remedy, name=name)
+
+    def tell(self, kind: str, found: Mapping[str, Condition], report: Report) -> None:
+        """:meth:`replace`, and report each as failed: as told before where it was, under its name."""
+        told = {name for name in self.names(kind) if self._entries[_key(kind, name)].get("told")}
+        self.replace(kind, found)
+        for name, one in found.items():
+            report.failed(one.text, one.remedy, source=one.source, told_before=name in told)
+            if entry := self._entries.get(_key(kind, name)):
+                entry["told"] = 1
+
+    @property
+    def shown(self) -> list[tuple[str, str, str]]:
+        """What holds: text, remedy, and since when."""
+        entries = [entry for _, entry in sorted(self._entries.items())]
+        return [(str(e["text"]), str(e.get("remedy", "")), str(e["since"])) for e in entries]
 
 
-class Stop:
-    """What stopped the last run as a whole."""
-
-    def __init__(self, entries: dict[str, Any], at: datetime) -> None:
-        self.entries = entries
-        """``text``, ``hint``, ``since`` and ``kind`` of the error; empty: nothing stopped it."""
-        self._at = at
-
-    def set(self, text: str, hint: str, kind: str = "") -> bool:
-        """Note why no run can work; returns whether it is new. The newest ``hint`` counts."""
-        new = self.entries.get("text") != text
-        if new:
-            self.entries.update({"text": text, "since": format_second(self._at)})
-        self.entries.update({"hint": hint, "kind": kind})
-        return new
-
-    def clear(self) -> None:
-        """Note that a run works again."""
-        self.entries.clear()
+def _key(kind: str, name: str) -> str:
+    return f"{kind} {name}" if name else kind
 
 
 class Memory:
@@ -138,24 +154,32 @@ class Memory:
         return Conditions(self.section("standing"), self.at)
 
     @property
-    def unreachable(self) -> BackOff:
+    def unreachable(self) -> Failures:
         """Peers and the mailbox, by their key."""
-        return BackOff(self.section("unreachable"), self.at)
+        return Failures(self.section("unreachable"), self.at)
 
     @property
-    def unfetched(self) -> BackOff:
+    def unfetched(self) -> Failures:
         """Heads of branches that could not be fetched."""
-        return BackOff(self.section("fetch"), self.at)
+        return Failures(self.section("fetch"), self.at)
 
     @property
-    def attempts(self) -> Attempts:
-        """Failed deliveries."""
-        return Attempts(self.section("attempts"), self.at)
+    def attempts(self) -> Failures:
+        """Deliveries, by the name of the file in the outbox."""
+        return Failures(self.section("attempts"), self.at)
 
     @property
-    def stop(self) -> Stop:
-        """What stopped the last run."""
-        return Stop(self.section("stopped"), self.at)
+    def stopped(self) -> dict[str, Any]:
+        """What stopped the last run as a whole, ``text``, ``hint``, ``since`` and ``kind``; empty: nothing."""
+        return self.section("stopped")
+
+    def note_stop(self, text: str, hint: str, kind: str) -> bool:
+        """Note why no run can work; returns whether it is new. The newest ``hint`` counts."""
+        new = self.stopped.get("text") != text
+        if new:
+            self.stopped.update({"text": text, "since": format_second(self.at)})
+        self.stopped.update({"hint": hint, "kind": kind})
+        return new
 
     def tell_once(self, *what: str) -> bool:
         """Note that this is told; returns whether it is for the first time."""
@@ -168,18 +192,11 @@ class Memory:
         """Was it noted by :meth:`tell_once`?"""
         return digest(*what) in self.section("told")
 
-    def begin_day(self, name: str) -> bool:
-        """Note the day (UTC) of a daily work; returns whether it is the first call today."""
-        return self._begin(name, self.at.strftime("%Y%m%d"))
-
-    def begin_hour(self, name: str) -> bool:
-        """Note the hour of an hourly work; returns whether it is the first call in it."""
-        return self._begin(name, self.at.strftime("%Y%m%d%H"))
-
-    def _begin(self, name: str, period: str) -> bool:
-        periods = self.section("days")
-        new = periods.get(name) != period
-        periods[name] = period
+    def begin(self, name: str, period: str = "%Y%m%d") -> bool:
+        """Note that a work of each day (or another period, UTC) is done; returns whether it is the first time in it."""
+        periods, now = self.section("days"), self.at.strftime(period)
+        new = periods.get(name) != now
+        periods[name] = now
         return new
 
     def checkpoint(self) -> str:

@@ -16,11 +16,10 @@ from cn.git.repository import Hub
 from cn.protocol.hub_config import PATH as CONFIG
 from cn.protocol.peers_file import PATH as PEERS
 from cn.run.checkout_conditions import find_displaced, find_unplaced
-from cn.run.conditions import Condition
 from cn.run.executor import MACHINE_LOG, Executor
 from cn.run.interrupted import opened
 from cn.run.ledger_check import check_ledgers, note_ledgers
-from cn.run.memory import Memory
+from cn.run.memory import Condition, Memory
 from cn.run.settings import Settings, decode_texts, from_origin, not_in_effect, parse_settings, read_head_settings
 from cn.run.snapshot import Snapshot
 from cn.system.clock import now
@@ -247,7 +246,7 @@ def _noting(hub: Hub, dry_run: bool, *stops: type[Exception]) -> Iterator[None]:
         if not isinstance(error, CnError):
             raise
         memory = Memory(hub, now())
-        new = memory.stop.set(*error.plain, type(error).__name__)
+        new = memory.note_stop(*error.plain, type(error).__name__)
         error.told_before = not (new or error.finished)
         if not dry_run:
             with suppress(CnError, OSError):
@@ -304,13 +303,13 @@ def _check_end(run: Run) -> None:
         conditions.tell("displaced", find_displaced(run.hub, run.snapshot()), run.report)
     if run.dry_run:
         return
-    if run.memory.stop.entries or any(note.mark is Mark.FAILED for note in run.report.notes):
+    if run.memory.stopped or any(note.mark is Mark.FAILED for note in run.report.notes):
         sweep_failed(run.hub)
     conditions.tell("unplaced", find_unplaced(run.hub), run.report)
     # One that asks nobody cannot tell whether origin answers again, and one that had nothing to write did
     # not meet what stopped the last one.
-    if run.memory.stop.entries and not run.offline:
+    if run.memory.stopped and not run.offline:
         with suppress(Blocked, GitError):
             wait_for_place(run.hub, 0.0)
             read_index(run.hub.git)
-            run.memory.stop.clear()
+            run.memory.stopped.clear()

@@ -209,4 +209,4 @@ def _commit(run: Run, ended: dict[HubPath, tuple[Say, str]]) -> None:
 
     run.commit(plan)
     for say, _ in ended.values():
-        run.memory.attempts.delivered(say.name)
+        run.memory.attempts.worked(say.name)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cn.run.conditions import Condition, Conditions
+from cn.run.memory import Condition, Conditions
 from cn.system.files import read_plain
 from cn.values.names import digest
 from cn.values.text import one_line

@@ -124,7 +124,7 @@ def _queue(view: View) -> QueueView | None:
 
 
 def _stopped(view: View) -> Stopped | None:
-    stop, state = view.memory.stop.entries, view.hub.state
+    stop, state = view.memory.stopped, view.hub.state
     if os.path.exists(state / "lock.told") and (held := _held(view.hub)):
         return held
     if stop and not _is_mended(view.hub, stop.get("kind", "")):

@@ -150,7 +150,7 @@ def test_what_was_told_is_remembered_where_no_room_is_left(world: World, small_d
     for told in ("No space left on device. " * 40, "Another. " * 40):
         for new in (True, False):
             memory = Memory(hub, at)
-            assert memory.stop.set(told, "make room") == new
+            assert memory.note_stop(told, "make room", "") == new
             memory.save()
     assert len(Memory(hub, at).conditions.shown[0][0]) > 3_000
 

@@ -46,6 +46,6 @@ def test_an_error_of_the_system_after_the_commit_says_that_it_is_done(
     assert "Not a directory" in told.value.text
     assert ("main has what was asked for" in told.value.text) == commits
     assert told.value.hint.startswith("do not repeat it; ") == commits
-    assert Memory(hub, now()).stop.entries["text"] == told.value.plain[0], "it stands in the status"
+    assert Memory(hub, now()).stopped["text"] == told.value.plain[0], "it stands in the status"
     if commits:
         assert read(root, f"main:{PATH}") == b"a rack\n"
