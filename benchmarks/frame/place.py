@@ -17,7 +17,7 @@ from hashlib import sha1
 from pathlib import Path
 
 from cn.protocol.layout import done_path, inbox_path
-from cn.protocol.ledger import IN, Event, fold_all, format_event, format_open, month_path, open_path
+from cn.protocol.ledger import IN, Event, fold_history, format_event, format_open, month_path, open_path
 from cn.protocol.thread_file import Header, append_section, format_thread
 from cn.protocol.triage import Triage, format_triage, parse_decision
 from cn.values.names import Branch, Name, Oid, ThreadName, topic_of
@@ -236,7 +236,7 @@ class Records:
             for event in events:
                 months.setdefault(month_path(peer, event.at), []).append(format_event(event) + "\n")
             found |= {path: "".join(lines) for path, lines in months.items()}
-            found[open_path(peer)] = format_open(fold_all(events))
+            found[open_path(peer)] = format_open(fold_history(events))
         return found
 
 

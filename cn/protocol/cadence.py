@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time
 from enum import Enum
 
 from cn.values.names import HubPath
@@ -29,13 +28,6 @@ class Cadence(Enum):
 PERIODIC = (Cadence.DAILY, Cadence.WEEKLY, Cadence.MONTHLY, Cadence.QUARTERLY, Cadence.YEARLY)
 """The cadences that have a reflection per period."""
 REFLECTIONS = HubPath("threads/reflections")
-_NAMES = {
-    Cadence.DAILY: re.compile(r"[0-9]{8}"),
-    Cadence.WEEKLY: re.compile(r"[0-9]{4}-W[0-9]{2}"),
-    Cadence.MONTHLY: re.compile(r"[0-9]{4}-[0-9]{2}"),
-    Cadence.QUARTERLY: re.compile(r"[0-9]{4}-Q[1-4]"),
-    Cadence.YEARLY: re.compile(r"[0-9]{4}"),
-}
 
 
 def period(cadence: Cadence, at: datetime) -> str:
@@ -46,12 +38,12 @@ def period(cadence: Cadence, at: datetime) -> str:
     day = at.astimezone(UTC).date()
     match cadence:
         case Cadence.DAILY:
-            return f"{day:%Y%m%d}"
+            return day.isoformat().replace("-", "")
         case Cadence.WEEKLY:
             iso = day.isocalendar()
             return f"{iso.year:04}-W{iso.week:02}"
         case Cadence.MONTHLY:
-            return f"{day:%Y-%m}"
+            return day.isoformat()[:7]
         case Cadence.QUARTERLY:
             return f"{day.year:04}-Q{(day.month + 2) // 3}"
         case Cadence.YEARLY:
@@ -71,20 +63,19 @@ def is_period(cadence: Cadence, name: str) -> bool:
 
 def first_day(cadence: Cadence, name: str) -> date:
     """The day a period begins; raises ValueError for a name that is none."""
-    pattern = _NAMES.get(cadence)
-    if pattern is None or pattern.fullmatch(name) is None:
-        raise ValueError(f"{name!r} is no {cadence.value} period")
+    year, rest = int(name[:4]), name[4:].lstrip("-WQ")
     match cadence:
         case Cadence.DAILY:
-            return date(int(name[:4]), int(name[4:6]), int(name[6:]))
+            day = date(year, int(rest[:2]), int(rest[2:]))
         case Cadence.WEEKLY:
-            return date.fromisocalendar(int(name[:4]), int(name[6:]), 1)
-        case Cadence.MONTHLY:
-            return date(int(name[:4]), int(name[5:]), 1)
+            day = date.fromisocalendar(year, int(rest), 1)
         case Cadence.QUARTERLY:
-            return date(int(name[:4]), int(name[6:]) * 3 - 2, 1)
+            day = date(year, int(rest) * 3 - 2, 1)
         case _:
-            return date(int(name), 1, 1)
+            day = date(year, int(rest or 1), 1)
+    if period(cadence, datetime.combine(day, time(), UTC)) != name:
+        raise ValueError(f"{name!r} is no {cadence.value} period")
+    return day
 
 
 def reflection_path(cadence: Cadence, name: str) -> HubPath:

@@ -199,19 +199,6 @@ def _changed(found: Item, event: Event, state: str) -> Item:
     return found._replace(head=event.head, state=state, fields=fields)
 
 
-def fold(items: Open, event: Event) -> Open:
-    """The items after one more event, as a new value."""
-    return fold_all([event], items)
-
-
-def fold_all(events: Iterable[Event], items: Open | None = None) -> Open:
-    """The items after a whole history."""
-    state: Open = dict(items or {})
-    for event in events:
-        apply(state, event)
-    return state
-
-
 def fold_history(events: Iterable[Event], items: Open | None = None) -> Open:
     """The items after a history from the files, which may not be in order.
 
@@ -233,29 +220,17 @@ def fold_history(events: Iterable[Event], items: Open | None = None) -> Open:
 
 def format_open(items: Open) -> str:
     """One JSON object a line, sorted: the same items, the same bytes."""
-    lines = [
-        json.dumps(
-            {
-                "side": i.side,
-                "topic": i.topic,
-                "head": i.head,
-                "state": i.state,
-                "since": format_second(i.since),
-                **{"fields": dict(sorted(i.fields.items()))},
-            },
-            ensure_ascii=True,
-        )
-        for _, i in sorted(items.items())
-    ]
-    return "".join(line + "\n" for line in lines)
+    shapes = (
+        {**item._asdict(), "since": format_second(item.since), "fields": dict(sorted(item.fields.items()))}
+        for _, item in sorted(items.items())
+    )
+    return "".join(f"{json.dumps(shape)}\n" for shape in shapes)
 
 
 def parse_open(text: str) -> Open:
     """The inverse of :func:`format_open`."""
     items: Open = {}
-    for line in text.split("\n"):
-        if not line:
-            continue
+    for line in filter(None, text.split("\n")):
         try:
             data = json.loads(line)
             # The same few words in thousands of items: one object each.
@@ -264,14 +239,8 @@ def parse_open(text: str) -> Open:
                 fields["kind"] = sys.intern(fields["kind"])
             _check_names(fields)
             side = sys.intern(str(data["side"]))
-            item = Item(
-                side,
-                str(data["topic"]),
-                parse_oid(data["head"]),
-                _read_state(side, str(data["state"])),
-                parse_stamp(data["since"]),
-                fields,
-            )
+            state, since = _read_state(side, str(data["state"])), parse_stamp(data["since"])
+            item = Item(side, str(data["topic"]), parse_oid(data["head"]), state, since, fields)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError, NameRefused, StampRefused):
             raise LedgerRefused(f"{line[:80]!r} is no ledger item", "see 'cn doctor'") from None
         items[(item.side, item.topic)] = item

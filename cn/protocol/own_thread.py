@@ -16,7 +16,7 @@ from cn.protocol.chat_reply import is_chat
 from cn.protocol.triage import closing
 from cn.values.names import HubPath, digest, fold
 from cn.values.text import one_line, redact, slug, visible
-from cn.values.timestamps import StampRefused, format_day, format_stamp, parse_stamp
+from cn.values.timestamps import format_day, format_stamp, stamp_or_none
 
 ADHOC = HubPath("threads/adhoc")
 CONCERNS = HubPath("state/mca")
@@ -68,22 +68,24 @@ class Own:
     @property
     def opened(self) -> datetime | None:
         """When it was opened, where its head says so."""
-        return _time(self.get("Opened"))
+        return stamp_or_none(self.get("Opened"))
 
     @property
     def asked(self) -> datetime | None:
         """When the agent was last asked about it."""
-        return _time(self.get("Asked"))
+        return stamp_or_none(self.get("Asked"))
 
     @property
     def until(self) -> datetime | None:
         """Until when it is put off."""
-        return _time(self.get("Until"))
+        return stamp_or_none(self.get("Until"))
 
     @property
     def cadence(self) -> Cadence:
         """How it comes to the agent: concerns weekly, reflections at their own pace, all else adhoc."""
-        return cadence_of(self.path)
+        if self.is_concern:
+            return Cadence.WEEKLY
+        return next((c for c in Cadence if self.path.startswith(f"{REFLECTIONS}/{c.value}/")), Cadence.ADHOC)
 
     @property
     def is_concern(self) -> bool:
@@ -107,13 +109,6 @@ class Own:
     def source(self) -> str:
         """What log rows call it: ``adhoc/20260205-title``, ``daily/20260205``, ``mca/…``."""
         return own_source(self.path)
-
-
-def _time(text: str) -> datetime | None:
-    try:
-        return parse_stamp(text) if text else None
-    except StampRefused:
-        return None
 
 
 def parse_own(path: HubPath, text: str) -> Own:
@@ -186,14 +181,6 @@ def is_own(path: str) -> bool:
     parent, _, kind = folder.rpartition("/")
     cadences = {c.value: c for c in Cadence}
     return parent == REFLECTIONS and kind in cadences and is_period(cadences[kind], name[:-3])
-
-
-def cadence_of(path: HubPath) -> Cadence:
-    """The cadence of an own thread, by where it lies."""
-    if path.startswith(f"{CONCERNS}/"):
-        return Cadence.WEEKLY
-    kind = path.removeprefix(f"{REFLECTIONS}/").partition("/")[0]
-    return next((c for c in Cadence if path.startswith(f"{REFLECTIONS}/") and c.value == kind), Cadence.ADHOC)
 
 
 def own_source(path: HubPath) -> str:

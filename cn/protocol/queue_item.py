@@ -27,8 +27,8 @@ INPUT = HubPath("state/input.md")
 OUTPUT = HubPath("state/output.md")
 LOGS = {"input": HubPath("logs/input"), "output": HubPath("logs/output")}
 _QUEUED, _TURN = "queue/1", "turn/1"
-_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{6}")
-_NAME = re.compile(r"([a-z]+)-([0-9]{8}-[0-9]{6}-[0-9a-f]{6})(?:-([0-9]{1,6}))?\.md")
+_ID = "[0-9]{8}-[0-9]{6}-[0-9a-f]{6}"
+_NAME = re.compile(rf"([a-z]+)-({_ID})(?:-([0-9]{{1,6}}))?\.md")
 CHAT = "chat"
 _PRIORITIES = {CHAT: 0, **{c.value: c.priority for c in Cadence}}
 
@@ -85,7 +85,7 @@ class Turn:
     @property
     def trigger(self) -> str:
         """The name under which this attempt is archived."""
-        return self.input.id if self.attempt == 1 else f"{self.input.id}-{self.attempt}"
+        return str(Trigger(self.input.id, self.attempt))
 
     def archive_path(self, kind: str) -> HubPath:
         """``logs/input/<trigger>.md`` or ``logs/output/<trigger>.md``."""
@@ -98,7 +98,7 @@ class Turn:
 
 def is_input_id(text: str) -> bool:
     """Does it look like the id of an input?"""
-    return _ID.fullmatch(text) is not None
+    return re.fullmatch(_ID, text) is not None
 
 
 def new_input_id(at: datetime, cause: Iterable[str], taken: Collection[str] = (), nth: int = 0) -> InputId:
@@ -132,8 +132,7 @@ def dead_path(item: Input) -> HubPath:
     return HubPath(f"{DEAD}/{item.lane}-{item.id}.md")
 
 
-@dataclass(frozen=True, order=True)
-class Place:
+class Place(NamedTuple):
     """An item's place in the order: cadence, then attempts (what failed lets others pass), then age."""
 
     priority: int
@@ -238,12 +237,8 @@ def parse_input(text: str) -> Shown:
     return Shown(*words, fields.get("attempt", "1"), fields.get("thread", ""))
 
 
-_TRIGGER = re.compile(r"(\d{8}-\d{6}-[0-9a-f]{6})(?:-(\d{1,6}))?")
-
-
-@dataclass(frozen=True, order=True)
-class Trigger:
-    """The name of an archived attempt, in the order in which they were queued."""
+class Trigger(NamedTuple):
+    """The name of an archived attempt; they sort as they were queued."""
 
     id: str
     attempt: int
@@ -254,7 +249,7 @@ class Trigger:
 
 def parse_trigger(text: str) -> Trigger | None:
     """``20260219-141209-abc123`` or, for a further attempt, with ``-2``; None for any other text."""
-    match = _TRIGGER.fullmatch(text)
+    match = re.fullmatch(rf"({_ID})(?:-(\d{{1,6}}))?", text)
     if match is None or (match[2] is not None and int(match[2]) < 2):
         return None
     return Trigger(match[1], int(match[2] or 1))

@@ -151,46 +151,34 @@ def executed_text(status: str, merge: str, delivered: bool) -> str:
 
 def _inbound(event: Event) -> tuple[Link, ...]:
     get = event.fields.get
-    match event.kind:
-        case "received":
-            return (Link(RECEIVED, event.at, get("branch", ""), event.head),)
-        case "refreshed":
-            return (Link(MOVED, event.at, "a decision for the earlier head is void", event.head),)
-        case "deferred":
-            until = f"until {_stamp(get('until', ''))}" if get("until") else ""
-            return (Link(DEFERRED, event.at, _join(until, get("reason", ""), get("by", "")), event.head),)
-        case "returned":
-            return (Link(RETURNED, event.at, "deferred until now", event.head),)
-        case "assigned":
-            return (Link(ASSIGNED, event.at, _join(f"to {get('actor', '')}", "", get("by", "")), event.head),)
-        case "refused" if not get("rule"):
-            return ()  # it only notes that the creator was told
-        case "refused":
-            return (Link(REFUSED, event.at, f"{get('rule', '')}: {get('why', '')}".strip(": "), event.head),)
-        case "gone":
-            return (Link(DELETED, event.at, "by its creator", event.head),)
-        case "repeated":
-            return (Link(RECEIVED, event.at, "again, the same head", event.head),)
-        case "enqueued":
-            return (Link(QUEUED, event.at, f"for the agent, as {get('input', '')}", event.head),)
-        case "claimed":
-            again = f", attempt {get('attempt')}" if get("attempt", "1") != "1" else ""
-            return (Link(GIVEN, event.at, f"to the agent on {get('machine', '')}{again}", event.head),)
-        case "shown":
-            return (Link(SHOWN, event.at, "to the agent", event.head),)
-        case "timed-out":
-            return (Link(TIMED_OUT, event.at, f"attempt {get('attempt', '')}", event.head),)
-        case "dead":
-            return (Link(DEAD, event.at, "decide it, or 'cn queue retry'", event.head),)
-        case "decided":
-            at = parse_stamp(get("decided", "")) if get("decided") else event.at
-            status, merge = get("status", ""), get("merge", "")
-            what = f"merged as {merge[:12]}" if status == "merged" else status
-            return (
-                Link(DECIDED, at, _join(get("decision", ""), "", get("actor", "")), event.head),
-                Link(EXECUTED, event.at, what, event.head, merge),
-            )
-    return ()
+    by, is_put_off = get("by", ""), event.kind == "deferred" and get("until")
+    until = f"until {_stamp(get('until', ''))}" if is_put_off else ""
+    again = f", attempt {get('attempt')}" if get("attempt", "1") != "1" else ""
+    steps = {
+        "received": (RECEIVED, get("branch", "")),
+        "refreshed": (MOVED, "a decision for the earlier head is void"),
+        "deferred": (DEFERRED, _join(until, get("reason", ""), by)),
+        "returned": (RETURNED, "deferred until now"),
+        "assigned": (ASSIGNED, _join(f"to {get('actor', '')}", "", by)),
+        "refused": (REFUSED, f"{get('rule', '')}: {get('why', '')}".strip(": ")),
+        "gone": (DELETED, "by its creator"),
+        "repeated": (RECEIVED, "again, the same head"),
+        "enqueued": (QUEUED, f"for the agent, as {get('input', '')}"),
+        "claimed": (GIVEN, f"to the agent on {get('machine', '')}{again}"),
+        "shown": (SHOWN, "to the agent"),
+        "timed-out": (TIMED_OUT, f"attempt {get('attempt', '')}"),
+        "dead": (DEAD, "decide it, or 'cn queue retry'"),
+    }
+    if event.kind == "decided":
+        at = parse_stamp(get("decided", "")) if get("decided") else event.at
+        status, merge = get("status", ""), get("merge", "")
+        what = f"merged as {merge[:12]}" if status == "merged" else status
+        decided = Link(DECIDED, at, _join(get("decision", ""), "", get("actor", "")), event.head)
+        return decided, Link(EXECUTED, event.at, what, event.head, merge)
+    if event.kind not in steps or (event.kind == "refused" and not get("rule")):
+        return ()  # a refusal without a rule only notes that the creator was told
+    step, text = steps[event.kind]
+    return (Link(step, event.at, text, event.head),)
 
 
 def _join(first: str, reason: str, who: str) -> str:

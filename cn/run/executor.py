@@ -12,8 +12,8 @@ from collections.abc import Set as AbstractSet
 from datetime import datetime
 from typing import Final, NamedTuple, assert_never
 
-from cn.git.fast_import import EntryChange, FileChange
-from cn.git.objects import read_known
+from cn.git.fast_import import EntryChange, FileChange, build_commit
+from cn.git.objects import read_known, read_object, write_objects
 from cn.git.repository import Hub
 from cn.protocol import ledger, log, outbox_entry
 from cn.protocol.effects import (
@@ -41,11 +41,10 @@ from cn.protocol.hub_config import is_local
 from cn.protocol.layout import DONE, INBOX
 from cn.protocol.ledger import OUT, Event
 from cn.protocol.log import Row
-from cn.protocol.message import own_topic
+from cn.protocol.message import Message, Sealed, object_id, own_topic, seal, tree_bytes
 from cn.protocol.outbox_entry import Deliver, Entry, entry_head, entry_row
 from cn.protocol.queue_item import INPUT
 from cn.run.memory import Memory
-from cn.run.message_commit import Sealer
 from cn.run.secret_gate import check_change, mask_file, mask_line, mask_text
 from cn.run.settings import Settings
 from cn.run.snapshot import Snapshot
@@ -113,7 +112,6 @@ class Executor:
         self._topics: dict[Name, set[str]] = {}
         self._threads: set[str] | None = None
         self._looked: set[HubPath] = set()
-        self._sealer = Sealer(hub, snapshot.algorithm)
         self._steps: list[Step] | None = [] if dry_run else None
         self._touched: list[HubPath] = []
         if settings.separate_mailbox:
@@ -234,7 +232,7 @@ class Executor:
 
     def _post(self, post: Post) -> None:
         message = post.message
-        sealed = self._sealer.seal(message)
+        sealed = self._seal(message)
         peer = self.settings.peer(message.to)
         topic = own_topic(post.topic, self._taken(peer.name), sealed.id)
         self._topics[peer.name].add(topic)
@@ -265,6 +263,18 @@ class Executor:
         self._queue(entry, "queued", fields)
         if not post.decision:  # else the row of the decision says so, and names what was reviewed
             self._log(entry_row(entry, self.now, "queued", "queued", fields["about_status"]))
+
+    def _seal(self, message: Message) -> Sealed:
+        """The message's commit. Unsigned ones need no process, signed ones are made by git."""
+        hub, algorithm = self.hub, self.snapshot.algorithm
+        plain = seal(message, hub.identity, algorithm)
+        if not hub.signs:
+            return plain
+        tree = tree_bytes(plain.content, algorithm)
+        write_objects(hub.git, [("blob", plain.content), ("tree", tree)], algorithm)
+        base, text = object_id("tree", tree, algorithm), plain.commit.partition(b"\n\n")[2].decode()
+        oid = build_commit(hub, base=base, parents=(), changes=(), message=text, at=message.created)
+        return Sealed(oid, read_object(hub.git, oid) or b"", plain.content)
 
     # What reads, the plans of this run performed.
 

@@ -53,16 +53,13 @@ class Machine(Generic[S, E]):
     table: Mapping[S, Mapping[E, S]]
 
     def __post_init__(self) -> None:
-        rows = self.table.items()
-        for state in (self.initial, *self.table, *(after for _, row in rows for after in row.values())):
-            if not isinstance(state, self.states):
-                raise ValueError(f"{self.name}: {state!r} is no state")
-        used = {event for _, row in rows for event in row}
-        for event in used:
-            if not isinstance(event, self.events):
-                raise ValueError(f"{self.name}: {event!r} is no event")
-        missing = [*(set(self.states) - self._reached()), *(set(self.events) - used)]
-        if missing:
+        rows = self.table.values()
+        states = {self.initial, *self.table, *(after for row in rows for after in row.values())}
+        events = {event for row in rows for event in row}
+        for found, kind, what in ((states, self.states, "state"), (events, self.events, "event")):
+            if strangers := [one for one in found if not isinstance(one, kind)]:
+                raise ValueError(f"{self.name}: {strangers[0]!r} is no {what}")
+        if missing := [*(set(self.states) - self._reached()), *(set(self.events) - events)]:
             raise ValueError(f"{self.name}: nothing leads to {missing}")
 
     def _reached(self) -> set[S]:

@@ -15,7 +15,7 @@ from cn.protocol.cadence import Cadence
 from cn.protocol.effects import Plan, Post, Record
 from cn.protocol.hub_config import HubConfig, Reviewer
 from cn.protocol.layout import inbox_path
-from cn.protocol.ledger import IN, Event, fold_all
+from cn.protocol.ledger import IN, Event, fold_history
 from cn.protocol.message_kinds import NOTICE
 from cn.protocol.ops import Commit
 from cn.protocol.peers_file import Peer
@@ -45,7 +45,7 @@ RECEIVED = Event(
     parse_stamp("2026-02-05T14:00Z"), IN, "received", "proposal", HEAD,
     {"branch": "pi/proposal", "thread": THREAD, "input": ASKED.id},
 )  # fmt: skip
-ITEM = fold_all([RECEIVED])[(IN, "proposal")]
+ITEM = fold_history([RECEIVED])[(IN, "proposal")]
 TEXT = format_thread(
     Header(PI, "proposal", parse_branch("pi/proposal"), RECEIVED.at, HEAD, "unverified"), "Please look."
 )

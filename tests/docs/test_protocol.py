@@ -517,7 +517,7 @@ def _ledger_events(block: Block) -> None:
 
 @checks("ledger-open")
 def _ledger_open(block: Block) -> None:
-    items = ledger.fold_all(_events())
+    items = ledger.fold_history(_events())
     assert ledger.format_open(items) == block.text
     assert ledger.parse_open(block.text) == items
 

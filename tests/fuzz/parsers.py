@@ -212,7 +212,7 @@ PARSERS: dict[str, Parser] = {
         _any(format_decision),
     ),
     "message": Parser(parse_message, _golden("message.md", "notice.md", "notice-refused.md"), _any(format_message)),
-    "ledger": Parser(_text(lambda text: ledger.fold_all(ledger.parse_events(text))), _golden("ledger")),
+    "ledger": Parser(_text(lambda text: ledger.fold_history(ledger.parse_events(text))), _golden("ledger")),
     "ledger-line": Parser(_text(ledger.parse_event), tuple(_golden("ledger")[0].splitlines())),
     "open": Parser(_text(ledger.parse_open), _golden("open"), _any(ledger.format_open)),
     "outbox": Parser(

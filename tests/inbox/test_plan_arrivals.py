@@ -22,7 +22,7 @@ from cn.inbox.plan.arrivals import (
 from cn.outbox.plan.receipts import notice, plan_adopted, plan_notice, plan_ours_gone, plan_proven
 from cn.peers.plan.arrival import Arrival
 from cn.protocol.effects import CleanUp, Drop, Effect, Log, Plan, Post, Put, Record, Wake
-from cn.protocol.ledger import IN, OUT, Event, Item, Open, fold_all
+from cn.protocol.ledger import IN, OUT, Event, Item, Open, fold_history
 from cn.protocol.message import About, Message
 from cn.protocol.message_kinds import FINAL, MESSAGE, NOT_FINAL, NOTICE
 from cn.protocol.outbox_entry import Remove
@@ -98,7 +98,7 @@ R, DEC, G, REP = "received", "decided", "gone", "repeated"
 )
 def test_what_a_head_means(history: Sequence[tuple[str, Oid]], head: Oid, step: Step) -> None:
     events = [event(kind, of) for kind, of in history]
-    assert classify(head, fold_all(events).get((IN, "x")), events) is step
+    assert classify(head, fold_history(events).get((IN, "x")), events) is step
 
 
 def follow(pushes: Sequence[Oid | None]) -> list[tuple[Step, Oid]]:
@@ -120,7 +120,7 @@ def follow(pushes: Sequence[Oid | None]) -> list[tuple[Step, Oid]]:
             elif step is Step.REPEATED:
                 events += records(plan_repeated(arrival))
         last = push
-        items = fold_all(events)
+        items = fold_history(events)
     return steps
 
 
@@ -171,7 +171,7 @@ def test_a_message_with_other_bytes_is_rewritten(message: bool, earlier: str, wo
 @pytest.mark.parametrize("there", [False, True])
 def test_a_branch_that_moved_before_it_was_decided(decided: bool, there: bool) -> None:
     first = plan_new(ARRIVAL, NAME)
-    item = fold_all(records(first))[(IN, "x")]
+    item = fold_history(records(first))[(IN, "x")]
     before = next(e.text for e in first.effects if isinstance(e, Put))
     working = set_triage(before, Triage(Merge(), SIGMA, AT)) if decided else before
     plan = plan_moved(ARRIVAL._replace(head=B, content="other"), item, working if there else None)
@@ -182,7 +182,7 @@ def test_a_branch_that_moved_before_it_was_decided(decided: bool, there: bool) -
     assert read_decision(text, text) is None
     assert ("## Void triage" in text) == (decided and there)
     assert rows(plan) == [("pi/x", "moved", "—")]
-    after = fold_all([*records(first), *records(plan)])[(IN, "x")]
+    after = fold_history([*records(first), *records(plan)])[(IN, "x")]
     assert (after.head, after.state, after.get("thread")) == (B, "received", NAME)
     assert of(plan, Wake) == [Wake(NAME)]
 
@@ -251,7 +251,7 @@ def test_a_final_notice_about_our_branch_at_our_head(status: str, kind: str) -> 
     plan = plan_notice(told(status, kind=kind), OPEN, OURS, A, None)
     assert of(plan, CleanUp) == [CleanUp(Remove(PI, OURS, A, AT, f"pi says {status}", "", "pi/x"))]
     assert [e.kind for e in records(plan)] == (["noticed"] if kind == NOTICE else []) + ["answered"]
-    after = fold_all(records(plan), {(OUT, "x"): OPEN})[(OUT, "x")]
+    after = fold_history(records(plan), {(OUT, "x"): OPEN})[(OUT, "x")]
     assert (after.state, after.get("status"), after.get("answer")) == ("answered", status, C)
     assert not of(plan, Put)
     assert not of(plan, Post), "notices never cause notices"
@@ -263,7 +263,7 @@ def test_a_notice_that_ends_nothing_leaves_the_branch(status: str) -> None:
     plan = plan_notice(told(status, reason="rebase"), OPEN, OURS, A, None)
     assert not of(plan, CleanUp)
     assert rows(plan) == [("pi/x", f"notice:{status}", f"{status}: rebase")]
-    assert fold_all(records(plan), {(OUT, "x"): OPEN})[(OUT, "x")].state == "answered"
+    assert fold_history(records(plan), {(OUT, "x"): OPEN})[(OUT, "x")].state == "answered"
 
 
 FORGED = [
@@ -293,19 +293,19 @@ def test_a_merge_that_is_not_shown_is_only_claimed() -> None:
     plan = plan_notice(told("merged"), OPEN, OURS, A, UNPROVEN)
     assert not of(plan, CleanUp)
     assert rows(plan) == [("pi/x", "notice:merged", "claimed, unproven: pi's main cannot be read")]
-    item = fold_all(records(plan), {(OUT, "x"): OPEN})[(OUT, "x")]
+    item = fold_history(records(plan), {(OUT, "x"): OPEN})[(OUT, "x")]
     assert (item.get("unproven"), item.get("merge")) == ("pi's main cannot be read", D)
     proven = plan_proven(PI, item, AT)
     assert of(proven, CleanUp) == [CleanUp(Remove(PI, OURS, A, AT, "pi's main holds the merge", "", "pi/x"))]
-    after = fold_all(records(proven), {(OUT, "x"): item})[(OUT, "x")]
+    after = fold_history(records(proven), {(OUT, "x"): item})[(OUT, "x")]
     assert (after.get("unproven"), after.get("status"), after.get("merge")) == ("", "merged", D)
     assert after.get("proven")
 
 
 def test_a_later_answer_does_not_keep_what_an_earlier_one_claimed() -> None:
-    claimed = fold_all(records(plan_notice(told("merged"), OPEN, OURS, A, UNPROVEN)), {(OUT, "x"): OPEN})
+    claimed = fold_history(records(plan_notice(told("merged"), OPEN, OURS, A, UNPROVEN)), {(OUT, "x"): OPEN})
     item = claimed[(OUT, "x")]
-    later = fold_all(records(plan_notice(told("refused", reason="rebase"), item, OURS, A, None)), claimed)
+    later = fold_history(records(plan_notice(told("refused", reason="rebase"), item, OURS, A, None)), claimed)
     assert (later[(OUT, "x")].get("status"), later[(OUT, "x")].get("unproven")) == ("refused", "")
 
 
@@ -335,14 +335,14 @@ def test_a_notice_that_names_no_branch(kind: str) -> None:
 
 def test_a_branch_pushed_by_hand_is_adopted() -> None:
     plan = plan_adopted(PI, OURS, A, AT)
-    item = fold_all(records(plan))[(OUT, "x")]
+    item = fold_history(records(plan))[(OUT, "x")]
     assert (item.head, item.state, item.get("branch")) == (A, "adopted", OURS)
     assert rows(plan) == [("pi/x", "ours", "adopted: pushed by hand")]
 
 
 def test_a_branch_of_ours_that_vanished() -> None:
     plan = plan_ours_gone(PI, OPEN, AT)
-    assert fold_all(records(plan), {(OUT, "x"): OPEN}) == {}
+    assert fold_history(records(plan), {(OUT, "x"): OPEN}) == {}
     assert rows(plan) == [("pi/x", "ours", "gone at the remote")]
     assert not of(plan, CleanUp)
 
@@ -350,7 +350,7 @@ def test_a_branch_of_ours_that_vanished() -> None:
 def test_a_deferred_thread_returns() -> None:
     item = Item(IN, "x", A, "deferred", AT, {"thread": NAME, "until": "2026-02-05T14:00:00Z"})
     plan = plan_returned(PI, item, AT)
-    assert fold_all(records(plan), {(IN, "x"): item})[(IN, "x")].state == "received"
+    assert fold_history(records(plan), {(IN, "x"): item})[(IN, "x")].state == "received"
     assert of(plan, Wake) == [Wake(NAME)]
 
 

@@ -12,7 +12,7 @@ from cn.outbox.plan.due import is_due, is_old
 from cn.protocol import rules
 from cn.protocol.effects import Advance, Drop, Effect, Log, Plan, Post, Put, Record
 from cn.protocol.hub_config import HubConfig, Limits, Reviewer
-from cn.protocol.ledger import IN, Event, Item, fold_all
+from cn.protocol.ledger import IN, Event, Item, fold_history
 from cn.protocol.log import Row
 from cn.protocol.message import About, Message
 from cn.protocol.message_kinds import MESSAGE, NOTICE
@@ -262,7 +262,7 @@ def test_what_ends_a_thread_sends_one_message_and_closes_it(name: str) -> None:
     assert len([p for p in posts if p.message.to == PI]) == 1
     assert [p.message.about.final for p in posts if p.message.about] == [True]
     events = [e.event for e in plan.effects if isinstance(e, Record)]
-    assert fold_all(events, {(IN, "proposal"): ITEM}) == {}
+    assert fold_history(events, {(IN, "proposal"): ITEM}) == {}
     assert len([e for e in plan.effects if isinstance(e, Log)]) == 1
     assert plan.cause == "pi/proposal"
 
@@ -438,7 +438,7 @@ WHY = Refusal("rebase-before-merge", "main changed since: a", "rebase", notify=T
 
 def after(item: Item, plan: Plan) -> Item:
     events = [e.event for e in plan.effects if isinstance(e, Record)]
-    return fold_all(events, {(IN, "proposal"): item})[(IN, "proposal")]
+    return fold_history(events, {(IN, "proposal"): item})[(IN, "proposal")]
 
 
 def kinds(plan: Plan) -> list[type[Effect]]:

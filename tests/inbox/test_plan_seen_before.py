@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cn.inbox.plan.arrivals import classify, is_news_that_it_vanished, read_sighting
-from cn.protocol.ledger import IN, Event, Item, fold_all
+from cn.protocol.ledger import IN, Event, Item, fold_history
 from cn.protocol.states.receiver import Receiver, Step
 from cn.values.names import Oid
 from cn.values.timestamps import parse_stamp
@@ -22,7 +22,7 @@ History = Sequence[tuple[str, Oid]]
 
 def read(history: History) -> tuple[Item | None, list[Event]]:
     events = [Event(AT, IN, kind, "x", head, {"thread": "t.md"}) for kind, head in history]
-    return fold_all(events).get((IN, "x")), events
+    return fold_history(events).get((IN, "x")), events
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cn.protocol.cadence import PERIODIC, Cadence, first_day, is_period, period, reflection_path
-from cn.protocol.own_thread import cadence_of, is_own, own_source
+from cn.protocol.own_thread import is_own, own_source, parse_own
 
 cadences = st.sampled_from(PERIODIC)
 zones = st.integers(-23 * 60, 23 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))
@@ -67,7 +67,7 @@ def test_a_period_begins_with_its_first_day(cadence: Cadence, at: datetime) -> N
 def test_a_reflection_is_known_by_its_path(cadence: Cadence, at: datetime) -> None:
     path = reflection_path(cadence, period(cadence, at))
     assert is_own(path)
-    assert cadence_of(path) is cadence
+    assert parse_own(path, "").cadence is cadence
     assert own_source(path) == f"{cadence.value}/{period(cadence, at)}"
 
 

@@ -20,7 +20,7 @@ from cn.outbox.plan.receipts import plan_notice
 from cn.peers.plan.arrival import Arrival
 from cn.protocol.effects import Log, Plan, Post, Put, Record
 from cn.protocol.hub_config import HubConfig
-from cn.protocol.ledger import IN, OUT, Event, Item, fold_all, format_event, format_open
+from cn.protocol.ledger import IN, OUT, Event, Item, fold_history, format_event, format_open
 from cn.protocol.log import append_rows
 from cn.protocol.log import format_event as format_machine_row
 from cn.protocol.message import About, Message, format_message, seal
@@ -85,7 +85,7 @@ def post_of(plan: Plan | Refusal) -> Post:
 
 NEW = plan_new(ARRIVAL, NAME)
 THREAD = text_of(NEW, f"threads/inbox/{NAME}")
-OPEN = fold_all([e.event for e in NEW.effects if isinstance(e, Record)])
+OPEN = fold_history([e.event for e in NEW.effects if isinstance(e, Record)])
 ITEM = OPEN[(IN, "proposal")]
 PEER = Peer(PI, Url("https://git.example.org/pi/hub.git"), peered="2026-02-05", key="ssh-ed25519 AAAA")
 
@@ -161,7 +161,7 @@ FILES: dict[str, bytes | str] = {
     "outbox-notice.md": format_entry(entry(post_of(MERGED), "sigma/notice-proposal")),
     "outbox-delete.md": format_entry(Remove(PI, parse_branch("sigma/x"), HEAD, NOW, "pi says merged", NAME, "pi/x")),
     "ledger": "".join(format_event(one) + "\n" for one in ledger()),
-    "open": format_open(fold_all(ledger())),
+    "open": format_open(fold_history(ledger())),
     "peers.md": add_peer("# Peers of sigma\n\nProse.\n\n```yaml\n```\n", PEER),
 }
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -15,8 +17,6 @@ from cn.protocol.ledger import (
     Open,
     apply,
     events_of_topics,
-    fold,
-    fold_all,
     fold_history,
     format_event,
     format_open,
@@ -120,40 +120,40 @@ def test_no_event(line: str) -> None:
 
 @given(st.lists(EVENTS, max_size=12))
 def test_folding_at_once_bit_by_bit_or_from_the_file_is_the_same(events: list[Event]) -> None:
-    at_once = fold_all(events)
+    at_once = fold_history(events)
     bit_by_bit: Open = {}
     from_file: Open = {}
     in_place: Open = {}
     for one in events:
-        bit_by_bit = fold(bit_by_bit, one)
-        from_file = parse_open(format_open(fold(from_file, one)))
+        bit_by_bit = fold_history([one], bit_by_bit)
+        from_file = parse_open(format_open(fold_history([one], from_file)))
         apply(in_place, one)
-    rebuilt = fold_all(parse_events("".join(format_event(one) + "\n" for one in events)))
+    rebuilt = fold_history(parse_events("".join(format_event(one) + "\n" for one in events)))
     assert at_once == bit_by_bit == from_file == in_place == rebuilt
 
 
 @given(st.lists(EVENTS, max_size=12), EVENTS)
 def test_folding_changes_no_argument(events: list[Event], one: Event) -> None:
-    items = fold_all(events)
+    items = fold_history(events)
     before = dict(items)
-    fold(items, one)
+    fold_history([one], items)
     assert items == before
 
 
 @given(st.lists(EVENTS, max_size=12))
 def test_the_open_file_holds_open_items_alone(events: list[Event]) -> None:
-    text = format_open(fold_all(events))
+    text = format_open(fold_history(events))
     opened = {(e.side, e.topic) for e in events if e.kind in ("received", "queued", "adopted")}
     assert text.count("\n") <= len(opened)
     assert text.isascii()
     closed = [Event(AT, IN, "decided", e.topic, e.head) for e in events if e.side == IN]
     closed += [Event(AT, OUT, "deleted", e.topic, h) for e in events if e.side == OUT for h in (A, B)]
-    assert fold_all([*events, *closed]) == {}
+    assert fold_history([*events, *closed]) == {}
 
 
 @given(st.lists(EVENTS, max_size=12))
 def test_the_open_file_is_read_as_it_is_written(events: list[Event]) -> None:
-    items = fold_all(events)
+    items = fold_history(events)
     text = format_open(items)
     assert parse_open(text) == items
     assert format_open(parse_open(text)) == text
@@ -174,7 +174,7 @@ def test_no_open_item(line: str) -> None:
     + [("", "received"), ("on", "queued")],
 )
 def test_a_state_that_nothing_open_has_is_refused(side: str, state: str) -> None:
-    line = format_open(fold_all([event("received")]))
+    line = format_open(fold_history([event("received")]))
     assert parse_open(line)
     damaged = line.replace('"side": "in"', f'"side": "{side}"')
     damaged = damaged.replace('"state": "received"', f'"state": "{state}"')
@@ -207,18 +207,18 @@ NEXT_IN = [
 
 @pytest.mark.parametrize(("kind", "after"), NEXT_IN)
 def test_what_an_inbound_event_makes_of_an_item(kind: str, after: tuple[str, Oid, dict[str, str]] | None) -> None:
-    item = fold_all([START_IN, event(kind, B, k="v")]).get((IN, "x"))
+    item = fold_history([START_IN, event(kind, B, k="v")]).get((IN, "x"))
     assert (item and (item.state, item.head, dict(item.fields))) == after
 
 
 @pytest.mark.parametrize("kind", KINDS[IN])
 def test_what_an_inbound_event_makes_of_nothing(kind: str) -> None:
-    assert bool(fold_all([event(kind)])) == (kind == "received")
+    assert bool(fold_history([event(kind)])) == (kind == "received")
 
 
 @pytest.mark.parametrize("kind", KINDS[OUT])
 def test_what_an_outbound_event_makes_of_nothing(kind: str) -> None:
-    assert bool(fold_all([event(kind, side=OUT)])) == (kind in ("queued", "adopted"))
+    assert bool(fold_history([event(kind, side=OUT)])) == (kind in ("queued", "adopted"))
 
 
 @pytest.mark.parametrize(
@@ -238,39 +238,39 @@ def test_what_an_outbound_event_makes_of_nothing(kind: str) -> None:
 def test_what_an_outbound_event_makes_of_an_item(kind: str, head: Oid, state: str | None) -> None:
     """An old deletion does not close a new branch of that name."""
     opened = [event("queued", side=OUT), event("delivered", side=OUT)]
-    item = fold_all([*opened, event(kind, head, OUT)]).get((OUT, "x"))
+    item = fold_history([*opened, event(kind, head, OUT)]).get((OUT, "x"))
     assert (item and item.state) == state
 
 
 @pytest.mark.parametrize("kind", ["deleting", "gone"])
 def test_what_waits_in_the_outbox_is_neither_gone_nor_to_be_deleted(kind: str) -> None:
-    queued = fold_all([event("queued", side=OUT)])
-    assert fold(queued, event(kind, side=OUT)) == queued
+    queued = fold_history([event("queued", side=OUT)])
+    assert fold_history([event(kind, side=OUT)], queued) == queued
 
 
 @pytest.mark.parametrize("start", ["received", "deferred", "assigned"])
 def test_a_refusal_leaves_the_state(start: str) -> None:
-    items = fold_all([event("received", thread="t.md"), event(start), event("refused", rule="r", digest="d")])
+    items = fold_history([event("received", thread="t.md"), event(start), event("refused", rule="r", digest="d")])
     assert items[(IN, "x")].state == start
     assert items[(IN, "x")].get("rule") == "r"
 
 
 def test_a_head_that_was_not_let_in_changes_nothing_of_what_is_pending() -> None:
     first = event("received", thread="t.md", signature="verified SHA256:x")
-    assert fold_all([first, event("refused", B, rule="signature-policy")]) == fold_all([first])
+    assert fold_history([first, event("refused", B, rule="signature-policy")]) == fold_history([first])
 
 
 @pytest.mark.parametrize("kind", ["refreshed", "returned"])
 def test_a_new_start_forgets_what_was_said_of_the_old_one(kind: str) -> None:
     old = dict.fromkeys(("digest", "rule", "why", "remedy", "until", "actor", "reason", "by"), "x")
-    items = fold_all([event("received", thread="t.md"), remembered("deferred", old), event("gone"), event(kind, B)])
+    items = fold_history([event("received", thread="t.md"), remembered("deferred", old), event("gone"), event(kind, B)])
     assert items[(IN, "x")].fields == {"thread": "t.md"}
 
 
 def test_a_branch_that_is_there_again_is_not_withdrawn() -> None:
-    items = fold_all([event("received", thread="t.md"), event("gone"), event("repeated")])
+    items = fold_history([event("received", thread="t.md"), event("gone"), event("repeated")])
     assert items[(IN, "x")].get("gone") == ""
-    still = fold_all([event("received", thread="t.md"), event("gone"), event("repeated", B)])
+    still = fold_history([event("received", thread="t.md"), event("gone"), event("repeated", B)])
     assert still[(IN, "x")].get("gone")
 
 
@@ -281,12 +281,12 @@ def test_an_empty_field_takes_an_earlier_one_away_for_good() -> None:
         event("answered", side=OUT, status="merged", unproven=""),
     ]
     again = parse_events("\n".join(format_event(one) for one in events))
-    assert fold_all(events) == fold_all(again)
-    assert fold_all(again)[(OUT, "x")].fields == {"branch": "us/x", "status": "merged"}
+    assert fold_history(events) == fold_history(again)
+    assert fold_history(again)[(OUT, "x")].fields == {"branch": "us/x", "status": "merged"}
 
 
 def test_both_sides_of_a_topic_are_two_items() -> None:
-    items = fold_all([event("received"), event("queued", B, OUT), event("decided")])
+    items = fold_history([event("received"), event("queued", B, OUT), event("decided")])
     assert list(items) == [(OUT, "x")]
 
 
@@ -329,6 +329,14 @@ def test_names_in_the_open_file_are_names_or_the_file_is_damaged(key: str, value
         parse_open(format_open({(IN, "x"): item}))
 
 
+def as_they_come(events: Iterable[Event]) -> Open:
+    """The items after events that are in the order in which they happened."""
+    items: Open = {}
+    for one in events:
+        apply(items, one)
+    return items
+
+
 @pytest.mark.parametrize(
     "early",
     [
@@ -341,7 +349,7 @@ def test_names_in_the_open_file_are_names_or_the_file_is_damaged(key: str, value
     ids=lambda events: " ".join(one.kind for one in events),
 )
 def test_an_end_that_stands_before_its_beginning_is_an_end(early: list[Event]) -> None:
-    assert fold_all(early)
+    assert as_they_come(early)
     assert fold_history(early) == {}
 
 
@@ -355,7 +363,7 @@ def test_an_end_that_stands_before_its_beginning_is_an_end(early: list[Event]) -
     ids=lambda events: " ".join(one.kind for one in events),
 )
 def test_a_history_in_order_is_only_folded(events: list[Event]) -> None:
-    assert fold_history(events) == fold_all(events) != {}
+    assert fold_history(events) == as_they_come(events) != {}
 
 
 def test_no_event_is_written_before_the_last_file() -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cn.protocol.ledger import IN, OUT, Event, Open, apply, check, fold_all
+from cn.protocol.ledger import IN, OUT, Event, Open, apply, check, fold_history
 from cn.protocol.states.agent import ACTOR, Actor, ActorEvent, actor_state
 from cn.protocol.states.receiver import RECEIVER, Receiver, ReceiverEvent, Step, read_step
 from cn.protocol.states.sender import SENDER, Sender
@@ -201,7 +201,10 @@ def stepped(machine: Machine[Any, Any], kinds: list[str]) -> str | None:
 @given(WALKS)
 def test_folding_any_history_is_stepping_through_what_fits(walk: Walk) -> None:
     (side, machine), kinds = walk
-    item = fold_all(event(side, kind) for kind in kinds).get((side, "x"))
+    items: Open = {}
+    for kind in kinds:
+        apply(items, event(side, kind))
+    item = items.get((side, "x"))
     assert (item and item.state) == stepped(machine, kinds)
 
 
@@ -236,7 +239,7 @@ def test_what_is_recorded_is_what_the_machine_has(walk: Walk) -> None:
     ],
 )
 def test_what_speaks_of_another_head_fits_and_changes_nothing(side: str, opened: list[str], kind: str) -> None:
-    items = fold_all(event(side, one) for one in opened)
+    items = fold_history(event(side, one) for one in opened)
     before = dict(items)
     check(items, event(side, kind, B))
     apply(items, event(side, kind, B))
@@ -258,7 +261,7 @@ def test_what_speaks_of_another_head_fits_and_changes_nothing(side: str, opened:
 def test_a_thread_in_the_queue(history: list[str], state: Thread) -> None:
     """The field that names the queue item stays as long as there is one."""
     events = [Event(AT, IN, k, "x", A, {"input": "i"} if k == "enqueued" else {}) for k in history]
-    item = fold_all(events)[(IN, "x")]
+    item = fold_history(events)[(IN, "x")]
     assert item.state == state
     assert bool(item.get("input")) == (state in IN_QUEUE)
 
@@ -266,7 +269,7 @@ def test_a_thread_in_the_queue(history: list[str], state: Thread) -> None:
 @pytest.mark.parametrize("history", [["queued", "answered"], ["queued", "answered", "deleting"]])
 def test_a_confirmation_that_comes_after_the_answer_takes_nothing_back(history: list[str]) -> None:
     """Killed between the push and its confirmation, while the peer answers."""
-    items = fold_all(event(OUT, kind) for kind in history)
+    items = fold_history(event(OUT, kind) for kind in history)
     check(items, event(OUT, "delivered"))
     apply(items, event(OUT, "delivered"))
     assert items[(OUT, "x")].state == history[-1]
