@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 
+from cn.git.environment import users_environment
 from cn.git.fast_import import FileChange, build_commit
 from cn.git.repository import open_hub
 from cn.values.errors import Refused
@@ -14,6 +16,16 @@ from cn.values.names import HubPath, parse_oid
 
 def create_repo(path: Path, main: str, settings: Mapping[str, str]) -> None:
     """``git init`` at ``path`` without templates or hooks; ``settings`` go to its own config."""
+    before = dict(os.environ)
+    for name in before.keys() - users_environment().keys():
+        del os.environ[name]  # GitPython reads some when it is imported, and hands all on
+    try:
+        _create(path, main, settings)
+    finally:
+        os.environ.update(before)
+
+
+def _create(path: Path, main: str, settings: Mapping[str, str]) -> None:
     from git import GitCommandError, Repo
 
     try:

@@ -50,17 +50,16 @@ SETTINGS = {
     "http.lowSpeedLimit": "100",
     "http.lowSpeedTime": "30",
 }
-_DROPPED = (  # noqa: SIM905  a list of words, and shorter so
-    "GIT_CONFIG GIT_DIR GIT_WORK_TREE GIT_COMMON_DIR GIT_INDEX_FILE GIT_OBJECT_DIRECTORY "
-    "GIT_ALTERNATE_OBJECT_DIRECTORIES GIT_NAMESPACE GIT_PREFIX GIT_QUARANTINE_PATH "
-    "GIT_EXTERNAL_DIFF GIT_CONFIG_PARAMETERS GIT_EXEC_PATH GIT_TEMPLATE_DIR GIT_PROXY_COMMAND "
-    "GIT_AUTHOR_DATE GIT_COMMITTER_DATE GIT_AUTHOR_NAME GIT_AUTHOR_EMAIL GIT_COMMITTER_NAME "
-    "GIT_COMMITTER_EMAIL GIT_REFLOG_ACTION GIT_GLOB_PATHSPECS GIT_NOGLOB_PATHSPECS "
-    "GIT_ICASE_PATHSPECS GIT_ATTR_SOURCE GIT_CURL_VERBOSE GIT_DIFF_OPTS GIT_GRAFT_FILE "
-    "GIT_IMPLICIT_WORK_TREE GIT_INTERNAL_SUPER_PREFIX GIT_REPLACE_REF_BASE GIT_SHALLOW_FILE SSH_ASKPASS "
-    "ANTHROPIC_KEY ANTHROPIC_API_KEY TELEGRAM_TOKEN"  # nothing that git starts needs them
-).split()
-_DROPPED_PREFIX = "GIT_TRACE"
+_CHOICES = (
+    *("GIT_SSH", "GIT_SSL_", "GIT_PROXY_SSL_", "GIT_HTTP_PROXY_AUTHMETHOD", "GIT_HTTP_USER_AGENT"),
+    *("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_DEFAULT_HASH"),
+    *("GIT_CONFIG_COUNT", "GIT_CONFIG_KEY_", "GIT_CONFIG_VALUE_"),
+)
+"""Beginnings of what git reads for the user: how to reach servers, and which configuration. Nothing else that begins
+with ``GIT_`` reaches a git of ours: a hook, ``git rebase --exec`` or ``git worktree`` leaves there what is meant for
+another repository, and ``GIT_FLUSH=0`` would have a conversation wait for ever."""
+_DROPPED = frozenset({"SSH_ASKPASS", "ANTHROPIC_KEY", "ANTHROPIC_API_KEY", "TELEGRAM_TOKEN"})
+"""Nothing that git starts needs them."""
 _FIXED = {
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_ASKPASS": "",  # set but empty: neither core.askPass nor SSH_ASKPASS is asked instead
@@ -87,5 +86,10 @@ def prepare(
     a child has no terminal, so there is nobody it could ask.
     """
     given = (word for key, value in {**SETTINGS, **settings}.items() for word in ("-c", f"{key}={value}"))
-    kept = {k: v for k, v in os.environ.items() if k not in _DROPPED and not k.startswith(_DROPPED_PREFIX)}
-    return ["git", *given, *place, *words], {**kept, **_FIXED, **env}
+    return ["git", *given, *place, *words], {**users_environment(), **_FIXED, **env}
+
+
+def users_environment() -> dict[str, str]:
+    """The environment without what is not for a git of ours."""
+    foreign = [name for name in os.environ if name.startswith("GIT_") and not name.startswith(_CHOICES)]
+    return {name: value for name, value in os.environ.items() if name not in _DROPPED and name not in foreign}
