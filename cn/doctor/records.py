@@ -16,8 +16,8 @@ from cn.protocol import ledger
 from cn.protocol.layout import DONE, INBOX, inbox_path
 from cn.protocol.ledger import IN, Item, LedgerRefused, Open
 from cn.protocol.outbox_entry import take_out
-from cn.run.checkout_conditions import find_displaced
 from cn.run.memory import Memory
+from cn.run.run import find_displaced
 from cn.run.snapshot import Snapshot
 from cn.system.clock import now
 from cn.transaction.base import Base

@@ -9,7 +9,7 @@ from cn.git.objects import ask_history, read_info
 from cn.git.process import Git, GitError
 from cn.protocol.message import Message
 from cn.values.names import Oid, too_long
-from cn.values.text import one_line, split_lines, visible
+from cn.values.text import one_line, visible
 
 
 class Commit(NamedTuple):
@@ -61,7 +61,7 @@ def format_proposal(proposal: Proposal, limit: int) -> str:
     """Commits, files and text as markdown, still unquoted, at most ``limit`` bytes."""
     lines = ["## Commits", ""]
     for commit in proposal.commits:
-        subject, *rest = split_lines(commit.message.strip()) or [""]
+        subject, *rest = commit.message.strip().splitlines() or [""]
         lines.append(
             f"- {commit.id[:10]} {one_line(commit.author, 60)} <{one_line(commit.email, 80)}>"
             f" {one_line(commit.date, 30)}: {one_line(subject)}"
@@ -96,10 +96,10 @@ def _path(path: str) -> str:
 
 def _body(text: FileText) -> list[str]:
     if text.added:
-        return split_lines(text.text)
+        return text.text.splitlines()
     if text.patch is None:
-        return ["(the new text)", "", *split_lines(text.text)]
-    return split_lines(text.patch)
+        return ["(the new text)", "", *text.text.splitlines()]
+    return text.patch.splitlines()
 
 
 def format_message_content(message: Message, attachments: list[str], limit: int) -> str:

@@ -73,26 +73,22 @@ def is_local(path: str, local: tuple[HubPath, ...]) -> bool:
     return path in local or any(path.startswith(folder) for folder in folders)
 
 
-def _int(low: int, high: int) -> tuple[type, int, int]:
-    return (int, low, high)
-
-
-_NUMBERS = {
-    "notice_days": _int(1, 3650),
-    "warn_after": _int(1, 3650),
-    "cron_period_min": _int(1, 1440),
-    "timeout_cycles": _int(1, 1000),
-    "max_attempts": _int(1, 1000),
+_NUMBERS: dict[str, tuple[type, float, float]] = {
+    "notice_days": (int, 1, 3650),
+    "warn_after": (int, 1, 3650),
+    "cron_period_min": (int, 1, 1440),
+    "timeout_cycles": (int, 1, 1000),
+    "max_attempts": (int, 1, 1000),
     "lock_wait": (float, 0, 3600),
 }
-_LIMITS = {
+_LIMITS: dict[str, tuple[type, float, float]] = {
     "peer_seconds": (float, 1, 3600),
-    "branches_per_peer": _int(1, 100_000),
-    "file_bytes": _int(0, 16 << 20),
-    "thread_bytes": _int(1024, 64 << 20),
-    "files_per_thread": _int(1, 100_000),
-    "fetch_bytes": _int(1 << 16, 1 << 40),
-    "hops": _int(0, 100),
+    "branches_per_peer": (int, 1, 100_000),
+    "file_bytes": (int, 0, 16 << 20),
+    "thread_bytes": (int, 1024, 64 << 20),
+    "files_per_thread": (int, 1, 100_000),
+    "fetch_bytes": (int, 1 << 16, 1 << 40),
+    "hops": (int, 0, 100),
 }
 _TEXTS = ("name", "main", "interface", "reviewers", "mailbox", "mailbox_trusted", "local", "merge", "secrets", "limits")
 _KEYS = sorted({*_TEXTS, *_NUMBERS})

@@ -269,10 +269,9 @@ def events_of_topics(history: str, side: str, topics: Iterable[str]) -> dict[str
     """The events of some topics, each oldest first; other lines are not parsed."""
     wanted = {quote(topic, safe=_SAFE): topic for topic in topics}
     found: dict[str, list[Event]] = {topic: [] for topic in wanted.values()}
-    for line in history.split("\n"):
-        words = line.split(" ", 4)
-        if len(words) > 3 and words[1] == side and words[3] in wanted:
-            found[wanted[words[3]]].append(parse_event(line))
+    for topic, _, line in _rows(history, side):
+        if topic in wanted:
+            found[wanted[topic]].append(parse_event(line))
     return found
 
 
@@ -280,14 +279,20 @@ def events_at_heads(history: str, side: str, heads: Iterable[Oid]) -> dict[Oid, 
     """The events at some heads, whatever the topic, each oldest first; heads without any are left out."""
     wanted = set(heads)
     found: dict[Oid, list[Event]] = {}
-    for line in history.split("\n"):
-        words = line.split(" ", 5)
-        if len(words) > 4 and words[1] == side and words[4] in wanted:
-            found.setdefault(Oid(words[4]), []).append(parse_event(line))
+    for _, head, line in _rows(history, side):
+        if head in wanted:
+            found.setdefault(Oid(head), []).append(parse_event(line))
     return found
 
 
 def topics(history: str, side: str) -> set[str]:
     """All topics of one side."""
-    rows = (line.split(" ", 4) for line in history.split("\n"))
-    return {unquote(row[3]) for row in rows if len(row) > 3 and row[1] == side}
+    return {unquote(topic) for topic, _, _ in _rows(history, side)}
+
+
+def _rows(history: str, side: str) -> Iterator[tuple[str, str, str]]:
+    """Topic and head, as they are written, and the line of each event of a side."""
+    for line in history.split("\n"):
+        words = line.split(" ", 5)
+        if len(words) > 4 and words[1] == side:
+            yield words[3], words[4], line

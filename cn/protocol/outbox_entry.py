@@ -79,16 +79,8 @@ def entry_source(entry: Entry) -> str:
 
 def entry_row(entry: Entry, at: datetime, executed: str, outcome: str, status: str = "") -> Row:
     """The log row about an entry; ``status`` is what a notice tells."""
-    return Row(
-        at,
-        entry_source(entry),
-        _decision(entry, status),
-        executed,
-        entry.thread,
-        entry.branch,
-        entry_head(entry),
-        outcome,
-    )
+    source, decision = entry_source(entry), _decision(entry, status)
+    return Row(at, source, decision, executed, entry.thread, entry.branch, entry_head(entry), outcome)
 
 
 def _decision(entry: Entry, status: str) -> str:
@@ -114,14 +106,8 @@ def take_out(path: str) -> str:
 def entry_name(entry: Entry) -> str:
     """The file name: day, peer and topic; deletions carry the tip, so a name means one effect."""
     topic = re.sub(r"[^A-Za-z0-9._-]+", "-", topic_of(entry.branch))[:70]
-    day = format_day(entry.queued)
-    match entry:
-        case Deliver():
-            return f"{day}-{entry.to}-{topic}-{entry.id[:8]}.md"
-        case Remove():
-            return f"{day}-{entry.to}-{topic}-{entry.tip[:8]}-delete.md"
-        case _:
-            assert_never(entry)
+    ending = "-delete.md" if isinstance(entry, Remove) else ".md"
+    return f"{format_day(entry.queued)}-{entry.to}-{topic}-{entry_head(entry)[:8]}{ending}"
 
 
 def outbox_path(entry: Entry) -> HubPath:

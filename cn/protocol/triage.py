@@ -14,7 +14,7 @@ from typing import assert_never
 
 from cn.values.errors import CnError
 from cn.values.names import Name, NameRefused, Topic, parse_name, parse_topic
-from cn.values.text import one_line, split_lines, visible
+from cn.values.text import one_line, visible
 from cn.values.timestamps import StampRefused, format_stamp, parse_stamp
 
 VOCABULARY = "delete:<reason>, defer:<reason>, delegate:<actor>, do:merge, do:reply:<branch> or do:custom:<description>"
@@ -139,7 +139,7 @@ def format_triage(triage: Triage) -> str:
     """The section as it stands in a thread, from its heading to the end of the file."""
     fields = {
         # On one line, whoever wrote it: a line feed in a reason could begin another section.
-        "decision": visible(" ".join(split_lines(format_decision(triage.decision)))),
+        "decision": visible(" ".join(format_decision(triage.decision).splitlines())),
         "actor": triage.actor,
         "timestamp": format_stamp(triage.at),
         "until": one_line(triage.until),

@@ -15,7 +15,6 @@ from cn.git.process import GitError
 from cn.git.repository import Hub
 from cn.protocol.hub_config import PATH as CONFIG
 from cn.protocol.peers_file import PATH as PEERS
-from cn.run.checkout_conditions import find_displaced, find_unplaced
 from cn.run.executor import MACHINE_LOG, Executor
 from cn.run.interrupted import opened
 from cn.run.ledger_check import check_ledgers, note_ledgers
@@ -24,15 +23,18 @@ from cn.run.settings import Settings, decode_texts, from_origin, not_in_effect, 
 from cn.run.snapshot import Snapshot
 from cn.system.clock import now
 from cn.transaction.base import Base, observe_base
-from cn.transaction.commit import Draft, build, commit, recover
+from cn.transaction.checkout import IN_ITS_PLACE, LAYOUT
+from cn.transaction.commit import Draft, build, commit, displaced_words, recover
 from cn.transaction.housekeeping import rotate_log, sweep_failed
 from cn.transaction.lock import hub_lock
 from cn.transaction.mailbox_main import PATH as PUBLISHED
 from cn.transaction.pins import clone_id
 from cn.transaction.publish import wait_for_place
+from cn.transaction.unplaced import read_left
 from cn.values.errors import Blocked, CnError, ConfigError, LockHeld
 from cn.values.names import Oid
 from cn.values.report import Mark, Progress, Report
+from cn.values.text import visible
 
 T = TypeVar("T")
 
@@ -184,6 +186,39 @@ class Run:
             self._placed = self.placed
             self.base = self.base._replace(tip=build(self.hub, draft, scratch=True))
         return result
+
+
+def find_displaced(hub: Hub, snapshot: Snapshot) -> dict[str, Condition]:
+    """Links and files in main where folders of cn belong.
+
+    Nothing is brought there. Where cn alone writes, its next commit takes the place; where people write
+    too, nothing is taken out of main unseen.
+    """
+    found = {}
+    for folder in sorted(LAYOUT):
+        above, _, name = folder.rpartition("/")
+        for entry in snapshot.folder(above):
+            if entry.path == name and entry.kind != "tree":
+                found[folder] = Condition(*displaced_words(hub, folder, entry.mode))
+    return found
+
+
+def find_unplaced(hub: Hub) -> dict[str, Condition]:
+    """Where the work tree is behind main, since cn could not write there: one for each folder and reason."""
+    files = read_left(hub)
+    groups: dict[tuple[str, str], list[str]] = {}
+    for path in sorted(files):
+        folder = path.rpartition("/")[0] or "."
+        groups.setdefault((folder, files[path].reason), []).append(path)
+    found = {}
+    for (folder, reason), paths in groups.items():
+        more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+        text = f"the work tree is behind main at {visible(paths[0])}{more}: {reason}"
+        blocked = reason.endswith(IN_ITS_PLACE)
+        move = f"move {reason.removesuffix(IN_ITS_PLACE).strip()} out of the way"
+        remedy = move if blocked else f"let cn write in {visible(folder)}/"
+        found[f"{folder} {reason}"] = Condition(text, f"{remedy}; the next run brings it there")
+    return found
 
 
 def scratch_objects(hub: Hub, folder: str) -> Hub:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from cn.git.objects import read_objects
-from cn.git.process import Git
 from cn.git.repository import Hub
 from cn.protocol import hub_config
 from cn.protocol import peers_file as hub_peers
@@ -17,8 +16,7 @@ from cn.protocol.peers_file import MAILBOX, PICKUP, Peer
 from cn.run.snapshot import Snapshot
 from cn.transaction.unplaced import is_left
 from cn.values.errors import CnError, ConfigError, Refused
-from cn.values.names import Branch, Name, Oid, Url, is_local, join_branch, topic_of
-from cn.values.names import Topic as TopicName
+from cn.values.names import Branch, Name, Oid, Url, is_local
 from cn.values.shell_words import command
 
 MAILBOX_KEY = "(mailbox)"
@@ -72,19 +70,13 @@ class Settings(NamedTuple):
         """The prefix of the branches we make for a peer."""
         return self.us if peer.deliver == MAILBOX else peer.name
 
-    def outbound_branch(self, peer: Peer, topic: str) -> Branch:
-        """Our branch for a peer."""
-        return join_branch(self.outbound_prefix(peer), TopicName(topic))
-
     def is_outbound(self, peer: Peer, branch: Branch) -> bool:
         """Is this a branch of ours for that peer, by its name?"""
-        return branch == self.outbound_branch(peer, topic_of(branch))
+        return branch.startswith(f"{self.outbound_prefix(peer)}/")
 
     def delivery_url(self, hub: Hub, peer: Peer) -> str:
         """Where our branches for a peer lie: its hub, or (pickup) our own origin."""
-        if peer.deliver == PICKUP:
-            return self.mailbox or str(hub.root)
-        return peer.hub
+        return (self.mailbox or str(hub.root)) if peer.deliver == PICKUP else peer.hub
 
 
 class Draft(NamedTuple):
@@ -156,7 +148,8 @@ def explain_missing_config(hub: Hub) -> CnError:
 
 def read_settings(hub: Hub, commit: Oid | str) -> Settings:
     """Read both files from ``commit``; raises :class:`ConfigError` with file, line, remedy."""
-    return parse_settings(hub, *read_texts(hub.git, commit))
+    names = [f"{commit}:{path}" for path in (hub_config.PATH, hub_peers.PATH)]
+    return parse_settings(hub, *decode_texts(*read_objects(hub.git, names)))
 
 
 def from_origin(hub: Hub, error: ConfigError) -> ConfigError:
@@ -167,12 +160,6 @@ def from_origin(hub: Hub, error: ConfigError) -> ConfigError:
     return ConfigError(
         f"in origin's {hub.main}, {error.text}", f"{pull} brings it here; mend {file}, commit it, then run again"
     )
-
-
-def read_texts(git: Git, commit: Oid | str) -> tuple[str, str]:
-    """``hub.yaml`` and ``peers.md`` as text."""
-    names = [f"{commit}:{hub_config.PATH}", f"{commit}:{hub_peers.PATH}"]
-    return decode_texts(*read_objects(git, names))
 
 
 def decode_texts(config: bytes | None, peers: bytes | None) -> tuple[str, str]:

@@ -100,11 +100,6 @@ class Snapshot:
         opens = (ledger.open_path(peer) for peer in peers)
         self.read_many(("", *_ABOVE, CONFIG, PEERS, ledger.FOLDER, INBOX, OUTBOX, *opens))
 
-    @property
-    def tree(self) -> Oid | None:
-        """The id of the commit's tree."""
-        return self.oid("")
-
     def oid(self, path: str) -> Oid | None:
         """The id of what is at a path, a file or a folder; None when there is nothing."""
         found = self._find(path)
@@ -153,23 +148,15 @@ class Snapshot:
 
     def pending(self) -> list[tuple[Name, Item]]:
         """Inbound items with a thread that is not decided, oldest first."""
-        found = [
-            (peer, item)
-            for peer, items in self.open_items.items()
-            for (side, _), item in items.items()
-            if side == ledger.IN and item.get("thread")
-        ]
+        found = [(peer, item) for peer, item in self._of_side(ledger.IN) if item.get("thread")]
         return sorted(found, key=lambda pair: (pair[1].since, pair[1].get("thread")))
 
     def outbound(self) -> list[tuple[Name, Item]]:
         """Our branches that are not finished, oldest first."""
-        found = [
-            (peer, item)
-            for peer, items in self.open_items.items()
-            for (side, _), item in items.items()
-            if side == ledger.OUT
-        ]
-        return sorted(found, key=lambda pair: (pair[1].since, pair[1].topic))
+        return sorted(self._of_side(ledger.OUT), key=lambda pair: (pair[1].since, pair[1].topic))
+
+    def _of_side(self, side: str) -> list[tuple[Name, Item]]:
+        return [(peer, item) for peer, items in self.open_items.items() for item in items.values() if item.side == side]
 
     def history(self, peer: Name) -> str:
         """All months of a peer's ledger, oldest first, as text."""

@@ -97,7 +97,7 @@ def _opened(hub: Hub, settings: Settings, head: Snapshot | None) -> View:
     if main is None:
         raise Refused(*missing_main(hub))
     on_main, tree = next((mark == "*", tree) for name, _, mark, tree in rows if name == hub.main_ref)
-    same = head if head is not None and head.tree == tree else None
+    same = head if head is not None and head.oid("") == tree else None
     if same is None:
         settings = read_settings(hub, main)
     origin = refs.get(ORIGIN_REF) or refs.get(tracking) if hub.origin else None

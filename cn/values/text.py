@@ -23,11 +23,6 @@ _BLANK = re.compile(
 the variation selectors U+FE00 to U+FE0F, which emoji need."""
 
 
-def split_lines(text: str) -> list[str]:
-    """Split at every line boundary Unicode knows, so no boundary survives in a line."""
-    return text.splitlines()
-
-
 def unix_lines(text: str) -> str:
     """The text with LF alone between its lines; takes time linear in its length."""
     *lines, last = text.split("\n")
@@ -52,7 +47,7 @@ def _hides(char: str) -> bool:
 
 def quote(text: str) -> str:
     """Every line behind ``"> "``; an empty text is an empty quotation ``">"``."""
-    lines = [visible(line) for line in split_lines(text)] or [""]
+    lines = [visible(line) for line in text.splitlines()] or [""]  # at every boundary that Unicode knows
     return "\n".join(f"> {line}" if line else ">" for line in lines)
 
 

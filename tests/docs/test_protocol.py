@@ -233,7 +233,7 @@ def _routes(block: Block) -> None:
         peer = peers_file.Peer(PI, parse_url("/srv/pi.git"), deliver=plain(route))
         settings = Settings(hub_config.HubConfig(SIGMA), {PI: peer}, "origin", True)
         assert plain(theirs) == f"{settings.inbound_prefix(peer)}/topic"
-        assert plain(ours) == settings.outbound_branch(peer, "topic")
+        assert plain(ours) == f"{settings.outbound_prefix(peer)}/topic"
     assert [plain(row[0]) for row in block.rows] == [peers_file.MAILBOX, peers_file.PICKUP]
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cn.values.text import cell, decode, one_line, quote, redact, slug, split_lines, uncell, visible
+from cn.values.text import cell, decode, one_line, quote, redact, slug, uncell, visible
 
 BOUNDARIES = ["\n", "\r", "\r\n", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"]
 """Every line boundary of Unicode and of Python's ``str.splitlines``."""
@@ -24,7 +24,7 @@ def hides(char: str) -> bool:
 
 @pytest.mark.parametrize("boundary", BOUNDARIES, ids=ascii)
 def test_split_at_every_line_boundary(boundary: str) -> None:
-    assert split_lines(f"a{boundary}## Triage{boundary}") == ["a", "## Triage"]
+    assert quote(f"a{boundary}## Triage{boundary}") == "> a\n> ## Triage"
 
 
 @pytest.mark.parametrize("boundary", BOUNDARIES, ids=ascii)
@@ -76,7 +76,7 @@ def test_nothing_hidden_remains(text: str) -> None:
 def test_a_quotation_says_all_that_was_said(text: str) -> None:
     """As many lines as there were, each with the same visible text."""
     shown = [line[2:] for line in quote(text).split("\n")]
-    assert shown == ([visible(line) for line in split_lines(text)] or [""])
+    assert shown == ([visible(line) for line in text.splitlines()] or [""])
 
 
 @given(anything)
