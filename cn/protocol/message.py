@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from cn.protocol.message_kinds import CONCERN, FINAL, MESSAGE, NOT_FINAL, NOTICE
 from cn.values.errors import CnError
-from cn.values.names import Branch, Name, NameRefused, Oid, Topic, parse_branch, parse_name, parse_oid
+from cn.values.names import Branch, Name, NameRefused, Oid, Topic, parse_branch, parse_name, parse_oid, with_digest
 from cn.values.text import one_line, unix_lines, yaml_string, yaml_word
 from cn.values.timestamps import StampRefused, format_second, parse_stamp
 from cn.values.yaml import YamlRefused, parse_fields
@@ -210,7 +210,4 @@ def own_topic(wish: str, taken: Container[str], message_id: Oid) -> Topic:
     plain = plain[:90].rstrip("-.")
     if plain == wish and plain not in taken:
         return Topic(plain)
-    step = 8
-    while (topic := f"{plain[: 99 - step]}-{message_id[:step]}") in taken and step < len(message_id):
-        step += 8
-    return Topic(topic)
+    return Topic(with_digest(plain, message_id, 100, lambda name: name in taken))

@@ -8,6 +8,7 @@ decided.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import assert_never
@@ -79,41 +80,34 @@ class Triage:
     approval: str = ""
 
 
+_READERS: dict[str, Callable[[str], Decision]] = {
+    "delete": Delete,
+    "defer": Defer,
+    "delegate": lambda payload: Delegate(parse_name(payload, "actor")),
+    "do:reply": lambda payload: Reply(parse_topic(payload)),
+    "do:custom": Custom,
+}
+
+
 def parse_decision(text: str) -> Decision:
     """Read one decision; raises :class:`TriageRefused` for anything outside the type."""
-    verb, colon, payload = text.strip().partition(":")
+    verb, _, payload = text.strip().partition(":")
+    if verb == "do":
+        verb, colon, payload = payload.strip().partition(":")
+        if verb == "merge" and not colon:
+            return Merge()
+        verb = f"do:{verb}"
     payload = payload.strip()
-    if (verb, colon, payload) == ("do", ":", "merge"):
-        return Merge()
-    if verb == "do" and payload.partition(":")[0] in ("reply", "custom"):
-        verb, _, payload = payload.partition(":")
-        payload = payload.strip()
-    elif verb in ("reply", "custom"):
-        raise _not_in_type(text)
-    if verb not in ("delete", "defer", "delegate", "reply", "custom"):
-        raise _not_in_type(text)
+    if verb not in _READERS:
+        raise TriageRefused(f"{one_line(text, 60)!r} is not a decision", f"write {VOCABULARY}")
     if not payload:
         raise TriageRefused(f"decision {one_line(text, 60)!r} lacks its payload", f"write {VOCABULARY}")
     if visible(payload) != payload or "\n" in payload:
         raise TriageRefused("the decision holds control or hidden characters", "write it as plain text")
     try:
-        match verb:
-            case "delete":
-                return Delete(payload)
-            case "defer":
-                return Defer(payload)
-            case "delegate":
-                return Delegate(parse_name(payload, "actor"))
-            case "reply":
-                return Reply(parse_topic(payload))
-            case _:
-                return Custom(payload)
+        return _READERS[verb](payload)
     except NameRefused as refused:
         raise TriageRefused(refused.text, refused.hint) from None
-
-
-def _not_in_type(text: str) -> TriageRefused:
-    return TriageRefused(f"{one_line(text, 60)!r} is not a decision", f"write {VOCABULARY}")
 
 
 def format_decision(decision: Decision) -> str:

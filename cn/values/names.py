@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from typing import NewType
 
 from cn.values.errors import CnError
@@ -182,13 +182,17 @@ def thread_name(date: str, peer: Name, topic: str, head: Oid, taken: Container[s
     name = f"{date}-{peer}-{plain}"
     if plain == topic and len(name) + 3 <= _THREAD_BYTES and fold(name + ".md") not in taken:
         return ThreadName(name + ".md")
-    digest, room = head[:8], _THREAD_BYTES - len(".md") - 9
-    unique = f"{name[:room]}-{digest}"
-    step = 8
-    while fold(unique + ".md") in taken and step < len(head):
-        step += 8
-        unique = f"{name[: room - step + 8]}-{head[:step]}"
+    unique = with_digest(name, head, _THREAD_BYTES - len(".md"), lambda one: fold(one + ".md") in taken)
     return ThreadName(unique + ".md")
+
+
+def with_digest(stem: str, id: Oid, size: int, is_taken: Callable[[str], bool]) -> str:
+    """A name of at most ``size`` characters that ends with 8 hex of an id, or with as many more as make it free."""
+    for length in range(8, len(id) + 1, 8):
+        name = f"{stem[: size - 1 - length]}-{id[:length]}"
+        if not is_taken(name):
+            break
+    return name
 
 
 def fold(name: str) -> str:
