@@ -237,27 +237,20 @@ def parse_open(text: str) -> Open:
             fields = {sys.intern(str(k)): str(v) for k, v in data["fields"].items()}
             if "kind" in fields:
                 fields["kind"] = sys.intern(fields["kind"])
-            _check_names(fields)
-            side = sys.intern(str(data["side"]))
-            state, since = _read_state(side, str(data["state"])), parse_stamp(data["since"])
-            item = Item(side, str(data["topic"]), parse_oid(data["head"]), state, since, fields)
+            side, state = sys.intern(str(data["side"])), sys.intern(str(data["state"]))
+            _check(_MACHINES[side], state, fields)
+            head, since = parse_oid(data["head"]), parse_stamp(data["since"])
+            item = Item(side, str(data["topic"]), head, state, since, fields)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError, NameRefused, StampRefused):
             raise LedgerRefused(f"{line[:80]!r} is no ledger item", "see 'cn doctor'") from None
         items[(item.side, item.topic)] = item
     return items
 
 
-def _read_state(side: str, text: str) -> str:
-    """The state of an item that is open: neither none nor one that ends."""
-    machine = _MACHINES[side]
-    state = machine.states(text)
-    if state is machine.initial or state in machine.finals:
-        raise ValueError(text)
-    return str(state.value)
-
-
-def _check_names(fields: Mapping[str, str]) -> None:
-    """Names that become paths and refs are what their parsers take, whoever wrote the file."""
+def _check(machine: Machine[Any, Any], state: str, fields: Mapping[str, str]) -> None:
+    """An open item has neither no state nor one that ends; what becomes a path or a ref is a name."""
+    if machine.states(state) in (machine.initial, *machine.finals):
+        raise ValueError(state)
     thread, branch = fields.get("thread"), fields.get("branch")
     if thread and parse_thread_name(thread) != thread:
         raise ValueError(thread)

@@ -15,6 +15,7 @@ from typing import assert_never
 from cn.protocol.layout import OUTBOX, SENT
 from cn.protocol.log import Row
 from cn.protocol.message import object_id, tree_bytes
+from cn.protocol.message_kinds import NOTICE
 from cn.values.names import Branch, HubPath, Name, Oid, topic_of
 from cn.values.record_header import RecordRefused, format_record, parse_record, read_texts, texts_of
 from cn.values.shell_words import command
@@ -84,17 +85,10 @@ def entry_row(entry: Entry, at: datetime, executed: str, outcome: str, status: s
 
 
 def _decision(entry: Entry, status: str) -> str:
-    match entry:
-        case Remove():
-            return "clean up"
-        case Deliver(decision=decision) if decision:
-            return decision
-        case Deliver(kind="notice"):
-            return f"notice:{status}" if status else "notice"
-        case Deliver():
-            return f"send:{topic_of(entry.branch)}"
-        case _:
-            assert_never(entry)
+    if isinstance(entry, Remove):
+        return "clean up"
+    notice = f"notice:{status}" if status else "notice"
+    return entry.decision or (notice if entry.kind == NOTICE else f"send:{topic_of(entry.branch)}")
 
 
 def take_out(path: str) -> str:

@@ -132,7 +132,9 @@ def read_chain(life: Life, *, written: Written | None = None, forwards: Sequence
     for event in life.events:
         links += _inbound(event) if event.side == IN else ()
         if event.side == OUT and event.kind == "delivered":
-            links.append(_answer(_queued(life.events, event), at=event.at))
+            # The ``queued`` event of an answer holds what it says.
+            queued = (e for e in life.events if e.kind == "queued" and e.head == event.head)
+            links.append(_answer(next(queued, event), at=event.at))
     if life.decided is not None:
         links += _forwards(forwards)
     links += _waiting(life, links, written)
@@ -190,12 +192,6 @@ def _stamp(text: str) -> str:
     return format_stamp(parse_stamp(text))
 
 
-def _queued(events: Sequence[Event], delivered: Event) -> Event:
-    """The ``queued`` event of an answer, which holds what it says."""
-    same = (e for e in events if e.kind == "queued" and e.head == delivered.head)
-    return next(same, delivered)
-
-
 def _answer(queued: Event, *, at: datetime | None = None) -> Link:
     status = queued.fields.get("about_status", "")
     step = INFORMED if status in FINAL else TOLD
@@ -205,12 +201,10 @@ def _answer(queued: Event, *, at: datetime | None = None) -> Link:
 
 def _forwards(events: Sequence[Event]) -> list[Link]:
     links = []
-    for event in events:
-        if event.kind == "queued":
-            done = next((e for e in events if e.kind == "delivered" and e.head == event.head), None)
-            text = f"on {event.fields.get('branch', event.topic)}"
-            at = done.at if done else None
-            links.append(Link(FORWARDED, at, text, since=None if at else event.at))
+    for event in (e for e in events if e.kind == "queued"):
+        at = next((e.at for e in events if e.kind == "delivered" and e.head == event.head), None)
+        text = f"on {event.fields.get('branch', event.topic)}"
+        links.append(Link(FORWARDED, at, text, since=None if at else event.at))
     return links
 
 
@@ -218,11 +212,9 @@ def _waiting(life: Life, links: Sequence[Link], written: Written | None) -> list
     """What has not happened yet; only the first of it has a ``since``."""
     there = {link.step for link in links}
     found: list[Link] = []
-    undelivered = [
-        e for e in life.events
-        if e.side == OUT and e.kind == "queued" and not _has(life.events, e, "delivered", "deleted")
-    ]  # fmt: skip
-    told = [_answer(event) for event in undelivered]
+    sent = {e.head for e in life.events if e.side == OUT and e.kind in ("delivered", "deleted")}
+    queued = [e for e in life.events if e.side == OUT and e.kind == "queued" and e.head not in sent]
+    told = [_answer(event) for event in queued]
     found += [link for link in told if link.step == TOLD]
     if life.decided is None:
         if written is not None and not written.problem:
@@ -233,9 +225,9 @@ def _waiting(life: Life, links: Sequence[Link], written: Written | None) -> list
             found.append(Link(EXECUTED, None))
         found.append(Link(INFORMED, None))
     elif INFORMED not in there:
-        queued = [link for link in told if link.step == INFORMED]
-        found += queued[-1:] or [Link(INFORMED, None, since=life.decided.at)]
-    if not _is_deleted(life) and life.later is None:
+        found += [link for link in told if link.step == INFORMED][-1:] or [Link(INFORMED, None, since=life.decided.at)]
+    last = life.last("received", "refreshed", "repeated", "gone")
+    if (last is None or last.kind != "gone") and life.later is None:
         informed = next((link.at for link in reversed(links) if link.step == INFORMED), None)
         found.append(Link(DELETED, None, since=informed))
     return found
@@ -250,12 +242,3 @@ def _undecided(life: Life, written: Written | None) -> Link:
         elif last.kind == "assigned":
             text = f"{last.fields.get('actor', '')} decides"
     return Link(DECIDED, None, text, since=life.waits_since)
-
-
-def _has(events: Sequence[Event], queued: Event, *kinds: str) -> bool:
-    return any(e.side == OUT and e.kind in kinds and e.head == queued.head for e in events)
-
-
-def _is_deleted(life: Life) -> bool:
-    last = life.last("received", "refreshed", "repeated", "gone")
-    return last is not None and last.kind == "gone"

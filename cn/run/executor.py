@@ -417,12 +417,8 @@ class Executor:
         told = "\n".join(text for row in self._rows for text in (row.decision, row.executed))
         if not mask_text(told, self.settings)[1]:  # all at once first: there seldom is one
             return self._rows
-        return [
-            row._replace(
-                decision=mask_line(row.decision, self.settings), executed=mask_line(row.executed, self.settings)
-            )
-            for row in self._rows
-        ]
+        cells = [tuple(mask_line(text, self.settings) for text in (row.decision, row.executed)) for row in self._rows]
+        return [row._replace(decision=one, executed=two) for row, (one, two) in zip(self._rows, cells, strict=True)]
 
     def _ledgers(self) -> dict[HubPath, Content]:
         files: dict[HubPath, Content] = {}

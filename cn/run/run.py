@@ -117,7 +117,7 @@ class Run:
             self.report.failed(f"{peer} is left out: {reason}", hint, source=peer, told_before=told_before)
         behind = Snapshot(self.hub.git, base.local) if base.local != base.tip else snapshot
         for draft in not_in_effect(self.hub, snapshot, behind):
-            told_before = not self.memory.tell_once("draft", draft.path, str(base.tip))
+            told_before = not self.memory.tell_once("draft", draft.source, str(base.tip))
             self.report.info(f"{draft.text}; {draft.remedy}", told_before=told_before)
         self.memory.conditions.replace("displaced", find_displaced(self.hub, snapshot))
         self.settings = settings._replace(peers={n: p for n, p in settings.peers.items() if n not in damaged})

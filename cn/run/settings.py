@@ -13,6 +13,7 @@ from cn.protocol import hub_config
 from cn.protocol import peers_file as hub_peers
 from cn.protocol.hub_config import HubConfig
 from cn.protocol.peers_file import MAILBOX, PICKUP, Peer
+from cn.run.memory import Condition
 from cn.run.snapshot import Snapshot
 from cn.transaction.unplaced import is_left
 from cn.values.errors import CnError, ConfigError, Refused
@@ -79,15 +80,7 @@ class Settings(NamedTuple):
         return (self.mailbox or str(hub.root)) if peer.deliver == PICKUP else peer.hub
 
 
-class Draft(NamedTuple):
-    """A configuration file whose working copy is not in effect: what is so, and the next step."""
-
-    path: str
-    text: str
-    remedy: str
-
-
-def not_in_effect(hub: Hub, *mains: Snapshot) -> list[Draft]:
+def not_in_effect(hub: Hub, *mains: Snapshot) -> list[Condition]:
     """Configuration files whose working copy is what none of ``mains`` says (origin's, the local one)."""
     changed = []
     for path in (hub_config.PATH, hub_peers.PATH):
@@ -101,14 +94,13 @@ def not_in_effect(hub: Hub, *mains: Snapshot) -> list[Draft]:
     return changed
 
 
-def _draft(hub: Hub, path: str, *, new: bool) -> Draft:
+def _draft(hub: Hub, path: str, *, new: bool) -> Condition:
     back = command("git checkout {} -- {}", hub.main, path)
     if not (hub.root / path).exists():
-        return Draft(
-            path, f"{path} is missing from the work tree: what {hub.main} has is in effect", f"{back} brings it back"
-        )
+        text = f"{path} is missing from the work tree: what {hub.main} has is in effect"
+        return Condition(text, f"{back} brings it back", path)
     text = f"{path} has a change that is not committed: it is not in effect"
-    return Draft(path, text, f"commit it, or {'remove it' if new else f'{back} throws it away'}")
+    return Condition(text, f"commit it, or {'remove it' if new else f'{back} throws it away'}", path)
 
 
 def read_head_settings(hub: Hub) -> tuple[Hub, Settings]:

@@ -36,13 +36,10 @@ def visible(text: str) -> str:
     """
     if text.isprintable() and (text.isascii() or not _BLANK.search(text)):
         return text
-    return "".join(f"<U+{ord(c):04X}>" if _hides(c) else c for c in text)
-
-
-def _hides(char: str) -> bool:
-    if char in "\n\t":
-        return False
-    return unicodedata.category(char) in _HIDDEN or _BLANK.match(char) is not None
+    return "".join(
+        f"<U+{ord(c):04X}>" if c not in "\n\t" and (unicodedata.category(c) in _HIDDEN or _BLANK.match(c)) else c
+        for c in text
+    )
 
 
 def quote(text: str) -> str:
@@ -87,17 +84,15 @@ def yaml_string(text: str, *, ascii_only: bool = False) -> str:
 
     JSON strings are not enough: they write characters beyond U+FFFF as two surrogates.
     """
-    return '"' + "".join(c if _is_plain(c, ascii_only) else _yaml_escape(c) for c in text) + '"'
 
+    def escape(char: str) -> str:
+        if char in '"\\':
+            return f"\\{char}"
+        if char.isprintable() and (char.isascii() or not ascii_only):
+            return char
+        return f"\\u{ord(char):04x}" if char <= "\uffff" else f"\\U{ord(char):08x}"
 
-def _is_plain(char: str, ascii_only: bool) -> bool:
-    return char.isprintable() and char not in '"\\' and (char.isascii() or not ascii_only)
-
-
-def _yaml_escape(char: str) -> str:
-    if char in '"\\':
-        return "\\" + char
-    return f"\\u{ord(char):04x}" if char <= "\uffff" else f"\\U{ord(char):08x}"
+    return f'"{"".join(map(escape, text))}"'
 
 
 def is_text(text: str) -> bool:

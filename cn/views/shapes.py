@@ -129,7 +129,7 @@ def status_json(status: Status) -> dict[str, Any]:
         "threads": [brief_json(thread) for thread in threads],
         "unknown_files": list(status.inbox.unknown),
         "damaged": [{"peer": peer, "reason": reason} for peer, reason in status.inbox.damaged],
-        "not_in_effect": [draft.path for draft in status.not_in_effect],
+        "not_in_effect": [draft.source for draft in status.not_in_effect],
         "waiting": [shape(branch, waiting) for branch in status.waiting],
         "outbox": [entry_json(e) for e in status.outbox],
         "unreachable": [unreachable_json(u) for u in status.unreachable],

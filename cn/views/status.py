@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from cn.outbox.plan.due import is_old
 from cn.protocol.ledger import Item
 from cn.protocol.message_kinds import FINAL, NOTICE
-from cn.run.settings import Draft, not_in_effect
+from cn.run.memory import Condition
+from cn.run.settings import not_in_effect
 from cn.run.view import View
 from cn.system.files import has_room, is_writable
 from cn.threads.refused_edits import drop_mended
@@ -87,7 +88,7 @@ class Status(NamedTuple):
     unreachable: tuple[Unreachable, ...]
     stopped: Stopped | None
     standing: tuple[ShownCondition, ...]
-    not_in_effect: tuple[Draft, ...]
+    not_in_effect: tuple[Condition, ...]
     last_run: datetime | None
     queue: QueueView | None
     now: datetime
