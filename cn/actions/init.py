@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cn.git.create import commit_first, create_repo
 from cn.git.process import GitError
-from cn.git.repository import find_hub
+from cn.git.repository import check_place, find_hub
 from cn.secrets.findings import Text, refuse
 from cn.secrets.scanner import find_secrets
 from cn.system.clock import now
@@ -24,6 +24,7 @@ _RENAMED = {"gitignore": ".gitignore", "gitattributes": ".gitattributes"}
 def init(name: Name, path: Path, report: Report, *, signing_key: Path | None = None, dry_run: bool = False) -> None:
     """Make the hub ``name`` at ``path``: complete, or not at all."""
     path = path.absolute()
+    check_place(path)
     if os.path.lexists(path) and (not path.is_dir() or any(path.iterdir())):
         raise Refused(f"{path} exists and is not empty", "choose another --path")
     if (around := find_hub(path.parent)) is not None:

@@ -26,7 +26,15 @@ _INSTEAD = "leave it out: use a git credential helper, or an ssh URL"
 
 
 def absolute_url(text: str, cwd: Path) -> Url:
-    """A local path made absolute, so that it means the same from cron; other URLs as they are."""
+    """A local path made absolute, so that it means the same from cron; other URLs as they are.
+
+    A path that a line of text cannot show becomes a ``file://`` URL, whose escapes git reads (RFC 3986, 2.1).
+    """
+    if is_local(text) and not text.isprintable():
+        from urllib.parse import quote
+
+        path = os.path.normpath(cwd / Path(text).expanduser())
+        text = "file://" + quote(os.fsencode(path))
     url = parse_url(text)
     shown = redact(url)
     password = shown != url and ":" in url.partition("://")[2].partition("@")[0]

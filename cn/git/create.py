@@ -9,7 +9,8 @@ from pathlib import Path
 
 from cn.git.environment import users_environment
 from cn.git.fast_import import FileChange, build_commit
-from cn.git.repository import open_hub
+from cn.git.process import Git
+from cn.git.repository import Hub, read_config
 from cn.values.errors import Refused
 from cn.values.names import HubPath, parse_oid
 
@@ -26,15 +27,15 @@ def create_repo(path: Path, main: str, settings: Mapping[str, str]) -> None:
 
 
 def _create(path: Path, main: str, settings: Mapping[str, str]) -> None:
-    from git import GitCommandError, Repo
+    import git
 
     try:
-        repo = Repo.init(path, initial_branch=main, env={"GIT_TEMPLATE_DIR": ""})
-        with repo, repo.config_writer() as config:
+        git.Git(path).init(initial_branch=main, env={"GIT_TEMPLATE_DIR": ""})
+        with git.Repo(path, expand_vars=False) as repo, repo.config_writer() as config:
             for key, value in settings.items():
                 section, _, option = key.rpartition(".")
                 config.set_value(section, option, value)
-    except (GitCommandError, OSError) as error:
+    except (git.GitCommandError, OSError) as error:
         raise Refused(f"cannot make a repository in {path}: {error}", "check the path and its permissions") from None
 
 
@@ -44,7 +45,8 @@ def commit_first(path: Path, files: Mapping[HubPath, bytes], message: str, at: d
     It is built from bytes, as every commit of cn: what a user's own git config ignores or converts
     (``core.excludesFile``, ``core.safecrlf``) does not matter. What came of it is read back.
     """
-    hub = open_hub(path)
+    git, git_dir = Git(path), path / ".git"
+    hub = Hub(path, git_dir, git_dir, git._replace(config=read_config(git)))
     empty = parse_oid(hub.git.run("hash-object", "-w", "-t", "tree", "--stdin").text.strip())
     changes = [FileChange(name, data) for name, data in sorted(files.items())]
     head = build_commit(hub, base=empty, parents=(), changes=changes, message=message, at=at)

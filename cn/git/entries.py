@@ -16,6 +16,7 @@ from itertools import islice, takewhile
 from pathlib import Path
 from typing import NamedTuple
 
+from cn.git.environment import quote_path
 from cn.git.process import Git
 from cn.git.repository import Hub
 from cn.system.files import StrPath, blocked_parent, read_plain
@@ -223,8 +224,9 @@ def _clean_ids(hub: Hub, paths: list[str]) -> dict[str, Oid]:
     """What ``git add`` would store for each path. A path that cannot be read is left out."""
     if not paths:
         return {}
-    lines = [_stdin_path(p) for p in paths]
-    done = hub.git.run("hash-object", "--stdin-paths", stdin=b"".join(lines), check=False)
+    done = hub.git.run(
+        "hash-object", "--stdin-paths", stdin=b"".join(quote_path(p) + b"\n" for p in paths), check=False
+    )
     if done.ok and len(done.lines) == len(paths):
         return {p: Oid(oid) for p, oid in zip(paths, done.lines, strict=True)}
     if len(paths) == 1:
@@ -232,11 +234,3 @@ def _clean_ids(hub: Hub, paths: list[str]) -> dict[str, Oid]:
     # One file that vanished or cannot be read ends the whole batch: halve it until it is alone.
     half = len(paths) // 2
     return _clean_ids(hub, paths[:half]) | _clean_ids(hub, paths[half:])
-
-
-def _stdin_path(path: str) -> bytes:
-    """``--stdin-paths`` unquotes a line that starts with a quote, C style."""
-    raw = path.encode("utf-8", "surrogateescape")
-    if b"\n" not in raw and not raw.startswith(b'"'):
-        return raw + b"\n"
-    return b'"' + raw.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n") + b'"\n'

@@ -76,6 +76,14 @@ _FIXED = {
 }
 
 
+def quote_path(path: str | os.PathLike[str]) -> bytes:
+    """A path in double quotes, as git reads it in its configuration and in lists of paths.
+
+    Without them a colon or a line feed ends it there (git(1), ``GIT_ALTERNATE_OBJECT_DIRECTORIES``).
+    """
+    return b'"' + os.fsencode(path).replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n") + b'"'
+
+
 def prepare(
     place: Sequence[str], settings: Mapping[str, str], words: Sequence[str], env: Mapping[str, str]
 ) -> tuple[list[str], dict[str, str]]:

@@ -132,6 +132,11 @@ class Done(NamedTuple):
         return decode(self.out).rstrip("\n")
 
     @property
+    def path(self) -> str:
+        """Standard output as one path, whatever stands in it; undecodable bytes as surrogates."""
+        return os.fsdecode(self.out.removesuffix(b"\n"))
+
+    @property
     def lines(self) -> list[str]:
         """Standard output split at line feeds only."""
         return self.text.split("\n") if self.out else []

@@ -12,12 +12,16 @@ from functools import cached_property
 from pathlib import Path
 
 from cn.git.process import Git, GitConfig, Setting
-from cn.values.errors import ConfigError
+from cn.values.errors import ConfigError, UsageError
+from cn.values.names import too_long
+from cn.values.text import one_line
 
 _ASKED = (
     r"^(remote\..*\.(url|pushurl|promisor|partialclonefilter)|url\..*\.(push)?insteadof|core\.filemode|cn\..*"
     r"|user\.(name|email|signingkey)|commit\.gpgsign|gpg\.format|extensions\.(partialclone|objectformat))$"
 )
+_BELOW = 400
+"""Bytes of the longest path that git and cn need below a hub: a pin of a long topic, with its lock."""
 _OVERRIDDEN = "commit.gpgsign"
 """What the runner sets for its own calls (:mod:`cn.git.environment`): git reads that last."""
 
@@ -122,12 +126,20 @@ def is_hub(folder: Path) -> bool:
     return done.ok and any(b" blob " in line for line in done.out.splitlines())
 
 
+def check_place(folder: Path) -> None:
+    """Raise :class:`UsageError` where the path of a hub leaves no room for what git and cn write below it."""
+    most = os.pathconf("/", "PC_PATH_MAX") - 1 - _BELOW
+    if why := too_long(str(folder), most):
+        raise UsageError(f"no hub can be at {one_line(str(folder))}: {why}", "choose a shorter path")
+
+
 def open_hub(path: Path | None, *, cwd: Path | None = None, main: str = "main") -> Hub:
     """Open the hub at ``path``, or the one around ``cwd``.
 
     Raises :class:`ConfigError` when there is none or it is no git repository.
     """
     if path is not None:
+        check_place(path.absolute())
         root = path.absolute() if is_hub(path.absolute()) else None
         where = str(path)
     else:
@@ -136,16 +148,17 @@ def open_hub(path: Path | None, *, cwd: Path | None = None, main: str = "main") 
     if root is None:
         raise ConfigError(f"no hub at {where}", "make one with 'cn init NAME', or name one with --hub DIR")
     root = Path(os.path.realpath(root))
+    check_place(root)
     if not (root / ".git").exists():
         raise ConfigError(f"{root} has .cn/hub.yaml but is not a git work tree", "run 'git init -b main' there")
     git = Git(root)
     if (root / ".git").is_dir():
         git_dir = work_git_dir = root / ".git"
     else:
-        answer = git.run("rev-parse", "--git-common-dir", "--absolute-git-dir", check=False)
-        if not answer.ok:
-            raise ConfigError(f"git cannot read {root}: {answer.reason}", "repair the repository first")
-        common, work = answer.lines
-        git_dir, work_git_dir = Path(os.path.realpath(root / common)), Path(work)
+        words = ("--git-common-dir", "--absolute-git-dir")
+        common, work = (git.run("rev-parse", word, check=False) for word in words)
+        if not (common.ok and work.ok):
+            raise ConfigError(f"git cannot read {root}: {common.reason}", "repair the repository first")
+        git_dir, work_git_dir = Path(os.path.realpath(root / common.path)), Path(work.path)
     git = git._replace(config=read_config(git))
     return Hub(root, git_dir, work_git_dir, git, main, bool(git.config and git.config.all("remote.origin.url")))

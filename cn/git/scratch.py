@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from cn.git.environment import quote_path
 from cn.git.process import Done, Git
 from cn.git.repository import read_config
 from cn.values.names import Oid
@@ -59,13 +60,12 @@ def common_dir(git: Git) -> Path:
         return git.root
     if (git.root / ".git").is_dir():
         return git.root / ".git"
-    return Path(os.path.realpath(git.root / git.run("rev-parse", "--git-common-dir").text))
+    return Path(os.path.realpath(git.root / git.run("rev-parse", "--git-common-dir").path))
 
 
 def _config(git: Git, common: Path) -> bytes:
     sha256 = (git.config or read_config(git)).last("extensions.objectformat", "local") == "sha256"
-    path = os.fsencode(common / "config").replace(b"\\", b"\\\\").replace(b'"', b'\\"')
-    lines = [b'[include]\npath = "' + path + b'"', b"[core]\nbare = true"]
+    lines = [b"[include]\npath = " + quote_path(common / "config"), b"[core]\nbare = true"]
     lines += [b"repositoryformatversion = 1\n[extensions]\nobjectFormat = sha256"] if sha256 else []
     return b"\n".join(lines) + b"\n"
 
@@ -96,7 +96,7 @@ def quarantine(git: Git) -> Iterator[Path]:
 def quarantine_environment(git: Git, folder: Path) -> dict[str, str]:
     """The environment in which a fetch sees the hub's objects and writes into ``folder``."""
     (folder / "info").mkdir(parents=True)
-    (folder / "info/alternates").write_bytes(bytes(_objects(git)) + b"\n")
+    (folder / "info/alternates").write_bytes(quote_path(_objects(git)) + b"\n")
     return {"GIT_OBJECT_DIRECTORY": str(folder)}
 
 

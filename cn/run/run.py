@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -10,6 +11,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from cn.git.entries import read_index
+from cn.git.environment import quote_path
 from cn.git.objects import reading
 from cn.git.process import GitError
 from cn.git.repository import Hub
@@ -223,8 +225,8 @@ def find_unplaced(hub: Hub) -> dict[str, Condition]:
 
 def scratch_objects(hub: Hub, folder: str) -> Hub:
     """The hub with new objects going to ``folder``, so that looking leaves nothing behind."""
-    objects = {"GIT_OBJECT_DIRECTORY": folder, "GIT_ALTERNATE_OBJECT_DIRECTORIES": str(hub.git_dir / "objects")}
-    return hub.with_git(hub.git.with_env(**objects))
+    hubs = os.fsdecode(quote_path(hub.git_dir / "objects"))
+    return hub.with_git(hub.git.with_env(GIT_OBJECT_DIRECTORY=folder, GIT_ALTERNATE_OBJECT_DIRECTORIES=hubs))
 
 
 @contextmanager

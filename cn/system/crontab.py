@@ -58,7 +58,7 @@ def format_job(job: Job, hub: Path) -> str:
     command = job.command.replace("%", "\\%")
     line = f"{job.schedule} {command}{_mark(job.name, hub)}"
     if len(line.encode("utf-8", "surrogateescape")) > LONGEST:
-        raise Refused("the line would be longer than cron takes", "use shorter paths")
+        raise Refused("the line would be longer than cron takes", "use shorter paths, or the systemd units in cron/")
     return line
 
 

@@ -267,13 +267,13 @@ NAME_BYTES, PATH_BYTES = 255, 1000
 """What the file systems of Linux and macOS hold of a name (NAME_MAX), and below what they hold of a path."""
 
 
-def too_long(path: str) -> str:
+def too_long(path: str, most: int = PATH_BYTES) -> str:
     """Why not every file system can hold this path, or nothing; undecodable bytes as surrogates."""
     longest = max(len(part.encode("utf-8", "surrogateescape")) for part in path.split("/"))
     if longest > NAME_BYTES:
         return f"a part of it has {longest} bytes, and file systems hold {NAME_BYTES}"
     size = len(path.encode("utf-8", "surrogateescape"))
-    return f"it has {size} bytes, and cn takes paths of up to {PATH_BYTES}" if size > PATH_BYTES else ""
+    return f"it has {size} bytes, and cn takes paths of up to {most}" if size > most else ""
 
 
 def folders_above(path: str) -> Iterator[str]:

@@ -35,7 +35,7 @@ def git_bytes(cwd: Path | str, *args: str, stdin: bytes | str | None = None, **e
     done = try_git(cwd, *args, stdin=stdin, **env)
     if done.returncode != 0:
         said = done.stderr.decode("utf-8", "replace").strip()
-        raise AssertionError(f"git {' '.join(args)} in {cwd} ended with {done.returncode}: {said}")
+        raise AssertionError(_told(f"git {' '.join(args)} in {cwd} ended with {done.returncode}: {said}"))
     return done.stdout
 
 
@@ -280,10 +280,17 @@ def cn(
         done = forked.run(words, cwd or Path.cwd(), environment, stdin, seconds)
     if check is not None and done.returncode != check:
         raise AssertionError(
-            f"cn {' '.join(words)} ended with {done.returncode}, not {check}\n"
-            f"--- stdout\n{done.stdout}--- stderr\n{done.stderr}"
+            _told(
+                f"cn {' '.join(words)} ended with {done.returncode}, not {check}\n"
+                f"--- stdout\n{done.stdout}--- stderr\n{done.stderr}"
+            )
         )
     return done
+
+
+def _told(text: str) -> str:
+    """With undecodable bytes of paths made visible: pytest-xdist cannot carry them."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def cn_env(env: Mapping[str, str] | None = None) -> dict[str, str]:

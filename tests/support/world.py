@@ -7,6 +7,7 @@ is a process of its own; every act of a person is plain git in a clone of that p
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -169,7 +170,7 @@ class Node:
 
     def add_peer(self, other: Node, deliver: str = "mailbox", key: str = "", url: str = "") -> None:
         """A person adds a peer to ``state/peers.md``."""
-        lines = [f"- name: {other.name}", f'  hub: "{url or other.url}"', f"  deliver: {deliver}"]
+        lines = [f"- name: {other.name}", f"  hub: {json.dumps(url or other.url)}", f"  deliver: {deliver}"]
         lines += [f'  key: "{key}"'] if key else []
         old = (self.root / "state/peers.md").read_text()
         at = old.rindex("```")
