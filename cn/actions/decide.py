@@ -8,9 +8,12 @@ from cn.agent.execute import find_artifacts, inbox_facts, sources_of
 from cn.agent.hooks import update_queue
 from cn.agent.plan.ops import Order, plan_order
 from cn.git.repository import Hub
+from cn.inbox.arrivals import renew_stale
+from cn.inbox.plan.arrivals import plan_renewed
 from cn.inbox.plan.decisions import Facts, quoted_of
 from cn.inbox.superseded import OVERTAKEN, decided_first, log_overtaken
 from cn.inbox.triage import NoThread, find_pending
+from cn.inbox.working_copies import ANEW
 from cn.outbox.deliver import deliver
 from cn.protocol import rules
 from cn.protocol.effects import Plan
@@ -18,7 +21,6 @@ from cn.protocol.ledger import IN
 from cn.protocol.log import Row
 from cn.protocol.ops import Op, format_op
 from cn.protocol.own_thread import Own, parse_own
-from cn.protocol.thread_file import seen_head
 from cn.run.executor import Executor
 from cn.run.run import Run, open_run
 from cn.run.secret_gate import check_plan, clean_refusal, without_secrets
@@ -66,6 +68,8 @@ def decide_now(run: Run, thread: str, make: Make, *, actor: str = "", body: str 
         if row := _overtaken(run, executor, seen, thread, op):
             raise Overtaken(row, f"{row.source}: {row.decision} was {row.executed}", "'cn log' shows what was done")
         facts = _facts(run, executor, thread)
+        if facts is None:
+            return "cn: written anew"
         order = Order(who, frozenset({thread}), (op,), body, "", find_artifacts(executor, (op,)))
         outcome = plan_order(facts, order)
         # The name of a branch is no news to who made it.
@@ -135,18 +139,15 @@ def _actor(run: Run, actor: str) -> Name:
         raise UsageError(refused.text, refused.hint) from None
 
 
-def _facts(run: Run, executor: Executor, thread: str) -> Facts | OwnFacts:
+def _facts(run: Run, executor: Executor, thread: str) -> Facts | OwnFacts | None:
+    """Of a thread that may be decided; None: it had to be written anew first."""
     path = find_own(executor, thread)
     if path is not None:
         return OwnFacts(run.settings.config, run.settings.peers, use_own(executor, path), executor.now, run.machine)
     peer, item = find_pending(executor.snapshot, thread)
     now = executor.item(peer, IN, item.topic) or item
-    facts = inbox_facts(run, executor, peer, now)
-    shown = seen_head(facts.text)
-    if shown != now.head:
-        what = f"shows the head {shown[:8]}" if shown else "has lost its Head line"
-        raise Refused(
-            f"{facts.source}: {rules.VALID_TRIAGE}: the thread {what}, the branch is at {now.head[:8]}",
-            "look at it again, then decide",
-        )
-    return facts
+    if why := renew_stale(executor, peer, now):
+        executor.perform(plan_renewed(peer, now, executor.now, why))
+        executor.notes.refused(f"{peer}/{now.topic}: {rules.VALID_TRIAGE}: {why}", ANEW, source=f"{peer}/{now.topic}")
+        return None
+    return inbox_facts(run, executor, peer, now)

@@ -15,8 +15,9 @@ from cn.agent.plan.output import Output, parse_output
 from cn.agent.plan.turns import late_path, out_of_turn, plan_answered, plan_rejected, source_of
 from cn.agent.queue import actor_of, current_turn, failing, is_wanted, read_output
 from cn.git.objects import read_info
-from cn.inbox.arrivals import use_working_text
+from cn.inbox.arrivals import renew_stale, use_working_text
 from cn.inbox.plan.decisions import Facts, quoted_of
+from cn.inbox.working_copies import lenient_text
 from cn.protocol.chat_reply import chat_text_of, is_chat
 from cn.protocol.effects import Plan, Record
 from cn.protocol.layout import inbox_path
@@ -140,7 +141,10 @@ def facts_of(run: Run, executor: Executor, turn: Turn) -> AnyFacts:
 def inbox_facts(run: Run, executor: Executor, peer: Name, item: Item) -> Facts:
     """The facts of a peer's thread, its working copy an input of the run."""
     name = ThreadName(item.get("thread"))
-    text = use_working_text(executor, name)
+    if renew_stale(executor, peer, item):  # the agent was given what the ledger names
+        text: str | None = lenient_text(executor.read(inbox_path(name)) or b"")
+    else:
+        text = use_working_text(executor, name)
     if text is None:
         raise Refused(f"{inbox_path(name)} is missing", "'cn inbox sync' puts it back")
     committed = (executor.snapshot.read(inbox_path(name)) or b"").decode("utf-8", "replace")

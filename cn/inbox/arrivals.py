@@ -30,13 +30,13 @@ from cn.inbox.plan.arrivals import (
     plan_refused_arrival,
     plan_repeated,
 )
-from cn.inbox.working_copies import read_working
+from cn.inbox.working_copies import lenient_text, read_working, renewed, shows_head
 from cn.outbox.our_branches import apply_notice, find_merges
 from cn.outbox.plan.receipts import plan_notice
 from cn.peers.observe import Observation, fetch_mains
 from cn.peers.plan.arrival import Arrival, RefusedArrival
 from cn.protocol import rules
-from cn.protocol.effects import Effect, Keep, Pin, Plan, Withhold, WorkingCopy
+from cn.protocol.effects import Keep, Pin, Plan, Put, Withhold, WorkingCopy
 from cn.protocol.layout import inbox_path
 from cn.protocol.ledger import IN, OUT, Event, Item, parse_events
 from cn.protocol.message import MessageRefused, parse_message
@@ -333,22 +333,49 @@ def _thread(executor: Executor, arrival: Arrival, found: Found) -> None:
     if found.step is Step.MOVED and found.item is not None and found.item.get("thread"):
         name = ThreadName(found.item.get("thread"))
         working = use_working_text(executor, name)
-        effects: list[Effect] = [Keep(found.item.head)]
-        if working is not None:  # a decision that becomes void is quoted
-            path = inbox_path(name)
-            mains = [decode_text(data) for data in (executor.snapshot.read(path), _edited(executor, path)) if data]
-            data = working.encode("utf-8", "surrogateescape")
-            masked, secrets = mask_file(path, data, executor.settings, mains)
-            effects += [Withhold(path, data)] if secrets else []
-            working = masked.decode("utf-8", "replace")
-        executor.perform(Plan(arrival.source, tuple(effects)))
-        executor.perform(plan_moved(arrival, found.item, working))
+        mains = _mains(executor, inbox_path(name))
+        executor.perform(Plan(arrival.source, (Keep(found.item.head),)))
+        if working is not None:
+            working = _masked(executor, name, working, mains)
+        executor.perform(plan_moved(arrival, found.item, working, mains))
         executor.notes.done(f"{arrival.source} moved to {arrival.head[:8]}; {name} is refreshed", source=arrival.source)
         return
     earlier = next((e.fields["thread"] for e in reversed(found.past) if e.fields.get("thread")), "")
     name = thread_name(format_day(executor.now), peer, topic, arrival.head, executor.threads)
     executor.perform(plan_new(arrival, name, earlier))
     executor.notes.done(f"received {arrival.source} as {inbox_path(name)}", source=arrival.source)
+
+
+def _mains(executor: Executor, path: HubPath) -> list[str]:
+    """What main has of a file, and what of main was edited here."""
+    return [decode_text(data) for data in (executor.snapshot.read(path), _edited(executor, path)) if data]
+
+
+def _masked(executor: Executor, name: ThreadName, text: str, mains: Sequence[str]) -> str:
+    """A thread's text without the secrets that people wrote into it: a decision that becomes void is quoted."""
+    path, data = inbox_path(name), text.encode("utf-8", "surrogateescape")
+    masked, secrets = mask_file(path, data, executor.settings, mains)
+    if secrets:
+        executor.perform(Plan(name, (Withhold(path, data),)))
+    return masked.decode("utf-8", "replace")
+
+
+def renew_stale(executor: Executor, peer: Name, item: Item) -> str:
+    """Write a pending thread anew whose file shows another head than the ledger names; why, or nothing.
+
+    Whoever read that file saw another branch: what it decides is void, and what a person wrote is kept.
+    """
+    name = ThreadName(item.get("thread"))
+    path = inbox_path(name)
+    working = read_working(executor.hub, name, executor.snapshot.algorithm)
+    data = working.data if working is not None else executor.snapshot.read(path)
+    if data is None or shows_head(data, item.head):
+        return ""
+    mains = _mains(executor, path)
+    fresh, why = renewed(executor.snapshot, peer, item, _masked(executor, name, lenient_text(data), mains))
+    used = [WorkingCopy(path, working.oid)] if working is not None else []
+    executor.perform(Plan(f"{peer}/{item.topic}", (*used, Put(path, fresh))))
+    return why
 
 
 def use_working_text(executor: Executor, name: ThreadName) -> str | None:

@@ -6,10 +6,9 @@ import os
 import stat
 from dataclasses import replace
 
-from cn.git.objects import read_info, read_object
 from cn.inbox.plan.arrivals import plan_restored
 from cn.inbox.superseded import set_aside
-from cn.inbox.working_copies import has_triage, unknown_files
+from cn.inbox.working_copies import has_triage, unknown_files, versions
 from cn.protocol.layout import DONE, INBOX, done_path, inbox_path
 from cn.protocol.ledger import Item
 from cn.run.executor import Executor
@@ -17,7 +16,7 @@ from cn.run.memory import Condition
 from cn.run.run import Run
 from cn.system.files import write_file
 from cn.transaction.unplaced import read_left
-from cn.values.names import HubPath, Name, ThreadName
+from cn.values.names import Name, ThreadName
 from cn.values.text import visible
 
 
@@ -35,7 +34,7 @@ def restore_pending(executor: Executor) -> None:
         if name in there or inbox_path(name) in executor.changed or executor.item(peer, "in", item.topic) is None:
             continue
         moved = executor.snapshot.read(done_path(name))
-        data = moved if moved is not None else _last(executor, inbox_path(name))
+        data = moved if moved is not None else next(iter(versions(executor.snapshot, inbox_path(name))), None)
         if data is None:
             text = f"{inbox_path(name)} is lost from main and its history"
             lost[f"{name} {item.head}"] = Condition(text, "'cn doctor' tells more")
@@ -44,15 +43,6 @@ def restore_pending(executor: Executor) -> None:
         executor.perform(plan_restored(peer, item, executor.now, text, done_path(name) if moved is not None else None))
         executor.notes.info(f"{inbox_path(name)} was gone from main; restored")
     executor.memory.conditions.tell("lost", lost, executor.notes)
-
-
-def _last(executor: Executor, path: HubPath) -> bytes | None:
-    """The file as the last commit that had it left it; a folder that took its place is not it."""
-    git = executor.hub.git
-    log = ("log", "--diff-filter=AM", "--format=%H", "--no-color", executor.snapshot.commit, "--", path)
-    names = [f"{commit}:{path}" for commit in git.run(*log).lines]
-    last = next((i for i, found in enumerate(read_info(git, names)) if found and found.kind == "blob"), None)
-    return None if last is None else read_object(git, names[last])
 
 
 _Pending = list[tuple[Name, Item]]

@@ -7,7 +7,7 @@ from contextlib import suppress
 from cn.git.objects import resolve
 from cn.git.repository import Hub
 from cn.inbox.plan.decisions import Facts, plan_decision, quoted_of
-from cn.inbox.working_copies import read_working
+from cn.inbox.working_copies import ANEW, Working, lenient_text, read_working, renewed, shows_head
 from cn.protocol.effects import Plan, Put
 from cn.protocol.layout import inbox_path
 from cn.protocol.ledger import Item
@@ -22,7 +22,7 @@ from cn.system.files import write_file
 from cn.transaction.lock import hub_lock
 from cn.transaction.unplaced import forget_left
 from cn.values.errors import Refusal, Refused, UsageError
-from cn.values.names import Name, NameRefused, ThreadName, parse_name, parse_thread_name
+from cn.values.names import HubPath, Name, NameRefused, ThreadName, parse_name, parse_thread_name
 from cn.values.report import Report
 from cn.values.text import is_text, one_line
 from cn.values.timestamps import StampRefused, parse_until
@@ -117,11 +117,21 @@ def _write(hub: Hub, settings: Settings, thread: str, triage: Triage, *, dry_run
     data = working.data if working is not None else snapshot.read(inbox_path(name))
     if data is None:
         raise Refused(f"{inbox_path(name)} is missing", "'cn inbox sync' puts it back")
+    path = inbox_path(name)
+    if not shows_head(data, item.head):  # whoever read it saw another branch
+        text, why = renewed(snapshot, peer, item, lenient_text(data))
+        if not dry_run:
+            _save(hub, path, text, working)
+        raise Refused(f"{path}: {why}", ANEW.replace("is written", "would be written") if dry_run else ANEW)
     try:
-        text = set_triage(read_text(data), triage)
+        text = read_text(data)
     except TriageRefused as refused:
-        raise Refused(f"{inbox_path(name)}: {refused.text}", refused.hint) from None
-    committed = (snapshot.read(inbox_path(name)) or b"").decode("utf-8", "replace")
+        raise Refused(f"{path}: {refused.text}", refused.hint) from None
+    try:
+        text = set_triage(text, triage)
+    except TriageRefused:  # the section that it replaces stands before the quotation
+        text = set_triage(renewed(snapshot, peer, item, text)[0], triage)
+    committed = (snapshot.read(path) or b"").decode("utf-8", "replace")
     about = mask_line(item.get("subject"), settings)
     mailbox = settings.shared_mailbox
     facts = Facts(
@@ -130,10 +140,14 @@ def _write(hub: Hub, settings: Settings, thread: str, triage: Triage, *, dry_run
     if secret := _find_secret(facts, settings, triage):
         raise Refused.by(secret)
     if not dry_run:
-        write_file(hub.root / inbox_path(name), text.encode(), root=hub.root)
-        if working is None:  # main's text is here now, and this is an edit of it
-            forget_left(hub, inbox_path(name))
+        _save(hub, path, text, working)
     return name
+
+
+def _save(hub: Hub, path: HubPath, text: str, working: Working | None) -> None:
+    write_file(hub.root / path, text.encode(), root=hub.root)
+    if working is None:  # main's text is here now, and this is an edit of it
+        forget_left(hub, path)
 
 
 def _find_secret(facts: Facts, settings: Settings, triage: Triage) -> Refusal | None:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import os
 from typing import NamedTuple
 
+from cn.git.objects import read_raw
 from cn.git.repository import Hub
 from cn.protocol.layout import INBOX, inbox_path
 from cn.protocol.ledger import Item
 from cn.run.snapshot import Snapshot, thread_names
 from cn.system.files import read_regular
 from cn.transaction.unplaced import is_left, read_left
-from cn.values.names import HubPath, Name, Oid, ThreadName
+from cn.values.names import Branch, HubPath, Name, Oid, ThreadName
+from cn.values.text import decode
 
+ANEW = "it is written anew, what stood there is quoted in it: read it, then decide again"
+"""What to do after :func:`renewed`."""
 _LARGEST = 8 << 20
 
 
@@ -39,6 +43,49 @@ def read_working(hub: Hub, name: ThreadName, algorithm: str) -> Working | None:
     path = inbox_path(name)
     data = read_regular(f"{hub.root}/{path}", _LARGEST)
     return None if data is None or is_left(hub, path, data) else Working(path, data, algorithm)
+
+
+def versions(snapshot: Snapshot, path: HubPath) -> list[bytes]:
+    """What main had of a file, newest first; a folder that took its place is none."""
+    log = ("log", "--diff-filter=AM", "--format=%H", "--no-color", snapshot.commit, "--", path)
+    asked = [f"{commit}:{path}" for commit in snapshot.git.run(*log).lines]
+    return [found.data for found in read_raw(snapshot.git, asked) if found is not None and found.kind == "blob"]
+
+
+def shows_head(data: bytes, head: Oid) -> bool:
+    """Is this the head that a thread's file shows? Nearly all say yes, and need no parser then."""
+    if b"\n**Head:** " + head.encode() not in data:
+        return False
+    if b"Triage" not in data:
+        return True
+    from cn.protocol.thread_file import seen_head
+
+    return seen_head(lenient_text(data)) == head
+
+
+def lenient_text(data: bytes) -> str:
+    """The text of a thread's file, whatever an editor made of it."""
+    return decode(data.removeprefix(b"\xef\xbb\xbf")).replace("\r\n", "\n")
+
+
+def renewed(snapshot: Snapshot, peer: Name, item: Item, text: str) -> tuple[str, str]:
+    """A pending thread with its own header and quotation, what people wrote in ``text``, and why it is so.
+
+    These are as main last had them for this head. Where a rewritten history has none, the ledger tells.
+    """
+    from cn.protocol.thread_file import Header, format_thread, refresh, seen_head
+
+    known = [lenient_text(data) for data in versions(snapshot, inbox_path(ThreadName(item.get("thread"))))]
+    fresh = next((one for one in known if seen_head(one) == item.head), "")
+    if not fresh:
+        branch, signature = Branch(item.get("branch")), item.get("signature") or "unverified"
+        header = Header(peer, item.topic, branch, item.since, item.head, signature, item.get("earlier"))
+        fresh = format_thread(header, f"(what this branch holds is lost here; look at {item.head} with git)")
+    shown = seen_head(text)
+    what = f"shows the head {shown[:8]}" if shown else "has lost its Head line"
+    reason = f"The file named the head {shown or '(none)'}; the branch is at {item.head}. Decide again."
+    reason = reason if shown != item.head else "It stood before the quotation."
+    return refresh(text, fresh, reason, known), f"void: the thread {what}, the branch is at {item.head[:8]}"
 
 
 def unknown_files(hub: Hub, snapshot: Snapshot, pending: list[tuple[Name, Item]]) -> list[str]:

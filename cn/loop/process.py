@@ -11,19 +11,20 @@ from cn.agent.wake import drop_pending, wake
 from cn.git.process import GitError
 from cn.git.repository import Hub
 from cn.git.signatures import own_key
-from cn.inbox.arrivals import record_arrivals, record_vanished, with_mains
+from cn.inbox.arrivals import record_arrivals, record_vanished, renew_stale, with_mains
 from cn.inbox.check_inbox import check_inbox, restore_pending
 from cn.inbox.due import record_due
 from cn.inbox.merge.merges import Merges
+from cn.inbox.plan.arrivals import plan_renewed
 from cn.inbox.plan.decisions import Facts, plan_decision, plan_refused, quoted_of
-from cn.inbox.working_copies import Working, has_triage, read_working, shows_triage
+from cn.inbox.working_copies import ANEW, Working, has_triage, read_working, shows_triage
 from cn.outbox.deliver import deliver
 from cn.peers.observe import Observation, fetch_changed, note_refused, observe
 from cn.protocol import rules
 from cn.protocol.effects import Plan, WorkingCopy
 from cn.protocol.layout import inbox_path
 from cn.protocol.ledger import IN, Item
-from cn.protocol.thread_file import read_decision, read_text, seen_head
+from cn.protocol.thread_file import read_decision, read_text
 from cn.protocol.triage import Merge, Triage, TriageRefused, format_decision
 from cn.run.executor import Executor
 from cn.run.memory import Condition
@@ -34,6 +35,7 @@ from cn.transaction.mailbox_main import publish
 from cn.values.errors import Refusal
 from cn.values.names import Name, Oid, ThreadKey, ThreadName, digest
 from cn.values.report import Progress, Report
+from cn.values.shell_words import command
 from cn.values.text import one_line
 
 if TYPE_CHECKING:
@@ -137,16 +139,34 @@ def _read_decided(run: Run, executor: Executor) -> list[Decided]:
         if now is None or now.head != item.head or inbox_path(name) in executor.changed:
             continue  # moved in this very run: its Triage is void, and says so
         working = read_working(run.hub, name, executor.snapshot.algorithm)
-        # Missing: main's copy is pending, and is put back.
-        if working is not None and shows_triage(working):
+        if working is None:
+            continue  # main's copy is pending, and is put back
+        decides = shows_triage(working)
+        if why := renew_stale(executor, peer, now):
+            _tell_void(run, executor, peer, now, working if decides else None, why)
+        elif decides:
             found.append((peer, now, working))
     executor.snapshot.read_many(working.path for _, _, working in found)
     decided = (_decided(run, executor, peer, item, working) for peer, item, working in found)
     return [one for one in decided if one is not None]
 
 
+def _tell_void(run: Run, executor: Executor, peer: Name, item: Item, working: Working | None, why: str) -> None:
+    """``working`` is the file that showed another head, if there was a decision in it."""
+    if working is None:
+        executor.perform(plan_renewed(peer, item, executor.now, why))
+        executor.notes.info(f"{peer}/{item.topic}: {why}: it is written anew")
+        return
+    facts, refusal = _facts(run, executor, peer, item), Refusal(rules.VALID_TRIAGE, why, ANEW)
+    _refuse(executor, facts, _raw_decision(working.data), "", refusal, _own(working), new=True)
+
+
+def _facts(run: Run, executor: Executor, peer: Name, item: Item) -> Facts:
+    return Facts(run.settings.config, run.settings.peers, peer, item, "", executor.now, run.settings.shared_mailbox)
+
+
 def _decided(run: Run, executor: Executor, peer: Name, item: Item, working: Working) -> Decided | None:
-    facts = Facts(run.settings.config, run.settings.peers, peer, item, "", executor.now, run.settings.shared_mailbox)
+    facts = _facts(run, executor, peer, item)
     try:
         text = read_text(working.data)
         committed = read_text(executor.snapshot.read(working.path) or b"")
@@ -219,18 +239,12 @@ def _keys_and_people(run: Run) -> tuple[dict[str, str], dict[str, tuple[str, ...
 def _outcome(
     run: Run, executor: Executor, facts: Facts, triage: Triage, tips: Mapping[ThreadKey, Oid], merges: Merges
 ) -> Plan | Refusal:
-    shown = seen_head(facts.text)
-    if shown != facts.item.head:
-        what = f"shows the head {shown[:8]}" if shown else "has lost its Head line"
-        return Refusal(
-            rules.VALID_TRIAGE, f"void: the thread {what}, the branch is at {facts.item.head[:8]}", "decide again"
-        )
     tip = tips.get((facts.peer, facts.item.topic), facts.item.head)
     if tip != facts.item.head:  # it moved to what was refused, or could not be fetched
         return Refusal(
             rules.VALID_TRIAGE,
             f"void: the branch moved from {facts.item.head[:8]} to {tip[:8]}, which did not come in",
-            "wait until its creator has pushed it well",
+            f"wait until its creator has pushed it well, or end it: {command('cn delete {}', facts.source)}",
         )
     if isinstance(triage.decision, Merge) and facts.peer in run.settings.peers:
         message = f"Merge {facts.branch}\n\nApproved by {triage.actor} in {facts.thread}"
@@ -257,11 +271,14 @@ def _raw_decision(data: bytes) -> str:
     return "(none)"
 
 
-def _refuse(executor: Executor, facts: Facts, decision: str, actor: str, refusal: Refusal, whole: Text) -> None:
+def _refuse(
+    executor: Executor, facts: Facts, decision: str, actor: str, refusal: Refusal, whole: Text, *, new: bool = False
+) -> None:
+    """``new``: also if the same was refused before, it is another one."""
     # What was decided is logged as it was written, unless it is what must not get into a log.
     decision, actor = (without_secrets(text, executor.settings, whole) for text in (decision, actor))
     refusal = clean_refusal(refusal, executor.settings, whole)
-    plan = plan_refused(facts, decision, actor, refusal, executor.now)
+    plan = plan_refused(facts, decision, actor, refusal, executor.now, new=new)
     executor.perform(plan)
     executor.notes.refused(
         f"{facts.source}: {decision} is refused: {refusal.rule}: {refusal.reason}",

@@ -7,6 +7,7 @@ which head is known from the ledger, never from the file.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -155,17 +156,43 @@ def mark_triage(text: str, heading: str, line: str) -> str:
     return f"{_trimmed(before)}\n\n---\n\n## {heading}\n\n{line}\n\n{kept}\n"
 
 
-def refresh(text: str, fresh: str, reason: str) -> str:
-    """A thread whose branch moved: ``fresh`` header and quotation, notes kept, a Triage void."""
+class _Parts(NamedTuple):
+    """The lines of a thread: header and quotation, what follows them, the Triage section with its heading."""
+
+    top: list[str]
+    notes: list[str]
+    section: list[str]
+
+
+def _parts(text: str, blocks: Iterable[list[str]] = ()) -> _Parts:
+    """``blocks`` are what the quotation may be; else the first quoted lines are it."""
     before, section = _cut(text)
-    end = _block_end(before.split("\n"), block) if (block := peer_block(before)) else None
-    notes = "" if end is None else "\n".join(before.split("\n")[end:])
-    parts = [fresh.rstrip()]
-    if _trimmed("\n" + notes).strip():
-        parts.append(_trimmed("\n" + notes).strip())
-    if section:
-        quoted = quote("\n".join(section.split("\n")[1:]).strip("\n"))
-        parts.append(f"---\n\n## Void triage\n\n{reason}\n\n{quoted}")
+    lines = before.split("\n")
+    ends = (_block_end(lines, block) for block in (*blocks, peer_block(before)) if block)
+    end = next((end for end in ends if end is not None), len(lines))
+    return _Parts(lines[:end], lines[end:], section.split("\n") if section else [])
+
+
+def refresh(text: str, fresh: str, reason: str, known: Sequence[str] = ()) -> str:
+    """The thread ``fresh`` with what people wrote into ``text``; a Triage in either is void for ``reason``.
+
+    ``known`` are versions that main had: a line of their header or quotation is no person's.
+    """
+    new, old = _parts(fresh), _parts(text, map(peer_block, known))
+    cns = {line.rstrip() for one in (fresh, *known) for line in _parts(one).top}
+    above = [line for line in old.top if line.strip() and line.rstrip() not in cns]
+    there = {line.rstrip() for line in new.notes if line.strip()}
+    notes = _trimmed("\n" + "\n".join(line for line in old.notes if line.rstrip() not in there)).strip()
+    if find_headings(notes.split("\n")):  # a fence or comment hid it, which began above the quotation
+        notes = quote(notes)
+    void = [line for line in old.section[1:] if not (line.startswith(">") and line.rstrip() in cns)]
+    if new.section != old.section:
+        void += new.section[1:]
+    parts = [_trimmed("\n".join([*new.top, *new.notes])), *([notes] if notes else [])]
+    if above or old.section or new.section:
+        heading = "Void triage" if old.section or new.section else "Set aside"
+        quoted = quote("\n".join([*above, *void]).strip("\n"))
+        parts.append(f"---\n\n## {heading}\n\n{reason}\n\n{quoted}")
     return "\n\n".join(parts) + "\n"
 
 

@@ -382,7 +382,7 @@ def _decided() -> str:
 def _thread_void(block: Block) -> None:
     reason = f"The branch moved from {HEAD} to {OTHER}; decide again."
     fresh = format_thread(_header(OTHER), _content())
-    refreshed = refresh(_decided(), fresh, reason)
+    refreshed = refresh(_decided(), fresh, reason, [_first("thread-new").text])
     assert refreshed.endswith(block.text)
     assert reason in block.text
     assert read_decision(refreshed, refreshed) is None

@@ -174,7 +174,7 @@ def test_a_branch_that_moved_before_it_was_decided(decided: bool, there: bool) -
     item = fold_history(records(first))[(IN, "x")]
     before = next(e.text for e in first.effects if isinstance(e, Put))
     working = set_triage(before, Triage(Merge(), SIGMA, AT)) if decided else before
-    plan = plan_moved(ARRIVAL._replace(head=B, content="other"), item, working if there else None)
+    plan = plan_moved(ARRIVAL._replace(head=B, content="other"), item, working if there else None, [before])
     text = next(e.text for e in plan.effects if isinstance(e, Put))
     assert seen_head(text) == B
     assert "> other" in text

@@ -102,7 +102,7 @@ REFUSED = plan_refused(
     notify=True), NOW,
 )  # fmt: skip
 ARRIVED_MOVED = Arrival(PI, BRANCH, MOVED, NOW, "unverified", "new content")
-REFRESHED = plan_moved(ARRIVED_MOVED, ITEM, set_triage(THREAD, MERGE))
+REFRESHED = plan_moved(ARRIVED_MOVED, ITEM, set_triage(THREAD, MERGE), [THREAD])
 NOTICE_ABOUT_OURS = plan_notice(
     Arrival(
         PI, parse_branch("pi/notice-x"), MOVED, NOW, "verified SHA256:x", "",

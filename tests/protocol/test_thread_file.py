@@ -338,7 +338,7 @@ def test_other_encodings_are_refused(data: bytes) -> None:
 
 def test_a_refreshed_thread_keeps_notes_and_voids_the_triage() -> None:
     fresh = format_thread(header(head=OTHER), "new text")
-    text = refresh(set_triage(f"{THREAD}\nMy notes.\n", REPLY), fresh, "The branch moved; decide again.")
+    text = refresh(set_triage(f"{THREAD}\nMy notes.\n", REPLY), fresh, "The branch moved; decide again.", [THREAD])
     assert text.startswith(fresh.rstrip())
     assert "My notes." in text
     assert "one" not in "".join(peer_block(text))
@@ -357,7 +357,7 @@ def test_refreshing_never_decides(old: str, new: str) -> None:
     before = format_thread(header(), old)
     fresh = format_thread(header(head=OTHER), new)
     for working in (before, set_triage(before, MERGE), set_triage(before, REPLY)):
-        text = refresh(working, fresh, "moved")
+        text = refresh(working, fresh, "moved", [before])
         assert read_decision(text, text) is None
         assert seen_head(text) == OTHER
         assert read_decision(set_triage(text, REPLY), text) == REPLY

@@ -48,6 +48,8 @@ class Schedule:
         """Files that a person committed, by path."""
         self.saved: list[str] = []
         """Words that an editor saved in a thread."""
+        self.seen: dict[Path, str] = {}
+        """Threads as an editor first had them."""
         self.runs = self.kills = 0
         self.count = 0
 
@@ -125,6 +127,9 @@ class Schedule:
                 return
             text = path.read_text("utf-8") if path.exists() else ""
             time.sleep(thinks)
+        first = self.seen.setdefault(path, text)
+        if "word-" not in text and _heads(first) != _heads(text) and self.chance.random() < 0.5:
+            text = first  # of an editor that did not see that the branch moved
         word = f"word-{self.number()}-"
         if "\n## Triage\n" in text:
             new = text + f"\n{word}\n"
@@ -258,6 +263,10 @@ class Schedule:
         return [line for line in found if line]
 
 
+def _heads(text: str) -> list[str]:
+    return re.findall(r"^\*\*Head:\*\* .*", text, re.MULTILINE)
+
+
 def _look(path: Path) -> tuple[int, int, int] | None:
     """By what an editor sees that a file is another one."""
     try:
@@ -269,6 +278,8 @@ def _look(path: Path) -> tuple[int, int, int] | None:
 
 def play(world: World, seed: int) -> None:
     """One schedule, and what must hold after it."""
+    world.folder /= "at: 'once' \"all\" 50%"
+    world.folder.mkdir()
     schedule = Schedule(world, seed)
     schedule.run()
     schedule.settle()

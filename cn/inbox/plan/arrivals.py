@@ -108,15 +108,16 @@ def plan_new(arrival: Arrival, name: ThreadName, earlier: str = "") -> Plan:
     return Plan(arrival.source, tuple(effects))
 
 
-def plan_moved(arrival: Arrival, item: Item, working: str | None) -> Plan:
+def plan_moved(arrival: Arrival, item: Item, working: str | None, known: Sequence[str]) -> Plan:
     """The thread of a pending branch that moved: refreshed, a Triage for the earlier head void.
 
-    ``working`` is the thread's text in the work tree (or in main), None when it is nowhere.
+    ``working`` is the thread's text in the work tree (or in main), None when it is nowhere; ``known`` are
+    versions that main had of it.
     """
     name = ThreadName(item.get("thread"))
     fresh = format_thread(arrival.header(item.get("earlier")), arrival.content)
     reason = f"The branch moved from {item.head} to {arrival.head}; decide again."
-    text = fresh if working is None else refresh(working, fresh, reason)
+    text = fresh if working is None else refresh(working, fresh, reason, known)
     kind = "rewritten" if arrival.message else "moved"
     return Plan(
         arrival.source,
@@ -165,6 +166,13 @@ def plan_returned(peer: Name, item: Item, at: datetime) -> Plan:
     thread = item.get("thread")
     row = Row(at, source, "returned", "deferred until now", thread, item.get("branch"), item.head, "returned")
     return Plan(source, (Record(peer, Event(at, IN, "returned", item.topic, item.head)), Log(row), Wake(thread)))
+
+
+def plan_renewed(peer: Name, item: Item, at: datetime, why: str) -> Plan:
+    """A pending thread whose file was another's, or an older one, and decided nothing."""
+    source = f"{peer}/{item.topic}"
+    row = Row(at, source, "restored", why, item.get("thread"), item.get("branch"), item.head, "restored")
+    return Plan(source, (Log(row),))
 
 
 def plan_restored(peer: Name, item: Item, at: datetime, text: str, elsewhere: HubPath | None) -> Plan:

@@ -334,10 +334,10 @@ def _merge(facts: Facts, triage: Triage) -> Plan | Refusal:
     return _finish(facts, cause_of(triage), "merged", executed, merge=merge.commit, told=told, before=(advance,))
 
 
-def plan_refused(facts: Facts, decision: str, actor: str, refusal: Refusal, at: datetime) -> Plan:
-    """A refused decision: told once per condition, its creator once per head."""
+def plan_refused(facts: Facts, decision: str, actor: str, refusal: Refusal, at: datetime, *, new: bool = False) -> Plan:
+    """A refused decision: told once per condition (unless it is ``new``), its creator once per head."""
     condition = refusal_digest(decision, actor, refusal.rule, refusal.reason, facts.item.head)
-    if facts.item.get("digest") == condition:
+    if facts.item.get("digest") == condition and not new:
         return Plan(facts.source)
     told_head = facts.item.get("told")
     tell = refusal.notify and told_head != facts.item.head
