@@ -56,6 +56,10 @@ _READING = frozenset(
     | {"merge-tree", "rev-list", "rev-parse", "status"}
 )
 """What only reads: it may be killed at any time, with all that it started."""
+_LOOK = 1.0
+_STOPPED = 4 * _LOOK
+"""Seconds between two looks at our children, which a second should part: cn was stopped meanwhile (SIGSTOP, a
+frozen control group). Nobody read what they said, perhaps nobody ran them: that time is none of theirs."""
 _LAST_WORD = 1.0
 """Seconds that a local git has to end by itself when a signal ends cn."""
 _GRACE = 0.5
@@ -330,12 +334,16 @@ class Git(NamedTuple):
         with selectors.DefaultSelector() as selector:
             try:
                 while waiting or running:
+                    begun = time.monotonic()
                     while waiting and len(running) < width:
                         index, job = waiting.pop()
                         running[index] = Running.start(self, job, selector)
                     pause = min(r.deadline for r in running.values()) - time.monotonic()
-                    for ready, _ in selector.select(min(max(0.0, pause), 1.0)):
+                    for ready, _ in selector.select(min(max(0.0, pause), _LOOK)):
                         ready.data(ready.fileobj)
+                    if (gap := time.monotonic() - begun) > _STOPPED:
+                        for child in running.values():
+                            child.deadline += gap
                     for index, child in list(running.items()):
                         done = child.poll()
                         if done is not None:

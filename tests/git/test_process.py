@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import signal
+import subprocess
 import sys
+import time
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -14,7 +16,7 @@ import pytest
 
 from cn.git.process import Done, Git, GitError, Job, transport_options
 from cn.values.errors import CnError
-from tests.support.hubs import bare, commit, git, refs, tip, work
+from tests.support.hubs import bare, cn_env, commit, git, refs, tip, work
 from tests.support.servers import gone
 
 if TYPE_CHECKING:
@@ -354,3 +356,30 @@ def test_a_push_into_a_checked_out_branch_is_refused(tmp_path: Path, repo: Path)
     answer = Git(repo).run(*args, check=False, network=True)
     assert "checked out" in answer.err
     assert refs(other) == {"refs/heads/main": oid}
+
+
+def test_time_in_which_cn_was_stopped_is_no_answer_of_a_remote(repo: Path) -> None:
+    """Nobody read what it said: it waits with a full pipe, and goes on when cn does."""
+    alias = "!sleep 1; head -c 300000 /dev/zero; sleep 1; echo end"
+    script = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from cn.git.process import Git, Job\n"
+        f"job = Job('x', ('-c', 'alias.slow={alias}', 'slow'), seconds=4.0)\n"
+        "(done,) = Git(Path(sys.argv[1])).run_many([job])\n"
+        "print(done.ok, done.timed_out, len(done.out))\n"
+    )
+    command = [sys.executable, "-c", script, str(repo)]
+    with subprocess.Popen(command, env=cn_env(), stdout=subprocess.PIPE, encoding="utf-8") as child:
+        time.sleep(1.5)
+        child.send_signal(signal.SIGSTOP)
+        time.sleep(6)
+        child.send_signal(signal.SIGCONT)
+        assert child.communicate(timeout=LONG)[0] == "True False 300004\n"
+
+
+def test_a_git_that_is_stopped_is_given_up_with_the_time(repo: Path) -> None:
+    done = Git(repo).run_many([Job("", ("-c", "alias.stop=!kill -STOP $$; echo no", "stop"), seconds=0.5)])[0]
+    assert done.timed_out
+    with pytest.raises(GitError, match="no answer within the time limit"):
+        Git(repo).run("-c", "alias.stop=!kill -STOP $$; echo no", "stop", seconds=0.5)

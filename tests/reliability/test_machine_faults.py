@@ -7,7 +7,7 @@ import random
 import resource
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -281,6 +281,48 @@ def test_a_signal_says_truly_whether_a_message_is_to_be_sent_again(world: World,
         }
         assert sent in allowed[word], (step, trial.steps[step - 1], said)
     assert {"nothing was committed", "it is committed"} <= words, words
+
+
+_AWAY = 75
+"""Exit code of a run that another one keeps out."""
+
+
+def _stops(trial: Trial, steps: Iterable[int]) -> tuple[int, list[object]]:
+    """Stop the command at these steps (Ctrl-Z, a frozen control group) while another run comes, and continue it."""
+    turned_away, wrong = 0, list[object]()
+    for step in steps:
+        others: list[int] = []
+
+        def come(codes: list[int] = others) -> None:
+            codes.append(trial.node.cn("sync", check=None).returncode)
+
+        code, difference = trial.pause(step, come)
+        turned_away += _AWAY in others
+        if code not in (*trial.codes, _AWAY) or set(others) - {0, 1, _AWAY} or difference:
+            wrong.append((step, trial.steps[step - 1], code, others, difference))
+    return turned_away, wrong
+
+
+@pytest.mark.parametrize("name", ["sync", "all-decisions"])
+def test_a_run_that_is_stopped_and_continued_loses_and_repeats_nothing(world: World, name: str) -> None:
+    trial = SCENES[name](world)
+    trial.record()
+    _, wrong = _stops(trial, random.Random(name).sample(range(1, len(trial.steps) + 1), 2))
+    assert not wrong, wrong
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    "name", ["sync", "sync-pickup", "merge", "all-decisions", "send", "brought-together", "notices"]
+)
+def test_a_run_that_is_stopped_at_any_step_and_continued_loses_and_repeats_nothing(world: World, name: str) -> None:
+    trial = SCENES[name](world)
+    trial.record()
+    first, _, step = os.environ.get("TEST_SLICE", "0:1").partition(":")
+    steps = list(range(1, len(trial.steps) + 1))[int(first) :: int(step)]
+    turned_away, wrong = _stops(trial, steps)
+    observed("stops", name, steps=len(steps), turned_away=turned_away, wrong=len(wrong))
+    assert not wrong, wrong
 
 
 def _signals(trial: Trial, name: str, steps: list[int]) -> tuple[int, list[object]]:

@@ -180,6 +180,18 @@ class Trial:
         wrong = self.disturb(stop)
         return codes[-1], left, wrong
 
+    def pause(self, step: int, meanwhile: Callable[[], object]) -> tuple[int, State]:
+        """Stop it there, do something ``meanwhile``, continue it: the exit code, and what came out otherwise."""
+        codes: list[int] = []
+
+        def stop() -> None:
+            done = self._run("", f"{step}:STOP", meanwhile)
+            assert "Traceback" not in done.stderr, done.stderr
+            codes.append(done.returncode)
+
+        wrong = self.disturb(stop)
+        return codes[-1], wrong
+
     def say(self, step: int, name: str) -> tuple[int, str]:
         """From the beginning: send SIGINT or SIGTERM there. The exit code, and all that was said."""
         self._restore()
@@ -207,24 +219,31 @@ class Trial:
             if self._day == _today():
                 return {k: differences(found.get(k), v) for k, v in self.good.items() if found.get(k) != v}
 
-    def _run(self, log: str, at: str) -> subprocess.CompletedProcess[str]:
+    def _run(self, log: str, at: str, stopped: Callable[[], object] = lambda: None) -> subprocess.CompletedProcess[str]:
         env = {"PYTHONPATH": f"{KILLER}{os.pathsep}{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"}
         env |= {"CN_KILL_LOG": log, "CN_KILL_AT": at, "CN_KILL_ROOT": str(self.folder)}
         words = [sys.executable, "-m", "cn", "--hub", str(self.node.root), *self.words]
         # To files, not pipes: a child that outlives the killed process would hold those open.
         with (self.folder.with_name("said")).open("w+") as said:
-            done = subprocess.run(
+            with subprocess.Popen(
                 words,
                 env=cn_env(env),
                 stdin=subprocess.DEVNULL,
                 stdout=said,
                 stderr=said,
-                timeout=60,
-                check=False,
                 preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's & ignores it
-            )
+            ) as child:
+                try:
+                    if at.endswith(":STOP"):
+                        found = os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+                        if found is not None and found.si_code == os.CLD_STOPPED:
+                            stopped()
+                            child.send_signal(signal.SIGCONT)
+                    child.wait(60)
+                finally:
+                    child.kill()
             said.seek(0)
-            return subprocess.CompletedProcess(done.args, done.returncode, "", said.read())
+            return subprocess.CompletedProcess(words, child.returncode, "", said.read())
 
     def _restore(self) -> None:
         for name in os.listdir(self.folder):

@@ -4,8 +4,8 @@ Python imports this module by its name when its folder is on ``PYTHONPATH``. ``C
 names the file to which each step is written, ``CN_KILL_AT`` the step to die at, as
 ``NUMBER:before``, ``NUMBER:after`` (a file is open and nothing written to it; a started process
 lives on for as long as it can without us) or ``NUMBER:both`` (what was started dies too). With
-``NUMBER:child`` the process that was started dies, and nobody else; ``NUMBER:INT`` or
-``NUMBER:TERM``: that signal comes before the step, and the process goes on.
+``NUMBER:child`` the process that was started dies, and nobody else; ``NUMBER:INT``, ``NUMBER:TERM`` or
+``NUMBER:STOP``: that signal comes before the step, and the process goes on (after STOP, when it is continued).
 ``CN_KILL_ROOT`` is the folder that counts.
 
 A step is a process that is started (a git that only reads is written down as ``read``), or a file below the
@@ -54,7 +54,7 @@ class _Steps:
             if self.count == self.at and self.when == "before":
                 os.kill(os.getpid(), signal.SIGKILL)
             number = self.count
-        if number == self.at and self.when in ("INT", "TERM"):
+        if number == self.at and self.when in ("INT", "TERM", "STOP"):
             os.kill(os.getpid(), signal.Signals[f"SIG{self.when}"])
         return number
 
