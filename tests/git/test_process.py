@@ -360,18 +360,19 @@ def test_a_push_into_a_checked_out_branch_is_refused(tmp_path: Path, repo: Path)
 
 def test_time_in_which_cn_was_stopped_is_no_answer_of_a_remote(repo: Path) -> None:
     """Nobody read what it said: it waits with a full pipe, and goes on when cn does."""
-    alias = "!sleep 1; head -c 300000 /dev/zero; sleep 1; echo end"
+    alias = "!touch started; sleep 2; head -c 300000 /dev/zero; sleep 1; echo end"
     script = (
         "import sys\n"
         "from pathlib import Path\n"
         "from cn.git.process import Git, Job\n"
-        f"job = Job('x', ('-c', 'alias.slow={alias}', 'slow'), seconds=4.0)\n"
+        f"job = Job('x', ('-c', 'alias.slow={alias}', 'slow'), seconds=5.0)\n"
         "(done,) = Git(Path(sys.argv[1])).run_many([job])\n"
         "print(done.ok, done.timed_out, len(done.out))\n"
     )
     command = [sys.executable, "-c", script, str(repo)]
     with subprocess.Popen(command, env=cn_env(), stdout=subprocess.PIPE, encoding="utf-8") as child:
-        time.sleep(1.5)
+        while not (repo / "started").exists():
+            time.sleep(0.02)
         child.send_signal(signal.SIGSTOP)
         time.sleep(6)
         child.send_signal(signal.SIGCONT)

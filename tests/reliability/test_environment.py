@@ -66,7 +66,7 @@ def play(world: World, env: Mapping[str, str]) -> object:
     started = any(name.startswith("PYTHON") for name in env)
 
     def shown(text: str) -> str:
-        return re.sub(r"[0-9a-f]{12}", "HEX", mask(text.replace(str(world.folder), "FOLDER")))
+        return re.sub(r"[0-9a-f]{12}|\d\d:\d\d|\b\d+m\b", "_", mask(text.replace(str(world.folder), "FOLDER")))
 
     fresh = world.folder / "cn-fresh"
     made = cn("init", "fresh", "--path", fresh, cwd=world.folder, env=env, started=started)
