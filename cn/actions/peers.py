@@ -11,7 +11,7 @@ from cn.protocol.effects import Edit, Plan
 from cn.protocol.peers_file import MAILBOX, PATH, Peer, add_peer, check_names, parse_peers, remove_peer
 from cn.protocol.rules import NO_SECRETS
 from cn.run.executor import Executor
-from cn.run.run import open_run
+from cn.run.run import Run, open_run, run_once
 from cn.run.secret_gate import check_texts
 from cn.run.settings import read_head_settings
 from cn.secrets.findings import Text
@@ -67,14 +67,12 @@ def add(hub: Hub, peer: Peer, *, check: bool = False, dry_run: bool = False) -> 
             _refuse_secrets(peer, text, executor)
             executor.perform(Plan(peer.name, (Edit(PATH, text.encode(), f"add to {PATH}"),)))
             others = [p for p in run.settings.peers.values() if p.deliver == MAILBOX]
-            if dated.deliver == MAILBOX and others and not run.settings.config.mailbox_trusted:
-                open_ones = [p.name for p in (*others, dated) if not p.key]
-                if open_ones:
-                    executor.notes.info(
-                        f"several peers now write one mailbox: merges and notices of {', '.join(open_ones)} "
-                        "are refused until a --key proves the sender, or hub.yaml says "
-                        "'mailbox_trusted: true'"
-                    )
+            bare = [p.name for p in (*others, dated) if not p.key]
+            if bare and dated.deliver == MAILBOX and others and not run.settings.config.mailbox_trusted:
+                executor.notes.info(
+                    f"several peers now write one mailbox: merges and notices of {', '.join(bare)} are refused until "
+                    "a --key proves the sender, or hub.yaml says 'mailbox_trusted: true'"
+                )
             executor.notes.done(f"added the peer {peer.name} ({redact(peer.hub)}, {peer.deliver})")
             return f"cn: peer add {peer.name}"
 
@@ -95,18 +93,15 @@ def _refuse_secrets(peer: Peer, text: str, executor: Executor) -> None:
 
 def remove(hub: Hub, name: Name, *, dry_run: bool = False) -> Report:
     """Take a peer out. Its ledger and threads stay."""
-    report = Report()
-    with open_run(hub, report, dry_run=dry_run) as run:
 
-        def plan(executor: Executor) -> str | None:
-            run.settings.peer(name)
-            text = remove_peer(executor.snapshot.text(PATH), name)
-            executor.perform(Plan(name, (Edit(PATH, text.encode(), f"remove from {PATH}"),)))
-            executor.notes.done(f"removed the peer {name}; its threads and records stay")
-            return f"cn: peer remove {name}"
+    def plan(run: Run, executor: Executor) -> str | None:
+        run.settings.peer(name)
+        text = remove_peer(executor.snapshot.text(PATH), name)
+        executor.perform(Plan(name, (Edit(PATH, text.encode(), f"remove from {PATH}"),)))
+        executor.notes.done(f"removed the peer {name}; its threads and records stay")
+        return f"cn: peer remove {name}"
 
-        run.commit(plan)
-    return report
+    return run_once(hub, plan, dry_run=dry_run)
 
 
 def listed(hub: Hub) -> list[Peer]:

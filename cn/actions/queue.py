@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from cn.agent.hooks import update_queue
 from cn.agent.plan.turns import plan_cleared, plan_retry, source_of
 from cn.agent.queue import current_turn, known_ids, names_in, read_queued, require_queue
@@ -11,7 +13,7 @@ from cn.protocol.effects import Drop, Plan
 from cn.protocol.own_thread import Own, parse_own
 from cn.protocol.queue_item import DEAD, QUEUE, Input, new_input_id
 from cn.run.executor import Executor
-from cn.run.run import open_run
+from cn.run.run import Run, run_once
 from cn.system.random import nonce
 from cn.values.errors import Refused
 from cn.values.names import HubPath
@@ -22,21 +24,23 @@ from cn.values.text import one_line
 
 def next_item(hub: Hub, *, dry_run: bool = False) -> Report:
     """Give the agent the next item, if it has none."""
-    report = Report()
-    with open_run(hub, report, dry_run=dry_run) as run:
+
+    def plan(run: Run, executor: Executor) -> str | None:
         require_queue(run)
+        before = current_turn(executor)
+        update_queue(run, executor)
+        after = current_turn(executor)
+        if after is None:
+            executor.notes.info("nothing waits for the agent")
+        elif before is not None and before.input.id == after.input.id:
+            executor.notes.info(f"{source_of(after.input)} is the agent's input already ({after.input.id})")
+        return "cn: next"
 
-        def plan(executor: Executor) -> str | None:
-            before = current_turn(executor)
-            update_queue(run, executor)
-            after = current_turn(executor)
-            if after is None:
-                executor.notes.info("nothing waits for the agent")
-            elif before is not None and before.input.id == after.input.id:
-                executor.notes.info(f"{source_of(after.input)} is the agent's input already ({after.input.id})")
-            return "cn: next"
+    return _and_wake(hub, plan, dry_run)
 
-        run.commit(plan)
+
+def _and_wake(hub: Hub, plan: Callable[[Run, Executor], str | None], dry_run: bool) -> Report:
+    report = run_once(hub, plan, dry_run=dry_run)
     if not dry_run:
         wake(hub, report)
     return report
@@ -44,50 +48,38 @@ def next_item(hub: Hub, *, dry_run: bool = False) -> Report:
 
 def clear(hub: Hub, *, dry_run: bool = False) -> Report:
     """Take everything that waits out of the queue; the threads stay. What is in flight stays too."""
-    report = Report()
-    with open_run(hub, report, dry_run=dry_run) as run:
 
-        def plan(executor: Executor) -> str | None:
-            cleared = 0
-            for name in names_in(executor, QUEUE):
-                path = HubPath(f"{QUEUE}/{name}")
-                try:
-                    executor.perform(plan_cleared(read_queued(executor, path), executor.now))
-                except RecordRefused:
-                    executor.perform(Plan(path, (Drop(path),)))  # a damaged file waits for nobody
-                cleared += 1
-            if not cleared:
-                executor.notes.info("nothing waits in the queue")
-            elif not run.dry_run:
-                fed = run.settings.config.interface == "queue"
-                back = "; 'cn queue retry' brings them back" if fed else ""
-                executor.notes.done(f"took {cleared} out of the queue{back}")
-            return f"cn: cleared {cleared} from the queue"
+    def plan(run: Run, executor: Executor) -> str | None:
+        paths = [HubPath(f"{QUEUE}/{name}") for name in names_in(executor, QUEUE)]
+        for path in paths:
+            try:
+                executor.perform(plan_cleared(read_queued(executor, path), executor.now))
+            except RecordRefused:
+                executor.perform(Plan(path, (Drop(path),)))  # a damaged file waits for nobody
+        if paths:
+            back = "; 'cn queue retry' brings them back" if run.settings.config.interface == "queue" else ""
+            executor.notes.done(f"took {len(paths)} out of the queue{back}")
+        else:
+            executor.notes.info("nothing waits in the queue")
+        return f"cn: cleared {len(paths)} from the queue"
 
-        run.commit(plan)
-    return report
+    return run_once(hub, plan, dry_run=dry_run)
 
 
 def retry(hub: Hub, wanted: str, *, dry_run: bool = False) -> Report:
     """Queue a dead letter again, by its id or the name of its thread."""
-    report = Report()
-    with open_run(hub, report, dry_run=dry_run) as run:
+
+    def plan(run: Run, executor: Executor) -> str | None:
         require_queue(run)
+        asked = _find_dead(executor, wanted)
+        source = source_of(asked)
+        id = new_input_id(executor.now, (source, asked.head, nonce()), known_ids(executor, current_turn(executor)))
+        executor.perform(plan_retry(asked, id, executor.now, _own_thread(executor, asked)))
+        executor.notes.done(f"{source} waits again as {id}", source=source)
+        update_queue(run, executor)
+        return f"cn: retry {source}"
 
-        def plan(executor: Executor) -> str | None:
-            asked = _find_dead(executor, wanted)
-            turn = current_turn(executor)
-            id = new_input_id(executor.now, (source_of(asked), asked.head, nonce()), known_ids(executor, turn))
-            executor.perform(plan_retry(asked, id, executor.now, _own_thread(executor, asked)))
-            if not run.dry_run:
-                executor.notes.done(f"{source_of(asked)} waits again as {id}", source=source_of(asked))
-            update_queue(run, executor)
-            return f"cn: retry {source_of(asked)}"
-
-        run.commit(plan)
-    if not dry_run:
-        wake(hub, report)
-    return report
+    return _and_wake(hub, plan, dry_run)
 
 
 def _own_thread(executor: Executor, asked: Input) -> Own | None:

@@ -255,6 +255,14 @@ def open_run(
             _check_end(run)
 
 
+def run_once(hub: Hub, plan: Callable[[Run, Executor], str | None], *, dry_run: bool) -> Report:
+    """A run of one commit (:meth:`Run.commit`), as most commands of a person are; what it reports."""
+    report = Report()
+    with open_run(hub, report, dry_run=dry_run) as run:
+        run.commit(lambda executor: plan(run, executor))
+    return report
+
+
 @contextmanager
 def _handing_over(report: Report) -> Iterator[None]:
     """Give what the run had to tell to the error that ends it: it is told once, and would be lost."""

@@ -54,16 +54,15 @@ def _reflect(env: Env, name: str) -> None:
     from cn.protocol.cadence import Cadence
     from cn.views.shapes import own_document_json
 
-    found = reflect(env.hub(), Cadence(name), dry_run=env.dry_run)
-    document = found.document
+    document, report = reflect(env.hub(), Cadence(name), dry_run=env.dry_run)
     if document is None:
-        env.show(found.report)
+        env.show(report)
         return
     if not env.json:
-        _beside(env, found.report)
+        _beside(env, report)
     env.facts(lambda: own_document_json(document), lambda: text_lines(document.text))
-    if found.report.exit_code and not env.dry_run:
-        sys.exit(found.report.exit_code)
+    if report.exit_code and not env.dry_run:
+        sys.exit(report.exit_code)
 
 
 def _beside(env: Env, report: Report) -> None:
