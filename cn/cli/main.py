@@ -53,14 +53,14 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "monthly": ("threads:monthly_command", "This month's reflection."),
         "quarterly": ("threads:quarterly_command", "This quarter's reflection."),
         "yearly": ("threads:yearly_command", "This year's reflection."),
-        "commit": ("edits:commit_command", "Commit what you edited in threads/ and state/."),
-        "push": ("edits:push_command", "Bring local main to origin."),
-        "save": ("edits:save_command", "Commit and push."),
+        "commit": ("threads:commit_command", "Commit what you edited in threads/ and state/."),
+        "push": ("threads:push_command", "Bring local main to origin."),
+        "save": ("threads:save_command", "Commit and push."),
     },
     "Set-up": {
-        "init": ("init_trust:init_command", "Make a new hub."),
+        "init": ("setup:init_command", "Make a new hub."),
         "peer": ("peer:peer", "The hubs this one talks to: add, list, remove, sync."),
-        "cron": ("cron:cron", "The crontab lines of this hub: show, install, remove."),
+        "cron": ("setup:cron", "The crontab lines of this hub: show, install, remove."),
         "completion": ("completion:completion_command", "Print the shell completion script."),
     },
     "Look": {
@@ -71,7 +71,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Maintain": {
         "doctor": ("doctor:doctor_command", "Explain every problem and its remedy."),
-        "trust": ("init_trust:trust_command", "Accept a change to a protected file that came from origin."),
+        "trust": ("setup:trust_command", "Accept a change to a protected file that came from origin."),
         "replay": ("model:replay_command", "Ask archived inputs again; what would be decided now?"),
     },
 }

@@ -6,7 +6,8 @@ import functools
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -119,6 +120,17 @@ def _not_empty(ctx: click.Context, param: click.Parameter, value: str) -> str:
 def deciding(name: str, help: str) -> Callable[[Any], Any]:
     """An option whose text decides something: absent, or not empty."""
     return click.option(name, default="", callback=_not_empty, help=help)
+
+
+@contextmanager
+def refused_as_usage() -> Iterator[None]:
+    """A name that is refused is a wrong word of the command."""
+    from cn.values.names import NameRefused
+
+    try:
+        yield
+    except NameRefused as refused:
+        raise UsageError(refused.text, refused.hint) from None
 
 
 ACTOR = deciding("--actor", "Who decides; the hub's agent if not given.")

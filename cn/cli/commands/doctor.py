@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 
 from cn.cli.options import DRY_RUN, FOLDER, Env, options
+from cn.cli.render.report import show_json
+from cn.cli.render.text import paint
+from cn.doctor import Finding, Level, examine, exit_code, open_damaged
+from cn.doctor.finding import finding_json
+from cn.doctor.repair import plan_repairs, repair
 from cn.values.errors import EXIT_DONE, EXIT_REFUSED, CnError
-
-if TYPE_CHECKING:
-    from cn.doctor import Finding
+from cn.values.report import Report
+from cn.values.text import redact, visible
 
 
 @click.command("doctor")
@@ -26,18 +30,9 @@ def doctor_command(env: Env, fix: bool, full: bool) -> None:
     refs/cn/rescue/. Contacts origin, no peer, with --full the model's API. Exit codes: 0 healthy,
     1 problems, 3 broken configuration.
     """
-    from pathlib import Path
-
-    from cn.cli.render.report import show_json
-    from cn.doctor import examine, exit_code, open_damaged
-    from cn.doctor.finding import finding_json
-    from cn.values.report import Report
-
     hub = open_damaged(Path(chosen) if (chosen := env.hub_path or env.folder) else None)
     report = Report()
     if fix and not env.dry_run:
-        from cn.doctor.repair import repair
-
         try:
             findings, report = repair(hub, full=full)
         except CnError as error:
@@ -47,10 +42,7 @@ def doctor_command(env: Env, fix: bool, full: bool) -> None:
             findings = examine(hub, full=full)
     else:
         findings = examine(hub, full=full)
-        if fix:
-            from cn.doctor.repair import plan_repairs
-
-            report = plan_repairs(findings)
+        report = plan_repairs(findings) if fix else report
     if env.json:
         show_json([finding_json(finding) for finding in findings])
     else:
@@ -62,20 +54,15 @@ def doctor_command(env: Env, fix: bool, full: bool) -> None:
 
 
 def _show(env: Env, findings: list[Finding], *, fixing: bool) -> None:
-    from cn.cli.render.text import paint
-    from cn.doctor import Level
-    from cn.values.text import redact, visible
-
     colours = {Level.OK: "green", Level.INFO: "cyan", Level.PROBLEM: "red"}
     for finding in findings:
         if finding.repaired or (env.quiet and finding.level is not Level.PROBLEM):
             continue
         word = paint(f"{finding.level.value:<8}", colours[finding.level])
         click.echo(f"{word} {redact(visible(finding.what))}")
-        if finding.why:
-            click.echo(f"           {redact(visible(finding.why))}")
-        if finding.remedy:
-            click.echo(f"         → {redact(visible(finding.remedy))}")
+        for mark, text in ((" ", finding.why), ("→", finding.remedy)):
+            if text:
+                click.echo(f"         {mark} {redact(visible(text))}")
     problems = [f for f in findings if f.level is Level.PROBLEM]
     if problems:
         can = sum(f.fix is not None for f in problems)

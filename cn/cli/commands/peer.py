@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cn.cli.completers import complete_peer
-from cn.cli.options import DRY_RUN, Env, options
+from cn.cli.options import DRY_RUN, Env, options, refused_as_usage
 from cn.cli.render.progress import progress
 
 if TYPE_CHECKING:
@@ -37,20 +37,11 @@ def add_command(env: Env, name: str, url: str, key: str, deliver: str, kind: str
     """Add the peer NAME, whose hub is at URL."""
     from cn.actions.peers import absolute_url, add
     from cn.protocol.peers_file import Peer
-    from cn.values.errors import UsageError
-    from cn.values.names import NameRefused, parse_name
+    from cn.values.names import parse_name
 
-    try:
-        parsed = Peer(
-            parse_name(name, "peer"),
-            absolute_url(url, Path.cwd()),
-            kind,
-            key=_key(key) if key else "",
-            deliver=deliver,
-            community=community,
-        )
-    except NameRefused as refused:
-        raise UsageError(refused.text, refused.hint) from None
+    with refused_as_usage():
+        peer, place = parse_name(name, "peer"), absolute_url(url, Path.cwd())
+        parsed = Peer(peer, place, kind, key=_key(key) if key else "", deliver=deliver, community=community)
     env.show(add(env.hub(), parsed, check=check, dry_run=env.dry_run))
 
 

@@ -1,18 +1,20 @@
-"""``cn init``: create a hub; ``cn trust``: accept a change to protected files."""
+"""``cn init``, ``cn trust`` and ``cn cron …``: create a hub, accept changes to protected files, let cron run it."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from cn.cli.options import DRY_RUN, Env, options
+from cn.actions.cron import install, read_jobs, remove, root_of
+from cn.actions.init import init
+from cn.actions.trust import Pending, accept_changes, note_shown, pending_changes, pending_json, was_shown
+from cn.cli.options import DRY_RUN, Env, options, refused_as_usage
+from cn.cli.render.report import show_error, show_json
 from cn.values.errors import EXIT_DONE, EXIT_REFUSED
-
-if TYPE_CHECKING:
-    from cn.actions.trust import Pending
+from cn.values.names import parse_name
+from cn.values.report import Report
 
 
 @click.command("init")
@@ -24,18 +26,10 @@ if TYPE_CHECKING:
 @options(DRY_RUN)
 def init_command(env: Env, name: str, path: Path | None, signing_key: Path | None) -> None:
     """Make a new hub called NAME."""
-    from cn.actions.init import init
-    from cn.values.errors import UsageError
-    from cn.values.names import NameRefused, parse_name
-    from cn.values.report import Report
-
-    try:
+    with refused_as_usage():
         parsed = parse_name(name)
-    except NameRefused as refused:
-        raise UsageError(refused.text, refused.hint) from None
     report = Report()
-    target = (path or Path(f"cn-{parsed}")).absolute()
-    init(parsed, target, report, signing_key=signing_key, dry_run=env.dry_run)
+    init(parsed, path or Path(f"cn-{parsed}"), report, signing_key=signing_key, dry_run=env.dry_run)
     env.show(report)
 
 
@@ -48,31 +42,22 @@ def trust_command(env: Env, yes: bool) -> None:
     Without a terminal 'cn trust' only shows; 'cn trust --yes' accepts what was shown, and
     nothing else: if origin moved meanwhile, it shows again. Exit code 1 while a change waits.
     """
-    from cn.actions.trust import note_shown, pending_changes, was_shown
-    from cn.cli.render.report import show_error
-
     hub = env.hub()
     pending = pending_changes(hub, dry_run=env.dry_run)
-    if pending is None:
-        _show_trust(env, None, accepted=False)
-        return
-    if env.dry_run:
+    if pending is None or env.dry_run or pending.broken is not None:
         _show_trust(env, pending, accepted=False)
+        if pending is not None and pending.broken is not None and not env.dry_run:
+            raise pending.broken
         return
     asks = sys.stdin.isatty() and not env.json and not yes
-    if pending.broken is not None:
-        _show_trust(env, pending, accepted=False)
-        raise pending.broken
     seen = was_shown(hub)
     moved = bool(yes and seen and seen != pending.key)
     while not moved and (yes or asks):
-        if asks:
+        if asks or not (env.json or env.quiet):
             _show_trust(env, pending, accepted=False)
-            if not click.confirm("Accept these changes?"):
-                show_error("not accepted; nothing was changed", "the runs stay stopped until it is")
-                sys.exit(EXIT_REFUSED)
-        elif not (env.json or env.quiet):
-            _show_trust(env, pending, accepted=False)
+        if asks and not click.confirm("Accept these changes?"):
+            show_error("not accepted; nothing was changed", "the runs stay stopped until it is")
+            sys.exit(EXIT_REFUSED)
         now = _accept(env, pending)
         if now is None:
             return
@@ -88,8 +73,6 @@ def trust_command(env: Env, yes: bool) -> None:
 
 def _accept(env: Env, pending: Pending) -> Pending | None:
     """Accept and show it; a Pending: it is another one by now."""
-    from cn.actions.trust import Pending, accept_changes
-
     answer = accept_changes(env.hub(), pending)
     if isinstance(answer, Pending):
         return answer
@@ -106,11 +89,48 @@ def _accept(env: Env, pending: Pending) -> Pending | None:
 def _show_trust(env: Env, pending: Pending | None, *, accepted: bool) -> None:
     """The facts of ``cn trust``: one JSON object, or text."""
     if env.json:
-        from cn.actions.trust import pending_json
-        from cn.cli.render.report import show_json
-
         show_json(pending_json(pending, accepted=accepted))
     elif pending:
         click.echo(pending.text)
     elif not env.quiet:
         click.echo("nothing to accept: no protected file was changed elsewhere")
+
+
+@click.group("cron")
+def cron() -> None:
+    """The lines of this hub in your crontab.
+
+    One line syncs, one processes. cron mails you what they print, and they print nothing but
+    errors. Other lines of your crontab are left alone.
+    """
+
+
+@cron.command("show")
+@options()
+def show_command(env: Env) -> None:
+    """Show the lines that are installed, or those that 'cn cron install' would add."""
+    table = read_jobs(env.hub())
+    if env.json:
+        show_json(table.as_json())
+        return
+    if not table.installed:
+        click.echo("not installed; 'cn cron install' adds:", err=True)
+    for line in table.installed or table.wanted:
+        click.echo(line)
+
+
+@cron.command("install")
+@click.option("--sync-every", type=int, default=5, metavar="MIN", show_default=True, help="Minutes.")
+@click.option("--process-every", type=int, default=15, metavar="MIN", show_default=True, help="Minutes.")
+@options(DRY_RUN)
+def install_command(env: Env, sync_every: int, process_every: int) -> None:
+    """Add both lines to your crontab, or bring them up to date."""
+    env.show(install(env.hub(), sync_every, process_every, dry_run=env.dry_run))
+
+
+@cron.command("remove")
+@options(DRY_RUN)
+def remove_command(env: Env) -> None:
+    """Take the lines of this hub out of your crontab."""
+    root = root_of(Path(env.hub_path) if env.hub_path else None)
+    env.show(remove(root, dry_run=env.dry_run))
