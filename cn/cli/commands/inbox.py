@@ -14,7 +14,7 @@ from cn.cli.render.progress import progress
 @list_group("inbox", click.option("--all", "everything", is_flag=True, help="Also the threads that are done."))
 def inbox(env: Env, everything: bool) -> None:
     """List the threads that wait for a decision, oldest first."""
-    from cn.cli.render.inbox import inbox_lines
+    from cn.cli.render.status import inbox_lines
     from cn.cli.render.text import clean
     from cn.views.shapes import thread_json
     from cn.views.threads import list_inbox

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 import click
 
+from cn.agent.plan.prompt_parts import estimate_bytes
 from cn.cli.completers import complete_any_thread
 from cn.cli.options import Env, options
+from cn.cli.render.status import state_text
 from cn.cli.render.text import clean, paint, wrap
-
-if TYPE_CHECKING:
-    from cn.git.history import PastCommit
-    from cn.llm.usage import Call
-    from cn.views.attempts import Attempt, Ended, Message
-    from cn.views.log import LoggedAction
-    from cn.views.why import Item, Why
+from cn.cli.render.thread_page import text_lines
+from cn.git.history import PastCommit
+from cn.llm.usage import Call
+from cn.protocol.ops import format_op
+from cn.views.attempts import Attempt, Ended, Message
+from cn.views.log import LoggedAction
+from cn.views.shapes import why_json
+from cn.views.thread_view import ThreadView
+from cn.views.why import Item, Why, explain
 
 _FEW = 12
 _SHORT = 300
@@ -33,16 +36,11 @@ def why_command(env: Env, name: str, full: bool) -> None:
     NAME is the id of an item (as in 'cn log --json' and logs/input/), a thread, PEER/TOPIC, or a
     chat such as telegram:498316684. What this clone does not know is said.
     """
-    from cn.views.shapes import why_json
-    from cn.views.why import explain
-
     why = explain(env.view(), name)
     env.facts(lambda: why_json(why), lambda: [*why_lines(why), *(_answers(why) if full else ())])
 
 
 def _answers(why: Why) -> Iterator[str]:
-    from cn.cli.render.thread_page import text_lines
-
     for attempt in why.attempts:
         if attempt.answer is not None:
             yield paint(f"\n-- answer of {attempt.trigger} " + "-" * 20, dim=True)
@@ -68,6 +66,11 @@ def _at(at: datetime) -> str:
     return f"{at:%Y-%m-%d %H:%M:%S}"
 
 
+def _told(label: str, text: str, colour: str = "") -> list[str]:
+    """What is told of something, behind the word for it."""
+    return wrap(f"  {label:<9}", text, colour=colour)
+
+
 def _item(item: Item) -> Iterator[str]:
     yield paint(f"{item.id}: {clean(item.source)}", bold=True)
     about = f", about {clean(item.thread)}" if item.thread else ""
@@ -82,42 +85,36 @@ _WHERE = {"waits": "waits in the queue", "in flight": "is in flight", "given up"
 
 
 def _attempt(attempt: Attempt, calls: Iterable[Call]) -> Iterator[str]:
-    turn, name = attempt.turn, str(attempt.trigger)
+    turn, output, name = attempt.turn, attempt.output, str(attempt.trigger)
     yield paint(f"attempt {attempt.trigger.attempt}: {attempt.outcome}", bold=True)
     if turn is not None:
         yield f"  given {_at(turn.since)} to machine {clean(turn.machine, 40)}"
     for call in calls:
         if (call.trigger or call.input) == name:
             yield from _call(call)
-    output = attempt.output
     if output is not None:
-        from cn.protocol.ops import format_op
-
         ops = ", ".join(": ".join(format_op(op)) for op in output.ops) or "no op, which is an ack"
-        yield from wrap("  decided  ", clean(ops))
+        yield from _told("decided", clean(ops))
         if output.body:
-            yield from wrap("  answer   ", clean(output.body, _SHORT))
+            yield from _told("answer", clean(output.body, _SHORT))
         for error in output.errors:
-            yield from wrap("  error    ", clean(error))
+            yield from _told("error", clean(error))
     if attempt.rejected is not None:
-        yield from wrap("  refused  ", clean(attempt.rejected.why), colour="yellow")
+        yield from _told("refused", clean(attempt.rejected.why), "yellow")
     if attempt.ended is not None:
         yield from _ended(attempt.ended)
 
 
 def _call(call: Call) -> Iterator[str]:
-    from cn.agent.plan.prompt_parts import estimate_bytes
-
     used = call.usage
     cost = "cost not known" if call.cost is None else f"${call.cost:.4f}"
-    told = f"{clean(call.model, 80)}, {call.seconds:.1f} s, {call.stop}, {cost}"
-    yield f"  asked    {_at(call.at)} {told}"
+    yield f"  asked    {_at(call.at)} {clean(call.model, 80)}, {call.seconds:.1f} s, {call.stop}, {cost}"
     cached = f"{used.cache_read_tokens:,} from the cache, {used.cache_write_tokens:,} written to it"
     yield f"           {used.prompt_tokens:,} tokens in ({cached}), {used.output_tokens:,} out"
     if call.parts:
         parts = ", ".join(f"{clean(name, 40)} {size}" for name, size in call.parts)
         total = sum(size for _, size in call.parts)
-        yield from wrap("  context  ", f"{total} bytes, about {estimate_bytes(total):,} tokens: {parts}")
+        yield from _told("context", f"{total} bytes, about {estimate_bytes(total):,} tokens: {parts}")
     if call.main:
         yield f"           packed from main at {call.main[:12]}"
 
@@ -129,10 +126,9 @@ def _ended(ended: Ended) -> Iterator[str]:
     for path in ended.concerns:
         yield f"  concern  {clean(path)}"
     yield from _commit("commit", ended.past)
-    files = [f"{status} {clean(path, 120)}" for status, path in ended.files]
-    yield from (f"           {file}" for file in files[:_FEW])
-    if len(files) > _FEW:
-        yield f"           and {len(files) - _FEW} more"
+    yield from (f"           {status} {clean(path, 120)}" for status, path in ended.files[:_FEW])
+    if len(ended.files) > _FEW:
+        yield f"           and {len(ended.files) - _FEW} more"
 
 
 def _commit(word: str, past: PastCommit) -> Iterator[str]:
@@ -142,26 +138,20 @@ def _commit(word: str, past: PastCommit) -> Iterator[str]:
 
 
 def _rows(rows: Iterable[LoggedAction]) -> Iterator[str]:
-    for happened in rows:
-        row = happened.row
+    for row in (happened.row for happened in rows):
         commit = f" ({row.commit[:12]})" if row.commit else ""
         told = f"{clean(row.source, 80)} | {clean(row.decision)} | {clean(row.executed)}{commit}"
-        yield from wrap(f"  {row.at:%H:%M}    ", told)
+        yield from _told(f"{row.at:%H:%M}", told)
 
 
-def _message(message: Message) -> Iterator[str]:
+def _message(message: Message) -> list[str]:
     what = f"{message.kind} to {clean(message.to, 60)}: {clean(message.subject, 120)}"
     if message.delivered is None:
-        yield from wrap("  message  ", f"{what}; it waits since {_at(message.queued)}")
-    else:
-        how = clean(message.executed, 120) or "left the outbox"
-        yield from wrap("  message  ", f"{what}; {how} {_at(message.delivered)}")
+        return _told("message", f"{what}; it waits since {_at(message.queued)}")
+    return _told("message", f"{what}; {clean(message.executed, 120) or 'left the outbox'} {_at(message.delivered)}")
 
 
 def _thread(why: Why) -> Iterator[str]:
-    from cn.cli.render.status import state_text
-    from cn.views.thread_view import ThreadView
-
     thread = why.thread
     if thread is None:
         return
@@ -171,12 +161,10 @@ def _thread(why: Why) -> Iterator[str]:
         return
     yield paint(f"thread {thread.thread}: {state_text(thread)}", bold=True)
     if thread.decided.text:
-        told = f"{clean(thread.decided.text)} by {clean(thread.decided.actor, 60)}"
-        yield from wrap("  decided  ", told)
+        yield from _told("decided", f"{clean(thread.decided.text)} by {clean(thread.decided.actor, 60)}")
     yield f"  head     {thread.head} ({clean(thread.signature, 80)})"
     if thread.refused is not None:
-        told = f"{thread.refused.rule}: {clean(thread.refused.reason)}"
-        yield from wrap("  refused  ", told, colour="yellow")
+        yield from _told("refused", f"{thread.refused.rule}: {clean(thread.refused.reason)}", "yellow")
     for link in thread.chain:
         if link.at is not None:
             yield from wrap(f"  {_at(link.at)} ", f"{link.step.replace('_', ' ')} {clean(link.text)}".rstrip())

@@ -1,8 +1,7 @@
-"""The lines of ``cn status`` and ``cn outbox``."""
+"""The lines of ``cn status``, ``cn outbox``, and of lists of threads."""
 
 from __future__ import annotations
 
-import functools
 import sys
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -51,6 +50,16 @@ def state_text(thread: ThreadView) -> str:
     return f"{text}, withdrawn by its creator" if thread.withdrawn else text
 
 
+_STATES = {
+    "pending": "to decide",
+    "refused": "refused",
+    "decided": "decided; 'cn inbox process' executes",
+    "deferred": "deferred",
+    "assigned": "assigned",
+}
+"""The sections of pending threads; those that the agent has are in its own."""
+
+
 def status_lines(status: Status, *, everything: bool = False) -> list[str]:
     """One screen, the most urgent things first; with ``everything`` as long as it is."""
     now = status.now
@@ -74,45 +83,47 @@ def status_lines(status: Status, *, everything: bool = False) -> list[str]:
     for peer, reason in status.inbox.damaged:
         lines += wrap("! ", f"{peer} is left out: {clean(reason)}; see 'cn doctor'", colour="red")
     threads = status.inbox.threads
-    by_state: dict[str, list[ThreadView]] = {}
-    for thread in threads:
-        by_state.setdefault(thread.state, []).append(thread)
-    if threads:
-        lines.append(f"{len(threads)} pending, oldest {age(threads[0].received, now)}")
-    else:
-        lines.append("nothing pending")
-    section = functools.partial(_section, most)
-    lines += section("to decide", by_state.get("pending", ()), lambda t: _thread(t, _pending_text(t, now)))
-    lines += section("refused", by_state.get("refused", ()), _refused, "yellow")
-    lines += section(
-        "decided; 'cn inbox process' executes", by_state.get("decided", ()), lambda t: _thread(t, _decided_text(t))
-    )
-    lines += section("deferred", by_state.get("deferred", ()), lambda t: _thread(t, _deferred_text(t)))
-    lines += section(
-        "assigned",
-        by_state.get("assigned", ()),
-        lambda t: _thread(t, f"to {t.decided.assigned_to}, {age(t.received, now)}"),
-    )
-    lines += section(
-        "no thread, not executed; move it out of threads/inbox/",
-        status.inbox.unknown,
-        lambda name: [f"  {clean(name)}"],
-        "yellow",
-    )
+    lines.append(f"{len(threads)} pending, oldest {age(threads[0].received, now)}" if threads else "nothing pending")
+    for state, title in _STATES.items():
+        found = [thread for thread in threads if thread.state == state]
+        lines += _section(most, title, found, lambda t: _thread(t, now), "yellow" if state == "refused" else "")
+    stray = "no thread, not executed; move it out of threads/inbox/"
+    lines += _section(most, stray, status.inbox.unknown, lambda name: [f"  {clean(name)}"], "yellow")
     if status.queue is not None:
         from cn.cli.render.queue import queue_lines
 
         shown = [f"  {line}" for line in queue_lines(status.queue, most)]
-        lines += section("the agent", [shown], lambda lines: lines)
-    lines += section("waiting on others", status.waiting, lambda w: _waiting(w, now))
-    lines += section("outbox", status.outbox, lambda entry: _outbox(entry, now))
-    lines += section("unreachable", status.unreachable, lambda u: _unreachable(u, now), "red")
+        lines += _section(most, "the agent", [shown], lambda lines: lines)
+    lines += _section(most, "waiting on others", status.waiting, lambda w: _waiting(w, now))
+    lines += _section(most, "outbox", status.outbox, lambda entry: _outbox(entry, now))
+    lines += _section(most, "unreachable", status.unreachable, lambda u: _unreachable(u, now), "red")
     return lines
 
 
 def outbox_lines(entries: Sequence[Entry], now: datetime) -> list[str]:
     """The outbox, one entry after the other."""
     return [line for entry in entries for line in _outbox(entry, now, "")]
+
+
+_COLOURS = {"refused": "yellow", "decided": "cyan", "done": "green"}
+
+
+def inbox_lines(threads: Sequence[ThreadView], now: datetime) -> list[str]:
+    """One row a thread, and below it why it was refused or cannot be read, with the next step."""
+    rows = [("THREAD", "FROM", "KIND", "AGE", "SIGNATURE", "STATE")]
+    for t in threads:
+        name, signature = t.thread.removesuffix(".md"), t.signature.partition(" ")[0]
+        rows.append((name, t.peer, t.kind, age(t.received, now), signature, state_text(t)))
+    head, *shown = grid(rows, 0, ["", *(_COLOURS.get(thread.state, "") for thread in threads)])
+    lines = [paint(line, dim=True) for line in head] if threads else []
+    for thread, row in zip(threads, shown, strict=True):
+        lines += row
+        if thread.refused is not None:
+            lines += wrap("    ", clean(thread.refused.reason)) if thread.refused.reason else []
+            lines += next_step(thread.refused.remedy, 4)
+        elif thread.decided.problem:
+            lines += wrap("    ", clean(thread.decided.problem))
+    return lines
 
 
 def thread_lines(threads: Sequence[OwnDocument | ThreadView], now: datetime) -> list[str]:
@@ -176,62 +187,54 @@ def _section(most: int, title: str, items: Sequence[T], show: Callable[[T], list
 _INDENT = 44
 
 
-def _thread(thread: ThreadView, text: str) -> list[str]:
-    name = f"  {thread.thread.removesuffix('.md')}  "
-    return wrap(name, text, None if width(name) <= _INDENT else 6)
+def _thread(thread: ThreadView, now: datetime) -> list[str]:
+    """A pending thread in the section of its state."""
+    name, decided = f"  {thread.thread.removesuffix('.md')}", thread.decided
+    match thread.state:
+        case "refused":
+            rule, reason, remedy, *_ = thread.refused or Refusal("", "")
+            return [name, *wrap("      ", f"{rule}: {clean(reason)}"), *next_step(remedy, 6)]
+        case "decided" if decided.problem:
+            text = f"cannot be read: {clean(decided.problem)}"
+        case "decided":
+            text = f"{clean(decided.text, 120)} by {decided.actor}"
+        case "deferred":
+            text = f"until {format_stamp(decided.until)}" if decided.until else "until decided again"
+            text += f": {clean(decided.reason, 120)}" if decided.reason else ""
+        case "assigned":
+            text = f"to {decided.assigned_to}, {age(thread.received, now)}"
+        case _:
+            text = f"{age(thread.received, now)}, {thread.kind}"
+            text += f": {clean(thread.subject, 120)}" if thread.subject else ""
+            text += ", withdrawn by its creator" if thread.withdrawn else ""
+    return _named(name, text)
 
 
-def _pending_text(thread: ThreadView, now: datetime) -> str:
-    subject = f": {clean(thread.subject, 120)}" if thread.subject else ""
-    gone = ", withdrawn by its creator" if thread.withdrawn else ""
-    return f"{age(thread.received, now)}, {thread.kind}{subject}{gone}"
-
-
-def _refused(thread: ThreadView) -> list[str]:
-    rule, reason, remedy, *_ = thread.refused or Refusal("", "")
-    lines = [f"  {thread.thread.removesuffix('.md')}"]
-    lines += wrap("      ", f"{rule}: {clean(reason)}")
-    return lines + next_step(remedy, 6)
-
-
-def _decided_text(thread: ThreadView) -> str:
-    decided = thread.decided
-    if decided.problem:
-        return f"cannot be read: {clean(decided.problem)}"
-    return f"{clean(decided.text, 120)} by {decided.actor}"
-
-
-def _deferred_text(thread: ThreadView) -> str:
-    decided = thread.decided
-    until = f"until {format_stamp(decided.until)}" if decided.until else "until decided again"
-    return f"{until}: {clean(decided.reason, 120)}" if decided.reason else until
+def _named(name: str, text: str, colour: str = "") -> list[str]:
+    """The text behind the name; indented below a long one."""
+    return wrap(f"{name}  ", text, None if width(name) + 2 <= _INDENT else 6, colour)
 
 
 def _waiting(waiting: Waiting, now: datetime) -> list[str]:
-    name = f"  {clean(waiting.branch, 120)} at {waiting.peer}  "
     answer = f"{waiting.status}: {clean(waiting.reason)}" if waiting.reason else waiting.status
     if waiting.unproven:
         answer = f"{waiting.status}, claimed but unproven: {clean(waiting.unproven)}"
     text = f"{age(waiting.since, now)}, {answer or 'no answer yet'}{' (!)' if waiting.old else ''}"
-    colour = "yellow" if waiting.old else ""
-    return wrap(name, text, None if width(name) <= _INDENT else 6, colour)
+    return _named(f"  {clean(waiting.branch, 120)} at {waiting.peer}", text, "yellow" if waiting.old else "")
 
 
 def _outbox(entry: Entry, now: datetime, margin: str = "  ") -> list[str]:
     if entry.effect == "damaged":
         return wrap(margin, f"{clean(entry.file)}: {clean(entry.tried.reason)}", colour="red")
     what = "deletion of " if entry.effect == "delete" else ""
-    lines = wrap(margin, f"{what}{clean(entry.branch, 120)} for {entry.to}, {_queued(entry, now)}")
+    queued = f"queued {age(entry.queued, now)} ago" if entry.queued else "queued"
+    lines = wrap(margin, f"{what}{clean(entry.branch, 120)} for {entry.to}, {queued}")
     if entry.subject:
         lines += wrap(f"{margin}    ", clean(entry.subject))
     if entry.tried.attempts:
         tries = "1 attempt" if entry.tried.attempts == 1 else f"{entry.tried.attempts} attempts"
         lines += wrap(f"{margin}    ", f"{tries}: {clean(entry.tried.reason)}", colour="yellow")
     return lines
-
-
-def _queued(entry: Entry, now: datetime) -> str:
-    return f"queued {age(entry.queued, now)} ago" if entry.queued else "queued"
 
 
 def _unreachable(unreachable: Unreachable, now: datetime) -> list[str]:
