@@ -2,86 +2,85 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import click
 
-from cn.values.text import redact
+from cn.cli.options import Env
 
 if TYPE_CHECKING:  # every command names a function of here, and only a shell calls it
     from click.shell_completion import CompletionItem
 
-
-def _items(words: Iterable[tuple[str, str]], incomplete: str) -> list[CompletionItem]:
-    """The words that begin so, each with what is told of it."""
-    from click.shell_completion import CompletionItem
-
-    return [CompletionItem(word, help=text or None) for word, text in words if word.startswith(incomplete)]
+    Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+    Words = Iterable[tuple[str, str]]
 
 
-def complete_thread(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def _completer(words: Callable[[Env, str], Words]) -> Completer:
+    """Completes with those of the words that begin so, each with what is told of it."""
+
+    @functools.wraps(words)
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from click.shell_completion import CompletionItem
+
+        try:
+            found = list(words(ctx.find_object(Env) or Env(), incomplete))
+        except Exception:
+            return []  # whatever is wrong, a person who is typing does not want to read it now
+        return [CompletionItem(word, help=text or None) for word, text in found if word.startswith(incomplete)]
+
+    return complete
+
+
+@_completer
+def complete_thread(env: Env, incomplete: str) -> Words:
     """Pending threads, with where they come from."""
-    from cn.cli.options import Env
     from cn.git.objects import resolve
     from cn.run.settings import read_head_settings
     from cn.run.snapshot import Snapshot
 
-    try:
-        hub, _ = read_head_settings((ctx.find_object(Env) or Env()).hub())
-        main = resolve(hub.git, hub.main_ref)
-        pending = Snapshot(hub.git, main).pending() if main else []
-    except Exception:
-        return []  # whatever is wrong, a person who is typing does not want to read it now
+    hub, _ = read_head_settings(env.hub())
+    main = resolve(hub.git, hub.main_ref)
+    pending = Snapshot(hub.git, main).pending() if main else []
     names = [(i.get("thread").removesuffix(".md"), f"{p}/{i.topic}") for p, i in pending]
-    names += [(source, name) for name, source in names if incomplete and "/" in source]
-    return _items(names, incomplete)
+    return names + [(source, name) for name, source in names if incomplete and "/" in source]
+
+
+def _own(env: Env, incomplete: str) -> list[tuple[str, str]]:
+    from cn.cli.render.text import clean
+    from cn.views.own_threads import list_own
+
+    return [(one.own.source, clean(one.own.title, 60)) for one in list_own(env.view())]
+
+
+complete_own = _completer(_own)
+"""Open threads of our own, by their source."""
 
 
 def complete_any_thread(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Open threads of our own by their source, pending ones of peers by their name."""
-    return [*_items(_own(ctx), incomplete), *complete_thread(ctx, param, incomplete)]
+    return [*complete_own(ctx, param, incomplete), *complete_thread(ctx, param, incomplete)]
 
 
-def complete_own(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Open threads of our own."""
-    return _items(_own(ctx), incomplete)
-
-
-def complete_concern(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+@_completer
+def complete_concern(env: Env, incomplete: str) -> Words:
     """Open concerns, by their names."""
-    names = [(one.removeprefix("mca/"), title) for one, title in _own(ctx) if one.startswith("mca/")]
-    return _items(names, incomplete)
+    return [(name.removeprefix("mca/"), title) for name, title in _own(env, "") if name.startswith("mca/")]
 
 
-def _own(ctx: click.Context) -> list[tuple[str, str]]:
-    from cn.cli.options import Env
-    from cn.cli.render.text import clean
-    from cn.run.view import open_view
-    from cn.views.own_threads import list_own
-
-    try:
-        found = list_own(open_view((ctx.find_object(Env) or Env()).hub()))
-    except Exception:
-        return []  # whatever is wrong, a person who is typing does not want to read it now
-    return [(one.own.source, clean(one.own.title, 60)) for one in found]
-
-
-def complete_decision(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+@_completer
+def complete_decision(env: Env, incomplete: str) -> Words:
     """The six decisions, up to their payload."""
-    words = ["delete:", "defer:", "delegate:", "do:merge", "do:reply:", "do:custom:"]
-    return _items(((word, "") for word in words), incomplete)
+    return dict.fromkeys(("delete:", "defer:", "delegate:", "do:merge", "do:reply:", "do:custom:"), "").items()
 
 
-def complete_peer(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+@_completer
+def complete_peer(env: Env, incomplete: str) -> Words:
     """The hub's peers."""
     from cn.actions.peers import listed
-    from cn.cli.options import Env
+    from cn.values.text import redact
 
-    try:
-        peers = listed((ctx.find_object(Env) or Env()).hub())
-    except Exception:
-        return []  # whatever is wrong, a person who is typing does not want to read it now
     agent = os.environ.get("CN_ROLE") == "agent"  # names are all that it needs
-    return _items(((p.name, "" if agent else redact(p.hub)) for p in peers), incomplete)
+    return [(peer.name, "" if agent else redact(peer.hub)) for peer in listed(env.hub())]

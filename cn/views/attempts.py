@@ -18,15 +18,15 @@ from cn.git.history import PastCommit, added_by, changes_of, commits_of
 from cn.git.objects import read_object, read_objects
 from cn.protocol.chat_reply import Say, parse_say
 from cn.protocol.layout import OUTBOX, SAY, SENT
-from cn.protocol.log import FOLDER, Row, format_row, parse_rows
+from cn.protocol.log import FOLDER, Row, parse_rows
 from cn.protocol.outbox_entry import Deliver, entry_source, parse_entry
 from cn.protocol.own_thread import CONCERNS
 from cn.protocol.queue_item import TURN, Trigger, Turn, parse_trigger, parse_turn
 from cn.run.view import View
-from cn.values.names import is_owned
+from cn.values.names import Oid, is_owned
 from cn.values.record_header import RecordRefused
 from cn.values.timestamps import format_day
-from cn.views.log import LoggedAction
+from cn.views.log import LoggedAction, machine_events
 
 _DAY = timedelta(days=1)
 
@@ -103,8 +103,7 @@ def read_attempts(view: View, id: str, queued: datetime, machine: Sequence[Logge
         outcome, rejected = _outcome(name, ended, answered=name in answers)
         if ended is None and turn is not None:
             outcome = "taken back" if name in ends else "in flight"
-        pair = asked.get(name), answers.get(name)
-        found.append(Attempt(trigger, turn, *pair, ended, outcome, rejected))
+        found.append(Attempt(trigger, turn, asked.get(name), answers.get(name), ended, outcome, rejected))
     return found
 
 
@@ -152,41 +151,27 @@ def read_ended(view: View, past: PastCommit, sources: Iterable[str], id: str, ma
         for h in _rows(view, past, files, machine)
         if h.row.source in wanted or (id and (h.row.input == id or h.row.decision.startswith(f"output:{id}")))
     )
-    messages = tuple(m for path in _added(files, OUTBOX) if (m := _message(view, past, path, wanted, id)))
+    queued = [path for status, path in files if status == "A" and path.startswith(f"{OUTBOX}/")]
+    messages = tuple(m for path in queued if (m := _message(view, past, path, wanted, id)))
     return Ended(past, rows, tuple(files), messages)
 
 
-def _added(files: Iterable[tuple[str, str]], folder: str) -> list[str]:
-    return [path for status, path in files if status == "A" and path.startswith(f"{folder}/")]
-
-
 def _rows(
-    view: View, past: PastCommit, files: Iterable[tuple[str, str]], machine: Sequence[LoggedAction]
+    view: View, past: PastCommit, files: Sequence[tuple[str, str]], machine: Sequence[LoggedAction]
 ) -> list[LoggedAction]:
     """The rows that a commit added to the days' logs, with what the machine log knows of them."""
-    git = view.hub.git
     found: list[LoggedAction] = []
-    for _, path in files:
-        if not path.startswith(f"{FOLDER}/"):
-            continue
+    for path in (path for _, path in files if path.startswith(f"{FOLDER}/")):
         day = path.rpartition("/")[2].removesuffix(".md")
-        before = f"{past.parents[0]}:{path}" if past.parents else ""
-        old = _parsed(read_object(git, before) if before else None, day)
-        new = _parsed(read_object(git, f"{past.commit}:{path}"), day)
-        known: dict[str, list[LoggedAction]] = {}
-        for happened in machine:
-            if format_day(happened.row.at) == day:
-                known.setdefault(format_row(happened.row), []).append(happened)
-        for nth, row in enumerate(new):
-            same = known.get(format_row(row), [])
-            match = same.pop(0) if same else LoggedAction(row)  # a row found twice takes two events
-            if nth >= len(old):
-                found.append(match)
+        new = _parsed(view, past.commit, path, day)
+        old = _parsed(view, past.parents[0], path, day) if past.parents else []
+        take = machine_events(happened for happened in machine if format_day(happened.row.at) == day)
+        found += [take(row) or LoggedAction(row) for row in new][len(old) :]
     return found
 
 
-def _parsed(data: bytes | None, day: str) -> list[Row]:
-    return parse_rows((data or b"").decode("utf-8", "replace"), day)
+def _parsed(view: View, commit: Oid, path: str, day: str) -> list[Row]:
+    return parse_rows((read_object(view.hub.git, f"{commit}:{path}") or b"").decode("utf-8", "replace"), day)
 
 
 def _message(view: View, past: PastCommit, path: str, sources: frozenset[str], id: str) -> Message | None:

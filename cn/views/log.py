@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -73,29 +73,35 @@ def read_log(view: View, query: Query) -> list[LoggedAction]:
             rows = parse_rows(view.snapshot.text(f"{FOLDER}/{day}.md"), day)
             found = [h for h in merge_logs(rows, machine.get(day, ())) if wanted(h)] + found
             if query.count is not None and len(found) >= query.count:
-                break
-        if query.count is not None and len(found) >= query.count:
-            break
-    return found if query.count is None else found[max(0, len(found) - query.count) :]
+                return found[len(found) - query.count :]
+    return found
+
+
+def machine_events(machine: Iterable[LoggedAction]) -> Callable[[Row], LoggedAction | None]:
+    """What the machine log has for a row, or None. A row found twice takes two events."""
+    known: dict[str, list[LoggedAction]] = {}
+    for happened in machine:
+        known.setdefault(format_row(happened.row), []).append(happened)
+
+    def take(row: Row) -> LoggedAction | None:
+        same = known.get(format_row(row))
+        return same.pop(0) if same else None
+
+    return take
 
 
 def merge_logs(rows: Sequence[Row], machine: Sequence[LoggedAction]) -> list[LoggedAction]:
     """The rows of one day; each takes seconds, head and commit from its machine event.
 
-    Machine events that are no rows are put in by time. A row found twice takes two events.
+    Machine events that are no rows are put in by time.
     """
-    known: dict[str, list[LoggedAction]] = {}
-    for happened in machine:
-        if happened.event == "inbox":
-            known.setdefault(format_row(happened.row), []).append(happened)
+    take = machine_events(happened for happened in machine if happened.event == "inbox")
     found: list[tuple[datetime, LoggedAction]] = []
     used: set[int] = set()
     latest = datetime.min.replace(tzinfo=UTC)
     for row in rows:
-        same = known.get(format_row(row), [])
-        match = same.pop(0) if same else None
-        if match is not None:
-            used.add(id(match))
+        match = take(row)
+        used.add(id(match))
         happened = replace(match, audited=True) if match else LoggedAction(row)
         latest = max(latest, happened.row.at)
         found.append((latest, happened))
@@ -137,13 +143,8 @@ def _of_thread(view: View, text: str) -> tuple[str, str, datetime | None, dateti
 
 def _read_machine(root: Path, since: datetime | None) -> list[LoggedAction]:
     """This clone's own events, at most the last 16 MiB; lines that are none are skipped."""
-    start = since - timedelta(minutes=1) if since else None
-    found = []
-    for line in machine_lines(root):
-        happened = _parse_machine(line)
-        if happened is not None and (start is None or happened.row.at >= start):
-            found.append(happened)
-    return found
+    found = [happened for line in machine_lines(root) if (happened := _parse_machine(line)) is not None]
+    return [h for h in found if since is None or h.row.at >= since - timedelta(minutes=1)]
 
 
 def _parse_machine(line: bytes) -> LoggedAction | None:

@@ -18,7 +18,7 @@ from cn.llm.usage import Call, read_calls
 from cn.protocol.chat_reply import is_chat
 from cn.protocol.ledger import IN, Event
 from cn.protocol.own_thread import Own
-from cn.protocol.queue_item import Input, Shown, parse_input, parse_trigger
+from cn.protocol.queue_item import Shown, parse_input, parse_trigger
 from cn.protocol.thread_life import read_lives
 from cn.run.view import View, has_agent, read_events
 from cn.transaction.pins import clone_id
@@ -89,7 +89,7 @@ def explain(view: View, name: str) -> Why:
     machine = read_log(view, Query())
     id = ids[-1] if ids else ""
     notes: list[str] = []
-    item, attempts = (None, ()) if not id else _item(view, id, machine, notes)
+    item, attempts = _item(view, id, machine, notes) if id else (None, ())
     if item is not None and thread is None and item.thread:
         thread = _thread(view, item, notes)
     calls = [call for call in read_calls(view.hub.root) if id and call.input == id]
@@ -99,15 +99,12 @@ def explain(view: View, name: str) -> Why:
     decided = _decided(view, thread, machine)
     if decided is not None and any(a.ended and a.ended.past == decided.past for a in attempts):
         decided = None  # the answer did it
-    merge = _merge(view, thread)
     if item is not None:
         notes += _about_calls(view, attempts, made)
         if item.where == "waits" and not has_agent(view):
             notes.append("hub.yaml says 'interface: triage': it is given to no agent")
-    return Why(
-        name, item, tuple(attempts), made, len(calls) - len(made), thread, tuple(rows), decided, merge,
-        tuple(ids[:-1]), tuple(notes),
-    )  # fmt: skip
+    parts = tuple(attempts), made, len(calls) - len(made), thread, tuple(rows), decided, _merge(view, thread)
+    return Why(name, item, *parts, tuple(ids[:-1]), tuple(notes))
 
 
 def id_of(happened: LoggedAction) -> tuple[str, ...]:
@@ -123,13 +120,11 @@ def _ids_of_chat(view: View, chat: str) -> list[str]:
     """The latest item of a chat: in the queue, else in the archive."""
     queue = read_queue(view)
     there = [*([queue.turn.input] if queue.turn else []), *queue.waiting, *queue.dead]
-    found = [item.id for item in there if item.sender == chat]
-    if found:
-        return [max(found)]
-    archived = _archived_id(view, lambda shown: shown.sender == chat)
-    if not archived:
+    found = max((item.id for item in there if item.sender == chat), default="")
+    found = found or _archived_id(view, lambda shown: shown.sender == chat)
+    if not found:
         raise Refused(f"nothing was asked in {one_line(chat, 80)}", "'cn log' shows what happened")
-    return [archived]
+    return [found]
 
 
 def _archived_id(view: View, wanted: Callable[[Shown], bool]) -> str:
@@ -169,42 +164,34 @@ def _events(view: View, thread: ThreadView) -> list[Event]:
 
 
 def _item(view: View, id: str, machine: Sequence[LoggedAction], notes: list[str]) -> tuple[Item, Sequence[Attempt]]:
+    """What was asked, as the queue has it, else the claim, else the archived input; and the attempts at it."""
     queue = read_queue(view)
-    waiting = next((item for item in queue.waiting if item.id == id), None)
-    dead = next((item for item in queue.dead if item.id == id), None)
-    flying = queue.turn if queue.turn is not None and queue.turn.input.id == id else None
+    flying = [queue.turn.input] if queue.turn is not None else []
+    places = {"waits": queue.waiting, "given up": queue.dead, "in flight": flying}
+    here = [(where, item) for where, items in places.items() for item in items if item.id == id]
+    where, base = here[0] if here else ("over", None)
     try:
         queued = parse_stamp(f"{id[:8]}T{id[9:15]}Z")
     except StampRefused:
         raise Refused(f"{one_line(id, 80)!r} is no id of an item", "'cn queue' and 'cn log' show ids") from None
     attempts = read_attempts(view, id, queued, machine)
-    known = waiting or dead or (flying.input if flying else None)
-    claimed = next((a.turn.input for a in reversed(attempts) if a.turn), None)
-    where = "waits" if waiting else "given up" if dead else "in flight" if flying else "over"
-    base = known or claimed
+    base = base or next((a.turn.input for a in reversed(attempts) if a.turn), None)
     asked = next((a.asked for a in attempts if a.asked is not None), None)
-    if base is None and asked is None:
-        raise Refused(f"there is no item {one_line(id, 80)!r}", "'cn queue' shows what waits, 'cn log' what happened")
-    if base is None:
-        notes.append("the history of main here does not hold the claim: who took it, and when, is not known")
-    return _made(view, id, base, asked, queued, where, attempts), attempts
-
-
-def _made(
-    view: View, id: str, base: Input | None, asked: bytes | None, queued: datetime, where: str,
-    attempts: Sequence[Attempt],
-) -> Item:  # fmt: skip
-    shown = parse_input((asked or b"").decode("utf-8", "replace"))
-    sender = base.sender if base else shown.sender
-    cadence = base.cadence.value if base else shown.cadence
-    source = source_of(base) if base else shown.thread or sender
-    reason = base.reason if base and where in ("waits", "given up") else ""
-    thread = base.thread if base else shown.thread
     at = next((t for a in attempts if (t := read_shown(view.hub, str(a.trigger)))), None)
-    if at is None and base is not None and base.topic:
-        events = read_events(view, Name(sender), about=base.topic)
+    if base is None:
+        if asked is None:
+            what = f"there is no item {one_line(id, 80)!r}"
+            raise Refused(what, "'cn queue' shows what waits, 'cn log' what happened")
+        notes.append("the history of main here does not hold the claim: who took it, and when, is not known")
+        told = parse_input(asked.decode("utf-8", "replace"))
+        source = told.thread or told.sender
+        return Item(id, source, told.sender, told.cadence, told.thread, queued, where, "", at), attempts
+    if at is None and base.topic:
+        events = read_events(view, Name(base.sender), about=base.topic)
         at = next((e.at for e in events if e.kind == "shown" and e.fields.get("input") == id), None)
-    return Item(id, source, sender, cadence, thread, queued, where, reason, at)
+    reason = base.reason if where in ("waits", "given up") else ""
+    cadence = base.cadence.value
+    return Item(id, source_of(base), base.sender, cadence, base.thread, queued, where, reason, at), attempts
 
 
 def _thread(view: View, item: Item, notes: list[str]) -> ThreadView | Own | None:
