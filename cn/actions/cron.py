@@ -27,12 +27,11 @@ from cn.system.crontab import (
     write_table,
 )
 from cn.values.errors import ConfigError, UsageError
-from cn.values.report import Report
+from cn.values.report import Mark, Report
 from cn.values.text import visible
 
 SYNC_EVERY, PROCESS_EVERY = 5, 15
 """Minutes."""
-_TOOLS = ("git", "ssh", "ssh-keygen")
 
 
 @dataclass(frozen=True)
@@ -66,14 +65,15 @@ def schedule(minutes: int, option: str) -> str:
     )
 
 
-def jobs(hub: Path, wake: str, sync_every: int, process_every: int) -> tuple[Job, ...]:
-    """The two jobs of a hub. ``wake`` is its wake command, whose program must be found too."""
-    path = f"PATH={quote(':'.join(find_dirs([*_TOOLS, *wake.split()[:1]])))}"
-    head = " ".join([path, *(quote(word) for word in cn_command())])
-    return (
-        Job("sync", schedule(sync_every, "--sync-every"), f"{head} inbox sync {quote(str(hub))} -q"),
-        Job("process", schedule(process_every, "--process-every"), f"{head} inbox process {quote(str(hub))} -q"),
-    )
+def _wanted(hub: Hub, sync_every: int, process_every: int) -> dict[str, str]:
+    """The lines of both jobs by their names. The program of the wake command must be found by them too."""
+    path = find_dirs(["git", "ssh", "ssh-keygen", *hub.config.last("cn.wake").split()[:1]])
+    head = " ".join([f"PATH={quote(':'.join(path))}", *(quote(word) for word in cn_command())])
+    lines = {}
+    for name, minutes in (("sync", sync_every), ("process", process_every)):
+        command = f"{head} inbox {name} {quote(str(hub.root))} -q"
+        lines[name] = format_job(Job(name, schedule(minutes, f"--{name}-every"), command), hub.root)
+    return lines
 
 
 def cn_command() -> list[str]:
@@ -85,17 +85,15 @@ def cn_command() -> list[str]:
     return [str(found)] if found else [sys.executable, "-m", "cn"]
 
 
-def read_jobs(hub: Hub, sync_every: int = SYNC_EVERY, process_every: int = PROCESS_EVERY) -> Table:
+def read_jobs(hub: Hub) -> Table:
     """Our lines in the crontab, and the wanted ones."""
-    table = read_table()
-    installed = [os.fsdecode(line).rstrip("\r\n") for line in split(table) if owner(line, hub.root)]
-    return Table(hub.root, tuple(installed), tuple(_wanted(hub, sync_every, process_every).values()))
+    installed = [os.fsdecode(line).rstrip("\r\n") for line in split(read_table()) if owner(line, hub.root)]
+    return Table(hub.root, tuple(installed), tuple(_wanted(hub, SYNC_EVERY, PROCESS_EVERY).values()))
 
 
 def install(hub: Hub, sync_every: int, process_every: int, *, dry_run: bool = False) -> Report:
     """Put the two lines into the user's crontab, or bring them up to date."""
-    lines = _wanted(hub, sync_every, process_every)
-    return _write(hub.root, lines, dry_run)
+    return _write(hub.root, _wanted(hub, sync_every, process_every), dry_run)
 
 
 def remove(root: Path, *, dry_run: bool = False) -> Report:
@@ -113,11 +111,6 @@ def root_of(path: Path | None) -> Path:
         return Path(os.path.realpath(path))
 
 
-def _wanted(hub: Hub, sync_every: int, process_every: int) -> dict[str, str]:
-    wake = hub.config.last("cn.wake")
-    return {job.name: format_job(job, hub.root) for job in jobs(hub.root, wake, sync_every, process_every)}
-
-
 def _write(root: Path, lines: dict[str, str], dry_run: bool) -> Report:
     report = Report()
     with table_lock():
@@ -131,19 +124,8 @@ def _write(root: Path, lines: dict[str, str], dry_run: bool) -> Report:
             return report
         if not dry_run:
             write_table(after)
-    for line in gone:
-        _tell(report, f"remove from the crontab: {_shown(line)}", f"removed: {_shown(line)}", dry_run)
-    for line in fresh:
-        _tell(report, f"add to the crontab: {_shown(line)}", f"added: {_shown(line)}", dry_run)
+    for plan, done, lines_of in (("remove from", "removed", gone), ("add to", "added", fresh)):
+        for line in lines_of:
+            shown = visible(os.fsdecode(line).rstrip("\r\n"))
+            report.add(*((Mark.PLAN, f"{plan} the crontab: {shown}") if dry_run else (Mark.DONE, f"{done}: {shown}")))
     return report
-
-
-def _tell(report: Report, plan: str, done: str, dry_run: bool) -> None:
-    if dry_run:
-        report.plan(plan)
-    else:
-        report.done(done)
-
-
-def _shown(line: bytes) -> str:
-    return visible(os.fsdecode(line).rstrip("\r\n"))

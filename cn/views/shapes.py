@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # nothing is loaded for a shape that is not asked for
     from cn.views.outbox import Entry
     from cn.views.peers import PeerView, Unreachable
     from cn.views.queue import QueueView
-    from cn.views.status import Status
+    from cn.views.status import ShownCondition, Status, Waiting
     from cn.views.thread_page import Document
     from cn.views.why import Why
 
@@ -119,8 +119,6 @@ def peer_json(view: PeerView) -> dict[str, Any]:
 def status_json(status: Status) -> dict[str, Any]:
     """The whole hub."""
     threads, stopped = status.inbox.threads, status.stopped
-    told = {"reason": redact(stopped.reason), "remedy": redact(stopped.remedy)} if stopped else {}
-    waiting = "peer branch head kind since status? reason? unproven? warning=old"
     return {
         "hub": status.hub,
         "main": shape(status.main, "branch commit checked_out has_origin origin ahead behind"),
@@ -130,16 +128,24 @@ def status_json(status: Status) -> dict[str, Any]:
         "unknown_files": list(status.inbox.unknown),
         "damaged": [{"peer": peer, "reason": reason} for peer, reason in status.inbox.damaged],
         "not_in_effect": [draft.source for draft in status.not_in_effect],
-        "waiting": [shape(branch, waiting) for branch in status.waiting],
+        "waiting": [_waiting_json(waiting) for waiting in status.waiting],
         "outbox": [entry_json(e) for e in status.outbox],
         "unreachable": [unreachable_json(u) for u in status.unreachable],
-        "stopped": shape(stopped, "reason remedy since", **told) if stopped else None,
-        "standing": [
-            shape(one, "text remedy since", text=redact(one.text), remedy=redact(one.remedy)) for one in status.standing
-        ],
+        "stopped": _condition_json(stopped, "reason") if stopped else None,
+        "standing": [_condition_json(one, "text") for one in status.standing],
         "queue": queue_json(status.queue) if status.queue else None,
         **shape(status, "last_run now"),
     }
+
+
+def _waiting_json(waiting: Waiting) -> dict[str, Any]:
+    told = {key: waiting.item.get(key) for key in ("branch", "status", "reason", "unproven")}
+    keys = "peer branch head=item.head kind since=item.since status? reason? unproven? warning=old"
+    return shape(waiting, keys, kind=waiting.item.get("kind") or "proposal", **told)
+
+
+def _condition_json(shown: ShownCondition, key: str) -> dict[str, Any]:
+    return {key: redact(shown.text), **shape(shown, "remedy since", remedy=redact(shown.remedy))}
 
 
 def input_json(text: str | None) -> dict[str, Any]:

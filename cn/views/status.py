@@ -39,33 +39,19 @@ class Main(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """A branch of ours at a peer that has no final answer yet.
+    """A branch of ours at a peer that has no final answer yet, as the ledger has it.
 
-    ``status`` and ``reason`` are the last answer, ``unproven`` why a claimed merge is not
+    Its ``status`` and ``reason`` are the last answer, ``unproven`` is why a claimed merge is not
     believed; ``old`` is set past ``warn_after`` days.
     """
 
     peer: Name
-    branch: str
-    head: Oid
-    kind: str
-    since: datetime
-    status: str
-    reason: str
-    unproven: str
+    item: Item
     old: bool
 
 
-class Stopped(NamedTuple):
-    """Why no run can work, since when, and the next step."""
-
-    reason: str
-    remedy: str
-    since: datetime
-
-
 class ShownCondition(NamedTuple):
-    """Something that was refused or failed, was told once, and is not gone; the next step (may be empty)."""
+    """Something that stops runs, or that was refused or failed and told once; the next step (may be empty)."""
 
     text: str
     remedy: str
@@ -75,9 +61,8 @@ class ShownCondition(NamedTuple):
 class Status(NamedTuple):
     """All that ``cn status`` shows.
 
-    ``standing`` is what was refused or failed and was told once. ``not_in_effect`` are
-    configuration files with a change that is not committed. ``queue`` is
-    None where no agent works a queue.
+    ``stopped`` is why no run can work, ``standing`` what was refused or failed and was told once. ``not_in_effect``
+    are configuration files with a change that is not committed. ``queue`` is None where no agent works a queue.
     """
 
     hub: Name
@@ -86,13 +71,12 @@ class Status(NamedTuple):
     waiting: tuple[Waiting, ...]
     outbox: tuple[Entry, ...]
     unreachable: tuple[Unreachable, ...]
-    stopped: Stopped | None
+    stopped: ShownCondition | None
     standing: tuple[ShownCondition, ...]
     not_in_effect: tuple[Condition, ...]
     last_run: datetime | None
     queue: QueueView | None
     now: datetime
-    warn_after: int
 
 
 def read_status(view: View) -> Status:
@@ -112,7 +96,6 @@ def read_status(view: View) -> Status:
         last_run=_last_run(view),
         queue=_queue(view),
         now=view.now,
-        warn_after=view.settings.config.warn_after,
     )
 
 
@@ -124,38 +107,31 @@ def _queue(view: View) -> QueueView | None:
     return read_queue(view)
 
 
-def _stopped(view: View) -> Stopped | None:
+def _stopped(view: View) -> ShownCondition | None:
     stop, state = view.memory.stopped, view.hub.state
-    if os.path.exists(state / "lock.told") and (held := _held(view.hub)):
-        return held
-    if stop and not _is_mended(view.hub, stop.get("kind", "")):
-        return Stopped(stop["text"], stop["hint"], parse_stamp(stop["since"]))
+    if os.path.exists(state / "lock.told"):
+        from cn.transaction.lock import still_held
+
+        if found := still_held(view.hub):
+            remedy = "see what it waits for; it may be ended, and the next run finishes its work"
+            return ShownCondition(f"another run of cn holds the hub{found[0]}", remedy, _at(found[1]))
+    if stop and not (stop.get("kind") == "BadPlace" and _is_in_place(view.hub)):
+        return ShownCondition(stop["text"], stop["hint"], parse_stamp(stop["since"]))
     if state.is_dir():  # where nothing can be noted, it is looked at
         if not is_writable(state):
-            since = from_epoch(str(int(state.stat().st_ctime)))
-            return Stopped(f"cannot write in {state}", "make it writable for the user of cn", since)
+            remedy = "make it writable for the user of cn"
+            return ShownCondition(f"cannot write in {state}", remedy, _at(state.stat().st_ctime))
         if not has_room(state):
-            return Stopped(f"the disk of {state} is full", "make room on the disk, then run again", view.now)
+            return ShownCondition(f"the disk of {state} is full", "make room on the disk, then run again", view.now)
     return None
 
 
-def _held(hub: Hub) -> Stopped | None:
-    from cn.transaction.lock import still_held
-
-    found = still_held(hub)
-    if found is None:
-        return None
-    return Stopped(
-        f"another run of cn holds the hub{found[0]}",
-        "see what it waits for; it may be ended, and the next run finishes its work",
-        from_epoch(str(int(found[1]))),
-    )
+def _at(seconds: float) -> datetime:
+    return from_epoch(str(int(seconds)))
 
 
-def _is_mended(hub: Hub, kind: str) -> bool:
-    """Was HEAD elsewhere, or a merge open, and is not any more? No run need tell."""
-    if kind != "BadPlace":
-        return False
+def _is_in_place(hub: Hub) -> bool:
+    """Is HEAD main, and no merge open? That it was not stops no run any more."""
     from cn.transaction.base import work_place
 
     try:
@@ -179,21 +155,9 @@ def _main(view: View) -> Main:
 
 
 def _waiting(view: View) -> list[Waiting]:
-    return [
-        Waiting(
-            peer=peer,
-            branch=item.get("branch"),
-            head=item.head,
-            kind=item.get("kind") or "proposal",
-            since=item.since,
-            status=item.get("status"),
-            reason=item.get("reason"),
-            unproven=item.get("unproven"),
-            old=is_old(item.since, view.now, view.settings.config.warn_after),
-        )
-        for peer, item in view.snapshot.outbound()
-        if _waits(item)
-    ]
+    days = view.settings.config.warn_after
+    outbound = view.snapshot.outbound()
+    return [Waiting(peer, item, is_old(item.since, view.now, days)) for peer, item in outbound if _waits(item)]
 
 
 def _waits(item: Item) -> bool:

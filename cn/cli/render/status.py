@@ -66,7 +66,7 @@ def status_lines(status: Status, *, everything: bool = False) -> list[str]:
     most, standing = (sys.maxsize, sys.maxsize) if everything else (_MOST, _STANDING)
     lines = [_head(status)]
     if status.stopped:
-        told = f"{clean(status.stopped.reason, 300)} ({since(status.stopped.since, now)})"
+        told = f"{clean(status.stopped.text, 300)} ({since(status.stopped.since, now)})"
         lines += wrap("! ", f"no run can work: {told}", colour="red")
         lines += next_step(status.stopped.remedy)
     elif not status.main.checked_out:
@@ -216,11 +216,13 @@ def _named(name: str, text: str, colour: str = "") -> list[str]:
 
 
 def _waiting(waiting: Waiting, now: datetime) -> list[str]:
-    answer = f"{waiting.status}: {clean(waiting.reason)}" if waiting.reason else waiting.status
-    if waiting.unproven:
-        answer = f"{waiting.status}, claimed but unproven: {clean(waiting.unproven)}"
-    text = f"{age(waiting.since, now)}, {answer or 'no answer yet'}{' (!)' if waiting.old else ''}"
-    return _named(f"  {clean(waiting.branch, 120)} at {waiting.peer}", text, "yellow" if waiting.old else "")
+    get, answer = waiting.item.get, waiting.item.get("status")
+    if get("unproven"):
+        answer += f", claimed but unproven: {clean(get('unproven'))}"
+    elif get("reason"):
+        answer += f": {clean(get('reason'))}"
+    text = f"{age(waiting.item.since, now)}, {answer or 'no answer yet'}{' (!)' if waiting.old else ''}"
+    return _named(f"  {clean(get('branch'), 120)} at {waiting.peer}", text, "yellow" if waiting.old else "")
 
 
 def _outbox(entry: Entry, now: datetime, margin: str = "  ") -> list[str]:

@@ -233,7 +233,7 @@ def show(hub: Hub, wanted: Command) -> str:
         return "\n".join([*lines, *more]) or "nothing pending"
     lines = [f"{status.hub}: {len(threads)} pending, {len(status.outbox)} in the outbox"]
     if status.stopped:
-        lines.append(f"no run can work: {one_line(status.stopped.reason, 300)}")
+        lines.append(f"no run can work: {one_line(status.stopped.text, 300)}")
     if status.queue is not None:
         queue = status.queue
         lines.append(f"agent: {queue.actor.value}, {len(queue.waiting)} waiting, {len(queue.dead)} given up")
