@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from cn.doctor import agent, clone, config, machine, origin, records
-from cn.doctor.facts import HubFacts, examine_from, open_damaged
-from cn.doctor.finding import Finding, Level, exit_code, from_error, ok, problem
+from cn.doctor import agent, clone, config, machine, records
+from cn.doctor.finding import Finding, HubFacts, Level, examine_from, exit_code, from_error, ok, open_damaged, problem
 from cn.git.repository import Hub
 from cn.values.errors import CnError
 from cn.values.text import one_line
@@ -55,8 +54,8 @@ _CHECKS = (
     Check("local", "what stays on this machine is ignored by git", agent.check_local, "main"),
     Check("outbox", "the outbox is as cn wrote it", records.check_outbox, "main"),
     Check("pins", "pins agree with the ledger", records.check_pins, "main"),
-    Check("origin", "origin and this clone can be brought together", origin.check_origin, "main"),
-    Check("peers", "no peer was unreachable of late", origin.check_peers),
+    Check("origin", "origin and this clone can be brought together", clone.check_origin, "main"),
+    Check("peers", "no peer was unreachable of late", clone.check_peers),
     Check("aside", "nothing waits that was put aside", clone.check_files),
     Check("hidden", "git watches every file", clone.check_hidden),
     Check("crontab", "the crontab runs this hub", machine.check_crontab, ""),

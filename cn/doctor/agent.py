@@ -8,8 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from cn.agent.plan.turns import source_of
-from cn.doctor.facts import HubFacts
-from cn.doctor.finding import Finding, info, ok, problem
+from cn.doctor.finding import Finding, HubFacts, info, ok, problem
 from cn.llm.config import AgentConfig
 from cn.llm.config_file import read_agent_config
 from cn.llm.request import Failure

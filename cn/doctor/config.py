@@ -6,8 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 
-from cn.doctor.facts import HubFacts
-from cn.doctor.finding import Finding, from_error, info, problem
+from cn.doctor.finding import Finding, HubFacts, from_error, info, problem
 from cn.git.lost_branch import head_branch
 from cn.git.objects import list_tree, read_objects
 from cn.llm.config import parse_agent_config

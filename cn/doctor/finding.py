@@ -1,15 +1,119 @@
-"""What the doctor says: findings, each with its reason and remedy, and how to repair it."""
+"""What the checks look at (:class:`HubFacts`), and what they say (:class:`Finding`), with how to repair it."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from enum import Enum
+from functools import cached_property
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from cn.git.repository import Hub
+from cn.git.objects import resolve
+from cn.git.process import Git
+from cn.git.repository import Hub, open_hub, read_config
+from cn.protocol import ledger
+from cn.protocol.ledger import Event, LedgerRefused
+from cn.run.settings import Settings, read_settings
+from cn.run.snapshot import Snapshot
+from cn.system.clock import now
 from cn.values.errors import EXIT_CONFIG, EXIT_DONE, EXIT_REFUSED, CnError, ConfigError
-from cn.values.names import Oid
+from cn.values.names import Name, Oid, is_name
 from cn.values.text import redact
+
+
+@dataclass
+class History:
+    """A peer's ledger as far as it can be read: good events in order, and the lines that are none."""
+
+    events: list[Event] = field(default_factory=list)
+    bad: dict[str, list[int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class HubFacts:
+    """A hub in whatever state it is.
+
+    ``readable`` tells whether git can read the repository at all, ``main`` is its main
+    branch's tip, ``settings`` the configuration in it; None: there is none that can be read.
+    ``locked``: we hold the hub's lock ourselves.
+    """
+
+    hub: Hub
+    now: datetime
+    readable: bool
+    main: Oid | None
+    settings: Settings | None
+    full: bool = False
+    locked: bool = False
+
+    @cached_property
+    def snapshot(self) -> Snapshot:
+        """Main, for checks that need one."""
+        assert self.main is not None
+        return Snapshot(self.hub.git, self.main)
+
+    @cached_property
+    def histories(self) -> dict[Name, History]:
+        """The ledgers in main."""
+        entries = self.snapshot.folder(ledger.FOLDER)
+        peers = [Name(e.path) for e in entries if e.kind == "tree" and is_name(e.path)]
+        return {peer: read_history(self.snapshot, peer) for peer in peers}
+
+
+def read_history(snapshot: Snapshot, peer: Name) -> History:
+    """Every month of a peer's ledger; whatever the files hold."""
+    found = History()
+    folder = f"{ledger.FOLDER}/{peer}"
+    for name in ledger.months(e.path for e in snapshot.folder(folder)):
+        path = f"{folder}/{name}"
+        for number, line in enumerate((snapshot.read(path) or b"").split(b"\n"), 1):
+            try:
+                found.events += [ledger.parse_event(line.decode("utf-8"))] if line else []
+            except (LedgerRefused, UnicodeDecodeError):
+                found.bad.setdefault(path, []).append(number)
+    return found
+
+
+def open_damaged(path: Path | None) -> Hub:
+    """The hub, also one whose ``.cn/hub.yaml`` is neither in the work tree nor in main.
+
+    Raises :class:`ConfigError` where there is no sign of a hub.
+    """
+    try:
+        return open_hub(path)
+    except ConfigError:
+        start = (path or Path.cwd()).absolute()
+        for root in (start,) if path is not None else (start, *start.parents):
+            if (root / ".git").is_dir() and ((root / ".git" / "cn").is_dir() or (root / ".cn").is_dir()):
+                real = Path(os.path.realpath(root))
+                config = read_config(Git(real))
+                git, origin = Git(real, config=config), bool(config.all("remote.origin.url"))
+                return Hub(real, real / ".git", real / ".git", git, "main", origin)
+        raise
+
+
+def examine_from(hub: Hub, *, full: bool = False, locked: bool = False) -> HubFacts:
+    """Read what every check needs; nothing that fails here ends the examination."""
+    main: Oid | None = None
+    settings: Settings | None = None
+    readable = False
+    with suppress(CnError, OSError, ValueError):
+        readable = hub.git.run("rev-parse", "--git-dir", check=False).ok
+    if readable:
+        with suppress(CnError, OSError, ValueError):
+            settings = read_settings(hub, "HEAD")
+            hub = replace(hub, main=settings.config.main)
+        with suppress(CnError, OSError, ValueError):
+            main = resolve(hub.git, hub.main_ref)
+        if main is not None:
+            settings = None
+            with suppress(CnError, OSError, ValueError):
+                settings = read_settings(hub, main)
+    return HubFacts(hub, now(), readable, main, settings, full, locked)
 
 
 class Level(Enum):

@@ -9,8 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from cn.agent.wake import is_builtin
-from cn.doctor.facts import HubFacts
-from cn.doctor.finding import Finding, info, problem
+from cn.doctor.finding import Finding, HubFacts, info, problem
 from cn.git.running import finds_program, is_shell_command
 from cn.git.signatures import own_key
 from cn.protocol.hub_config import PATH as CONFIG

@@ -7,8 +7,7 @@ import stat
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
-from cn.doctor.facts import History, HubFacts, read_history
-from cn.doctor.finding import Finding, Fix, Step, info, problem
+from cn.doctor.finding import Finding, Fix, History, HubFacts, Step, info, problem, read_history
 from cn.git.fast_import import FileChange
 from cn.git.objects import list_refs, list_tree, read_info
 from cn.git.repository import Hub
