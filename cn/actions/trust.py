@@ -34,7 +34,8 @@ from cn.values.report import Report
 from cn.values.text import decode, one_line, redact, visible
 
 _LARGEST = 256 * 1024
-_KINDS = {"100644": "file", "100755": "executable file", "120000": "symbolic link", "160000": "submodule"}
+_SUBMODULE = "160000"
+_KINDS = {"100644": "file", "100755": "executable file", "120000": "symbolic link", _SUBMODULE: "submodule"}
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,7 @@ class Pending:
     @property
     def key(self) -> str:
         """A digest of the contents shown: the same key, the same protected files."""
-        parts = [f"{f.path}\0{f.old}\0{f.new}\0{f.old_mode}\0{f.new_mode}" for f in self.files]
-        return digest(*parts)
+        return digest(*(f"{f.path}\0{f.old}\0{f.new}\0{f.old_mode}\0{f.new_mode}" for f in self.files))
 
     @property
     def text(self) -> str:
@@ -184,27 +184,16 @@ def find_broken(hub: Hub, commit: Oid, known: Oid) -> ConfigError | None:
 
 
 def _file(git: Git, change: TrustChange, old: Entry | None, new: Entry | None) -> FileDiff:
-    before, after = _contents(git, old, new)
-    return FileDiff(
-        path=visible(change.path).replace("\n", "<U+000A>"),
-        old=change.old,
-        new=change.new,
-        old_mode=old.mode if old else None,
-        new_mode=new.mode if new else None,
-        commits=_authors(git, change.commits),
-        diff=_diff(before, after),
-    )
+    path, modes = visible(change.path).replace("\n", "<U+000A>"), [e.mode if e else None for e in (old, new)]
+    diff = _diff(*_contents(git, old, new))
+    return FileDiff(path, change.old, change.new, modes[0], modes[1], _authors(git, change.commits), diff)
 
 
 def _contents(git: Git, *entries: Entry | None) -> list[bytes]:
-    # A submodule's entry names a commit of another repository.
-    names = [e.oid if e and e.mode != "160000" else "" for e in entries]
-    found = iter(read_known(git, [Oid(n) for n in names if n]))
-    contents = [next(found) if name else b"" for name in names]
-    return [
-        f"Subproject commit {e.oid}\n".encode() if e and e.mode == "160000" else c
-        for e, c in zip(entries, contents, strict=True)
-    ]
+    """What a diff shows of each: a submodule's entry names a commit of another repository."""
+    found = iter(read_known(git, [e.oid for e in entries if e and e.mode != _SUBMODULE]))
+    shown = [f"Subproject commit {e.oid}\n".encode() if e and e.mode == _SUBMODULE else b"" for e in entries]
+    return [next(found) if e and e.mode != _SUBMODULE else text for e, text in zip(entries, shown, strict=True)]
 
 
 def _authors(git: Git, commits: Sequence[Oid]) -> tuple[Author, ...]:
@@ -212,40 +201,27 @@ def _authors(git: Git, commits: Sequence[Oid]) -> tuple[Author, ...]:
         return ()
     form = "--format=%H%x00%an <%ae>%x00%ad%x00%s"
     done = git.run("log", "--no-walk=unsorted", "-z", "--date=iso-strict", form, *commits, check=False)
-    fields = done.fields if done.ok else []
-    rows = [fields[i : i + 4] for i in range(0, len(fields) - 3, 4)]
-    shown = [[decode(word.encode("utf-8", "surrogateescape")) for word in row] for row in rows]
-    return tuple(Author(Oid(c), one_line(a), one_line(d), one_line(s)) for c, a, d, s in shown)
+    words = iter([one_line(decode(w.encode("utf-8", "surrogateescape"))) for w in (done.fields if done.ok else ())])
+    return tuple(Author(Oid(c), a, d, s) for c, a, d, s in zip(words, words, words, words, strict=False))
 
 
 def _diff(old: bytes, new: bytes) -> str:
     """A unified diff, with every control and bidirectional character made visible."""
     if b"\0" in old + new or max(len(old), len(new)) > _LARGEST:
         return f"(too large or binary to show: {len(old)} bytes before, {len(new)} now)"
-    before, after = _split(old), _split(new)
-    rows = list(difflib.unified_diff(before, after, lineterm="", n=3))[2:]
+    rows = list(difflib.unified_diff(_split(old), _split(new), lineterm="", n=3))[2:]
     return redact("\n".join(visible(row) for row in rows))
 
 
 def _split(data: bytes) -> list[str]:
-    if not data:
-        return []
-    lines = decode(data).split("\n")
-    if lines[-1]:
-        return [*lines[:-1], lines[-1] + "  (no line end)"]
-    return lines[:-1]
+    *lines, last = decode(data).split("\n")
+    return [*lines, f"{last}  (no line end)"] if last else lines
 
 
 def _lines(file: FileDiff) -> Iterator[str]:
-    match (file.old_mode, file.new_mode):
-        case (None, mode):
-            yield f"{file.path}: new {_KINDS.get(mode or '', mode)}"
-        case (_, None):
-            yield f"{file.path}: removed"
-        case (old, new) if old != new:
-            yield f"{file.path}: {_KINDS.get(old, old)} becomes {_KINDS.get(new, new)}"
-        case _:
-            yield f"{file.path}: changed"
+    old, new = (_KINDS.get(mode, mode) if mode else "" for mode in (file.old_mode, file.new_mode))
+    became = f"new {new}" if not old else "removed" if not new else f"{old} becomes {new}" if old != new else "changed"
+    yield f"{file.path}: {became}"
     if not file.commits:
         yield "  by no commit that can be named: main does not descend from what was accepted"
     for made in file.commits:

@@ -44,19 +44,9 @@ def list_outbox(view: View) -> list[Entry]:
     says, damaged = view.snapshot.says()
     attempts = view.memory.attempts.entries
     found = [_mail(path.rpartition("/")[2], entry, attempts) for path, entry in entries]
-    found += [
-        Entry(
-            file=say.name,
-            effect="say",
-            to=say.chat,
-            kind="text",
-            subject=one_line(say.text, 80),
-            queued=say.queued,
-            tried=_tried(attempts.get(say.name)),
-            source=say.chat,
-        )
-        for _, say in says
-    ]
+    for _, say in says:
+        words, tried = one_line(say.text, 80), _tried(attempts.get(say.name))
+        found.append(Entry(say.name, "say", say.chat, "", "", "text", words, say.queued, tried, source=say.chat))
     found.sort(key=lambda e: (e.queued or view.now, e.file))
     unreadable = [*broken, *damaged]
     return found + [Entry(path.rpartition("/")[2], "damaged", tried=Tried(reason=why)) for path, why in unreadable]
@@ -69,19 +59,8 @@ def _mail(file: str, entry: outbox.Entry, attempts: Mapping[str, Mapping[str, An
         effect, head, kind, subject = "deliver", entry.id, entry.kind, entry.subject
     else:
         effect, head, kind, subject = "delete", entry.tip, "", entry.reason
-    return Entry(
-        file=file,
-        effect=effect,
-        to=entry.to,
-        branch=entry.branch,
-        head=head,
-        kind=kind,
-        subject=subject,
-        queued=entry.queued,
-        tried=_tried(attempts.get(file)),
-        thread=entry.thread,
-        source=entry.source,
-    )
+    tried, about = _tried(attempts.get(file)), (entry.thread, entry.source)
+    return Entry(file, effect, entry.to, entry.branch, head, kind, subject, entry.queued, tried, *about)
 
 
 def _tried(memory: Mapping[str, Any] | None) -> Tried:

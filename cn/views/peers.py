@@ -31,11 +31,8 @@ class PeerView(NamedTuple):
 
 def list_peers(view: View) -> list[PeerView]:
     """The peers of main's ``state/peers.md``."""
-    failing = unreachable(view)
-    return [
-        PeerView(peer, fingerprint(peer.key) if peer.key else "", failing.get(peer.name))
-        for peer in view.settings.peers.values()
-    ]
+    failing, peers = unreachable(view), view.settings.peers.values()
+    return [PeerView(peer, fingerprint(peer.key) if peer.key else "", failing.get(peer.name)) for peer in peers]
 
 
 def fingerprint(key: str) -> str:
