@@ -6,7 +6,6 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Iterable
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
@@ -30,8 +29,8 @@ _REMEDIES = {
 }
 
 
-def write_file(path: Path, data: bytes | Iterable[bytes], *, root: Path | None = None, mode: int = 0o666) -> None:
-    """Write ``data``, whole or in pieces, beside ``path``, flush it, then replace ``path``.
+def write_file(path: Path, data: bytes, *, root: Path | None = None, mode: int = 0o666) -> None:
+    """Write ``data`` beside ``path``, flush it, then replace ``path``.
 
     Creates parent folders. A symlink at ``path`` is replaced, not followed; with
     ``root``, no parent between ``root`` and ``path`` may be one. ``mode`` is that of a new
@@ -43,7 +42,7 @@ def write_file(path: Path, data: bytes | Iterable[bytes], *, root: Path | None =
         fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
         try:
             with os.fdopen(fd, "wb") as file:
-                file.writelines([data] if isinstance(data, bytes) else data)
+                file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(temporary, path)

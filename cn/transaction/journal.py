@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,8 +21,6 @@ from cn.values.errors import Blocked
 from cn.values.names import Oid
 
 _FORMAT = 1
-_TOGETHER = 100
-_PIECE = 1 << 16
 
 
 class LocalAppend(NamedTuple):
@@ -107,7 +104,9 @@ def read_pushes(hub: Hub) -> list[Journal]:
 
 def write_journal(path: Path, journal: Journal) -> None:
     """Write and flush it."""
-    write_file(path, _pieces(journal), mode=PRIVATE)
+    changes = [[c.path, *(c.old or (None, None)), *(c.new or (None, None))] for c in journal.changes]
+    plain = {"format": _FORMAT, **journal._asdict(), "changes": changes, "inputs": dict(journal.inputs or {})}
+    write_file(path, json.dumps(plain, default=_text).encode(), mode=PRIVATE)
 
 
 def read_journal(path: Path) -> Journal | None:
@@ -133,11 +132,6 @@ def drop(path: Path) -> None:
         sync_folder(path.parent)
 
 
-def with_index_hash(journal: Journal, index_hash: str) -> Journal:
-    """The journal with the hash of the index to be."""
-    return journal._replace(index_hash=index_hash)
-
-
 def with_sizes(journal: Journal) -> Journal:
     """The journal with the present lengths of the files to append to."""
     return journal._replace(sizes=tuple(_size(a.path) for a in journal.appends))
@@ -150,62 +144,9 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _pieces(journal: Journal) -> Iterator[bytes]:
-    """Its JSON, piece by piece: as one text that of 10,000 new threads took 13 MB."""
-    mark = "{"
-    for key, value in _plain(journal).items():
-        yield f"{mark}{json.dumps(key)}: ".encode()
-        mark = ", "
-        if key == "appends":
-            yield from _append_pieces(journal.appends)
-            continue
-        if not isinstance(value, Iterator):
-            yield json.dumps(value).encode()
-            continue
-        comma = "["
-        while some := list(islice(value, _TOGETHER)):
-            yield comma.encode()
-            yield json.dumps(some)[1:-1].encode()
-            comma = ", "
-        yield b"]" if comma != "[" else b"[]"
-    yield b"}"
-
-
-def _append_pieces(appends: Sequence[LocalAppend]) -> Iterator[bytes]:
-    """Their texts too: the log rows of 10,000 deliveries are 2.5 MB, and as one JSON string twice as much."""
-    yield b"["
-    for number, append in enumerate(appends):
-        yield f'{", " if number else ""}[{json.dumps(os.fsdecode(append.path))}, "'.encode()
-        for start in range(0, len(append.text), _PIECE):
-            yield json.dumps(append.text[start : start + _PIECE])[1:-1].encode()
-        yield b'"]'
-    yield b"]"
-
-
-def _plain(journal: Journal) -> dict[str, Any]:
-    """What it holds as JSON has it; a long list as an iterator."""
-    return {
-        "format": _FORMAT,
-        "token": journal.token,
-        "old": journal.old,
-        "new": journal.new,
-        "message": journal.message,
-        "changes": ([c.path, *_plain_entry(c.old), *_plain_entry(c.new)] for c in journal.changes),
-        "inputs": dict(journal.inputs or {}),
-        "refs": ([r.ref, r.new] for r in journal.refs),
-        "appends": None,  # see :func:`_append_pieces`
-        "files": (
-            [os.fsdecode(f.path), None if f.data is None else f.data.decode("latin-1"), f.was] for f in journal.files
-        ),
-        "sizes": list(journal.sizes),
-        "index_hash": journal.index_hash,
-        "covers": list(journal.covers),
-        "expected": journal.expected,
-    }
-
-
-def _plain_entry(entry: Entry | None) -> list[str | None]:
-    return [entry.mode, entry.oid] if entry else [None, None]
+def _text(value: bytes | os.PathLike[str]) -> str:
+    """What JSON has no word for: bytes and paths."""
+    return value.decode("latin-1") if isinstance(value, bytes) else os.fsdecode(value)
 
 
 def _parse(data: dict[str, Any]) -> Journal:
@@ -222,7 +163,7 @@ def _parse(data: dict[str, Any]) -> Journal:
         appends=tuple(LocalAppend(Path(path), text) for path, text in data["appends"]),
         files=tuple(
             LocalFile(Path(path), None if text is None else text.encode("latin-1"), was)
-            for path, text, was in data.get("files", ())  # a journal of before there were any
+            for path, text, was in data["files"]
         ),
         sizes=tuple(data["sizes"]),
         index_hash=data["index_hash"],

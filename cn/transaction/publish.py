@@ -29,7 +29,6 @@ from cn.transaction.journal import (
     drop,
     journal_path,
     push_path,
-    with_index_hash,
     with_sizes,
     write_journal,
 )
@@ -292,7 +291,7 @@ def fill_index(hub: Hub, journal: Journal, edit: Callable[[Path], None]) -> Jour
     edit(copy)
     if not copy.exists():
         hub.git.with_env(GIT_INDEX_FILE=copy).run("read-tree", "--empty")
-    journal = with_index_hash(journal, file_hash(copy) or "")
+    journal = journal._replace(index_hash=file_hash(copy) or "")
     write_journal(journal_path(hub), journal)
     os.rename(copy, lock_path(hub))
     return journal

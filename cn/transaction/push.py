@@ -185,8 +185,6 @@ def _read_unpushed(hub: Hub) -> dict[str, bool]:
     """Each name, and whether it is to be deleted at origin: that it is absent here does not say so."""
     try:
         plain = json.loads(unpushed_path(hub).read_bytes())
-        if isinstance(plain, list):  # of before: names, and nothing of what was meant
-            plain = dict.fromkeys(plain, False)
         return {name: gone is True for name, gone in plain.items() if name.startswith(OWN)}
     except (OSError, ValueError, AttributeError, TypeError):
         return {}

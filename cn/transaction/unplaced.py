@@ -15,7 +15,7 @@ import json
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from cn.git.repository import Hub
 from cn.system.files import write_file
@@ -62,39 +62,19 @@ def unplaced_path(hub: Hub) -> Path:
 
 
 def read_unplaced(hub: Hub) -> Unplaced:
-    """What is noted. Where the note cannot be read nothing is; 'git status' shows it all the same.
-
-    Older versions noted ``left`` as ``files``, and what was edited in a file of its own.
-    """
-    plain = _read(unplaced_path(hub))
+    """What is noted. Where the note cannot be read nothing is; 'git status' shows it all the same."""
     try:
-        files = plain.get("left", plain.get("files", {}))
-        if files:
+        plain = json.loads(unplaced_path(hub).read_bytes())
+        if plain["left"]:
             from cn.git.entries import Entry
         left = {
             path: Left(Entry(mode, Oid(oid)) if mode and oid else None, str(reason))
-            for path, (mode, oid, reason) in files.items()
+            for path, (mode, oid, reason) in plain["left"].items()
         }
-        edited = {
-            path: Edited(Oid(base) if base else None, Oid(raw))
-            for path, (base, raw) in (plain["edited"] if "edited" in plain else _read(_older(hub))).items()
-        }
-        hidden = frozenset(str(path) for path in plain.get("hidden", ()))
-        return Unplaced(str(plain["token"]) if plain else "", left, edited, hidden)
-    except (ValueError, AttributeError, TypeError, KeyError):
+        edited = {path: Edited(Oid(base) if base else None, Oid(raw)) for path, (base, raw) in plain["edited"].items()}
+        return Unplaced(str(plain["token"]), left, edited, frozenset(map(str, plain["hidden"])))
+    except (OSError, ValueError, AttributeError, TypeError, KeyError):
         return Unplaced("", {}, {})
-
-
-def _older(hub: Hub) -> Path:
-    return hub.state / "diverged"
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        plain = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return plain if isinstance(plain, dict) else {}
 
 
 def read_left(hub: Hub) -> Mapping[str, Left]:
@@ -134,7 +114,6 @@ def _write(
     hub: Hub, known: Unplaced, left: Mapping[str, Left], edited: Mapping[str, Edited], hidden: frozenset[str]
 ) -> None:
     if not left and not edited and not hidden:
-        _older(hub).unlink(missing_ok=True)  # first: alone it would count again
         unplaced_path(hub).unlink(missing_ok=True)
         return
     # What was moved aside until now is no longer needed where others are left.
@@ -146,7 +125,6 @@ def _write(
         "hidden": sorted(hidden),
     }
     write_file(unplaced_path(hub), json.dumps(plain, ensure_ascii=True).encode())
-    _older(hub).unlink(missing_ok=True)
 
 
 class _Hide(NamedTuple):

@@ -151,13 +151,11 @@ def test_that_pins_cannot_be_noted_does_not_hide_that_origin_has_main(world: Wor
     assert same_main(sigma)
 
 
-@pytest.mark.parametrize(
-    ("note", "left"), [(f'["{PIN}"]', [PIN]), (f'{{"{PIN}": false}}', [PIN]), (f'{{"{PIN}": true}}', [])]
-)
+@pytest.mark.parametrize(("note", "left"), [(f'{{"{PIN}": false}}', [PIN]), (f'{{"{PIN}": true}}', [])])
 def test_a_pin_that_is_absent_here_is_deleted_at_origin_only_where_that_was_meant(
     world: World, sigma: Node, pi: Node, note: str, left: list[str]
 ) -> None:
-    """It may be another clone's. A note of names alone is one of an older version."""
+    """It may be another clone's."""
     git(sigma.root, "push", "-q", "origin", f"main:{PIN}")
     (sigma.root / ".git/cn").mkdir(exist_ok=True)
     (sigma.root / ".git/cn/unpushed").write_text(note)

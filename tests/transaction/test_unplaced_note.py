@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from cn.transaction.checkout import place_again
 from cn.transaction.unplaced import (
     Edited,
     Left,
-    Unplaced,
     forget_edited,
     is_left,
     read_edited,
@@ -117,29 +115,6 @@ def test_what_is_edited_and_what_is_left_do_not_forget_each_other(hub: Hub) -> N
     assert (read_left(hub), read_edited(hub)) == ({}, {".cn/x": edited[".cn/x"]})
     forget_edited(hub, [".cn/x"])
     assert not unplaced_path(hub).exists()
-
-
-def test_the_notes_of_an_older_version_are_read(hub: Hub) -> None:
-    one, base, found = left("old\n"), Oid("1" * 40), Oid("2" * 40)
-    assert one.here
-    (hub.state).mkdir()
-    old = hub.state / "diverged"
-    unplaced_path(hub).write_text(json.dumps({"token": "t", "files": {D: [one.here.mode, one.here.oid, one.reason]}}))
-    old.write_text(json.dumps({E: [base, found], ".cn/x": ["", found]}))
-    edited = {E: Edited(base, found), ".cn/x": Edited(None, found)}
-    assert read_unplaced(hub) == Unplaced("t", {D: one}, edited)
-    (hub.root / D).write_text("old\n")
-    assert "brought to the work tree after all" in again(hub)
-    assert (read_left(hub), read_edited(hub)) == ({}, edited)
-    assert not old.exists()
-
-
-def test_what_an_older_version_knew_to_be_edited_is_forgotten_once(hub: Hub) -> None:
-    hub.state.mkdir()
-    (hub.state / "diverged").write_text(json.dumps({E: ["1" * 40, "2" * 40]}))
-    assert read_edited(hub).keys() == {E}
-    forget_edited(hub, [E])
-    assert read_edited(hub) == {}
 
 
 @pytest.mark.parametrize("why", ["time", "disk"])
