@@ -38,6 +38,9 @@ _MAX_DATA = 768 << 20
 LOCAL_SECONDS = 900.0
 _REASON = 300
 _CUT_OFF = "fatal: fetch-pack: invalid index-pack output"
+_FSCK = "fsck error"
+CHECK_REFUSES = "git's object check refuses"
+"""What :attr:`Done.reason` begins with where a fetch brought such an object (git-config(1), ``fetch.fsckObjects``)."""
 _NOT_READ = "fatal: Could not read from remote repository"
 OTHER_FORMAT = (
     "it has the other object format (SHA-1, SHA-256), and git exchanges nothing between the two: "
@@ -165,6 +168,8 @@ class Done(NamedTuple):
         lines = [line for line in self.err.splitlines() if line.strip()]
         told = [line for line in lines if line.startswith(("fatal:", "error:", "ssh:", "remote:"))]
         line = (told or lines or [f"exit code {self.code}"])[0]
+        if _FSCK in self.err:
+            line = f"{CHECK_REFUSES} it: {line}"
         if line.startswith(_CUT_OFF):
             return "the pack broke off while it was received, most likely beyond the size limit"
         if line.startswith(_SAY_OTHER_FORMAT):

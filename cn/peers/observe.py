@@ -103,7 +103,10 @@ def observe(
             urls[peer.name] = peer.hub
     if settings.mailbox and peers:
         urls[MAILBOX_KEY] = _mailbox(run)
-    answers = list_remotes(run.hub.git, urls, settings.config.limits.peer_seconds, run.progress)
+    known = {MAILBOX_KEY: run.base.heads} if settings.mailbox == "origin" and run.base.heads is not None else {}
+    asked = {key: url for key, url in urls.items() if key not in known}
+    answers = list_remotes(run.hub.git, asked, settings.config.limits.peer_seconds, run.progress)
+    answers |= {key: heads for key, heads in known.items() if key in urls}
     seen = Observation(read_pins(run.hub.git))
     seen.urls, listings = urls, seen.listings
     for key, answer in answers.items():

@@ -239,11 +239,13 @@ def open_run(
     """
     with _handing_over(report), ExitStack() as stack:
         with _noting(hub, dry_run, CnError, OSError):
+            hub = hub.with_git(stack.enter_context(reading(hub.git)))
             free, settings = read_head_settings(replace(hub, origin=False) if offline else hub)
             place = _scratch(free) if dry_run else hub_lock(free, settings.config.lock_wait)
             hub = stack.enter_context(place)
         with _noting(hub, dry_run, CnError, OSError):
-            hub = hub.with_git(stack.enter_context(reading(hub.git)))
+            if dry_run:  # its objects go elsewhere
+                hub = hub.with_git(stack.enter_context(reading(hub.git)))
             base = _find_base(hub, report, dry_run)
             memory = Memory(hub, now())
             run = Run(hub, base, settings, memory, report, dry_run, progress, offline=offline)

@@ -9,10 +9,11 @@ from cn.git.fast_import import EntryChange, FileChange, build_commit
 from cn.git.lost_branch import missing_main
 from cn.git.objects import ask_history, update_refs
 from cn.git.process import Git
+from cn.git.remote import Listing
 from cn.git.repository import Hub
 from cn.transaction.integrate import integrate, later, lost_ledger, restore_ledger
 from cn.transaction.journal import read_journal, restore_path
-from cn.transaction.origin import ORIGIN_REF, fetch_main, origin_main
+from cn.transaction.origin import ORIGIN_REF, fetch_main, list_origin
 from cn.transaction.protected_files import TRUSTED_REF, accept, built_by_cn, untrusted
 from cn.values.errors import Blocked
 from cn.values.names import HubPath, Oid
@@ -36,13 +37,14 @@ class Base(NamedTuple):
 
     ``tip`` is origin's main and the local commits integrated, ``local`` main in this
     clone, ``origin`` main there (None: no origin, or it has no main yet), ``reports``
-    sentences to show.
+    sentences to show, ``heads`` origin's branches.
     """
 
     tip: Oid
     local: Oid
     origin: Oid | None
     reports: tuple[str, ...]
+    heads: Listing | None = None
 
 
 def observe_base(hub: Hub, *, dry_run: bool = False, check_trust: bool = True) -> Base:
@@ -54,9 +56,10 @@ def observe_base(hub: Hub, *, dry_run: bool = False, check_trust: bool = True) -
     """
     refs = work_place(hub)
     local = refs[hub.main_ref]
-    origin, commit, reports = None, local, list[str]()
+    origin, heads, commit, reports = None, None, local, list[str]()
     if hub.origin:
-        origin = _observe_origin(hub, refs.get(ORIGIN_REF), local, dry_run)
+        heads = _observe_origin(hub, refs.get(ORIGIN_REF), local, dry_run)
+        origin = heads.get(hub.main)
         if origin is not None:
             commit, reports = _integrated(hub, origin, local, keep=not dry_run)
     commit = _restored(hub, commit)
@@ -72,7 +75,7 @@ def observe_base(hub: Hub, *, dry_run: bool = False, check_trust: bool = True) -
         # Only now: what this clone never took over is no loss when it is gone again.
         if origin is not None and origin != refs.get(ORIGIN_REF) and not dry_run:
             update_refs(hub.git, [(ORIGIN_REF, origin)])
-    return Base(commit, local, origin, tuple(reports))
+    return Base(commit, local, origin, tuple(reports), heads)
 
 
 def _check_trust(hub: Hub, known: Oid, commit: Oid, given: set[Oid]) -> None:
@@ -148,20 +151,22 @@ def _no_other_work_tree(hub: Hub) -> None:
         )
 
 
-def _observe_origin(hub: Hub, known: Oid | None, local: Oid, dry_run: bool) -> Oid | None:
+def _observe_origin(hub: Hub, known: Oid | None, local: Oid, dry_run: bool) -> Listing:
+    """Origin's branches, once its main is here."""
     for _ in range(_FETCH_TRIES):
-        tip = origin_main(hub)
+        heads = list_origin(hub)
+        tip = heads.get(hub.main)
         if tip is None:
             if known is not None:
                 raise _rewound(hub, known, None, "origin has no main any more", "", dry_run)
-            return None
+            return heads
         if tip == known:
-            return tip
+            return heads
         fetch_main(hub)
         # It may have moved between the two questions; what was brought then holds the tip.
         if hub.git.run("cat-file", "-e", f"{tip}^{{commit}}", check=False).ok:
             _check_grown(hub, known, tip, local, dry_run)
-            return tip
+            return heads
     raise Blocked("origin's main changes faster than it can be fetched", "run again later")
 
 

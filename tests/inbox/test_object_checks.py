@@ -60,7 +60,7 @@ def test_a_main_that_the_check_refused_stays_out(world: World) -> None:
     push(pusher, sigma.url, f"{head}:refs/heads/main")
     for _ in range(2):
         said = sigma.sync(check=1).stderr
-        assert "git's object check refuses origin's main: " in said
+        assert "origin's main cannot be fetched: git's object check refuses it: " in said
         assert "gitmodulesUrl" in said
         assert "unreachable" not in said
         assert tip(sigma.root, "main") == before
