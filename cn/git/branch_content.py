@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
+from cn.git.entries import OUTPUT_BYTES
 from cn.git.objects import ask_history, read_info
 from cn.git.process import Git, GitError
 from cn.protocol.message import Message
@@ -125,8 +126,6 @@ def _cap(text: str, limit: int) -> str:
     return data[:limit].decode("utf-8", "ignore") + f"\n\n… cut here: {len(data) - limit} bytes more"
 
 
-OUTPUT_BYTES = 8 << 20
-DIFF_SECONDS = 20.0
 _SLOW = 3
 """After so many commits that took all the time, others are not asked for alone."""
 
@@ -188,25 +187,3 @@ def merge_bases(git: Git, ours: str, head: Oid) -> list[Oid]:
     """All merge bases, none for unrelated histories."""
     done = ask_history(git, ("merge-base", "--all", "--end-of-options", ours, head), (ours, head))
     return [Oid(line) for line in done.lines] if done.ok else []
-
-
-def diff_trees(git: Git, pairs: Sequence[tuple[Oid, Oid]], *flags: str, recursive: bool = True) -> bytes:
-    """``diff-tree`` of many (new, old) pairs of commits; each answer follows the id of its new one."""
-    lines = "".join(f"{new} {old}\n" for new, old in pairs)
-    args = ("diff-tree", "--stdin", "--no-renames", *(["-r"] if recursive else []), *flags)
-    return git.run(*args, stdin=lines.encode(), max_out=OUTPUT_BYTES, seconds=DIFF_SECONDS).out
-
-
-def by_head(out: bytes, heads: set[str], size: int) -> dict[str, list[str]]:
-    """The fields of ``diff-tree -z`` per head; an entry has ``size`` fields."""
-    found: dict[str, list[str]] = {}
-    fields = out.decode("utf-8", "surrogateescape").rstrip("\0").split("\0") if out else []
-    at, entries = 0, list[str]()
-    while at < len(fields):
-        if fields[at] in heads:
-            entries = found.setdefault(fields[at], [])
-            at += 1
-        else:
-            entries += fields[at : at + size]
-            at += size
-    return found

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import stat
 import sys
 from bisect import bisect_left
@@ -17,7 +18,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cn.git.environment import quote_path
-from cn.git.process import Git
+from cn.git.objects import read_info
+from cn.git.process import Done, Git, GitError
 from cn.git.repository import Hub
 from cn.system.files import StrPath, blocked_parent, read_plain
 from cn.values.names import Oid, folders_above
@@ -25,6 +27,11 @@ from cn.values.names import Oid, folders_above
 LINK = "120000"
 SUBMODULE = "160000"
 _FEW = 200
+OUTPUT_BYTES = 8 << 20
+DIFF_SECONDS = 20.0
+_DIFF = ("-z", "--raw", "--no-abbrev", "--no-renames")
+_PAIR = re.compile(rb"([0-9a-f]{40,64}) ([0-9a-f]{40,64})\n")
+_RECORD = re.compile(rb":([0-7]{6}) ([0-7]{6}) ([0-9a-f]{40,64}) ([0-9a-f]{40,64}) [A-Z][0-9]*\0([^\0]+)\0", re.DOTALL)
 
 
 class Entry(NamedTuple):
@@ -44,6 +51,13 @@ class Change(NamedTuple):
     path: str
     old: Entry | None
     new: Entry | None
+
+    @property
+    def status(self) -> str:
+        """``A``, ``M``, ``D``, or ``T``: another type."""
+        if self.old is None or self.new is None:
+            return "A" if self.old is None else "D"
+        return "M" if self.old.mode[:3] == self.new.mode[:3] else "T"
 
 
 class WorkFile(NamedTuple):
@@ -70,19 +84,69 @@ OTHER = WorkFile("other", Oid(""), Oid(""))
 
 
 def read_changes(git: Git, old: str, new: str) -> list[Change]:
-    """``diff-tree --no-renames`` of two commits or trees."""
+    """What differs between two commits or trees, of any size; a folder that moved is its files."""
     if old == new:
         return []
-    fields = git.run(
-        "diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", "--end-of-options", old, new
-    ).fields
-    return [parse_change(meta, path) for meta, path in zip(fields[::2], fields[1::2], strict=True)]
+    done = git.run("diff-tree", *_DIFF, "-r", "--end-of-options", old, new)
+    changes, end = _records(done.out, 0)
+    if end < len(done.out):
+        raise GitError(done._replace(err="error: it answered what cn does not understand"))
+    return changes
 
 
-def parse_change(meta: str, path: str) -> Change:
-    """One entry of ``diff-tree -z --raw``: the fields before the path, and the path."""
-    old_mode, new_mode, old_oid, new_oid, _ = meta.lstrip(":").split()
-    return Change(path, _entry(old_mode, old_oid), _entry(new_mode, new_oid))
+def diff_commits(
+    git: Git, pairs: Sequence[tuple[str, str]], *, recursive: bool = True
+) -> dict[tuple[str, str], list[Change]]:
+    """The same for many pairs of commits or trees, old first, within :func:`diff_trees`' limits."""
+    names = list(dict.fromkeys(name for pair in pairs for name in pair))
+    infos = zip(names, read_info(git, [f"{name}^{{tree}}" for name in names]), strict=True)
+    trees = {name: info.oid if info else Oid(name) for name, info in infos}
+    changes = diff_trees(git, [(trees[old], trees[new]) for old, new in pairs], recursive=recursive)
+    return {(old, new): changes[trees[old], trees[new]] for old, new in pairs}
+
+
+def diff_trees(
+    git: Git, pairs: Sequence[tuple[Oid, Oid]], *, recursive: bool = True
+) -> dict[tuple[Oid, Oid], list[Change]]:
+    """What differs between the trees of each pair, within limits of time and size."""
+    args = ("diff-tree", "--stdin", *_DIFF, *(["-r"] if recursive else []))
+    lines = "".join(f"{old} {new}\n" for old, new in dict.fromkeys(pairs)).encode()
+    out = git.run(*args, stdin=lines, max_out=OUTPUT_BYTES, seconds=DIFF_SECONDS).out if pairs else b""
+    changes = parse_diffs(out)
+    if any(pair not in changes for pair in pairs):
+        raise GitError(Done(args, 1, b"", "error: it did not answer all questions"))
+    return changes
+
+
+def parse_diffs(out: bytes) -> dict[tuple[Oid, Oid], list[Change]]:
+    """What ``diff-tree --stdin -z --raw`` tells of pairs of trees, up to what cn does not understand."""
+    changes: dict[tuple[Oid, Oid], list[Change]] = {}
+    at = 0
+    while found := next_pair(out, at):
+        pair, records, at = found
+        changes[pair] = records
+    if changes and at < len(out):
+        changes.popitem()
+    return changes
+
+
+def next_pair(out: bytes, at: int) -> tuple[tuple[Oid, Oid], list[Change], int] | None:
+    """The pair of trees whose answer begins at ``at``, its records, and where they end; None: no pair is there."""
+    header = _PAIR.match(out, at)
+    if header is None:
+        return None
+    return ((Oid(header[1].decode()), Oid(header[2].decode())), *_records(out, header.end()))
+
+
+def _records(out: bytes, at: int) -> tuple[list[Change], int]:
+    """The records of ``--raw -z`` that begin at ``at``, and where they end (git-diff-tree(1), "RAW OUTPUT FORMAT")."""
+    found = []
+    while record := _RECORD.match(out, at):
+        old_mode, new_mode, old, new = (word.decode() for word in record.groups()[:4])
+        path = record[5].decode("utf-8", "surrogateescape")
+        found.append(Change(path, _entry(old_mode, old), _entry(new_mode, new)))
+        at = record.end()
+    return found, at
 
 
 def _entry(mode: str, oid: str) -> Entry | None:

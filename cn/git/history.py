@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
+from cn.git.entries import read_changes
 from cn.git.objects import empty_tree
 from cn.git.process import Git
 from cn.values.names import Oid, is_oid
@@ -62,5 +63,4 @@ def parse_log(lines: Iterable[str]) -> Iterator[PastCommit]:
 def changes_of(git: Git, past: PastCommit) -> list[tuple[str, str]]:
     """What a commit changed against main before it: ``A``, ``M``, ``D`` or ``T``, and the path."""
     before = past.parents[0] if past.parents else empty_tree(git)
-    done = git.run("diff-tree", "-r", "-z", "--no-renames", "--name-status", before, past.commit)
-    return list(zip(done.fields[::2], done.fields[1::2], strict=True))
+    return [(change.status, change.path) for change in read_changes(git, before, past.commit)]

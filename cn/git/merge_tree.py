@@ -7,13 +7,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from cn.git.branch_content import diff_trees
-from cn.git.entries import Change, parse_change
+from cn.git.entries import Change, diff_trees
 from cn.git.objects import read_info, read_object
 from cn.git.process import Git, GitError
-from cn.values.errors import CnError, Refused
+from cn.values.errors import CnError
 from cn.values.names import Oid, parse_oid
-from cn.values.text import one_line
 
 _WORDS = ("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", "--stdin")
 _SECONDS = 60.0
@@ -47,10 +45,10 @@ def merge_each(git: Git, main: Oid, heads: Sequence[Oid]) -> dict[Oid, tuple[Cha
         trees = {head: merged.tree for head, merged in zip(heads, answers, strict=True) if merged.tree}
         (root,) = read_info(git, [f"{main}^{{tree}}"])
         pairs = [(root.oid, tree) for tree in sorted(set(trees.values()))] if root else []
-        changes = read_tree_diffs(diff_trees(git, pairs, "-z", "--raw", "--no-abbrev"))
+        changes = diff_trees(git, pairs)
     except (CnError, ValueError):
         return {}
-    return {head: changes[tree] for head, tree in trees.items() if tree in changes}
+    return {head: tuple(changes[root.oid, tree]) for head, tree in trees.items()} if root else {}
 
 
 def read_answers(out: bytes) -> Iterator[Merged]:
@@ -64,23 +62,6 @@ def read_answers(out: bytes) -> Iterator[Merged]:
         else:
             names = (name.decode("utf-8", "surrogateescape") for name in conflicts)
             yield Merged(None, tuple(dict.fromkeys(names)))
-
-
-def read_tree_diffs(out: bytes) -> dict[Oid, tuple[Change, ...]]:
-    """``diff-tree --stdin --raw -z`` of pairs of trees: per second tree, what differs (git-diff-tree(1))."""
-    found: dict[Oid, list[Change]] = {}
-    entries = iter(out.decode("utf-8", "surrogateescape").split("\0"))
-    entry = list[Change]()
-    for field in entries:
-        *headers, meta = field.split("\n")  # "OLD NEW" and a line feed come before what differs
-        for header in headers:
-            entry = found.setdefault(parse_oid(header.partition(" ")[2]), [])
-        if meta:
-            try:
-                entry.append(parse_change(meta, next(entries)))
-            except (ValueError, StopIteration):
-                raise Refused(f"git diff-tree says what cn does not know: {one_line(meta, 80)}") from None
-    return {tree: tuple(changes) for tree, changes in found.items()}
 
 
 def merge_file(git: Git, base: Oid | None, ours: bytes, theirs: bytes) -> bytes | None:

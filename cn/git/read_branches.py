@@ -15,21 +15,12 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from cn.git.branch_content import (
-    DIFF_SECONDS,
-    OUTPUT_BYTES,
-    Commit,
-    FileText,
-    Proposal,
-    Touched,
-    merge_bases,
-    read_in_halves,
-)
-from cn.git.objects import Info, TreeEntry, parse_tree, read_info, read_known, read_objects
-from cn.git.process import Done, Git, GitError
+from cn.git.branch_content import Commit, FileText, Proposal, Touched, merge_bases, read_in_halves
+from cn.git.entries import DIFF_SECONDS, OUTPUT_BYTES, Change, Entry, diff_trees, next_pair
+from cn.git.objects import Info, read_info, read_known, read_objects
+from cn.git.process import Git, GitError, Job
 from cn.protocol.hub_config import Limits
 from cn.protocol.message import FILE, object_id
-from cn.protocol.rules import TreeChange
 from cn.values.names import PATH_BYTES, Oid
 from cn.values.text import decode
 
@@ -46,14 +37,11 @@ _PATHS_BYTES = 1 << 16
 _UNREADABLE = 3
 _WALKED = 1000
 """Commits of a branch that are followed here; git finds the base of a longer one."""
-_ATTACHMENTS, _FOLDERS, _FOLDERS_DEEP, _TREE_BYTES = 1000, 200, 50, 1 << 20
-"""What of a message's attachments is listed: entries, folders, and the bytes of their trees and paths."""
-_UNTOLD = ["(too many to list)"]
-_PAIR = re.compile(rb"([0-9a-f]{40,64}) ([0-9a-f]{40,64})\n")
-_RECORD = re.compile(rb":[0-7]{6} ([0-7]{6}) ([0-9a-f]{40,64}) ([0-9a-f]{40,64}) ([A-Z])[0-9]*\0([^\0]+)\0", re.DOTALL)
+_ATTACHMENTS, _ATTACHED_BYTES = 1000, 1 << 20
+"""What of a message's attachments is listed: entries and folders, and the bytes of their paths."""
 _NEXT_PAIR = re.compile(rb"\n(?=[0-9a-f]{40,64} [0-9a-f]{40,64}\n)")
-_COMMITTED = re.compile(rb"\ncommitter [^\n]*> ([0-9]{1,15}) ")
 _PLAIN = ("100644", "100755")
+_NOTHING = Entry("000000", Oid("0" * 40))
 _OTHER_KINDS = {"120000": "symbolic link", "160000": "submodule"}
 
 # Commits and messages.
@@ -86,75 +74,26 @@ def read_messages(git: Git, commits: Mapping[Oid, bytes], limit: int) -> dict[Oi
     return {head: contents.get(head) for head in have}
 
 
-class _Folder(NamedTuple):
-    """A folder that came with a message: the path above its entries, and the name of its tree."""
-
-    head: Oid
-    above: str
-    tree: str
-
-
 def read_attachments(git: Git, heads: Sequence[Oid]) -> dict[Oid, list[str]]:
-    """The names of what came with messages, by path.
+    """The names of what came with messages, by path: of one that is over a limit none is told.
 
-    For each level of folders their sizes are asked first: a message that is over a limit is not read further.
+    git names the folders too, so that whatever it follows counts for the limits.
     """
+    infos = zip(heads, read_info(git, [f"{head}^{{tree}}" for head in heads]), strict=True)
+    # A tree of nothing but the message has one size.
+    more = [head for head, info in infos if info is None or info.size != len(FILE) + 8 + len(head) // 2]
+    args = ("ls-tree", "-r", "-t", "-z", "--full-tree", "--format=%(objecttype) %(path)", "--end-of-options")
+    jobs = [Job(head, (*args, head), seconds=DIFF_SECONDS, max_out=_ATTACHED_BYTES) for head in more]
     told: dict[Oid, list[str]] = {head: [] for head in heads}
-    counts, entries, sizes = Counter[Oid](), Counter[Oid](), Counter[Oid]()
-    folders = [_Folder(head, "", f"{head}^{{tree}}") for head in told]
-    for _ in range(_FOLDERS_DEEP):
-        trees = _find_trees(git, folders)
-        for head, _, name in folders:
-            counts[head] += 1
-            sizes[head] += trees[name].size if name in trees else _TREE_BYTES + 1
-            if counts[head] > _FOLDERS or sizes[head] > _TREE_BYTES:
-                told.pop(head, None)
-        deeper = []
-        for (head, above, _), tree in _read_trees(git, [f for f in folders if f.head in told], trees):
-            entries[head] += len(tree)
-            sizes[head] += len(tree) * len(above)  # the path of a folder is in that of each of its entries
-            if entries[head] > _ATTACHMENTS or sizes[head] > _TREE_BYTES:
-                told.pop(head, None)
-            if head in told:
-                told[head] += [f"{above}{e.path}" for e in tree if e.kind != "tree"]
-                deeper += [_Folder(head, f"{above}{e.path}/", e.oid) for e in tree if e.kind == "tree"]
-        folders = [folder for folder in deeper if folder.head in told]
-        if not folders:
-            break
-    too_deep = {folder.head for folder in folders}
-    return {
-        head: [n for n in sorted(told[head], key=_as_bytes) if n != FILE]
-        if head in told and head not in too_deep
-        else _UNTOLD
-        for head in heads
-    }
-
-
-def _find_trees(git: Git, folders: Sequence[_Folder]) -> dict[str, Info]:
-    names = list(dict.fromkeys(folder.tree for folder in folders))
-    infos = zip(names, read_info(git, names), strict=True)
-    return {name: info for name, info in infos if info is not None and info.kind == "tree"}
-
-
-def _read_trees(
-    git: Git, folders: Sequence[_Folder], trees: Mapping[str, Info]
-) -> Iterator[tuple[_Folder, list[TreeEntry]]]:
-    """Each folder with its entries; few bytes are read in one go, and one tree at a time is taken apart."""
-    places: dict[str, list[_Folder]] = {}
-    for folder in folders:
-        places.setdefault(folder.tree, []).append(folder)
-    groups, size = [list[str]()], 0
-    for name in places:
-        size += trees[name].size
-        if size > _BYTES:
-            groups.append([])
-            size = trees[name].size
-        groups[-1].append(name)
-    for names in groups:
-        for name, data in zip(names, read_known(git, [trees[name].oid for name in names]), strict=True):
-            tree = parse_tree(data, len(trees[name].oid) // 2)
-            for folder in places[name]:
-                yield folder, tree
+    for head, done in zip(more, git.run_many(jobs), strict=True):
+        if done.killed and not done.crashed:
+            raise GitError(done)
+        entries = [field.partition(" ") for field in done.fields]
+        if not done.ok or len(entries) > _ATTACHMENTS:
+            told[head] = ["(too many to list)"]
+        else:
+            told[head] = [path for kind, _, path in entries if kind != "tree" and path != FILE]
+    return told
 
 
 def _as_bytes(path: str) -> bytes:
@@ -228,13 +167,12 @@ def _read_together(git: Git, main: Oid, heads: Sequence[Oid], patience: Patience
     """
     rows = _log(git, "--stdin", stdin="\n".join([f"^{main}", *heads, ""]).encode())
     walks = {head: _walk(head, rows) for head in heads}
-    newest = _newest(git, [bases for _, bases in walks.values() if len(bases) > 1])
     found = []
     for head, (commits, bases) in walks.items():
-        base = newest.get(bases) if len(bases) > 1 else next(iter(bases), None)
-        if len(commits) > _WALKED or (bases and base is None):
+        if len(commits) > _WALKED or len(bases) > 1:  # only git can tell which is the base
             found += _read_alone(git, main, head, patience)
         else:
+            base = next(iter(bases), None)
             found.append(History(head, base, tuple(commits[:COMMITS]), len(commits) > COMMITS))
     return found
 
@@ -258,27 +196,6 @@ def _walk(head: Oid, rows: Mapping[Oid, _Row]) -> tuple[list[Commit], frozenset[
                 met.add(parent)
                 heapq.heappush(waiting, (-rows[parent].at, len(met), parent))
     return commits, frozenset(bases)
-
-
-def _newest(git: Git, several: Sequence[frozenset[Oid]]) -> dict[frozenset[Oid], Oid]:
-    """Of several places where a branch leaves main the one that git names first: the newest.
-
-    Nearly always the others are older parts of main, because the branch merged main meanwhile. Of two of the
-    same second it is the one that has the other as a parent; where nothing tells, only git can.
-    """
-    commits = list(dict.fromkeys(oid for bases in several for oid in bases))
-    heads = {oid: data.partition(b"\n\n")[0] for oid, data in read_commits(git, commits).items()}
-    times = {oid: int(m[1]) for oid, head in heads.items() if (m := _COMMITTED.search(head))}
-    newest = {}
-    for bases in several:
-        if bases <= times.keys():
-            latest = max(times[oid] for oid in bases)
-            tied = [oid for oid in bases if times[oid] == latest]
-            above = b"".join(heads[oid] for oid in tied)
-            left = [oid for oid in tied if b"\nparent %s\n" % oid.encode() not in above]
-            if len(left) == 1:
-                newest[bases] = left[0]
-    return newest
 
 
 def _read_alone(git: Git, main: Oid, head: Oid, patience: Patience) -> list[History]:
@@ -378,63 +295,30 @@ def _with_trees(git: Git, histories: Sequence[History]) -> list[_Draft]:
 
 
 def _with_changes(git: Git, drafts: Sequence[_Draft]) -> list[_Draft]:
-    args = _diff("--raw", "--no-abbrev")
-    out = git.run(*args, stdin=_pairs(drafts), max_out=OUTPUT_BYTES, seconds=DIFF_SECONDS).out
-    changes = parse_changes(out)
-    if any(draft.trees not in changes for draft in drafts):
-        raise GitError(Done(args, 1, b"", "error: it did not answer all questions"))
-    return [draft._replace(touched=tuple(changes[draft.trees])) for draft in drafts]
+    changes = diff_trees(git, [draft.trees for draft in drafts])
+    return [draft._replace(touched=tuple(map(_touched, changes[draft.trees]))) for draft in drafts]
 
 
-def _diff(*flags: str) -> tuple[str, ...]:
-    return ("diff-tree", "--stdin", "-r", "-z", "--no-renames", *flags)
-
-
-def _pairs(drafts: Sequence[_Draft]) -> bytes:
-    return "".join(f"{old} {new}\n" for old, new in dict.fromkeys(d.trees for d in drafts)).encode()
-
-
-def parse_changes(out: bytes) -> dict[tuple[Oid, Oid], list[Touched]]:
-    """What ``diff-tree --stdin -z --raw`` tells of pairs of trees, up to what cn does not understand."""
-    changes: dict[tuple[Oid, Oid], list[Touched]] = {}
-    at = 0
-    while header := _PAIR.match(out, at):
-        changes[_pair(header)], at = _raw_records(out, header.end())
-    if changes and at < len(out):
-        changes.popitem()
-    return changes
+def _touched(change: Change) -> Touched:
+    old, new = (entry or _NOTHING for entry in (change.old, change.new))
+    return Touched(change.status, change.path, new.mode, old.oid, new.oid, "-", "-")
 
 
 def parse_patches(out: bytes) -> dict[tuple[Oid, Oid], _Patches]:
     """The hunks that ``diff-tree --stdin -z --raw -p`` tells of pairs of trees."""
     patches: dict[tuple[Oid, Oid], _Patches] = {}
     at = 0
-    while header := _PAIR.match(out, at):
-        records, at = _raw_records(out, header.end())
+    while found := next_pair(out, at):
+        pair, records, at = found
         # Every line of a hunk starts with a mark of its own, so a bare pair starts the next branch.
         following = _NEXT_PAIR.search(out, at) if records else None
         end = following.end() if following else len(out) if records else at
-        patches[_pair(header)] = _hunks(out[at:end], records)
+        patches[pair] = _hunks(out[at:end], records)
         at = end
     return patches
 
 
-def _pair(header: re.Match[bytes]) -> tuple[Oid, Oid]:
-    return Oid(header[1].decode()), Oid(header[2].decode())
-
-
-def _raw_records(out: bytes, at: int) -> tuple[list[Touched], int]:
-    """The records of ``--raw -z`` that begin at ``at``, and where they end (git-diff-tree(1))."""
-    found = []
-    while record := _RECORD.match(out, at):
-        mode, old, new, status = (word.decode() for word in record.groups()[:4])
-        path = record[5].decode("utf-8", "surrogateescape")
-        found.append(Touched(status, path, mode, Oid(old), Oid(new), "-", "-"))
-        at = record.end()
-    return found, at
-
-
-def _hunks(diff: bytes, files: Sequence[Touched]) -> _Patches:
+def _hunks(diff: bytes, files: Sequence[Change]) -> _Patches:
     """The hunks in ``diff``, which holds ``files`` in this order; of one that only changed its mode, none.
 
     Not of what git takes for binary. Nothing, if it holds something else.
@@ -447,7 +331,7 @@ def _hunks(diff: bytes, files: Sequence[Touched]) -> _Patches:
     return {
         t.path: "@@ " + rest.removesuffix("\n") if mark else ""
         for t, (_, mark, rest) in hunks
-        if mark or t.old == t.new
+        if mark or (t.old and t.old.oid) == (t.new and t.new.oid)
     }
 
 
@@ -505,8 +389,9 @@ def _read_patches(git: Git, drafts: Sequence[_Draft]) -> list[tuple[Oid, _Patche
         return []
     paths = dict.fromkeys(path for d in wanted for path in d.compared)
     flags = ("--raw", "-p", "-U3", "--diff-filter=M", "--no-ext-diff", "--no-textconv", "--no-color")
-    args = (*_diff(*flags), "--", *paths)
-    out = git.run(*args, stdin=_pairs(wanted), max_out=OUTPUT_BYTES, seconds=DIFF_SECONDS).out
+    pairs = "".join(f"{old} {new}\n" for old, new in dict.fromkeys(d.trees for d in wanted)).encode()
+    args = ("diff-tree", "--stdin", "-r", "-z", "--no-renames", *flags, "--", *paths)
+    out = git.run(*args, stdin=pairs, max_out=OUTPUT_BYTES, seconds=DIFF_SECONDS).out
     found = parse_patches(out)
     return [(d.history.head, found.get(d.trees, {})) for d in wanted]
 
@@ -551,13 +436,3 @@ def _counted(t: Touched, new: bytes, old: bytes, patch: str | None) -> Touched:
 
 def _lines(data: bytes) -> int:
     return data.count(b"\n") + (not data.endswith(b"\n") and data != b"")
-
-
-def tree_changes(git: Git, old: str, new: str) -> list[TreeChange]:
-    """``diff --no-renames`` of two trees or commits, as paths and modes."""
-    args = ("diff-tree", "-r", "-z", "--raw", "--no-renames", "--end-of-options", old, new)
-    fields = git.run(*args, max_out=OUTPUT_BYTES, seconds=DIFF_SECONDS).fields
-    return [
-        TreeChange(path, meta.split()[1], meta.split()[0].lstrip(":"))
-        for meta, path in zip(fields[::2], fields[1::2], strict=True)
-    ]

@@ -15,12 +15,11 @@ from cn.agent.plan.conversation import Conversation, Entry, format_conversation,
 from cn.agent.plan.output import parse_output
 from cn.agent.plan.replay import Change, compare, read_answer_decision
 from cn.agent.plan.skills import parse_skill
-from cn.git.branch_content import by_head
-from cn.git.entries import UNMERGED
+from cn.git.entries import UNMERGED, parse_diffs
 from cn.git.history import parse_log
-from cn.git.merge_tree import read_answers, read_tree_diffs
+from cn.git.merge_tree import read_answers
 from cn.git.process import Done
-from cn.git.read_branches import parse_changes, parse_patches
+from cn.git.read_branches import parse_patches
 from cn.git.remote import read_listing, read_pushed
 from cn.llm.api_errors import parse_retry_after, read_error
 from cn.llm.config import parse_agent_config
@@ -287,7 +286,6 @@ PARSERS |= {
 ID = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 LISTED = f"{ID}\trefs/heads/main\n{ID}\trefs/heads/pi/x\n".encode()
 PUSHED = f"*\t{ID}:refs/heads/pi/x\t[new branch]\n!\t:refs/heads/pi/y\t[remote rejected] (a\tb)\n".encode()
-RAW = f"{ID}\0:100644 100644 {ID} {ID} M\0a.md\0:000000 100644 {'0' * 40} {ID} A\0b\nc\0".encode()
 
 
 def _told(data: bytes) -> object:
@@ -355,19 +353,13 @@ RECORD = f":100644 100755 {ID} {ID} M\0a\n\0".encode()
 PATCH = b"diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1 +1 @@\n-x\n+y\n"
 
 
-def _by_head(data: bytes) -> object:
-    return by_head(data, {ID}, 2)
-
-
 PARSERS |= {
     "listing": Parser(_told, (LISTED, PUSHED)),
-    "by-head": Parser(_by_head, (RAW,)),
     "status": Parser(_status, (STATUS,)),
     "past": Parser(_past, (PAST,)),
     "reflog": Parser(_reflog, (REFLOG,)),
     "merge-tree": Parser(_merged, (MERGED,)),
-    "tree-diffs": Parser(read_tree_diffs, (DIFFS,)),
-    "tree-changes": Parser(parse_changes, (TREES + RECORD, TREES + TREES)),
+    "tree-diffs": Parser(parse_diffs, (DIFFS, TREES + RECORD, TREES + TREES)),
     "hunks": Parser(parse_patches, (TREES + RECORD + b"\0" + PATCH + TREES, TREES + TREES)),
 }
 REFUSALS = (CnError,)

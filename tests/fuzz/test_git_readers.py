@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 from cn.git.branch_content import Proposal, format_proposal
-from cn.git.entries import read_changes, read_tree
+from cn.git.entries import diff_commits, read_changes, read_tree
 from cn.git.history import read_past
 from cn.git.merge_tree import merge_each, merge_trees
 from cn.git.objects import list_tree, parse_tree, read_all, read_info, read_objects, reading, write_objects
@@ -30,7 +30,6 @@ from cn.git.read_branches import (
     read_histories,
     read_messages,
     read_proposals,
-    tree_changes,
 )
 from cn.git.signatures import read_signatures
 from cn.inbox.merge.merges import read_candidates
@@ -224,7 +223,7 @@ def check(git: Git, main: Oid, drawn: list[Drawn]) -> None:
         if isinstance(read, list):  # where git can read the commit at all
             told = {c.path for c in read if (c.old and c.old.oid) != (c.new and c.new.oid)}
             assert told == wanted
-            assert {c.path for c in tree_changes(git, main, head)} == {c.path for c in read}
+            assert diff_commits(git, [(main, head)]) == {(main, head): read}
         past = attempt(read_past, git, head)
         assert past is None or (past.commit, past.parents) == (head, parents_of[head])
         merged = attempt(merge_trees, git, main, head)

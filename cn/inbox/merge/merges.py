@@ -12,13 +12,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from types import TracebackType
 
-from cn.git.branch_content import OUTPUT_BYTES, by_head, diff_trees, merge_bases, read_in_halves
-from cn.git.entries import Change, parse_change, read_changes
+from cn.git.branch_content import merge_bases, read_in_halves
+from cn.git.entries import OUTPUT_BYTES, Change, diff_commits, read_changes
 from cn.git.fast_import import CommitStream, EntryChange, FileChange, build_commit
 from cn.git.merge_tree import merge_each, merge_trees
 from cn.git.objects import read_info
 from cn.git.process import Git, GitError
-from cn.git.read_branches import tree_changes
 from cn.git.repository import Hub
 from cn.git.signatures import read_signatures
 from cn.inbox.merge.folded_names import FoldedNames
@@ -28,7 +27,6 @@ from cn.values.names import NameRefused, Oid, folders_above, is_owned, parse_hub
 
 MOST_COMMITS = 500
 _HEADS = 500
-_RAW = ("-z", "--raw", "--no-abbrev")
 
 
 @dataclass(frozen=True)
@@ -126,24 +124,18 @@ def _with_people(git: Git, candidates: Sequence[MergeCandidate], keys: Mapping[s
 
 
 def _with_changes(git: Git, candidates: Sequence[MergeCandidate]) -> list[MergeCandidate]:
-    pairs = [(one.head, one.bases[0]) for one in candidates]
-    fields = by_head(diff_trees(git, pairs, *_RAW), {str(head) for head, _ in pairs}, 2)
-    return [
-        replace(one, changes=tuple(parse_change(m, p) for m, p in zip(f[::2], f[1::2], strict=True)))
-        for one in candidates
-        for f in [fields.get(one.head, [])]
-    ]
+    changes = diff_commits(git, [(one.bases[0], one.head) for one in candidates])
+    return [replace(one, changes=tuple(changes[one.bases[0], one.head])) for one in candidates]
 
 
 def _with_stale(git: Git, main: Oid, candidates: Sequence[MergeCandidate]) -> list[MergeCandidate]:
     """What main changed since the base of each branch since which it changed least."""
     bases = {base: True for one in candidates for base in one.bases}
     # Nearly always cn's folders alone: the root trees tell, however much changed in these.
-    pairs = [(base, main) for base in bases]
-    roots = by_head(diff_trees(git, pairs, *_RAW, recursive=False), {str(base) for base in bases}, 2)
+    roots = diff_commits(git, [(base, main) for base in bases], recursive=False)
     since: dict[Oid, tuple[str, ...]] = {}
     for base in bases:
-        moved = any(not is_owned(name) for name in roots.get(base, [])[1::2])
+        moved = any(not is_owned(change.path) for change in roots[base, main])
         changes = read_changes(git, base, main) if moved else []
         since[base] = tuple(c.path for c in changes if not is_owned(c.path))
     return [replace(one, stale=min((since[base] for base in one.bases), key=len)) for one in candidates]
@@ -258,7 +250,7 @@ class Merges:
             if tree is None:  # of a folder that was renamed to several places git names no path
                 conflicts = conflicts or ("(a folder was renamed, and git finds no single place for it)",)
                 return MergeFacts(head, True, conflicts=conflicts, people=candidate.people)
-            changes = tuple(tree_changes(self._hub.git, tip, tree))
+            changes = tuple(map(_tree_change, diff_commits(self._hub.git, [(tip, tree)])[tip, tree]))
         self._tried[head] = changes
         return MergeFacts(
             head,
