@@ -77,7 +77,7 @@ def build_commit(
     if parents == (base,) and built == _tree_of(hub, base):
         return base
     if hub.signs and not scratch:
-        return _commit_tree(hub, built, parents, _clean_message(message), at)
+        return commit_tree(hub, built, parents, message, at)
     return oid
 
 
@@ -124,10 +124,6 @@ class CommitStream:
             raise self._broken() from broken
         self._marks[oid] = number
         return oid
-
-    def of_tree(self, tree: Oid, parents: tuple[Oid, ...], message: str, at: datetime) -> Oid:
-        """The commit of a tree that is there already, readable at once, and signed where the hub signs."""
-        return _commit_tree(self._hub, tree, parents, _clean_message(message), at)
 
     def close(self) -> None:
         """Make the objects readable for all. The stream may be used again."""
@@ -213,7 +209,10 @@ def _clean_message(message: str) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-def _commit_tree(hub: Hub, tree: Oid, parents: tuple[Oid, ...], text: bytes, at: datetime) -> Oid:
+def commit_tree(
+    hub: Hub, tree: Oid, parents: Sequence[Oid], message: str, at: datetime, *, unsigned: bool = False
+) -> Oid:
+    """The commit of a tree that is there already, readable at once, and signed where the hub signs."""
     (name, email), date = hub.identity, f"{int(at.timestamp())} +0000"
     git = hub.git.with_env(
         GIT_AUTHOR_NAME=name,
@@ -224,11 +223,12 @@ def _commit_tree(hub: Hub, tree: Oid, parents: tuple[Oid, ...], text: bytes, at:
         GIT_COMMITTER_DATE=date,
     ).with_settings({"i18n.commitEncoding": "UTF-8"})
     lineage = [word for parent in parents for word in ("-p", parent)]
+    sign = ["-S"] if hub.signs and not unsigned else []
+    words, text = ("commit-tree", *sign, *lineage, "-F", "-", tree), _clean_message(message)
     try:
-        sign = ("-S",) if hub.signs else ()
-        done = git.run("commit-tree", *sign, *lineage, "-F", "-", tree, stdin=text, seconds=_SIGN_SECONDS)
+        done = git.run(*words, stdin=text, seconds=_SIGN_SECONDS)
     except GitError as failed:
-        if not hub.signs:
+        if not sign:
             raise
         raise Blocked(
             f"cannot sign the commit: {failed.done.reason}",

@@ -110,8 +110,8 @@ class Done(NamedTuple):
 
     @property
     def ok(self) -> bool:
-        """Did it exit with 0, in time?"""
-        return self.code == 0 and not self.timed_out
+        """Did it exit with 0, within its limits?"""
+        return self.code == 0 and not self.limited
 
     @property
     def disk_full(self) -> bool:

@@ -82,17 +82,18 @@ def read_attachments(git: Git, heads: Sequence[Oid]) -> dict[Oid, list[str]]:
     infos = zip(heads, read_info(git, [f"{head}^{{tree}}" for head in heads]), strict=True)
     # A tree of nothing but the message has one size.
     more = [head for head, info in infos if info is None or info.size != len(FILE) + 8 + len(head) // 2]
-    args = ("ls-tree", "-r", "-t", "-z", "--full-tree", "--format=%(objecttype) %(path)", "--end-of-options")
+    args = ("ls-tree", "-r", "-t", "-z", "--full-tree", "--end-of-options")
     jobs = [Job(head, (*args, head), seconds=DIFF_SECONDS, max_out=_ATTACHED_BYTES) for head in more]
     told: dict[Oid, list[str]] = {head: [] for head in heads}
     for head, done in zip(more, git.run_many(jobs), strict=True):
         if done.killed and not done.crashed:
             raise GitError(done)
-        entries = [field.partition(" ") for field in done.fields]
+        entries = [field.partition("\t") for field in done.fields]
         if not done.ok or len(entries) > _ATTACHMENTS:
             told[head] = ["(too many to list)"]
         else:
-            told[head] = [path for kind, _, path in entries if kind != "tree" and path != FILE]
+            names = [path for meta, _, path in entries if " tree " not in meta and path != FILE]
+            told[head] = sorted(names, key=_as_bytes)
     return told
 
 

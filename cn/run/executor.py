@@ -455,7 +455,7 @@ class Executor:
         if self._steps is not None:
             return ()
         pins = sorted(self._pins.values(), key=lambda u: (u.new is not None, u.ref))
-        kept = keep(self.hub, self._kept, self.hub.identity) if self._kept else None
+        kept = keep(self.hub, self._kept, self.now) if self._kept else None
         return (*([RefUpdate(*kept)] if kept else []), *pins)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
@@ -157,33 +157,18 @@ def _carry_out(hub: Hub, base: Base, journal: Journal, moves: bool, reports: lis
     return True
 
 
-def _prepare(hub: Hub, base: Base, draft: Draft | None, arrived: Iterable[Journal]) -> Journal:
+def _prepare(hub: Hub, base: Base, draft: Draft | None, arrived: Sequence[Journal]) -> Journal:
     """Build the commit, and gather what belongs to it, also from pushes of a killed run."""
     new, message = base.tip, "cn: fast-forward"
     if base.tip not in (base.local, base.origin):
         message = "cn: integrate local commits"
-    inputs: dict[str, Oid] = {}
-    refs: list[RefUpdate] = []
-    appends: list[LocalAppend] = []
-    files: list[LocalFile] = []
-    covers: list[Oid] = []
+    made: list[Journal | Draft] = [*arrived, *([draft] if draft is not None else [])]
     folders: set[str] = set()
-    for note in arrived:
-        covers.append(note.new)
-        inputs.update(note.inputs or {})
-        refs += note.refs
-        appends += note.appends
-        files += note.files
     if draft is not None:
         new = build(hub, draft)
         if new != base.tip:
             message = "cn: " + one_line(draft.message.split("\n")[0].removeprefix("cn: "))
-        inputs.update({str(path): oid for path, oid in draft.inputs.items()})
-        refs += draft.refs
-        appends += draft.appends
-        files += draft.files
         folders.update(f for path in written_paths(draft.changes) for f in folders_above(path))
-        draft = None  # what it writes is in git: with thousands of files it need not stay beside what follows
     changes = tuple(read_changes(hub.git, base.local, new))
     _refuse_displaced(hub, base, folders, changes)
     return Journal(
@@ -192,12 +177,12 @@ def _prepare(hub: Hub, base: Base, draft: Draft | None, arrived: Iterable[Journa
         new=new,
         message=message,
         changes=changes,
-        inputs=inputs,
-        refs=tuple(refs),
-        appends=tuple(appends),
-        files=tuple(files),
+        inputs={str(path): oid for one in made for path, oid in (one.inputs or {}).items()},
+        refs=tuple(ref for one in made for ref in one.refs),
+        appends=tuple(append for one in made for append in one.appends),
+        files=tuple(file for one in made for file in one.files),
         # The note of our own push too: what it carries is carried out with this journal.
-        covers=(*covers, new),
+        covers=(*(note.new for note in arrived), new),
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -29,26 +29,24 @@ def sweep_asides(hub: Hub, current: str = "") -> list[str]:
     reports = []
     kept = {current, read_unplaced(hub).token}  # what is tried again may have been killed in the middle of it
     for folder in _folders(hub.state / "old"):
-        if folder.name in kept:
-            continue
-        asides = Asides.of(hub, folder.name)
-        for name, (path, raw) in asides.manifest.items():
-            file = folder / name
-            if os.path.lexists(file) and raw_id(file, raw) != raw:
-                reports.append(
-                    kept_sentence(hub, path, keep_aside(hub, path, file), "was written to while cn replaced it")
-                )
-        shutil.rmtree(folder, ignore_errors=True)
+        if folder.name not in kept:
+            for file, path in _written(hub, folder):
+                aside = keep_aside(hub, path, file)
+                reports.append(kept_sentence(hub, path, aside, "was written to while cn replaced it"))
+            shutil.rmtree(folder, ignore_errors=True)
     return reports
+
+
+def _written(hub: Hub, folder: Path) -> Iterator[tuple[Path, str]]:
+    """The asides in a folder that were written to since, and where each lay."""
+    for name, (path, raw) in Asides.of(hub, folder.name).manifest.items():
+        if os.path.lexists(folder / name) and raw_id(folder / name, raw) != raw:
+            yield folder / name, path
 
 
 def has_written_asides(hub: Hub) -> bool:
     """Was one of the files that cn replaced written to since?"""
-    return any(
-        os.path.lexists(folder / name) and raw_id(folder / name, raw) != raw
-        for folder in _folders(hub.state / "old")
-        for name, (_, raw) in Asides.of(hub, folder.name).manifest.items()
-    )
+    return any(written for folder in _folders(hub.state / "old") for written in _written(hub, folder))
 
 
 def aside_name(hub: Hub, path: str, run: str = "") -> Path:

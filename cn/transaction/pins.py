@@ -10,8 +10,10 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from datetime import datetime
 
+from cn.git.fast_import import commit_tree
 from cn.git.objects import empty_tree, list_refs, read_info, resolve
 from cn.git.process import Git
 from cn.git.repository import Hub
@@ -69,7 +71,7 @@ def parse_pin(ref: str) -> Key | None:
     return Name(parts[0]), parts[1], parts[2]
 
 
-def keep(hub: Hub, heads: Iterable[Oid], author: tuple[str, str]) -> tuple[str, Oid] | None:
+def keep(hub: Hub, heads: Iterable[Oid], at: datetime) -> tuple[str, Oid] | None:
     """A commit that keeps ``heads`` alive for ever, and the ref it belongs to."""
     unique = list(dict.fromkeys(heads))
     infos = zip(unique, read_info(hub.git, unique), strict=True)
@@ -78,17 +80,10 @@ def keep(hub: Hub, heads: Iterable[Oid], author: tuple[str, str]) -> tuple[str, 
         return None
     ref = f"refs/cn/keep/{clone_id(hub)}"
     last = resolve(hub.git, ref)
-    who: Mapping[str, str] = {
-        "GIT_AUTHOR_NAME": author[0],
-        "GIT_AUTHOR_EMAIL": author[1],
-        "GIT_COMMITTER_NAME": author[0],
-        "GIT_COMMITTER_EMAIL": author[1],
-    }
     tree = empty_tree(hub.git)
     for start in range(0, len(parents), _PARENTS):
         batch = ([last] if last else []) + parents[start : start + _PARENTS]
-        flags = [word for parent in batch for word in ("-p", str(parent))]
-        last = Oid(hub.git.with_env(**who).run("commit-tree", *flags, "-m", "cn: reviewed", tree).text)
+        last = commit_tree(hub, tree, batch, "cn: reviewed", at, unsigned=True)
     assert last is not None
     return ref, last
 

@@ -14,7 +14,7 @@ from types import TracebackType
 
 from cn.git.branch_content import merge_bases, read_in_halves
 from cn.git.entries import OUTPUT_BYTES, Change, diff_commits, read_changes
-from cn.git.fast_import import CommitStream, EntryChange, FileChange, build_commit
+from cn.git.fast_import import CommitStream, EntryChange, FileChange, build_commit, commit_tree
 from cn.git.merge_tree import merge_each, merge_trees
 from cn.git.objects import read_info
 from cn.git.process import Git, GitError
@@ -284,7 +284,7 @@ class Merges:
         """The commit of a merge: of its ``tree``, or of what is ``laid`` upon the tip."""
         parents = (tip, head)
         if tree is not None:
-            return self._stream.of_tree(tree, parents, message, self._at)
+            return commit_tree(self._hub, tree, parents, message, self._at)
         changes = [
             EntryChange(c.path, c.new.mode, c.new.oid) if c.new else FileChange(parse_hub_path(c.path), None)
             for c in laid
