@@ -14,8 +14,7 @@ from cn.llm.config_file import read_agent_config
 from cn.llm.request import Failure
 from cn.protocol.queue_item import INPUT, OUTPUT
 from cn.protocol.states.agent import Actor
-from cn.runtime.daemon.state import read_dead
-from cn.runtime.health import health_path, read_health
+from cn.runtime.daemon_files import health_path, read_dead, read_health
 from cn.system.extras import ExtraMissing, require_runtime
 from cn.transaction.pins import clone_id
 from cn.values.errors import ConfigError

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import sys
 import time
 from contextlib import ExitStack
 from pathlib import Path
 
 from cn.agent.interface import is_answered
 from cn.git.repository import Hub
+from cn.llm import client
 from cn.llm.check_model import ModelCheck
 from cn.llm.config import AgentConfig
 from cn.llm.config_file import read_agent_config
@@ -16,9 +19,10 @@ from cn.llm.request import request_json
 from cn.loop.process import process
 from cn.run.view import open_view, require_queue
 from cn.runtime.chat_delivery import Speak
+from cn.runtime.daemon_files import is_stopping
 from cn.runtime.gather_prompt import asker, pack_item
-from cn.runtime.health import is_stopping
 from cn.runtime.turn import More, TurnTools, in_flight, release, run_turn
+from cn.system.child import GO
 from cn.system.extras import require_runtime
 from cn.telegram import client as telegram
 from cn.telegram.api import Failure
@@ -95,3 +99,21 @@ def show_request(hub: Hub, path: Path | None) -> tuple[str, Report]:
         report.info("nothing waits for the agent")
         return "", report
     return request_json(pack_item(view, config).request), report
+
+
+def stand_by() -> bool:
+    """Load all that a turn needs, then wait: True for the word to begin, False when the daemon is gone.
+
+    Importing takes longer than a turn does. The daemon keeps one such child; it holds no lock and has read
+    nothing of the hub, so ending it at any time is harmless.
+    """
+    import yaml  # noqa: F401
+
+    client.load_all()
+    telegram.load()
+    gc.freeze()  # what is loaded stays: no collection needs to look at it
+    word = sys.stdin.buffer.readline()
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, sys.stdin.fileno())
+    os.close(nothing)
+    return word == GO

@@ -12,8 +12,7 @@ import pytest
 
 from cn.git.repository import open_hub
 from cn.protocol.chat_reply import Say, format_say
-from cn.runtime.daemon.state import write_dead
-from cn.runtime.health import write_health
+from cn.runtime.daemon_files import write_dead, write_health
 from cn.system.child import hold
 from cn.values.timestamps import format_second
 from tests.support.hubs import cn, git

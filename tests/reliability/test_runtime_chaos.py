@@ -13,7 +13,7 @@ from contextlib import ExitStack, suppress
 import pytest
 
 from cn.git.repository import open_hub
-from cn.runtime.health import read_health
+from cn.runtime.daemon_files import read_health
 from tests.support.figures import observed
 from tests.support.hubs import git
 from tests.support.studio import CHAT, Daemon, Studio, answer, id_of

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from cn.runtime.daemon.daemon import Times
+from cn.runtime.daemon.monitor import Times
 from cn.values.errors import EXIT_CONFIG, EXIT_LOCKED, EXIT_MORE
 from tests.support.daemon_runs import SECONDS, SECRET, Daemon, processor, runs
 from tests.support.hubs import ROOT

@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from cn.git.repository import Hub, open_hub
-from cn.runtime.daemon.daemon import DaemonSettings, Times, run_daemon
+from cn.llm.config import Telegram
+from cn.runtime.daemon.daemon import run_daemon
+from cn.runtime.daemon.monitor import Times
 from cn.telegram.api import Already, Command, Enqueued, Failed, Incoming, Pauses, Queued
 from cn.values.errors import CnError, Refused
 from tests.support.telegram_server import TOKEN
@@ -65,9 +67,9 @@ def main() -> int:
 
     if behave.get("die"):
         import cn.runtime.daemon.receiver
-        import cn.runtime.daemon.state
+        import cn.runtime.daemon_files
 
-        store = cn.runtime.daemon.state.write_offset
+        store = cn.runtime.daemon_files.write_offset
 
         def write_offset(hub: Hub, offset: int) -> None:
             die("before_offset")
@@ -76,25 +78,13 @@ def main() -> int:
 
         cn.runtime.daemon.receiver.write_offset = write_offset  # type: ignore[attr-defined]
 
-    settings = DaemonSettings(
-        config.get("token", TOKEN),
-        tuple(config["users"]),
-        config["base_url"],
-        config.get("poll_interval", 0.0),
-        config.get("poll_timeout", 20.0),
-    )
+    bot = Telegram(config.get("token", TOKEN), tuple(config["users"]), config["base_url"])
     given = {"period": 3600.0, "health": 0.05, "pauses": (0.02, 0.1), **config.get("times", {})}
-    times = Times(**{**given, "pauses": Pauses(*given["pauses"])})
+    polls = {"poll_interval": config.get("poll_interval", 0.0), "poll_timeout": config.get("poll_timeout", 20.0)}
+    times = Times(**{**given, **polls, "pauses": Pauses(*given["pauses"])})
     try:
-        code = run_daemon(
-            open_hub(root),
-            settings,
-            enqueue,
-            view,
-            command=config.get("command", ["true"]),
-            standby=config.get("standby", []),
-            times=times,
-        )
+        command, standby = config.get("command", ["true"]), config.get("standby", [])
+        code = run_daemon(open_hub(root), bot, enqueue, view, times, command, standby)
     except CnError as error:
         print(f"{type(error).__name__}: {error.text}", file=sys.stderr)
         code = error.exit_code

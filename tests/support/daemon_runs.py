@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cn.git.repository import open_hub
-from cn.runtime.daemon.state import read_dead
-from cn.runtime.health import read_health
+from cn.runtime.daemon_files import read_dead, read_health
 from tests.support.hubs import cn_env
 from tests.support.telegram_server import TOKEN, USER
 

@@ -28,7 +28,7 @@ def agent_command(env: Env, daemon: bool, process_: bool, stdio: bool, config: s
         raise UsageError("--daemon, --process and --stdio exclude each other", "give one of them")
     if standby:
         from cn.cli.render import report as report_text  # noqa: F401  what ends the turn is loaded before, too
-        from cn.runtime.daemon.standby import stand_by
+        from cn.runtime.cycle import stand_by
 
         if not stand_by():
             return

@@ -13,11 +13,13 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from cn.agent.chat_message import enqueue
 from cn.agent.plan.turns import Allowed, Because, Permission
 from cn.git.repository import Hub
+from cn.llm.config import Telegram
 from cn.llm.config_file import read_agent_config
 from cn.llm.usage import over_budget
 from cn.protocol.queue_item import Input
@@ -25,10 +27,9 @@ from cn.run.run import Run
 from cn.run.settings import read_head_settings
 from cn.run.view import open_view, require_queue
 from cn.runtime.daemon.monitor import Monitor, Times
-from cn.runtime.daemon.receiver import DaemonSettings, Enqueue, Receiver, View
+from cn.runtime.daemon.receiver import Enqueue, Receiver, View
 from cn.runtime.daemon.runner import Runner
-from cn.runtime.daemon.state import read_offset
-from cn.runtime.health import STOPPING
+from cn.runtime.daemon_files import STOPPING, read_offset
 from cn.system.child import hold
 from cn.system.extras import require_runtime
 from cn.system.systemd import Level, Lines, notify
@@ -42,35 +43,24 @@ _FINISH = 10.0
 
 
 def run_daemon(
-    hub: Hub,
-    settings: DaemonSettings,
-    enqueue: Enqueue,
-    view: View,
-    *,
-    command: Sequence[str] = (),
-    standby: Sequence[str] = (),
-    times: Times | None = None,
-    lines: Lines | None = None,
+    hub: Hub, bot: Telegram, enqueue: Enqueue, view: View, times: Times, command: Sequence[str], standby: Sequence[str]
 ) -> int:
     """Receive until SIGTERM or SIGINT; 0 then.
 
-    ``command`` is the processor, by default ``cn agent --process`` of this very Python; see
-    :class:`Runner` for what its exit codes mean. ``standby`` is one that waits for its word, none by
-    default. Raises :class:`ConfigError` (exit code 3)
-    when Telegram refuses the token, :class:`LockHeld` when this hub has its daemon already.
+    ``command`` is the processor; see :class:`Runner` for what its exit codes mean. ``standby`` is one that
+    waits for its word, empty: none. Raises :class:`ConfigError` (exit code 3) when Telegram refuses the
+    token, :class:`LockHeld` when this hub has its daemon already.
     """
-    times = times or Times()
-    lines = lines or Lines([settings.token, settings.token.partition(":")[2]])
-    hub, configuration = read_head_settings(hub)
-    period = times.period if times.period is not None else configuration.config.cron_period_min * 60.0
-    # -P: what lies in the hub's tree is data, not modules that Python could pick up.
-    words = command or [sys.executable, "-P", "-m", "cn", "--hub", str(hub.root), "agent", "--process"]
+    lines = Lines([bot.token, bot.token.partition(":")[2]])
+    hub, settings = read_head_settings(hub)
+    if times.period is None:
+        times = replace(times, period=settings.config.cron_period_min * 60.0)
     lock = hold(hub.state / "daemon.lock")
     if lock is None:
         raise LockHeld(f"a daemon runs on {hub.root} already", "stop it first: .git/cn/daemon.json names it")
     before = signal.getsignal(signal.SIGTERM)
     try:
-        return asyncio.run(_run(hub, settings, enqueue, view, words, standby, times, period, lines))
+        return asyncio.run(_run(Monitor(hub, times, lines, read_offset(hub)), bot, enqueue, view, command, standby))
     finally:
         signal.signal(signal.SIGTERM, before)
         os.close(lock)
@@ -85,22 +75,13 @@ def is_running(hub: Hub) -> bool:
 
 
 async def _run(
-    hub: Hub,
-    settings: DaemonSettings,
-    enqueue: Enqueue,
-    view: View,
-    command: Sequence[str],
-    standby: Sequence[str],
-    times: Times,
-    period: float,
-    lines: Lines,
+    monitor: Monitor, bot: Telegram, enqueue: Enqueue, view: View, command: Sequence[str], standby: Sequence[str]
 ) -> int:
-    monitor = Monitor(hub, times, lines, read_offset(hub))
-    runner = Runner(monitor, command, period, standby)
-    receiver = Receiver(monitor, settings, _without_signals(enqueue, runner), view, runner.run_soon)
+    runner = Runner(monitor, command, standby)
+    receiver = Receiver(monitor, bot, _without_signals(enqueue, runner), view, runner.run_soon)
     try:
         with _signals(monitor, runner):
-            _announce_start(monitor, settings)
+            _announce_start(monitor, bot)
             receiver.deliver_dead()
             tasks = await _work(monitor, receiver, runner)
     finally:
@@ -177,17 +158,14 @@ def _without_signals(enqueue: Enqueue, runner: Runner) -> Enqueue:
     return enqueue_alone
 
 
-def _announce_start(monitor: Monitor, settings: DaemonSettings) -> None:
-    monitor.expect_within(settings.poll_timeout)
+def _announce_start(monitor: Monitor, bot: Telegram) -> None:
+    monitor.expect_within(monitor.times.poll_timeout)
     monitor.save()
-    users = len(settings.allowed_users)
-    monitor.say(f"daemon of {monitor.hub.root}: asks {settings.base_url}, {users} allowed users")
+    users = len(bot.allowed_users)
+    monitor.say(f"daemon of {monitor.hub.root}: asks {bot.base_url}, {users} allowed users")
     if not users:
         monitor.say("telegram.allowed_users is empty: every message is dropped", Level.WARNING)
     notify(READY=1, STATUS="asks Telegram")
-
-
-__all__ = ["DaemonSettings", "Enqueue", "Times", "View", "is_running", "run_daemon"]
 
 
 def serve(hub: Hub, path: Path | None) -> int:
@@ -197,9 +175,7 @@ def serve(hub: Hub, path: Path | None) -> int:
     config = read_agent_config(view.snapshot, os.environ, path)
     bot = config.require_telegram()
     require_runtime()  # the processor's too
-    settings = DaemonSettings(
-        bot.token, bot.allowed_users, bot.base_url, config.daemon.poll_interval, config.daemon.poll_timeout
-    )
+    # -P: what lies in the hub's tree is data, not modules that Python could pick up.
     command = [sys.executable, "-P", "-m", "cn", "--hub", str(hub.root), "agent", "--process"]
     if path is not None:
         command += ["--config", str(path.absolute())]
@@ -215,11 +191,12 @@ def serve(hub: Hub, path: Path | None) -> int:
 
     return run_daemon(
         hub,
-        settings,
+        bot,
         lambda hub, incoming: enqueue(hub, incoming, may_give),
         lambda wanted: show(hub, wanted),
-        command=command,
-        standby=[*command, "--standby"],
+        Times(poll_interval=config.daemon.poll_interval, poll_timeout=config.daemon.poll_timeout),
+        command,
+        [*command, "--standby"],
     )
 
 

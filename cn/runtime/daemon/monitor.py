@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from cn.git.repository import Hub
-from cn.runtime.health import write_health
+from cn.llm.config import Daemon
+from cn.runtime.daemon_files import write_health
 from cn.system.clock import now
 from cn.system.systemd import Level, Lines, notify, watchdog_seconds
 from cn.telegram.api import Failure, Pauses
@@ -31,6 +32,7 @@ class Times:
     ``standby``: a processor is kept ready that long after the last message.
     ``letter``: a message this old becomes a dead letter even if only the hub is the reason,
     because Telegram keeps it for 24 hours (https://core.telegram.org/bots/api#getting-updates).
+    ``poll_interval`` between polls, ``poll_timeout`` that one waits at Telegram.
     """
 
     period: float | None = None
@@ -41,6 +43,8 @@ class Times:
     standby: float = 1800.0
     health: float = 10.0
     letter: float = 20 * 3600.0
+    poll_interval: float = Daemon.poll_interval
+    poll_timeout: float = Daemon.poll_timeout
     pauses: Pauses = Pauses()  # noqa: RUF009  it is frozen
 
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any, Protocol, assert_never
+from typing import Any, assert_never
 
 from cn.git.repository import Hub
+from cn.llm.config import Telegram
 from cn.runtime.daemon.monitor import Monitor, clock
-from cn.runtime.daemon.state import read_dead, write_dead, write_offset
+from cn.runtime.daemon_files import read_dead, write_dead, write_offset
 from cn.system.clock import now
 from cn.system.systemd import Level, notify
 from cn.telegram.api import (
@@ -33,7 +33,7 @@ from cn.telegram.api import (
     read_update,
     split_text,
 )
-from cn.telegram.client import ORIGIN, Connection
+from cn.telegram.client import Connection
 from cn.values.errors import CnError, ConfigError
 from cn.values.timestamps import format_second
 
@@ -41,43 +41,25 @@ _TRIES = 3
 _LONGEST_ANSWER_PAUSE = 60.0
 
 
-class Enqueue(Protocol):
-    """Put a message into the hub's queue: durable when it returns, one item per ``update_id``.
+Enqueue = Callable[[Hub, Incoming], Queued]
+"""Put a message into the hub's queue: durable when it returns, one item per ``update_id``.
 
-    ``Failed`` says that this message cannot be queued (after some tries it becomes a dead
-    letter); ``Failed(later=True)``, or any :class:`CnError`, that the hub cannot take
-    anything now (locked, origin away, disk full), so the message waits at Telegram.
-    """
-
-    def __call__(self, hub: Hub, incoming: Incoming) -> Queued:
-        """Queue it."""
-
-
+``Failed`` says that this message cannot be queued (after some tries it becomes a dead letter);
+``Failed(later=True)``, or any :class:`CnError`, that the hub cannot take anything now (locked, origin
+away, disk full), so the message waits at Telegram.
+"""
 View = Callable[[Command], str]
 """The answer to ``/status`` and ``/inbox``, read from disk; may raise :class:`CnError`."""
-
-
-@dataclass(frozen=True)
-class DaemonSettings:
-    """What ``agent.yaml`` says for the daemon; seconds. ``allowed_users`` empty: nobody."""
-
-    token: str = field(repr=False)
-    allowed_users: tuple[int, ...] = ()
-    base_url: str = ORIGIN
-    poll_interval: float = 1.0
-    poll_timeout: float = 30.0
 
 
 class Receiver:
     """The conversation with Telegram. ``work`` is called when something was queued."""
 
-    def __init__(
-        self, monitor: Monitor, settings: DaemonSettings, enqueue: Enqueue, view: View, work: Callable[[], None]
-    ) -> None:
-        self._monitor, self._settings = monitor, settings
+    def __init__(self, monitor: Monitor, bot: Telegram, enqueue: Enqueue, view: View, work: Callable[[], None]) -> None:
+        self._monitor, self._allowed = monitor, bot.allowed_users
         self._enqueue, self._view, self._work = enqueue, view, work
         self._offset: int | None = monitor.health["offset"]
-        self._connection = Connection(settings.token, settings.base_url)
+        self._connection = Connection(bot.token, bot.base_url)
         self._looked: set[int] = set()
         self.receiving = False
 
@@ -89,10 +71,10 @@ class Receiver:
         """Ask what is new until the daemon stops; raises :class:`ConfigError` for a refused token."""
         failed = 0
         while not self._monitor.stop.is_set():
-            self._monitor.expect_within(self._settings.poll_timeout)
+            self._monitor.expect_within(self._monitor.times.poll_timeout)
             begun = clock()
-            answer = await self._connection.get_updates(self._offset, self._settings.poll_timeout)
-            pause = self._settings.poll_interval - (clock() - begun)
+            answer = await self._connection.get_updates(self._offset, self._monitor.times.poll_timeout)
+            pause = self._monitor.times.poll_interval - (clock() - begun)
             match answer:
                 case list() as updates:
                     if failed:
@@ -139,7 +121,7 @@ class Receiver:
                 self._advance(incoming.update_id)
             return
         source = f"update {incoming.update_id} of user {incoming.user_id}"
-        if not is_allowed(incoming.user_id, self._settings.allowed_users):
+        if not is_allowed(incoming.user_id, self._allowed):
             self._monitor.say(f"{source}: dropped, not in telegram.allowed_users", Level.WARNING)
             self._advance(incoming.update_id)
             return
@@ -222,7 +204,7 @@ class Receiver:
                 isinstance(look, Incoming)
                 and isinstance(look.kind, Command)
                 and look.update_id not in self._looked
-                and is_allowed(look.user_id, self._settings.allowed_users)
+                and is_allowed(look.user_id, self._allowed)
             ):
                 await self._receive_command(look, look.kind)
                 self._looked.add(look.update_id)

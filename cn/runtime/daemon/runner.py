@@ -21,12 +21,13 @@ class Runner:
 
     It ends with :data:`EXIT_MORE` when more waits, with :data:`EXIT_LOCKED` when another
     run was in its way; after anything else it comes again with the next message, or when
-    ``period`` seconds are over. ``standby`` is the processor that loads all it needs and waits
+    ``times.period`` seconds are over. ``standby`` is the processor that loads all it needs and waits
     for a word (see :class:`Standby`).
     """
 
-    def __init__(self, monitor: Monitor, command: Sequence[str], period: float, standby: Sequence[str] = ()) -> None:
-        self._monitor, self._command, self._period = monitor, command, period
+    def __init__(self, monitor: Monitor, command: Sequence[str], standby: Sequence[str]) -> None:
+        self._monitor, self._command = monitor, command
+        self._period = monitor.times.period or 0.0
         self._standby = Standby(monitor, standby)
         self._called = False
         self._news = asyncio.Event()
