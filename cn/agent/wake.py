@@ -20,7 +20,7 @@ from cn.values.report import Report
 from cn.values.text import one_line, redact
 
 _SECONDS = 60.0
-AGENT_SECONDS = 900.0
+_AGENT_SECONDS = 900.0
 """What the runtime may take: some calls to a model."""
 
 
@@ -30,12 +30,7 @@ WOKEN = "CN_WOKEN"
 """Set for what a wake command starts, so that it wakes nobody again."""
 
 
-def has_pending(hub: Hub) -> bool:
-    """Is there a thread that nobody was woken for?"""
-    return any((hub.state / name).exists() for name in (TO_WAKE, WAKING))
-
-
-def take_pending(hub: Hub) -> list[str]:
+def _take_pending(hub: Hub) -> list[str]:
     """The threads that nobody was woken for yet, taken out of the way of what arrives meanwhile."""
     fresh, taken = hub.state / TO_WAKE, hub.state / WAKING
     names = _names(taken)
@@ -58,29 +53,18 @@ def _names(path: Path) -> list[str]:
     return [name for name in dict.fromkeys(lines) if name]
 
 
-def drop_taken(hub: Hub) -> None:
-    """They were told."""
-    (hub.state / WAKING).unlink(missing_ok=True)
-
-
 def drop_pending(hub: Hub) -> None:
     """Nobody is to be told."""
     for name in (TO_WAKE, WAKING):
         (hub.state / name).unlink(missing_ok=True)
 
 
-def run_wake(hub: Hub, command: str, threads: Sequence[str]) -> str:
-    """Run ``command`` with the shell in the hub; empty, or why it failed.
+def _run_program(hub: Hub, words: Sequence[str], threads: Sequence[str], seconds: float) -> str:
+    """Run it in the hub; empty, or why it failed. What runs longer than ``seconds`` is ended.
 
     Standard input is "you have inbox" and the thread names, a line each; the environment
-    has ``CN_HUB`` and ``CN_THREADS``. A command that runs longer than a minute is ended.
+    has ``CN_HUB`` and ``CN_THREADS``.
     """
-    # The user's own command, from this clone's git config, which no push can carry.
-    return run_program(hub, ["/bin/sh", "-c", command], threads, _SECONDS)
-
-
-def run_program(hub: Hub, words: Sequence[str], threads: Sequence[str], seconds: float) -> str:
-    """The same for a program with its arguments, and another time limit."""
     env = {**os.environ, "CN_HUB": str(hub.root), "CN_THREADS": " ".join(threads), WOKEN: "1"}
     text = "\n".join(["you have inbox", *threads, ""])
     child = subprocess.Popen(
@@ -118,7 +102,7 @@ def wake(hub: Hub, report: Report) -> None:
     """
     if os.environ.get(WOKEN):
         return
-    command = hub.config.last("cn.wake") if has_pending(hub) else ""
+    command = hub.config.last("cn.wake") if any((hub.state / name).exists() for name in (TO_WAKE, WAKING)) else ""
     if not command:
         drop_pending(hub)
         return
@@ -126,7 +110,7 @@ def wake(hub: Hub, report: Report) -> None:
     if lock is None:
         return  # another run is at it
     try:
-        names = take_pending(hub)
+        names = _take_pending(hub)
         failure = _run(hub, command, names) if names else ""
         memory = Memory(hub, now())
         if failure:
@@ -135,7 +119,7 @@ def wake(hub: Hub, report: Report) -> None:
             report.failed(text, remedy, told_before=not memory.tell_once("wake", text))
             memory.conditions.set("wake", text, remedy)
         else:
-            drop_taken(hub)
+            (hub.state / WAKING).unlink(missing_ok=True)
             memory.conditions.clear("wake")
             if names:
                 report.done(f"woke the agent: you have inbox ({', '.join(names)})")
@@ -151,13 +135,14 @@ def is_builtin(command: str) -> bool:
 
 def _run(hub: Hub, command: str, names: Sequence[str]) -> str:
     if not command.startswith("cn:"):
-        return run_wake(hub, command, names)
+        # The user's own command, from this clone's git config, which no push can carry.
+        return _run_program(hub, ["/bin/sh", "-c", command], names, _SECONDS)
     if not is_builtin(command):
         return f"there is no way {command!r}; built in are {AGENT} and {TELEGRAM}[:CHAT]"
     if command == AGENT:
         # -P: what lies in the hub's tree is data, not modules that Python could pick up.
         words = [sys.executable, "-P", "-m", "cn", "--hub", str(hub.root), "agent", "--quiet"]
-        return run_program(hub, words, names, AGENT_SECONDS)
+        return _run_program(hub, words, names, _AGENT_SECONDS)
     try:
         return _write(hub, command.removeprefix(TELEGRAM).removeprefix(":"), names)
     except CnError as error:

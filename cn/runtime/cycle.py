@@ -21,7 +21,7 @@ from cn.run.view import open_view, require_queue
 from cn.runtime.chat_delivery import Speak
 from cn.runtime.daemon_files import is_stopping
 from cn.runtime.gather_prompt import asker, pack_item
-from cn.runtime.turn import More, TurnTools, in_flight, release, run_turn
+from cn.runtime.turn import TurnTools, give_back, in_flight, run_turn
 from cn.system.child import GO
 from cn.system.extras import require_runtime
 from cn.telegram import client as telegram
@@ -57,18 +57,20 @@ def cycle(hub: Hub, path: Path | None, *, until_idle: bool, report: Report) -> b
     for warning in config.warnings:
         report.info(warning)
     with ExitStack() as stack:
-        tools = TurnTools(config, ask, _speaker(config, stack), ModelCheck(hub, config))
-        more = run_turn(hub, tools, report)
+        tools = TurnTools(hub, config, ask, _speaker(config, stack), ModelCheck(hub, config))
+        more = run_turn(tools, report)
         turns = 1
-        while (until_idle or under_daemon) and more is More.NEXT and turns < _MOST_TURNS:
+        while (until_idle or under_daemon) and more and turns < _MOST_TURNS:
             if under_daemon and time.monotonic() - begun > _ENOUGH:
                 break
             if under_daemon and is_stopping(hub):
-                release(hub, report)
+                turn = in_flight(open_view(hub))
+                if turn is not None and not is_answered(hub):
+                    give_back(hub, turn, report)  # no model was asked about it
                 return False
-            more = run_turn(hub, tools, report)
+            more = run_turn(tools, report)
             turns += 1
-    return under_daemon and more is More.NEXT
+    return under_daemon and more
 
 
 def _speaker(config: AgentConfig, stack: ExitStack) -> Speak | None:

@@ -41,8 +41,6 @@ COUNT_SECONDS = 8.0
 
 Ask = Callable[[Request], Answer | Failure]
 """Ask the model once."""
-Counter = Callable[[Request], int]
-"""Counts the tokens of a request, as the API does; raises :class:`CnError` when it cannot."""
 
 
 @dataclass(frozen=True)
@@ -54,29 +52,19 @@ class Measured:
     why: str = ""
 
 
-def measure(packed: Packed, count: Counter | None = None) -> Measured:
-    """Count where it can be counted, else estimate."""
-    if count is None:
-        return Measured(packed.tokens, why="there is no API key in the environment, or no model")
-    try:
-        return Measured(count(packed.request), "counted")
-    except CnError as error:
-        return Measured(packed.tokens, why=error.text)
-
-
-def counter(config: AgentConfig) -> Counter | None:
-    """The API's counter (free of charge), where there are a key and a model."""
+def measure(packed: Packed, config: AgentConfig) -> Measured:
+    """Count by the API, free of charge, where there are a key and a model; else estimate."""
     llm = config.llm
     if not llm.api_key or not llm.model:
-        return None
-
-    def count(request: Request) -> int:
-        found = client.count_tokens(request, api_key=llm.api_key, base_url=llm.base_url, seconds=COUNT_SECONDS)
-        if found is None:
-            raise Refused(f"{urlsplit(llm.base_url).hostname} does not count")
-        return found
-
-    return count
+        return Measured(packed.tokens, why="there is no API key in the environment, or no model")
+    url = llm.base_url
+    try:
+        found = client.count_tokens(packed.request, api_key=llm.api_key, base_url=url, seconds=COUNT_SECONDS)
+    except CnError as error:  # the client is not installed
+        return Measured(packed.tokens, why=error.text)
+    return (
+        Measured(found, "counted") if found else Measured(packed.tokens, why=f"{urlsplit(url).hostname} does not count")
+    )
 
 
 def pack_item(view: View, config: AgentConfig, id: str | None = None) -> Packed:

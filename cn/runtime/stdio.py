@@ -86,11 +86,10 @@ def open_session(hub: Hub, path: Path | None, report: Report, *, dry_run: bool =
     """Read the hub's configuration, look the model up; raises :class:`ConfigError` where one is missing."""
     view = open_view(hub)
     config = read_agent_config(view.snapshot, os.environ, path)
-    if dry_run:
-        return QuestionSession(view, config)
-    config.require_llm()
-    require_runtime("anthropic")
-    check = ModelCheck(hub, config)
-    if check.due():
-        check.check(report)
+    if not dry_run:
+        config.require_llm()
+        require_runtime("anthropic")
+        check = ModelCheck(hub, config)
+        if check.due():
+            check.check(report)
     return QuestionSession(view, config)

@@ -11,8 +11,6 @@ import os
 import time
 from dataclasses import dataclass
 from datetime import timedelta
-from enum import Enum
-from functools import partial
 
 from cn.agent.hooks import update_queue
 from cn.agent.interface import is_answered, put_output
@@ -57,24 +55,24 @@ from cn.values.text import one_line
 class TurnTools:
     """What a turn works with. ``speak`` is None where there is no bot, ``check`` looks the model up."""
 
+    hub: Hub
     config: AgentConfig
     ask: Ask
     speak: Speak | None
     check: ModelCheck | None = None
 
-
-class More(Enum):
-    """What is left after a turn: nothing to do now, or the next item is in flight."""
-
-    IDLE = "idle"
-    NEXT = "next"
+    def may_give(self, asked: Input) -> Permission:
+        """May the model be asked about this item, as the budgets say?"""
+        reason = over_budget(self.hub.root, self.config.budgets, asked.sender, now())
+        return Because(reason) if reason else Allowed()
 
 
-def run_turn(hub: Hub, tools: TurnTools, report: Report) -> More:
-    """Execute what waits, ask the model about the item in flight, execute its answer.
+def run_turn(tools: TurnTools, report: Report) -> bool:
+    """Execute what waits, ask the model about the item in flight, execute its answer; is more in flight?
 
     Raises :class:`LockHeld` where another process is at it, :class:`ConfigError` where no call can work.
     """
+    hub = tools.hub
     lock = hold(hub.state / "agent.lock")
     if lock is None:
         raise LockHeld("another process asks the model for this hub", "it goes on by itself")
@@ -83,26 +81,26 @@ def run_turn(hub: Hub, tools: TurnTools, report: Report) -> More:
         turn = in_flight(view)
         forgotten = turn is not None and _was_forgotten(view, turn)
         if turn is not None and forgotten:
-            _give_back(hub, turn, report, partial(_may_give, hub, tools))
-        if _check(hub, tools, report) or forgotten:
+            give_back(hub, turn, report, tools.may_give)
+        if _check(tools, report) or forgotten:
             view = open_view(hub)
             turn = in_flight(view)
         if turn is None or is_answered(hub) or not _just_given(turn, view):
-            _process(hub, tools, report)
+            _process(tools, report, tools.may_give)
             view = open_view(hub)
             turn = in_flight(view)
             if turn is None or is_answered(hub):
-                return More.IDLE
-        if _may_give(hub, tools, turn.input) != Allowed():
-            _give_back(hub, turn, report, partial(_may_give, hub, tools))
+                return False
+        if tools.may_give(turn.input) != Allowed():
+            give_back(hub, turn, report, tools.may_give)
         else:
             _ask(view, tools, turn, report)
-        return More.NEXT if (hub.root / INPUT).exists() else More.IDLE  # every run puts it right
+        return (hub.root / INPUT).exists()  # every run puts it right
     finally:
         os.close(lock)
 
 
-def _check(hub: Hub, tools: TurnTools, report: Report) -> bool:
+def _check(tools: TurnTools, report: Report) -> bool:
     """Look the model up where an item waits for it and nobody did lately; was it time to?
 
     What can be done without a model is done first, and nothing is claimed: a wrong name in the
@@ -116,26 +114,20 @@ def _check(hub: Hub, tools: TurnTools, report: Report) -> bool:
         wanted.append(asked)
         return Later()
 
-    _process(hub, tools, report, note_wanted)
-    if wanted or (in_flight(open_view(hub)) is not None and not is_answered(hub)):
+    _process(tools, report, note_wanted)
+    if wanted or (in_flight(open_view(tools.hub)) is not None and not is_answered(tools.hub)):
         tools.check.check(report)
     return True
 
 
-def _may_give(hub: Hub, tools: TurnTools, asked: Input) -> Permission:
-    reason = over_budget(hub.root, tools.config.budgets, asked.sender, now())
-    return Because(reason) if reason else Allowed()
-
-
-def _process(hub: Hub, tools: TurnTools, report: Report, may_give: MayGive | None = None) -> None:
+def _process(tools: TurnTools, report: Report, may_give: MayGive) -> None:
     unsent: list[Unsent] = []
 
     def say(run: Run) -> None:
         unsent.extend(_say(run, tools))
 
-    may_give = may_give or partial(_may_give, hub, tools)
-    report.notes += process_as_agent(hub, may_give=may_give, deliver_first=say).notes
-    _send_again(hub, tools, unsent, report)
+    report.notes += process_as_agent(tools.hub, may_give=may_give, deliver_first=say).notes
+    _send_again(tools, unsent, report)
 
 
 _PAUSES = (1.0, 4.0)
@@ -146,7 +138,7 @@ def _say(run: Run, tools: TurnTools) -> list[Unsent]:
     return send_texts(run, tools.speak, allowed) if tools.speak is not None else []
 
 
-def _send_again(hub: Hub, tools: TurnTools, unsent: list[Unsent], report: Report) -> None:
+def _send_again(tools: TurnTools, unsent: list[Unsent], report: Report) -> None:
     """What was not sent is tried again soon, while nobody has to wait for the hub.
 
     A chat that Telegram wants to be left alone for a while does not keep the others waiting:
@@ -156,7 +148,7 @@ def _send_again(hub: Hub, tools: TurnTools, unsent: list[Unsent], report: Report
         if all(text.wait for text in unsent):
             break
         time.sleep(pause)
-        with open_run(hub, report) as run:
+        with open_run(tools.hub, report) as run:
             unsent = still_unsent(_say(run, tools), unsent)
     report_unsent(unsent, report)
 
@@ -180,13 +172,6 @@ def _was_forgotten(view: View, turn: Turn) -> bool:
     return once
 
 
-def release(hub: Hub, report: Report) -> None:
-    """Give back the item in flight that no model was asked about: nothing more is done here for now."""
-    turn = in_flight(open_view(hub))
-    if turn is not None and not is_answered(hub):
-        _give_back(hub, turn, report)
-
-
 _JUST = timedelta(seconds=30)
 
 
@@ -196,32 +181,18 @@ def _just_given(turn: Turn, view: View) -> bool:
 
 
 def _ask(view: View, tools: TurnTools, turn: Turn, report: Report) -> None:
-    hub = view.hub
     packed = pack_item(view, tools.config, turn.input.id)
     source = source_of(turn.input)
     trigger = turn.trigger if turn.attempt > 1 else ""
     outcome, _ = ask_packed(view, packed, tools.ask, source, trigger)
-    _note_reachable(hub, outcome)
-    match outcome:
-        case Answer(stop=Stop.END_TURN | Stop.STOP_SEQUENCE) if not _other_id(turn, outcome):
-            report.info(f"{source}: {outcome.model} answered in {outcome.seconds:.1f} s", source=source)
-            # From now on the model is not asked again. Where 'cn out' was first, that answer counts.
-            put_output(hub, outcome.text)
-            _process(hub, tools, report)
-        case Answer():
-            _end(hub, tools, turn, report, outcome)
-        case Failure():
-            _end(hub, tools, turn, report, outcome)
-
-
-def _other_id(turn: Turn, answer: Answer) -> str:
-    """The id of another item that an answer to this very turn names; empty: it does not.
-
-    A model that copies the id of an earlier item has answered, badly. (What another brain
-    writes into ``output.md`` under an earlier id is late, and costs this item nothing.)
-    """
-    id = parse_output(answer.text.encode("utf-8", "replace")).id
-    return id if is_input_id(id) and id != turn.input.id else ""
+    _note_reachable(view.hub, outcome)
+    if isinstance(outcome, Answer) and not _fault(turn, outcome):
+        report.info(f"{source}: {outcome.model} answered in {outcome.seconds:.1f} s", source=source)
+        # From now on the model is not asked again. Where 'cn out' was first, that answer counts.
+        put_output(view.hub, outcome.text)
+        _process(tools, report, tools.may_give)
+    else:
+        _end(tools, turn, report, outcome)
 
 
 def _note_reachable(hub: Hub, outcome: Answer | Failure) -> None:
@@ -238,7 +209,7 @@ _NOT_THE_ITEM = (Kind.AUTH, Kind.PERMISSION, Kind.NOT_FOUND)
 """Failures that no other attempt at the same item can mend."""
 
 
-def _give_back(hub: Hub, turn: Turn, report: Report, may_give: MayGive | None = None) -> None:
+def give_back(hub: Hub, turn: Turn, report: Report, may_give: MayGive | None = None) -> None:
     """The item in flight waits again, and costs no attempt; with ``may_give`` another may have the turn."""
     with open_run(hub, report) as run:
 
@@ -254,11 +225,11 @@ def _give_back(hub: Hub, turn: Turn, report: Report, may_give: MayGive | None = 
         run.commit(plan)
 
 
-def _end(hub: Hub, tools: TurnTools, turn: Turn, report: Report, outcome: Answer | Failure) -> None:
+def _end(tools: TurnTools, turn: Turn, report: Report, outcome: Answer | Failure) -> None:
     """An attempt without an answer that can be executed."""
     source = source_of(turn.input)
     unsent: list[Unsent] = []
-    with open_run(hub, report) as run:
+    with open_run(tools.hub, report) as run:
 
         def plan(executor: Executor) -> str | None:
             there = current_turn(executor)
@@ -278,13 +249,12 @@ def _end(hub: Hub, tools: TurnTools, turn: Turn, report: Report, outcome: Answer
                 executor.perform(plan_lapsed(turn, facts, one_line(mask_line(outcome.text, run.settings), 300)))
                 executor.notes.failed(f"{source}: {outcome.text}", outcome.hint, source=source)
             if _is_the_items(outcome):
-                may_give = partial(_may_give, hub, tools)
-                update_queue(run, executor, may_give=may_give)  # the others need not wait for the next run
+                update_queue(run, executor, may_give=tools.may_give)  # the others need not wait for the next run
             return f"cn: {source} has no answer"
 
         run.commit(plan)
         unsent = _say(run, tools)
-    _send_again(hub, tools, unsent, report)
+    _send_again(tools, unsent, report)
 
 
 def _is_the_items(outcome: Answer | Failure) -> bool:
@@ -292,27 +262,24 @@ def _is_the_items(outcome: Answer | Failure) -> bool:
     return isinstance(outcome, Answer) or not (outcome.retryable or outcome.kind in _NOT_THE_ITEM)
 
 
-def _fault(turn: Turn, answer: Answer) -> tuple[str, str]:
-    """Why an answer cannot be executed, and the next step."""
-    if answer.stop in (Stop.END_TURN, Stop.STOP_SEQUENCE):
-        why = f"its id is {_other_id(turn, answer)}, the input's {turn.input.id}"
-        return why, "copy the id of the input exactly"
-    return _cut_off(answer), _REMEDY[answer.stop]
+def _fault(turn: Turn, answer: Answer) -> tuple[str, str] | tuple[()]:
+    """Why an answer cannot be executed, and the next step; empty: it can.
 
-
-_REMEDY = {
-    Stop.MAX_TOKENS: "raise llm.max_tokens in agent.yaml, or ask for less",
-    Stop.REFUSAL: "look at the item; a person can decide its thread",
-    Stop.OTHER: "it is tried again",
-}
-
-
-def _cut_off(answer: Answer) -> str:
+    A model that copies the id of an earlier item has answered, badly. (What another brain
+    writes into ``output.md`` under an earlier id is late, and costs this item nothing.)
+    """
     more = f": {one_line(answer.note)}" if answer.note else ""
     match answer.stop:
         case Stop.MAX_TOKENS:
-            return "the model's answer was cut off at llm.max_tokens"
+            return (
+                "the model's answer was cut off at llm.max_tokens",
+                "raise llm.max_tokens in agent.yaml, or ask for less",
+            )
         case Stop.REFUSAL:
-            return f"the model refused to answer{more}"
-        case _:
-            return f"the model stopped for another reason{more}"
+            return f"the model refused to answer{more}", "look at the item; a person can decide its thread"
+        case Stop.OTHER:
+            return f"the model stopped for another reason{more}", "it is tried again"
+    id = parse_output(answer.text.encode("utf-8", "replace")).id
+    if is_input_id(id) and id != turn.input.id:
+        return f"its id is {id}, the input's {turn.input.id}", "copy the id of the input exactly"
+    return ()

@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 
 from cn.agent.plan.conversation import Conversation, append, format_conversation, new_entry
-from cn.agent.plan.prompt_parts import texts_of
 from cn.git.repository import open_hub
 from cn.llm.config_file import read_agent_config
 from cn.run.view import open_view
-from cn.runtime.gather_prompt import measure, pack_item
-from cn.values.errors import ConfigError, Refused
+from cn.runtime.gather_prompt import Measured, measure, pack_item
+from cn.values.errors import ConfigError
 from cn.values.timestamps import parse_stamp
 from tests.docs.blocks import blocks
 from tests.support.hubs import ROOT
@@ -217,16 +216,13 @@ def test_a_hub_without_agent_yaml_has_the_defaults(queued: Node) -> None:
 
 def test_the_same_from_python(queued: Node) -> None:
     view = open_view(open_hub(queued.root))
-    config = read_agent_config(view.snapshot, {"ANTHROPIC_KEY": "k"})
+    nowhere = {"ANTHROPIC_KEY": "k", "ANTHROPIC_BASE_URL": "http://127.0.0.1:9"}
+    config = read_agent_config(view.snapshot, nowhere)
     packed = pack_item(view, config)
     assert packed.request.messages[-1].text == (queued.root / "state/input.md").read_text()
-    assert measure(packed).tokens == packed.tokens
-    assert measure(packed, lambda request: len(texts_of(request))).how == "counted"
-
-    def unreachable(_: object) -> int:
-        raise Refused("no answer")
-
-    assert (measure(packed, unreachable).how, measure(packed, unreachable).why) == ("estimated", "no answer")
+    assert measure(packed, config) == Measured(packed.tokens, why="127.0.0.1 does not count")
+    keyless = read_agent_config(view.snapshot, {})
+    assert measure(packed, keyless).why == "there is no API key in the environment, or no model"
     with pytest.raises(ConfigError, match="cannot be read"):
         read_agent_config(view.snapshot, {}, queued.root / "nowhere.yaml")
     assert read_agent_config(view.snapshot, {}, ROOT / "hub-template/.cn/agent.yaml").llm.model

@@ -42,7 +42,7 @@ def context_command(env: Env, id: str | None, text: bool) -> None:
     if text and not env.json:
         click.echo(visible(_request_text(packed)), nl=False)
         return
-    measured = measure(packed, counter(config))
+    measured = measure(packed, config)
     env.facts(lambda: context_json(packed, measured), lambda: _context_lines(packed, measured))
     if not (env.json or env.quiet):
         for note in (*config.warnings, *packed.notes):
