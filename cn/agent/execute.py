@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 
+from cn.agent.chat import remember
 from cn.agent.interface import read_shown
-from cn.agent.keep_conversation import remember
 from cn.agent.plan.chat import ChatFacts
 from cn.agent.plan.ops import AnyFacts, Order, artifact_name, check_output, is_object_id, plan_order
 from cn.agent.plan.output import Output, parse_output

@@ -8,10 +8,8 @@ from datetime import datetime
 from functools import partial
 from urllib.parse import urlsplit
 
-from cn.agent.plan import conversation as talk
-from cn.agent.plan.conversation import Conversation, parse_conversation
-from cn.agent.plan.prompt import SOUL, USER_PAGE, Material, Page, pack, reflection_names
-from cn.agent.plan.prompt_parts import Packed
+from cn.agent.chat import read_conversation
+from cn.agent.plan.prompt import SOUL, USER_PAGE, Material, Packed, Page, pack, reflection_names
 from cn.agent.plan.skills import CONTRACT, FILE, FOLDERS, Skill, find_contract, is_skill, parse_skill
 from cn.git.objects import ensure_absent, list_tree, read_info
 from cn.llm import client
@@ -19,7 +17,6 @@ from cn.llm.config import AgentConfig
 from cn.llm.request import Answer, Failure, Request, Usage
 from cn.llm.usage import ASKED, Call, end_call, log_call
 from cn.protocol.cadence import REFLECTIONS, Cadence, period, reflection_path
-from cn.protocol.hub_config import is_local
 from cn.run.snapshot import Snapshot
 from cn.run.view import View
 from cn.system.clock import now
@@ -34,7 +31,6 @@ from cn.views.find_item import find_item
 MOST_SKILLS = 300
 FILE_BYTES = 256 * 1024
 """A page or skill beyond this is not read at all."""
-_TALK_BYTES = 8 * 1024 * 1024
 
 COUNT_SECONDS = 8.0
 """A person waits for the count."""
@@ -91,7 +87,7 @@ def pack_text(view: View, config: AgentConfig, text: str, at: datetime, *, befor
     wanted = [SOUL, USER_PAGE, *dailies, *([weekly] if config.context.weekly_thread else [])]
     pages = {page.path: page for page in _pages(snapshot, wanted, notes)}
     contract = find_contract(skills) or _shipped_contract(notes)
-    conversation = read_conversation(view)
+    conversation = read_conversation(view.hub, settings.config, snapshot.read)
     material = Material(
         settings.us,
         [r.name for r in settings.config.reviewers],
@@ -106,15 +102,6 @@ def pack_text(view: View, config: AgentConfig, text: str, at: datetime, *, befor
         text,
     )
     return pack(material, config, notes)
-
-
-def read_conversation(view: View) -> Conversation:
-    """What was said lately: in main, or, where the hub keeps it local, on this machine."""
-    if is_local(talk.PATH, view.settings.config.local):
-        data = read_regular(view.hub.root / talk.PATH, _TALK_BYTES)
-    else:
-        data = view.snapshot.read(talk.PATH)
-    return parse_conversation(data) if data else Conversation()
 
 
 def ask_packed(

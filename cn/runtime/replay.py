@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from cn.agent.archive import Rejected, archived_names, read_archived, read_rejected
-from cn.agent.plan.prompt_parts import Packed
+from cn.agent.plan.prompt import Packed
 from cn.agent.plan.replay import AnswerDecision, Change, compare, read_answer_decision
 from cn.llm.config import AgentConfig
 from cn.llm.request import Answer, Failure, Stop

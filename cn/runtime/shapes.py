@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cn.agent.plan.prompt import NO_MODEL
-from cn.agent.plan.prompt_parts import Packed
+from cn.agent.plan.prompt import NO_MODEL, Packed
 from cn.agent.plan.replay import AnswerDecision
 from cn.runtime.gather_prompt import Measured
 from cn.runtime.replay import Pair, Replayed

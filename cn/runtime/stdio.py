@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from cn.agent.plan.output import parse_output
-from cn.agent.plan.prompt_parts import Packed
+from cn.agent.plan.prompt import Packed
 from cn.git.repository import Hub
 from cn.llm.check_model import ModelCheck
 from cn.llm.config import AgentConfig

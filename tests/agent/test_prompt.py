@@ -12,11 +12,34 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cn.agent.plan.conversation import ASSISTANT, USER, Conversation, Entry, append, new_entry
-from cn.agent.plan.dialogue import SAID_BYTES, format_messages, message_content
+from cn.agent.plan.conversation import (
+    ASSISTANT,
+    SAID_BYTES,
+    USER,
+    Conversation,
+    Entry,
+    append,
+    cut,
+    format_messages,
+    message_content,
+    new_entry,
+)
 from cn.agent.plan.output import parse_output
-from cn.agent.plan.prompt import PAGE_BYTES, SOUL, USER_PAGE, Material, Page, pack, reflection_names
-from cn.agent.plan.prompt_parts import HUB, STABLE, TAIL, Packed, cut, estimate_tokens, texts_of
+from cn.agent.plan.prompt import (
+    HUB,
+    PAGE_BYTES,
+    SOUL,
+    STABLE,
+    TAIL,
+    USER_PAGE,
+    Material,
+    Packed,
+    Page,
+    estimate_tokens,
+    pack,
+    reflection_names,
+    texts_of,
+)
 from cn.agent.plan.skills import Skill
 from cn.llm.config import AgentConfig, ContextConfig, parse_agent_config
 from cn.protocol.cadence import Cadence

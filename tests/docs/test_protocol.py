@@ -14,7 +14,7 @@ from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_cla
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cn.agent.plan import conversation, dialogue, prompt
+from cn.agent.plan import conversation, prompt
 from cn.agent.plan.skills import Skill
 from cn.git.signatures import Signature
 from cn.inbox.plan.arrivals import Step, classify
@@ -727,7 +727,7 @@ def _request_layout(block: Block) -> None:
         llm_config.AgentConfig(),
     ).parts  # fmt: skip
     assert [(row[0], row[1]) for row in block.rows] == [(p.name.split(" ")[0], p.place) for p in parts]
-    limits = {"32 KiB": prompt.PAGE_BYTES, "24 KiB": prompt.SKILL_BYTES, "8 KiB": dialogue.SAID_BYTES}
+    limits = {"32 KiB": prompt.PAGE_BYTES, "24 KiB": prompt.SKILL_BYTES, "8 KiB": conversation.SAID_BYTES}
     for *_, limit in block.rows:
         size = re.match(r"\d+ KiB", limit)
         assert not size or limits[size[0]] == int(size[0].split()[0]) * 1024

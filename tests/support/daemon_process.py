@@ -2,7 +2,7 @@
 
 ``python -m tests.support.daemon_process HUB CONFIG``: CONFIG is JSON with ``base_url``, ``users`` and,
 as a test wants it, ``command``, ``standby``, ``times``, ``behave``. The queue is ``HUB/../queue``, a line
-per message, written as ``cn.agent.chat_message`` must do it: durable, one per ``update_id``.
+per message, written as ``cn.agent.chat`` must do it: durable, one per ``update_id``.
 """
 
 from __future__ import annotations

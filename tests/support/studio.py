@@ -20,7 +20,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from cn.agent.chat_message import enqueue
+from cn.agent.chat import enqueue
 from cn.git.repository import open_hub
 from cn.llm.usage import Call, parse_call, read_calls
 from cn.runtime.cycle import cycle

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from cn.agent.plan.dialogue import message_content, said_in
+from cn.agent.plan.conversation import message_content, said_in
 from cn.protocol import rules
 from cn.protocol.cadence import Cadence
 from cn.protocol.chat_reply import Say, format_say

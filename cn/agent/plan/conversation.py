@@ -2,19 +2,25 @@
 
 A JSON list, oldest first, one entry a line. Once a day (UTC) the entries of earlier days move
 to ``state/conversation/YYYY/YYYYMMDD.json``, but for the last of each chat: a talk goes on
-after midnight. Texts are data: nothing in them decides anything.
+after midnight. Texts are data: nothing in them decides anything, and as messages of a request they end
+neither their quotation nor their role.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import pairwise
+from itertools import groupby, pairwise
 
+from cn.agent.plan.output import format_output
+from cn.llm.request import Said
+from cn.protocol.ops import Reply
+from cn.protocol.queue_item import is_input_id
 from cn.values.names import HubPath
-from cn.values.text import decode, one_line
+from cn.values.text import decode, one_line, quote, unquote, visible
 from cn.values.timestamps import StampRefused, format_day, format_second, parse_stamp
 
 PATH = HubPath("state/conversation.json")
@@ -176,3 +182,57 @@ def _entry(item: object) -> Entry | None:
     except StampRefused:
         return None
     return new_entry(when, one_line(sender, 200), role, text, one_line(input, 100)) if sender else None
+
+
+SAID_BYTES = 8 * 1024
+"""Bytes of one text of the conversation."""
+
+
+def message_content(text: str) -> str:
+    """The content of an item that is a message and no thread: ``## Message``, quoted."""
+    return f"## Message\n\n{quote(text)}"
+
+
+def said_in(content: str) -> str:
+    """The text in :func:`message_content`, but for what quoting made visible."""
+    return "\n".join(unquote(line) for line in content.split("\n") if line.startswith(">"))
+
+
+def format_messages(entries: Sequence[Entry]) -> list[Said]:
+    """Earlier messages, alternating, the first the user's and the last the assistant's."""
+    found = [
+        Said(role, "\n\n".join(_said(entry) for entry in group))
+        for role, group in groupby(entries, key=lambda e: e.role)
+    ]
+    if found and found[0].role == ASSISTANT:  # a request starts with the user's words
+        del found[0]
+    if found and found[-1].role == USER:
+        found.append(Said(ASSISTANT, "(no answer was sent)"))
+    return found
+
+
+def _said(entry: Entry) -> str:
+    """An entry in the form in which items come and answers go: a model goes on as it sees itself begin."""
+    text, left = cut(entry.text, SAID_BYTES)
+    known = is_input_id(entry.input)
+    if entry.role == ASSISTANT:
+        text = visible(text).strip() + cut_note(left)
+        return format_output(entry.input, (Reply(entry.input),), text).rstrip("\n") if known else text or "(nothing)"
+    fields = {"id": entry.input if known else "", "from": one_line(entry.sender), "queued": format_second(entry.at)}
+    lines = [f"{key}: {value}" for key, value in fields.items() if value]
+    return "\n".join(["---", *lines, "---", "", message_content(text) + cut_note(left)])
+
+
+def cut(text: str, limit: int) -> tuple[str, int]:
+    """The text within ``limit`` bytes, whole lines where there are any; and the bytes left out."""
+    data = text.encode()
+    if len(data) <= limit:
+        return text, 0
+    kept = data[:limit].decode("utf-8", "ignore")
+    kept = kept.rpartition("\n")[0] or kept
+    return kept, len(data) - len(kept.encode())
+
+
+def cut_note(left: int) -> str:
+    """What stands below a text that was cut."""
+    return f"\n\n({left} bytes more are left out)" if left else ""

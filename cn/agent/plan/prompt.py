@@ -18,9 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from cn.agent.plan.conversation import USER, Conversation
-from cn.agent.plan.dialogue import format_messages
-from cn.agent.plan.prompt_parts import CONVERSATION, HUB, ITEM, STABLE, TAIL, Packed, Part, cut, cut_note
+from cn.agent.plan.conversation import USER, Conversation, cut, cut_note, format_messages
 from cn.agent.plan.skills import CONTRACT, FILE, FOLDERS, Skill, match_skills
 from cn.llm.config import AgentConfig
 from cn.llm.request import Block, Request, Said
@@ -29,6 +27,79 @@ from cn.protocol.peers_file import Peer
 from cn.protocol.queue_item import INPUT, parse_input
 from cn.values.names import HubPath, Name
 from cn.values.text import one_line, quote, visible
+
+STABLE, HUB, TAIL, CONVERSATION, ITEM = "stable", "hub", "tail", "conversation", "item"
+PLACES = (STABLE, HUB, TAIL, CONVERSATION, ITEM)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of what is sent: ``place`` is one of :data:`PLACES`, ``path`` where it is from.
+
+    ``left_out`` are the bytes that a limit cut off.
+    """
+
+    name: str
+    place: str
+    text: str
+    path: str = ""
+    left_out: int = 0
+
+    @property
+    def size(self) -> int:
+        """UTF-8 bytes."""
+        return len(self.text.encode())
+
+    @property
+    def tokens(self) -> int:
+        """Estimated."""
+        return estimate_tokens(self.text)
+
+
+@dataclass(frozen=True)
+class Packed:
+    """The request for one item, and what it is made of, in order.
+
+    ``missing`` are files that are not there, ``notes`` what else a person should know.
+    """
+
+    id: str
+    sender: str
+    parts: tuple[Part, ...]
+    request: Request
+    missing: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """UTF-8 bytes of all text in the request."""
+        return sum(len(t.encode()) for t in texts_of(self.request))
+
+    @property
+    def tokens(self) -> int:
+        """Estimated."""
+        return sum(estimate_tokens(t) for t in texts_of(self.request))
+
+    @property
+    def sizes(self) -> tuple[tuple[str, int], ...]:
+        """Name and bytes of each part, in order, for the log of calls."""
+        return tuple((part.name[:80], part.size) for part in self.parts)
+
+
+def texts_of(request: Request) -> list[str]:
+    """Every text of a request, in the order in which a model reads it."""
+    return [b.text for b in request.system] + [m.text for m in request.messages]
+
+
+def estimate_tokens(text: str) -> int:
+    """About how many tokens a text has."""
+    return estimate_bytes(len(text.encode("utf-8", "replace")))
+
+
+def estimate_bytes(size: int) -> int:
+    """The same for its length: one for 3.5 bytes of UTF-8, rounded up."""
+    return -(-size * 2 // 7)
+
 
 SOUL, USER_PAGE = HubPath("spec/SOUL.md"), HubPath("spec/USER.md")
 PAGE_BYTES = 32 * 1024

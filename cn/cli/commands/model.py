@@ -7,7 +7,7 @@ import sys
 import click
 
 from cn.agent.plan.prompt import NO_MODEL
-from cn.agent.plan.prompt_parts import Packed
+from cn.agent.plan.prompt import Packed
 from cn.agent.plan.replay import AnswerDecision
 from cn.cli.completers import complete_thread
 from cn.cli.options import DRY_RUN, Env, options

@@ -7,7 +7,7 @@ from datetime import datetime
 
 import click
 
-from cn.agent.plan.prompt_parts import estimate_bytes
+from cn.agent.plan.prompt import estimate_bytes
 from cn.cli.completers import complete_any_thread
 from cn.cli.options import Env, options
 from cn.cli.render.status import state_text

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from cn.agent.chat_message import enqueue
+from cn.agent.chat import enqueue
 from cn.agent.plan.turns import Allowed, Because, Permission
 from cn.git.repository import Hub
 from cn.llm.config import Telegram
