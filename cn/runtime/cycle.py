@@ -12,7 +12,6 @@ from pathlib import Path
 from cn.agent.interface import is_answered
 from cn.git.repository import Hub
 from cn.llm import client
-from cn.llm.check_model import ModelCheck
 from cn.llm.config import AgentConfig
 from cn.llm.config_file import read_agent_config
 from cn.llm.request import request_json
@@ -57,7 +56,7 @@ def cycle(hub: Hub, path: Path | None, *, until_idle: bool, report: Report) -> b
     for warning in config.warnings:
         report.info(warning)
     with ExitStack() as stack:
-        tools = TurnTools(hub, config, ask, _speaker(config, stack), ModelCheck(hub, config))
+        tools = TurnTools(hub, config, ask, _speaker(config, stack))
         more = run_turn(tools, report)
         turns = 1
         while (until_idle or under_daemon) and more and turns < _MOST_TURNS:

@@ -10,7 +10,7 @@ from pathlib import Path
 from cn.agent.plan.output import parse_output
 from cn.agent.plan.prompt import Packed
 from cn.git.repository import Hub
-from cn.llm.check_model import ModelCheck
+from cn.llm.check_model import is_due, look_up
 from cn.llm.config import AgentConfig
 from cn.llm.config_file import read_agent_config
 from cn.llm.request import Failure
@@ -89,7 +89,6 @@ def open_session(hub: Hub, path: Path | None, report: Report, *, dry_run: bool =
     if not dry_run:
         config.require_llm()
         require_runtime("anthropic")
-        check = ModelCheck(hub, config)
-        if check.due():
-            check.check(report)
+        if is_due(hub, config):
+            look_up(hub, config, report)
     return QuestionSession(view, config)

@@ -28,7 +28,7 @@ from cn.agent.plan.turns import (
 )
 from cn.agent.queue import MayGive, current_turn, failing, peek_turn, tell_chat
 from cn.git.repository import Hub
-from cn.llm.check_model import ModelCheck
+from cn.llm.check_model import is_due, look_up
 from cn.llm.config import AgentConfig
 from cn.llm.request import Answer, Failure, Kind, Stop
 from cn.llm.usage import over_budget, read_calls
@@ -53,13 +53,12 @@ from cn.values.text import one_line
 
 @dataclass(frozen=True)
 class TurnTools:
-    """What a turn works with. ``speak`` is None where there is no bot, ``check`` looks the model up."""
+    """What a turn works with. ``speak`` is None where there is no bot."""
 
     hub: Hub
     config: AgentConfig
     ask: Ask
     speak: Speak | None
-    check: ModelCheck | None = None
 
     def may_give(self, asked: Input) -> Permission:
         """May the model be asked about this item, as the budgets say?"""
@@ -106,7 +105,7 @@ def _check(tools: TurnTools, report: Report) -> bool:
     What can be done without a model is done first, and nothing is claimed: a wrong name in the
     configuration costs no item an attempt, and holds up no answer that is there.
     """
-    if tools.check is None or not tools.check.due():
+    if not is_due(tools.hub, tools.config):
         return False
     wanted: list[Input] = []
 
@@ -116,7 +115,7 @@ def _check(tools: TurnTools, report: Report) -> bool:
 
     _process(tools, report, note_wanted)
     if wanted or (in_flight(open_view(tools.hub)) is not None and not is_answered(tools.hub)):
-        tools.check.check(report)
+        look_up(tools.hub, tools.config, report)
     return True
 
 

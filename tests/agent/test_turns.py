@@ -66,7 +66,7 @@ def failing(now: datetime = LATER, attempts: int = 3, **told: str) -> Failing:
 
 
 def turn_of(asked: Input, attempt: int = 1, machine: str = "here") -> Turn:
-    plan = plan_promote(asked, asked.content or "the content", machine, AT, attempt=attempt)
+    plan = plan_promote(replace(asked, attempts=attempt - 1), asked.content or "the content", machine, AT)
     return parse_turn(puts(plan)[TURN].encode())
 
 

@@ -5,7 +5,7 @@ One item is in flight. Taking it is a claim in main; the agent works while no lo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -59,6 +59,9 @@ class Because:
 Permission = Allowed | Later | Because
 
 
+_OVER = (Drop(TURN), Drop(INPUT))
+
+
 def time_limit(config: HubConfig) -> timedelta:
     """How long a turn may take: ``cron_period_min × timeout_cycles``."""
     return timedelta(minutes=config.cron_period_min * config.timeout_cycles)
@@ -107,9 +110,9 @@ def _file(asked: Input) -> str:
     return f"{asked.thread}.md" if asked.topic else asked.path
 
 
-def plan_promote(asked: Input, content: str, machine: str, at: datetime, *, attempt: int = 0) -> Plan:
+def plan_promote(asked: Input, content: str, machine: str, at: datetime) -> Plan:
     """The item becomes the agent's input on this machine."""
-    attempt = attempt or asked.attempts + 1
+    attempt = asked.attempts + 1
     text = format_input(asked, attempt, content)
     turn = Turn(asked, machine, attempt, at, text)
     effects: list[Effect] = [
@@ -124,12 +127,12 @@ def plan_promote(asked: Input, content: str, machine: str, at: datetime, *, atte
 
 def plan_withdrawn(turn: Turn) -> Plan:
     """What is in flight needs no answer any more: it was decided another way, or its branch moved."""
-    return Plan(source_of(turn.input), (Drop(TURN), Drop(INPUT)))
+    return Plan(source_of(turn.input), _OVER)
 
 
 def plan_answered(turn: Turn, output: bytes, done: Plan) -> Plan:
     """An output that holds: the pair is archived, what it says is done, the turn is over."""
-    return Plan(done.cause, (*_archive(turn, output), *done.effects, Drop(TURN), Drop(INPUT), _used(output)))
+    return Plan(done.cause, (*_archive(turn, output), *done.effects, *_OVER, _used(output)))
 
 
 def _used(output: bytes) -> WriteHere:
@@ -170,8 +173,7 @@ def plan_rejected(turn: Turn, output: bytes, refusals: Sequence[Refusal], facts:
     why = "; ".join(f"{r.rule}: {r.reason}" for r in refusals)
     effects = _archive(turn, output)
     effects.append(_used(output))
-    executed = f"refused: {why}"
-    effects.append(_row(turn.input, facts.now, f"output:{turn.trigger}", executed, "rejected"))
+    effects.append(_row(turn.input, facts.now, f"output:{turn.trigger}", f"refused: {why}", "rejected"))
     asked = replace(turn.input, attempts=turn.attempt, reason=why)
     remedy = "; ".join(dict.fromkeys(r.remedy for r in refusals if r.remedy))
     fields = {"rule": refusals[0].rule, "why": why, "remedy": remedy}
@@ -188,8 +190,7 @@ def plan_lapsed(turn: Turn, facts: Failing, failure: str = "") -> Plan:
 
     The item waits again, behind the others of its cadence; after the last attempt it is a dead letter.
     """
-    after = format_age(facts.now - turn.since)
-    why = failure or f"no answer in {after}"
+    why = failure or f"no answer in {format_age(facts.now - turn.since)}"
     why += f" (attempt {turn.attempt} of {facts.config.max_attempts})"
     asked = replace(turn.input, attempts=turn.attempt, reason=why)
     effects = _archive(turn, None)
@@ -198,32 +199,26 @@ def plan_lapsed(turn: Turn, facts: Failing, failure: str = "") -> Plan:
     effects += _event(asked, facts.now, "timed-out", attempt=str(turn.attempt))
     if turn.attempt >= facts.config.max_attempts:
         return Plan(source_of(asked), (*effects, *_dead(turn, asked, facts, "timed-out")))
-    content = "" if asked.path else parse_input(turn.text).content
-    waiting = replace(asked, content=content, queued=facts.now)
-    effects += [Drop(TURN), Drop(INPUT), Put(queue_path(waiting), format_queued(waiting))]
+    effects += _put_back(turn, replace(asked, queued=facts.now), queue_path)
     return Plan(source_of(asked), (*effects, *_told(turn, asked, facts, "timed-out", why)))
 
 
 def plan_released(turn: Turn, at: datetime) -> Plan:
     """Nobody could be asked, through no fault of the item: it waits again, the attempt does not count."""
-    content = "" if turn.input.path else parse_input(turn.text).content
-    waiting = replace(turn.input, content=content, attempts=turn.attempt - 1)
-    effects = [
-        Drop(TURN),
-        Drop(INPUT),
-        Put(queue_path(waiting), format_queued(waiting)),
-        *_event(waiting, at, "enqueued"),
-    ]
-    return Plan(source_of(waiting), tuple(effects))
+    waiting = replace(turn.input, attempts=turn.attempt - 1)
+    return Plan(source_of(waiting), (*_put_back(turn, waiting, queue_path), *_event(waiting, at, "enqueued")))
+
+
+def _put_back(turn: Turn, asked: Input, place: Callable[[Input], HubPath]) -> list[Effect]:
+    """The turn is over, and its item waits, or is given up, with what has no thread to be read from."""
+    content = "" if asked.path else parse_input(turn.text).content
+    return [*_OVER, Put(place(asked), format_queued(replace(asked, content=content)))]
 
 
 def _dead(turn: Turn, asked: Input, facts: Failing, status: str) -> list[Effect]:
     """A dead letter: visible until a person decides its thread, or has it tried again."""
-    content = "" if asked.path else parse_input(turn.text).content
     return [
-        Drop(TURN),
-        Drop(INPUT),
-        Put(dead_path(asked), format_queued(replace(asked, content=content))),
+        *_put_back(turn, asked, dead_path),
         *_event(asked, facts.now, "dead"),
         _row(asked, facts.now, "dead letter", f"given up after {asked.attempts} attempts", "dead"),
         *_told(turn, asked, facts, status, asked.reason),

@@ -13,7 +13,7 @@ from cn.cli.completers import complete_thread
 from cn.cli.options import DRY_RUN, Env, options
 from cn.cli.render.progress import progress
 from cn.cli.render.text import clean, table
-from cn.llm.check_model import ModelCheck
+from cn.llm.check_model import is_due, look_up
 from cn.llm.config_file import read_agent_config
 from cn.runtime.gather_prompt import Measured, counter, measure, pack_item
 from cn.runtime.replay import Pair, Replayed, find_pairs, pack_pair, replay
@@ -99,9 +99,9 @@ def replay_command(env: Env, ids: tuple[str, ...], model: str, since: str) -> No
         planned = [(pair, pack_pair(view, config, pair)) for pair in pairs]
         env.facts(lambda: [planned_json(*one) for one in planned], lambda: _plan_lines(planned))
         return
-    report, check = Report(), ModelCheck(view.hub, config)
-    if pairs and check.due():
-        check.check(report)
+    report = Report()
+    if pairs and is_due(view.hub, config):
+        look_up(view.hub, config, report)
     found = []
     with progress(env.terminal, f"asking {config.llm.model}") as step:
         for one in replay(view, config, pairs):
