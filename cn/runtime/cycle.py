@@ -21,10 +21,11 @@ from cn.runtime.chat_delivery import Speak
 from cn.runtime.daemon_files import is_stopping
 from cn.runtime.gather_prompt import asker, pack_item
 from cn.runtime.turn import TurnTools, give_back, in_flight, run_turn
-from cn.system.child import GO
+from cn.system.child import GO, hold
 from cn.system.extras import require_runtime
 from cn.telegram import client as telegram
 from cn.telegram.api import Failure
+from cn.values.errors import LockHeld
 from cn.values.report import Report
 from cn.views.find_item import find_item
 
@@ -39,9 +40,19 @@ def cycle(hub: Hub, path: Path | None, *, until_idle: bool, report: Report) -> b
 
     Under the daemon it is always the latter, for a while: a start costs more than a turn.
 
-    Raises :class:`ConfigError` where a key is missing that is needed, or the model is not there; what
-    was done until then stands in ``report``.
+    Raises :class:`ConfigError` where a key is missing that is needed, or the model is not there, and
+    :class:`LockHeld` where another process is at it; what was done until then stands in ``report``.
     """
+    lock = hold(hub.state / "agent.lock")
+    if lock is None:
+        raise LockHeld("another process asks the model for this hub", "it goes on by itself")
+    try:
+        return _cycle(hub, path, until_idle, report)
+    finally:
+        os.close(lock)
+
+
+def _cycle(hub: Hub, path: Path | None, until_idle: bool, report: Report) -> bool:
     begun = time.monotonic()
     under_daemon = "CN_DAEMON" in os.environ
     view = open_view(hub)
@@ -57,17 +68,18 @@ def cycle(hub: Hub, path: Path | None, *, until_idle: bool, report: Report) -> b
         report.info(warning)
     with ExitStack() as stack:
         tools = TurnTools(hub, config, ask, _speaker(config, stack))
-        more = run_turn(tools, report)
+        more = run_turn(tools, view, report)
         turns = 1
         while (until_idle or under_daemon) and more and turns < _MOST_TURNS:
             if under_daemon and time.monotonic() - begun > _ENOUGH:
                 break
+            view = open_view(hub)
             if under_daemon and is_stopping(hub):
-                turn = in_flight(open_view(hub))
+                turn = in_flight(view)
                 if turn is not None and not is_answered(hub):
                     give_back(hub, turn, report)  # no model was asked about it
                 return False
-            more = run_turn(tools, report)
+            more = run_turn(tools, view, report)
             turns += 1
     return under_daemon and more
 

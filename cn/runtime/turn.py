@@ -7,7 +7,6 @@ from there, and a model is never asked again for an answer that is there.
 
 from __future__ import annotations
 
-import os
 import time
 from dataclasses import dataclass
 from datetime import timedelta
@@ -41,12 +40,11 @@ from cn.run.run import Run, open_run
 from cn.run.secret_gate import clean_refusal, mask_line
 from cn.run.view import View, open_view
 from cn.runtime.chat_delivery import Speak, Unsent, report_unsent, send_texts, still_unsent
-from cn.runtime.gather_prompt import Ask, ask_packed, pack_item
+from cn.runtime.gather_prompt import Ask, ask_packed, pack_text
 from cn.secrets.findings import text_of
-from cn.system.child import hold
 from cn.system.clock import now
 from cn.transaction.pins import clone_id
-from cn.values.errors import LockHeld, Refusal
+from cn.values.errors import Refusal
 from cn.values.report import Report
 from cn.values.text import one_line
 
@@ -66,37 +64,30 @@ class TurnTools:
         return Because(reason) if reason else Allowed()
 
 
-def run_turn(tools: TurnTools, report: Report) -> bool:
+def run_turn(tools: TurnTools, view: View, report: Report) -> bool:
     """Execute what waits, ask the model about the item in flight, execute its answer; is more in flight?
 
-    Raises :class:`LockHeld` where another process is at it, :class:`ConfigError` where no call can work.
+    Raises :class:`ConfigError` where no call can work.
     """
     hub = tools.hub
-    lock = hold(hub.state / "agent.lock")
-    if lock is None:
-        raise LockHeld("another process asks the model for this hub", "it goes on by itself")
-    try:
+    turn = in_flight(view)
+    forgotten = turn is not None and _was_forgotten(view, turn)
+    if turn is not None and forgotten:
+        give_back(hub, turn, report, tools.may_give)
+    if _check(tools, report) or forgotten:
         view = open_view(hub)
         turn = in_flight(view)
-        forgotten = turn is not None and _was_forgotten(view, turn)
-        if turn is not None and forgotten:
-            give_back(hub, turn, report, tools.may_give)
-        if _check(tools, report) or forgotten:
-            view = open_view(hub)
-            turn = in_flight(view)
-        if turn is None or is_answered(hub) or not _just_given(turn, view):
-            _process(tools, report, tools.may_give)
-            view = open_view(hub)
-            turn = in_flight(view)
-            if turn is None or is_answered(hub):
-                return False
-        if tools.may_give(turn.input) != Allowed():
-            give_back(hub, turn, report, tools.may_give)
-        else:
-            _ask(view, tools, turn, report)
-        return (hub.root / INPUT).exists()  # every run puts it right
-    finally:
-        os.close(lock)
+    if turn is None or is_answered(hub) or not _just_given(turn, view):
+        _process(tools, report, tools.may_give)
+        view = open_view(hub)
+        turn = in_flight(view)
+        if turn is None or is_answered(hub):
+            return False
+    if tools.may_give(turn.input) != Allowed():
+        give_back(hub, turn, report, tools.may_give)
+    else:
+        _ask(view, tools, turn, report)
+    return (hub.root / INPUT).exists()  # every run puts it right
 
 
 def _check(tools: TurnTools, report: Report) -> bool:
@@ -180,7 +171,7 @@ def _just_given(turn: Turn, view: View) -> bool:
 
 
 def _ask(view: View, tools: TurnTools, turn: Turn, report: Report) -> None:
-    packed = pack_item(view, tools.config, turn.input.id)
+    packed = pack_text(view, tools.config, turn.text, turn.since)
     source = source_of(turn.input)
     trigger = turn.trigger if turn.attempt > 1 else ""
     outcome, _ = ask_packed(view, packed, tools.ask, source, trigger)
