@@ -6,8 +6,7 @@ import sys
 
 import click
 
-from cn.agent.plan.prompt import NO_MODEL
-from cn.agent.plan.prompt import Packed
+from cn.agent.plan.prompt import NO_MODEL, Packed
 from cn.agent.plan.replay import AnswerDecision
 from cn.cli.completers import complete_thread
 from cn.cli.options import DRY_RUN, Env, options
@@ -15,7 +14,7 @@ from cn.cli.render.progress import progress
 from cn.cli.render.text import clean, table
 from cn.llm.check_model import is_due, look_up
 from cn.llm.config_file import read_agent_config
-from cn.runtime.gather_prompt import Measured, counter, measure, pack_item
+from cn.runtime.gather_prompt import Measured, measure, pack_item
 from cn.runtime.replay import Pair, Replayed, find_pairs, pack_pair, replay
 from cn.runtime.shapes import context_json, planned_json, replayed_json
 from cn.values.errors import EXIT_REFUSED, UsageError
