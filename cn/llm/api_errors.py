@@ -34,7 +34,7 @@ _KINDS = {
     504: Kind.TIMEOUT,
     529: Kind.OVERLOADED,
 }
-_HINTS = {
+HINTS = {
     Kind.AUTH: "check the key in ANTHROPIC_KEY: it must be one of the server in llm.base_url",
     Kind.PERMISSION: "look in the console of the API: the key may not do this, or its account is not paid",
     Kind.NOT_FOUND: "correct llm.model or llm.base_url in agent.yaml",
@@ -47,11 +47,7 @@ _HINTS = {
     Kind.TIMEOUT: "the next run tries again",
     Kind.EMPTY: "",
 }
-
-
-def hint_for(kind: Kind) -> str:
-    """The next step after a failure of that kind."""
-    return _HINTS[kind]
+"""The next step after a failure of each kind."""
 
 
 def read_error(status: int, body: bytes, secrets: Sequence[str] = ()) -> Failure:
@@ -62,7 +58,7 @@ def read_error(status: int, body: bytes, secrets: Sequence[str] = ()) -> Failure
     return Failure(
         kind,
         one_line(hide(text, *secrets), 400),
-        _HINTS[Kind.NOT_FOUND] if status < 400 else _HINTS[kind],
+        HINTS[Kind.NOT_FOUND] if status < 400 else HINTS[kind],
         retryable=status in RETRIED,
         unknown=status in _CHARGED,
     )

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
-from cn.llm.api_errors import error_fields, hint_for, parse_retry_after, pause_before, read_error
+from cn.llm.api_errors import HINTS, error_fields, parse_retry_after, pause_before, read_error
 from cn.llm.model_info import Checked, read_count, read_model, unchecked
 from cn.llm.request import Answer, Failure, Kind, Request, count_json, read_answer, request_json
 from cn.system.clock import now
@@ -163,7 +163,7 @@ class _Session:
 
         left = self.deadline - time.monotonic()
         if left <= 0:
-            late = Failure(Kind.TIMEOUT, "no time is left", hint_for(Kind.TIMEOUT), retryable=True)
+            late = Failure(Kind.TIMEOUT, "no time is left", HINTS[Kind.TIMEOUT], retryable=True)
             return _Reply(b"", late)
         limits: Any = {"timeout": self.timeout_type(left, connect=min(left, CONNECT_SECONDS))}
         try:
@@ -207,7 +207,7 @@ class _Session:
             kind = Kind.NETWORK
         why = _reason(error.__cause__ or error)
         text = f"{self.host} {what}{f': {why}' if why and not self.watch.expired else ''}"
-        return Failure(kind, one_line(hide(text, *self.secrets), 400), hint_for(kind), retryable=True, unknown=sent)
+        return Failure(kind, one_line(hide(text, *self.secrets), 400), HINTS[kind], retryable=True, unknown=sent)
 
 
 @contextmanager

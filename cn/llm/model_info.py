@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from cn.llm.api_errors import hint_for
+from cn.llm.api_errors import HINTS
 from cn.llm.request import Failure, Kind
 from cn.values.text import one_line
 
@@ -41,7 +41,7 @@ def read_model(model: str, data: bytes) -> Checked | Failure:
     retires = str(found.get("retires_at") or "")[:10]
     if found.get("lifecycle") == "retired":
         text = f"the model {one_line(model, 80)} is retired{f' since {one_line(retires)}' if retires else ''}"
-        return Failure(Kind.NOT_FOUND, text, hint_for(Kind.NOT_FOUND), attempts=1)
+        return Failure(Kind.NOT_FOUND, text, HINTS[Kind.NOT_FOUND], attempts=1)
     note = ""
     if found.get("lifecycle") == "deprecated":
         when = f"on {one_line(retires)}" if retires else "soon"

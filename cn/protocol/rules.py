@@ -16,7 +16,7 @@ from cn.protocol.message import MOST_TEXT, MessageRefused, parse_message
 from cn.protocol.outbox_entry import Deliver, Entry
 from cn.protocol.triage import Triage
 from cn.values.errors import Refusal
-from cn.values.names import Name, NameRefused, Oid, is_owned, is_protected, parse_topic, too_long, topic_of
+from cn.values.names import Name, NameRefused, Oid, is_owned, is_protected, parse_name, parse_topic, too_long, topic_of
 from cn.values.text import one_line, visible
 from cn.values.timestamps import StampRefused, parse_until
 
@@ -237,6 +237,15 @@ def check_addressee(to: Name, config: HubConfig, peers: Collection[Name]) -> Ref
         return None
     known = ", ".join([*peers, *(r.name for r in config.reviewers)]) or "nobody yet"
     return Refusal(KNOWN_PEER, f"{to} is neither a peer nor a reviewer", f"known: {known}")
+
+
+def read_addressee(to: str, config: HubConfig, peers: Collection[Name]) -> Name | Refusal:
+    """Who an op hands something to."""
+    try:
+        name = parse_name(to, "peer")
+    except NameRefused as refused:
+        return Refusal(KNOWN_PEER, f"delegate: {refused.text}", refused.hint)
+    return check_addressee(name, config, peers) or name
 
 
 def read_return_time(until: str, said: datetime, now: datetime) -> datetime | Refusal | None:

@@ -54,12 +54,8 @@ class _Note:
             return cls(path)
 
     def write(self) -> None:
-        data = {
-            "done": self.done,
-            "sending": self.sending,
-            "unknown": self.unknown,
-            "after": format_second(self.after) if self.after else "",
-        }
+        after = format_second(self.after) if self.after else ""
+        data = {"done": self.done, "sending": self.sending, "unknown": self.unknown, "after": after}
         write_file(self.path, json.dumps(data).encode())
 
     def drop(self) -> None:

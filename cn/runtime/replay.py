@@ -7,7 +7,7 @@ that came too late, decided nothing that could change.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from cn.agent.archive import Rejected, archived_names, read_archived, read_rejected
@@ -98,18 +98,20 @@ def find_pairs(view: View, names: Sequence[str] = (), since: datetime | None = N
         rejected = read_rejected(view, taken[0].id[:8]) if taken else {}
         held = [t for t in taken if str(t) not in rejected]
         if since is not None or len(held) >= LAST or len(taken) == len(triggers):
-            return _read(view, held if since is not None else held[-LAST:])
+            chosen = held if since is not None else held[-LAST:]
+            return _read(view, [(trigger, str(trigger)) for trigger in chosen])
         window *= 4
 
 
-def _read(view: View, triggers: Sequence[Trigger]) -> list[Pair]:
-    names = [str(t) for t in triggers]
-    asked, answers = read_archived(view, "input", names), read_archived(view, "output", names)
+def _read(view: View, wanted: Sequence[tuple[Trigger, str]]) -> list[Pair]:
+    """The pairs that are there: of each the attempt that was asked, and the name of its answer."""
+    asked = read_archived(view, "input", [str(trigger) for trigger, _ in wanted])
+    answers = read_archived(view, "output", [name for _, name in wanted])
     found = []
-    for trigger, name in zip(triggers, names, strict=True):
-        at = _queued(trigger)
-        if name in asked and name in answers and at is not None:
-            found.append(Pair(name, trigger, at, asked[name].decode("utf-8", "replace"), answers[name]))
+    for trigger, name in wanted:
+        text, answer, at = asked.get(str(trigger)), answers.get(name), _queued(trigger)
+        if text is not None and answer is not None and at is not None:
+            found.append(Pair(name, trigger, at, text.decode("utf-8", "replace"), answer))
     return found
 
 
@@ -117,13 +119,9 @@ def _named(view: View, name: str) -> Pair:
     """A pair by its exact name; that of a late output ends with ``-late``."""
     base, late, _ = name.partition(_LATE)
     trigger = parse_trigger(base)
-    at = _queued(trigger) if trigger else None
-    if trigger is not None and at is not None:
-        asked = read_archived(view, "input", [base]).get(base)
-        answer = read_archived(view, "output", [name]).get(name)
-        if asked is not None and answer is not None:
-            why = Rejected("it came too late") if late else read_rejected(view, base[:8]).get(base)
-            return Pair(name, trigger, at, asked.decode("utf-8", "replace"), answer, why)
+    for pair in _read(view, [(trigger, name)]) if trigger else ():
+        why = Rejected("it came too late") if late else read_rejected(view, base[:8]).get(base)
+        return replace(pair, rejected=why)
     raise Refused(
         f"there is no archived pair {one_line(name, 80)!r}",
         "give names that are in both logs/input/ and logs/output/, without .md",

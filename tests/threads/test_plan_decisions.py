@@ -10,10 +10,10 @@ import pytest
 from cn.protocol.chat_reply import chat_text_of
 from cn.protocol.effects import Drop, Log, Plan, Post, Put
 from cn.protocol.hub_config import HubConfig, Reviewer
-from cn.protocol.ops import Ack, Commit, Defer, Delegate, Delete, Done, Fail, Noop, Reply, Surface
+from cn.protocol.ops import Ack, Commit, Defer, Delegate, Delete, Done, Ending, Fail, Noop, Reply, Surface
 from cn.protocol.own_thread import Own, new_own, parse_own
 from cn.protocol.peers_file import Peer
-from cn.threads.plan.decisions import Ending, OwnFacts, plan_own_end
+from cn.threads.plan.decisions import OwnFacts, plan_own_end
 from cn.values.errors import Refusal
 from cn.values.names import HubPath, Name, parse_url
 

@@ -25,7 +25,7 @@ from cn.protocol.own_thread import ASSIGNED, DEFERRED, adhoc_path, format_own, n
 from cn.protocol.peers_file import Peer
 from cn.protocol.queue_item import Input, format_queued, queue_path
 from cn.values.errors import Refusal
-from cn.values.names import HubPath, InputId, Name, NameRefused, parse_name
+from cn.values.names import HubPath, InputId, Name
 from cn.values.text import one_line, slug
 from cn.values.timestamps import format_second
 
@@ -139,13 +139,9 @@ def _kept(facts: ChatFacts, actor: Name, state: str, fields: dict[str, str]) -> 
 
 
 def _delegated(facts: ChatFacts, actor: Name, to: str) -> Effect | Refusal:
-    try:
-        name = parse_name(to, "peer")
-    except NameRefused as refused:
-        return Refusal(rules.KNOWN_PEER, f"delegate: {refused.text}", refused.hint)
-    stop = rules.check_addressee(name, facts.config, facts.peers)
-    if stop:
-        return stop
+    name = rules.read_addressee(to, facts.config, facts.peers)
+    if isinstance(name, Refusal):
+        return name
     if facts.config.is_actor(name):
         return _kept(facts, actor, ASSIGNED, {"Actor": name})
     body = f"{facts.config.name} hands this over; decided by {actor}.\n\n{facts.asked.content}"

@@ -20,7 +20,22 @@ from cn.protocol.hub_config import HubConfig
 from cn.protocol.log import Row
 from cn.protocol.message import Message
 from cn.protocol.message_kinds import CONCERN, MESSAGE
-from cn.protocol.ops import Ack, Commit, Defer, Delegate, Delete, Done, Fail, Noop, Op, Reply, Send, Surface, format_op
+from cn.protocol.ops import (
+    Ack,
+    Commit,
+    Defer,
+    Delegate,
+    Delete,
+    Done,
+    Ending,
+    Fail,
+    Noop,
+    Op,
+    Reply,
+    Send,
+    Surface,
+    format_op,
+)
 from cn.protocol.own_thread import concern_path
 from cn.protocol.peers_file import Peer
 from cn.protocol.thread_file import set_record, set_triage
@@ -48,7 +63,6 @@ from cn.values.text import one_line, slug
 from cn.values.timestamps import format_stamp
 
 AnyFacts = Facts | OwnFacts | ChatFacts
-Ending = Ack | Done | Noop | Fail | Reply | Delegate | Defer | Delete
 Beside = Send | Surface | Commit
 _STRONG = (Fail, Reply, Delegate, Defer, Delete)
 _OID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
@@ -109,8 +123,8 @@ def plan_order(facts: AnyFacts, order: Order) -> Plan | tuple[Refusal, ...]:
         if isinstance(done, Refusal):
             refused.append(done)
         else:
-            effects += done.effects
-            lines.append(f"- {format_stamp(facts.now)} {done.line}")
+            effects += done[0]
+            lines.append(f"- {format_stamp(facts.now)} {done[1]}")
     facts = replace(facts, input=order.input, lines=tuple(lines))
     if isinstance(ending, Refusal):
         return tuple(refused)
@@ -128,10 +142,9 @@ _TEXTS = ("message", "body")
 
 def on_one_line(op: Op) -> Op:
     """The op with its reasons, names and descriptions each on one visible line."""
-    words = {f.name: str(getattr(op, f.name)) for f in fields(op)}
-    lines = {key: text if key in _TEXTS else one_line(text, 2000) for key, text in words.items()}
-    make: Any = type(op)
-    flattened: Op = make(**lines)
+    lines = {f.name: one_line(str(getattr(op, f.name)), 2000) for f in fields(op) if f.name not in _TEXTS}
+    whole: Any = op
+    flattened: Op = replace(whole, **lines)
     return flattened
 
 
@@ -179,14 +192,10 @@ def _stands_for_the_end(ops: Sequence[Op]) -> Surface | Commit | None:
 # What stands beside the end.
 
 
-@dataclass(frozen=True)
-class _Done:
-    effects: tuple[Effect, ...]
-    line: str
-
-
-def _beside(facts: AnyFacts, order: Order, op: Beside, index: int, *, quiet: bool) -> _Done | Refusal:
-    """``quiet``: the row that ends the item says it already."""
+def _beside(
+    facts: AnyFacts, order: Order, op: Beside, index: int, *, quiet: bool
+) -> tuple[tuple[Effect, ...], str] | Refusal:
+    """What it does, and the line of the thread. ``quiet``: the row that ends the item says it already."""
     match op:
         case Send(to, message, body):
             peer = _addressee(facts.config, facts.peers, to)
@@ -197,20 +206,20 @@ def _beside(facts: AnyFacts, order: Order, op: Beside, index: int, *, quiet: boo
             if refused:
                 return refused
             mail = Message(MESSAGE, facts.config.name, peer.name, subject, facts.now, text)
-            return _Done((Post(mail, slug(subject), source=facts.source),), f"queued a message to {peer.name}")
+            return (Post(mail, slug(subject), source=facts.source),), f"queued a message to {peer.name}"
         case Surface(description):
             path = concern_path(description, facts.now, f"{facts.source} {order.input} {index}")
             put = open_concern(path, description, facts.now, order.actor, facts.source, _thread(facts), order.body)
             posts = tuple(_concerns(facts, description, order.body))
             row = () if quiet else (_row(facts, order, f"surface:{description}", "✓ opened", "opened"),)
-            return _Done((put, *row, *posts), f"✓ opened: {path}")
+            return (put, *row, *posts), f"✓ opened: {path}"
         case Commit(_, artifact):
             oid = _artifact(order.artifacts, artifact)
             if isinstance(oid, Refusal):
                 return oid
             words = f"commit:{one_line(artifact)}"
             row = () if quiet else (_row(facts, order, words, "✓ recorded", "recorded", oid),)
-            return _Done(row, f"✓ recorded {one_line(artifact)} as {oid}")
+            return row, f"✓ recorded {one_line(artifact)} as {oid}"
         case _:
             assert_never(op)
 

@@ -17,15 +17,13 @@ from cn.protocol.hub_config import HubConfig
 from cn.protocol.log import Row
 from cn.protocol.message import Message
 from cn.protocol.message_kinds import MESSAGE
-from cn.protocol.ops import Ack, Commit, Defer, Delegate, Delete, Done, Fail, Noop, Reply, Surface, payload
+from cn.protocol.ops import Ack, Commit, Defer, Delegate, Delete, Done, Ending, Fail, Noop, Reply, Surface, payload
 from cn.protocol.own_thread import ASSIGNED, DEFERRED, Own, done_concern_path, format_own
 from cn.protocol.peers_file import Peer
 from cn.values.errors import Refusal
-from cn.values.names import Name, NameRefused, digest, parse_name
+from cn.values.names import Name, digest
 from cn.values.text import one_line, quote, slug
 from cn.values.timestamps import format_second
-
-Ending = Ack | Done | Noop | Fail | Reply | Delegate | Defer | Delete
 
 
 @dataclass(frozen=True)
@@ -138,13 +136,9 @@ def _kept(facts: OwnFacts, own: Own, words: str, state: str) -> Plan:
 
 
 def _delegate(facts: OwnFacts, actor: Name, to: str) -> Plan | Refusal:
-    try:
-        name = parse_name(to, "peer")
-    except NameRefused as refused:
-        return Refusal(rules.KNOWN_PEER, f"delegate: {refused.text}", refused.hint)
-    stop = rules.check_addressee(name, facts.config, facts.peers)
-    if stop:
-        return stop
+    name = rules.read_addressee(to, facts.config, facts.peers)
+    if isinstance(name, Refusal):
+        return name
     if facts.config.is_actor(name):
         own = facts.own.with_field("State", ASSIGNED).with_field("Actor", name).with_field("Input", "")
         return _kept(facts, own, f"delegate:{name}", ASSIGNED)
