@@ -1,7 +1,7 @@
 """The YAML that people and peers write, in configuration and frontmatter: strict, and unable to do harm.
 
 What stays out: records of cn's own (:mod:`cn.values.record_header`), which are exact bytes and are read
-at every run, and a model's answer (:mod:`cn.agent.plan.output_block`), which repeats keys and is no YAML.
+at every run, and a model's answer (:mod:`cn.agent.plan.output`), which repeats keys and is no YAML.
 """
 
 from __future__ import annotations
