@@ -29,8 +29,7 @@ from cn.run.snapshot import Snapshot
 from cn.run.view import open_view
 from cn.secrets.findings import text_of
 from cn.system.clock import now
-from cn.threads.read import OwnDocument, read_document
-from cn.threads.store import done_concerns, own_paths, pick_own
+from cn.threads.store import OwnDocument, done_concerns, own_paths, pick_own, read_document
 from cn.values.errors import Refused, UsageError
 from cn.values.names import HubPath
 from cn.values.report import Report

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from cn.git.branch_content import format_message_content, format_proposal
@@ -55,59 +54,6 @@ from cn.values.text import decode as decode_text
 from cn.values.text import one_line
 from cn.values.timestamps import format_day
 
-
-@dataclass
-class SeenBefore:
-    """The heads of one run's arrivals that the ledger of their peer has, or that this run let in."""
-
-    executor: Executor
-    past: dict[tuple[Name, Oid], list[Event]] = field(default_factory=dict)
-    now: dict[tuple[Name, Oid], str] = field(default_factory=dict)
-
-    def read(self, heads: Iterable[tuple[Name, Oid]]) -> None:
-        """One look into each peer's history, which was read for these arrivals already."""
-        wanted: dict[Name, list[Oid]] = {}
-        for peer, head in heads:
-            wanted.setdefault(peer, []).append(head)
-        for peer, theirs in wanted.items():
-            found = self.executor.snapshot.events_at_heads(peer, IN, theirs)
-            self.past |= {(peer, head): events for head, events in found.items()}
-
-    def let_in(self, arrival: Arrival) -> None:
-        """This run takes it: another branch at the same head is none any more."""
-        self.now.setdefault((arrival.peer, arrival.head), arrival.topic)
-
-    def refusal(self, arrival: Arrival) -> Refusal | None:
-        """Why this head may not come under this name; None where it came under this one, or never."""
-        events = self.past.get((arrival.peer, arrival.head), [])
-        looked = [event for event in events if event.kind in LOOKED]
-        topics = [event.topic for event in looked]
-        if arrival.topic in topics:
-            return None
-        first = topics[0] if topics else self.now.get((arrival.peer, arrival.head), arrival.topic)
-        if first == arrival.topic:
-            return None
-        became = self._became(arrival, first, [e for e in events if e.topic == first])
-        name = f"{arrival.peer}/{one_line(first, 80)}"
-        why = f"the very commit {arrival.head[:8]} came before as {name}, {became}"
-        notify = arrival.message is None or arrival.message.kind != NOTICE
-        why += "; only a new commit becomes a thread"
-        return Refusal(rules.SEEN_BEFORE, why, "its creator deletes it, or pushes a new commit to it", notify)
-
-    def _became(self, arrival: Arrival, topic: str, events: list[Event]) -> str:
-        item = self.executor.item(arrival.peer, IN, topic)
-        if item is not None and item.head == arrival.head:
-            return "which was withdrawn undecided" if item.get("gone") else "which waits for a decision"
-        decided = next((e for e in reversed(events) if e.kind == "decided"), None)
-        if decided is not None:
-            return f"which is {decided.fields.get('status') or 'decided'}"
-        if any(event.kind == "noticed" for event in events):
-            return "a notice"
-        return "which has moved on since" if events else "in this run"
-
-
-_TOGETHER = 500
-"""How many branches are read before their threads are planned: what one run holds in memory."""
 _NOTICES = 10
 """How many refused branches a peer is told of in one run."""
 
@@ -127,39 +73,60 @@ def record_arrivals(executor: Executor, seen: Observation, keys: Sequence[Thread
     """Perform the plan of every arrived branch; those that are not let in."""
     _read_past(executor, seen, keys)
     found = [_classified(executor, seen, key) for key in keys]
-    for item in found:
-        if item.step is Step.KNOWN:
-            peer, topic = item.key
-            executor.perform(Plan(f"{peer}/{topic}", (Pin(peer, IN, topic, item.head),)))
+    for f in found:
+        if f.step is Step.KNOWN:
+            peer, topic = f.key
+            executor.perform(Plan(f"{peer}/{topic}", (Pin(peer, IN, topic, f.head),)))
     fresh = [f for f in found if f.step is not Step.KNOWN]
-    before = SeenBefore(executor)
-    before.read((f.key[0], f.head) for f in fresh)
-    peers: dict[Oid, set[Name]] = {}
-    for f in fresh:
-        peers.setdefault(f.head, set()).add(f.key[0])
-    patience = Patience(lambda head: peers[head])
+    peers = dict.fromkeys(f.key[0] for f in fresh)
+    before = {p: executor.snapshot.events_at_heads(p, IN, [f.head for f in fresh if f.key[0] == p]) for p in peers}
+    let_in: dict[tuple[Name, Oid], str] = {}  # another branch at the same head is none any more
     refused: list[RefusedArrival] = []
-    for start in range(0, len(fresh), _TOGETHER):
-        for arrival, item, refusal in _read(executor, seen, fresh[start : start + _TOGETHER], patience):
-            refusal = refusal or before.refusal(arrival)
-            if refusal is None:
-                before.let_in(arrival)
-                _let_in(executor, seen, arrival, item)
-            else:
-                quiet = sum(one.key[0] == arrival.peer for one in refused) >= _NOTICES
-                refused.append(_refuse(executor, arrival, item, refusal, quiet=quiet))
+    for arrival, f, refusal in _read(executor, seen, fresh) if fresh else ():
+        first = let_in.get((arrival.peer, arrival.head), arrival.topic)
+        refusal = refusal or _seen_before(executor, arrival, before[arrival.peer].get(arrival.head, []), first)
+        if refusal is None:
+            let_in.setdefault((arrival.peer, arrival.head), arrival.topic)
+            _let_in(executor, seen, arrival, f)
+        else:
+            quiet = sum(one.key[0] == arrival.peer for one in refused) >= _NOTICES
+            refused.append(_refuse(executor, arrival, f, refusal, quiet=quiet))
     return refused
 
 
 def _read_past(executor: Executor, seen: Observation, keys: Sequence[ThreadKey]) -> None:
     """One look into each peer's history for all of its branches that need it."""
-    topics: dict[Name, list[str]] = {}
-    for peer, topic in keys:
-        item = executor.item(peer, IN, topic)
-        if not _is_calm(item, seen.inbound[(peer, topic)][1]):
-            topics.setdefault(peer, []).append(topic)
-    for peer, wanted in topics.items():
-        executor.snapshot.read_topics(peer, IN, wanted)
+    moved = [key for key in keys if not _is_calm(executor.item(key[0], IN, key[1]), seen.inbound[key][1])]
+    for peer in dict.fromkeys(peer for peer, _ in moved):
+        executor.snapshot.read_topics(peer, IN, [topic for p, topic in moved if p == peer])
+
+
+def _seen_before(executor: Executor, arrival: Arrival, events: Sequence[Event], first: str) -> Refusal | None:
+    """Why this head may not come under this name; None where it came under this one, or never.
+
+    ``events`` are what the ledger has of the head, ``first`` the name under which this run let it in.
+    """
+    topics = [event.topic for event in events if event.kind in LOOKED]
+    if arrival.topic in topics:
+        return None
+    first = topics[0] if topics else first
+    if first == arrival.topic:
+        return None
+    item = executor.item(arrival.peer, IN, first)
+    events = [event for event in events if event.topic == first]
+    decided = next((e for e in reversed(events) if e.kind == "decided"), None)
+    if item is not None and item.head == arrival.head:
+        became = "which was withdrawn undecided" if item.get("gone") else "which waits for a decision"
+    elif decided is not None:
+        became = f"which is {decided.fields.get('status') or 'decided'}"
+    elif any(event.kind == "noticed" for event in events):
+        became = "a notice"
+    else:
+        became = "which has moved on since" if events else "in this run"
+    why = f"the very commit {arrival.head[:8]} came before as {arrival.peer}/{one_line(first, 80)}, {became}"
+    notify = arrival.message is None or arrival.message.kind != NOTICE
+    why += "; only a new commit becomes a thread"
+    return Refusal(rules.SEEN_BEFORE, why, "its creator deletes it, or pushes a new commit to it", notify)
 
 
 def _is_calm(item: Item | None, head: Oid) -> bool:
@@ -174,10 +141,12 @@ def _classified(executor: Executor, seen: Observation, key: ThreadKey) -> Found:
     return Found(key, branch, head, classify(head, item, past), item, past)
 
 
-def _read(
-    executor: Executor, seen: Observation, found: Sequence[Found], patience: Patience
-) -> list[tuple[Arrival, Found, Refusal | None]]:
+def _read(executor: Executor, seen: Observation, found: Sequence[Found]) -> list[tuple[Arrival, Found, Refusal | None]]:
     """Everything that cn knows of these branches."""
+    peers: dict[Oid, set[Name]] = {}
+    for f in found:
+        peers.setdefault(f.head, set()).add(f.key[0])
+    patience = Patience(lambda head: peers[head])
     git, limits = executor.hub.git, executor.settings.config.limits
     commits = read_commits(git, list(dict.fromkeys(f.head for f in found)))
     signatures = _signatures(executor, [f for f in found if f.head not in commits or is_signed(commits[f.head])])
@@ -211,14 +180,10 @@ def _histories(
     """What each branch has since it left our main; one that never was in it, since it left its creator's."""
     git = executor.hub.git
     histories = read_histories(git, executor.snapshot.commit, [a.head for a in shown], patience)
-    strangers: dict[Name, list[Oid]] = {}
-    for arrival in shown:
-        history = histories.get(arrival.head)
-        if history is not None and history.base is None:
-            strangers.setdefault(arrival.peer, []).append(arrival.head)
-    mains = fetch_mains(executor, seen, strangers) if strangers else set()
-    for peer in strangers.keys() & mains:
-        histories |= read_histories(git, seen.mains[peer][1], strangers[peer], patience)
+    strangers = [a for a in shown if (history := histories.get(a.head)) is not None and history.base is None]
+    for peer in fetch_mains(executor, seen, [a.peer for a in strangers]):
+        heads = [a.head for a in strangers if a.peer == peer]
+        histories |= read_histories(git, seen.mains[peer][1], heads, patience)
     return histories
 
 
@@ -285,11 +250,7 @@ def _message_arrival(executor: Executor, arrival: Arrival, data: bytes) -> tuple
         return arrival, Refusal(rules.KNOWN_PEER, why, remedy)
     if message.to != executor.settings.us:
         return arrival, Refusal(rules.KNOWN_PEER, f"it is addressed to {message.to}", "send it to the right hub")
-    if message.kind == NOTICE or (message.about and message.about.final):
-        unproven = _unproven_sender(executor, arrival)
-        if unproven and message.kind == NOTICE:
-            return arrival, unproven
-    return arrival, None
+    return arrival, _unproven_sender(executor, arrival) if message.kind == NOTICE else None
 
 
 def _unproven_sender(executor: Executor, arrival: Arrival) -> Refusal | None:
@@ -409,11 +370,16 @@ def _edited(executor: Executor, path: HubPath) -> bytes | None:
 def record_vanished(executor: Executor, seen: Observation) -> None:
     """Inbound branches that are gone: their creators cleaned up, and so do we."""
     for peer, component, tip in seen.vanished(IN):
-        topic = _topic(executor, peer, IN, component)
+        topic = decode(component)
+        if topic is None:  # too long for a ref: only the ledger has it
+            events = parse_events(executor.snapshot.history(peer))
+            topic = decode(component, {e.topic for e in events if e.side == IN})
         if topic is None:
             continue
         executor.perform(Plan(f"{peer}/{topic}", (Pin(peer, IN, topic, None), Keep(tip))))
-        if _is_gone(executor, peer, topic):
+        item = executor.item(peer, IN, topic)
+        past = () if item is not None else executor.snapshot.events_of_topic(peer, IN, topic)
+        if not is_news_that_it_vanished(item, past):
             continue  # another clone of this hub saw it first
         branch = join_branch(executor.settings.inbound_prefix(executor.settings.peers[peer]), TopicName(topic))
         answers = [
@@ -423,18 +389,3 @@ def record_vanished(executor: Executor, seen: Observation) -> None:
         ]
         executor.perform(plan_gone(peer, topic, branch, tip, executor.now, answers))
         executor.notes.done(f"{peer}/{topic} is gone: its creator deleted the branch", source=f"{peer}/{topic}")
-
-
-def _is_gone(executor: Executor, peer: Name, topic: str) -> bool:
-    """Does the ledger say already that the creator deleted this branch?"""
-    item = executor.item(peer, IN, topic)
-    past = () if item is not None else executor.snapshot.events_of_topic(peer, IN, topic)
-    return not is_news_that_it_vanished(item, past)
-
-
-def _topic(executor: Executor, peer: Name, side: str, component: str) -> str | None:
-    topic = decode(component)
-    if topic is None:
-        events = parse_events(executor.snapshot.history(peer))
-        topic = decode(component, {e.topic for e in events if e.side == side})
-    return topic

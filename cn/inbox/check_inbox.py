@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 from dataclasses import replace
 
 from cn.inbox.plan.arrivals import plan_restored
@@ -87,23 +86,14 @@ def _report_blocked(run: Run, pending: _Pending) -> None:
     found: dict[str, Condition] = {}
     for peer, item in pending:
         path = inbox_path(ThreadName(item.get("thread")))
-        kind = _other_kind(f"{run.hub.root}/{path}")
+        here = run.hub.root / path
+        kind = "a symlink" if here.is_symlink() else "a folder" if here.is_dir() else "no file"
+        kind = "" if kind == "no file" and (here.is_file() or not here.exists()) else kind
         if kind and path not in read_left(run.hub):  # that is told elsewhere
             text = f"{path} is {kind} in the work tree: the thread cannot be read or decided there"
             remedy = f"move {path} out of the way; the next run puts the thread there"
             found[path] = Condition(text, remedy, f"{peer}/{item.topic}")
     run.memory.conditions.tell("blocked", found, run.report)
-
-
-def _other_kind(path: str) -> str:
-    """What is there instead of a file; empty: a file, or nothing, or nobody can tell."""
-    try:
-        mode = os.lstat(path).st_mode
-    except OSError:
-        return ""
-    if stat.S_ISREG(mode):
-        return ""
-    return "a folder" if stat.S_ISDIR(mode) else "a symlink" if stat.S_ISLNK(mode) else "no file"
 
 
 def _report_unknown(run: Run, pending: _Pending) -> None:

@@ -6,15 +6,14 @@ from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime, timedelta
 
-from cn.inbox.plan.arrivals import plan_returned
-from cn.outbox.plan.due import is_due, is_old
+from cn.inbox.plan.arrivals import is_due, plan_returned
 from cn.outbox.plan.receipts import clean_up
 from cn.protocol.effects import Plan
 from cn.protocol.ledger import IN, OUT, Item
 from cn.run.executor import Executor
 from cn.run.memory import Memory
 from cn.values.names import Name
-from cn.values.timestamps import StampRefused, format_second, parse_stamp
+from cn.values.timestamps import StampRefused, format_second, is_old, parse_stamp
 
 _A_DAY = timedelta(days=1)
 

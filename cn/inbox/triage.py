@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 
 from cn.git.objects import resolve
 from cn.git.repository import Hub
@@ -34,16 +34,11 @@ class NoThread(Refused):
 
 def find_pending(snapshot: Snapshot, text: str) -> tuple[Name, Item]:
     """A pending thread by file name (with or without ``.md``), path, or ``peer/topic``."""
-    pending = snapshot.pending()
-    for peer, item in pending:
-        if text == f"{peer}/{item.topic}":
-            return peer, item
-    try:
-        name = str(parse_thread_name(text))
-    except NameRefused:
-        name = ""
-    for peer, item in pending:
-        if item.get("thread") == name:
+    name = text
+    with suppress(NameRefused):
+        name = parse_thread_name(text)
+    for peer, item in snapshot.pending():
+        if text == f"{peer}/{item.topic}" or name == item.get("thread"):
             return peer, item
     raise NoThread(f"no pending thread {one_line(text, 80)!r}", "'cn inbox' lists them")
 
@@ -76,22 +71,18 @@ def write_triage(
         who = parse_name(actor, "actor") if actor else settings.us
         if until:
             parse_until(until, now())
+        if isinstance(parsed, Reply) and not body.strip():
+            raise UsageError("do:reply needs the text of the reply", "give it with --body or --body-file")
+        triage = Triage(parsed, who, now(), body.replace("\r\n", "\n"), until, approval)
+        check_section(triage)
     except (TriageRefused, NameRefused, StampRefused) as refused:
         raise UsageError(refused.text, refused.hint) from None
-    if isinstance(parsed, Reply) and not body.strip():
-        raise UsageError("do:reply needs the text of the reply", "give it with --body or --body-file")
-    triage = Triage(parsed, who, now(), body.replace("\r\n", "\n"), until, approval)
-    try:
-        check_section(triage)
-    except TriageRefused as refused:
-        raise UsageError(refused.text, refused.hint) from None
+    with nullcontext(hub) if dry_run else hub_lock(hub, settings.config.lock_wait) as held:
+        name = _write(held, settings, thread, triage, dry_run=dry_run)
     if dry_run:
-        name = _write(hub, settings, thread, triage, dry_run=True)
         report.plan(f"write '{format_decision(parsed)}' by {who} to {inbox_path(name)}")
-        return report
-    with hub_lock(hub, settings.config.lock_wait) as locked:
-        name = _write(locked, settings, thread, triage, dry_run=False)
-    report.done(f"{name}: {format_decision(parsed)} by {who}; 'cn inbox process' executes it")
+    else:
+        report.done(f"{name}: {format_decision(parsed)} by {who}; 'cn inbox process' executes it")
     return report
 
 

@@ -3,53 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from cn.inbox.plan.decisions import refusal_digest
-from cn.inbox.working_copies import Working
+from cn.inbox.working_copies import Working, shows_triage
 from cn.protocol import rules
 from cn.protocol.ledger import Item
 from cn.protocol.thread_file import read_decision, read_text
 from cn.protocol.thread_life import Written
-from cn.protocol.triage import TriageRefused, find_headings, format_decision
+from cn.protocol.triage import TriageRefused, format_decision
 from cn.run.secret_gate import without_secrets
-from cn.run.settings import Settings
 from cn.run.view import View
-from cn.secrets.findings import Text, own_lines
+from cn.secrets.findings import own_lines
 
 
 def read_copies(view: View, copies: Mapping[str, Working]) -> dict[str, Written]:
-    """The decisions in working copies, by thread; ``copies`` are those that may hold one."""
-    texts: dict[str, str] = {}
+    """The decisions in working copies, by thread, in the words in which a refusal of them is remembered.
+
+    ``copies`` are those that may hold one.
+    """
     found: dict[str, Written] = {}
-    wholes: dict[str, Text] = {}
-    for name, working in copies.items():
-        wholes[name] = own_lines(working.path, working.data.decode("utf-8", "replace"))
+    shown = {name: working for name, working in copies.items() if shows_triage(working)}
+    view.snapshot.read_many(working.path for working in shown.values())
+    for name, working in shown.items():
         try:
-            text = read_text(working.data)
+            triage = read_decision(read_text(working.data), read_text(view.snapshot.read(working.path) or b""))
         except TriageRefused as refused:
-            found[name] = Written("", "", None, refused.text)
-            continue
-        if find_headings(text.split("\n")):
-            texts[name] = text
-    view.snapshot.read_many(copies[name].path for name in texts)
-    for name, text in texts.items():
-        try:
-            committed = read_text(view.snapshot.read(copies[name].path) or b"")
-            triage = read_decision(text, committed)
-        except TriageRefused as refused:
-            found[name] = Written("", "", None, refused.text)
-            continue
-        if triage is not None:
-            found[name] = Written(format_decision(triage.decision), triage.actor, triage.at)
-    return {name: _clean(written, view.settings, wholes[name]) for name, written in found.items()}
-
-
-def _clean(written: Written, settings: Settings, whole: Text) -> Written:
-    """A decision as it may be shown, in the words in which a refusal of it is remembered."""
-    texts = (written.decision, written.actor, written.problem)
-    decision, actor, problem = (without_secrets(text, settings, whole) for text in texts)
-    return replace(written, decision=decision, actor=actor, problem=problem)
+            decision, actor, at, problem = "", "", None, refused.text
+        else:
+            if triage is None:
+                continue
+            decision, actor, at, problem = format_decision(triage.decision), triage.actor, triage.at, ""
+        whole = own_lines(working.path, working.data.decode("utf-8", "replace"))
+        decision, actor, problem = (without_secrets(text, view.settings, whole) for text in (decision, actor, problem))
+        found[name] = Written(decision, actor, at, problem)
+    return found
 
 
 def was_refused(item: Item, written: Written) -> bool:

@@ -13,7 +13,7 @@ from cn.git.objects import list_refs, read_info, update_refs, write_objects
 from cn.git.process import Git
 from cn.git.remote import HEADS, Listing, Push, RefResult, Result, list_remotes, push_many, push_options
 from cn.git.repository import Hub
-from cn.outbox.plan.receipts import plan_confirmed
+from cn.outbox.plan.receipts import confirmed_kind, plan_confirmed
 from cn.protocol import ledger, rules
 from cn.protocol.hub_config import PATH as CONFIG
 from cn.protocol.ledger import IN, OUT
@@ -34,17 +34,11 @@ Pair = tuple[HubPath, Entry]
 
 
 class Outcome(NamedTuple):
-    """What became of one entry: delivered, deleted, already gone, or why not (``hint``: and never will)."""
+    """What became of one entry: what was executed, or why nothing was (``hint``: and never will be)."""
 
-    kind: str
     executed: str
     reason: str = ""
     hint: str = ""
-
-    @property
-    def ok(self) -> bool:
-        """Is the entry through?"""
-        return not self.reason
 
 
 def flush(hub: Hub, *, dry_run: bool = False) -> Report:
@@ -64,12 +58,9 @@ def deliver(run: Run, *, force: bool = False) -> None:
             verb = "deliver" if isinstance(entry, Deliver) else "delete"
             run.report.plan(f"{verb} {entry.branch} at {entry.to}", source=entry_source(entry))
         _commit(run, ready, {path: _taken(entry) for path, entry in ready}, force=force)
-        return
-    if not ready:
-        return
-    _write_messages(run.hub.git, run.snapshot().algorithm, ready)
-    outcomes = _perform(run, ready)
-    _commit(run, ready, outcomes, force=force)
+    elif ready:
+        _write_messages(run.hub.git, run.snapshot().algorithm, ready)
+        _commit(run, ready, _perform(run, ready), force=force)
 
 
 def _ready(run: Run, force: bool) -> list[Pair]:
@@ -127,8 +118,7 @@ def _secret(run: Run, path: HubPath, entry: Deliver) -> Refusal | None:
 
 def _failed(run: Run, path: HubPath, entry: Entry, reason: str, hint: str = "", *, tell: bool = False) -> None:
     new = run.memory.attempts.failed(path.rpartition("/")[2], reason, hint)
-    verb = "delivered" if isinstance(entry, Deliver) else "deleted"
-    text = f"{entry.branch} for {entry.to} is not {verb}: {reason}"
+    text = f"{entry.branch} for {entry.to} is not {confirmed_kind(entry)}: {reason}"
     hint = hint or "it stays in the outbox"
     run.report.failed(text, hint, source=entry_source(entry), told_before=not (new or tell))
 
@@ -170,26 +160,26 @@ def _perform(run: Run, ready: Sequence[Pair]) -> dict[HubPath, Outcome]:
 def _before(run: Run, path: HubPath, entry: Entry, listing: Listing | str) -> Outcome | None:
     """What the listing alone decides; None when there is something to push."""
     if isinstance(listing, str):
-        return Outcome("failed", "", f"unreachable: {listing}")
+        return Outcome("", f"unreachable: {listing}")
     tip = listing.get(entry.branch)
     match entry:
         case Deliver():
             if tip == entry.id:
-                return Outcome("delivered", "✓ delivered")
+                return _taken(entry)
             if tip is not None:
                 reason = f"the branch exists there with other bytes ({tip[:8]})"
                 hint = f"it waits; ask {entry.to} who made that branch there, and to delete it"
-                return Outcome("failed", "", reason, hint)
+                return Outcome("", reason, hint)
         case Remove():
             if tip is None:
-                return Outcome("deleted", "✓ deleted (it was gone already)")
+                return Outcome("✓ deleted (it was gone already)")
             ours = run.settings.is_outbound(run.settings.peers[entry.to], entry.branch)
             item = run.snapshot().item(entry.to, OUT, topic_of(entry.branch))
             recorded = item is not None and item.head == entry.tip and item.state == Sender.DELETING
             refusal = rules.may_delete(ours, entry.tip, tip, recorded=recorded)
             if refusal:
                 hint = refusal.remedy if recorded else f"{refusal.remedy}; {take_out(path)}"
-                return Outcome("failed", "", f"{refusal.rule}: {refusal.reason}", hint)
+                return Outcome("", f"{refusal.rule}: {refusal.reason}", hint)
     return None
 
 
@@ -203,9 +193,7 @@ def _push(entry: Entry) -> Push:
 
 def _taken(entry: Entry) -> Outcome:
     """The remote has done as it was asked."""
-    if isinstance(entry, Deliver):
-        return Outcome("delivered", "✓ delivered")
-    return Outcome("deleted", "✓ deleted")
+    return Outcome(f"✓ {confirmed_kind(entry)}")
 
 
 def _after(entry: Entry, result: RefResult, listing: Listing | str | None) -> Outcome:
@@ -217,8 +205,8 @@ def _after(entry: Entry, result: RefResult, listing: Listing | str | None) -> Ou
         want = entry.id if isinstance(entry, Deliver) else None
         if listing.get(entry.branch) == want:
             return done
-        return Outcome("failed", "", result.reason or "the remote did not take it")
-    return Outcome("failed", "", f"unknown: {result.reason}")
+        return Outcome("", result.reason or "the remote did not take it")
+    return Outcome("", f"unknown: {result.reason}")
 
 
 def _hubs(run: Run) -> dict[Name, str]:
@@ -238,24 +226,23 @@ def _note_reachability(run: Run, asked: Mapping[str, Listing | str]) -> None:
 def _commit(run: Run, ready: Sequence[Pair], outcomes: Mapping[HubPath, Outcome], *, force: bool) -> None:
     for path, entry in ready:
         outcome = outcomes[path]
-        if not outcome.ok:
+        if outcome.reason:
             _failed(run, path, entry, outcome.reason, outcome.hint, tell=force)
         else:
             run.memory.attempts.worked(path.rpartition("/")[2])
-    confirmed = {path: entry for path, entry in ready if outcomes[path].ok}
+    confirmed = {path: entry for path, entry in ready if not outcomes[path].reason}
     if not confirmed:
         return
     delivered = {path: run.snapshot().blob(path) for path in confirmed}
 
     def plan(executor: Executor) -> str | None:
         for path, entry in confirmed.items():
-            kind, executed = outcomes[path].kind, outcomes[path].executed
             ours = executor.item(entry.to, OUT, topic_of(entry.branch))
             blob = executor.snapshot.blob(path)
             waits = blob is not None and blob == delivered[path]  # else another clone confirmed it first
-            executor.perform(plan_confirmed(path if waits else None, entry, ours, kind, executed, run.now))
+            executor.perform(plan_confirmed(path if waits else None, entry, ours, outcomes[path].executed, run.now))
             if waits:
-                executor.notes.done(f"{kind} {entry.branch} at {entry.to}", source=entry_source(entry))
+                executor.notes.done(f"{confirmed_kind(entry)} {entry.branch} at {entry.to}", source=entry_source(entry))
         return "cn: delivered"
 
     run.commit(plan)

@@ -11,7 +11,7 @@ from cn.peers.observe import Observation, fetch_mains, find_main
 from cn.peers.plan.arrival import Arrival
 from cn.protocol import rules
 from cn.protocol.effects import Pin, Plan, Record
-from cn.protocol.ledger import OUT, Item
+from cn.protocol.ledger import OUT
 from cn.protocol.message import About, Message
 from cn.protocol.peers_file import Peer
 from cn.run.executor import Executor
@@ -44,7 +44,8 @@ def record_ours(executor: Executor, seen: Observation) -> None:
             executor.notes.info(text, told_before=not executor.memory.tell_once("moved", peer, topic, tip))
         executor.perform(Plan(f"{peer}/{topic}", (Pin(peer, OUT, topic, tip),)))
     for peer, component, _ in seen.vanished(OUT):
-        item = ours_topic(executor, peer, component)
+        items = executor.snapshot.open_items.get(peer, {})
+        item = next((i for (s, t), i in items.items() if s == OUT and encode(t) == component), None)
         if item is None:
             name = decode(component)
             if name is not None:
@@ -88,12 +89,6 @@ def record_proven(executor: Executor, seen: Observation) -> None:
             )
 
 
-def ours_topic(executor: Executor, peer: Name, component: str) -> Item | None:
-    """The open item of one of our branches, by its pin."""
-    items = executor.snapshot.open_items.get(peer, {})
-    return next((i for (s, t), i in items.items() if s == OUT and encode(t) == component), None)
-
-
 def apply_notice(executor: Executor, seen: Observation, arrival: Arrival, message: Message, about: About) -> None:
     """Perform what a message says became of a branch of ours, as far as it is authentic and proven."""
     peer = executor.settings.peers[arrival.peer]
@@ -123,15 +118,12 @@ def apply_notice(executor: Executor, seen: Observation, arrival: Arrival, messag
 
 def find_merges(executor: Executor, seen: Observation, arrivals: Sequence[Arrival]) -> None:
     """Look up all merges that these messages claim, with one question for each peer."""
-    claimed: dict[Name, list[Oid]] = {}
-    for arrival in arrivals:
-        about = arrival.message.about if arrival.message is not None else None
-        if about is not None and about.status == "merged" and about.merge is not None:
-            claimed.setdefault(arrival.peer, []).append(about.merge)
-    mains = fetch_mains(executor, seen, claimed) if claimed else set()
-    for peer in claimed.keys() & mains:
-        held = contained(executor.hub.git, seen.mains[peer][1], claimed[peer])
-        seen.merges.update(((peer, merge), merge in held) for merge in claimed[peer])
+    said = [(arrival.peer, arrival.message.about) for arrival in arrivals if arrival.message is not None]
+    claimed = [(peer, about.merge) for peer, about in said if about and about.status == "merged" and about.merge]
+    for peer in fetch_mains(executor, seen, [peer for peer, _ in claimed]):
+        merges = [merge for p, merge in claimed if p == peer]
+        held = contained(executor.hub.git, seen.mains[peer][1], merges)
+        seen.merges.update(((peer, merge), merge in held) for merge in merges)
 
 
 def check_merge_claim(

@@ -69,18 +69,6 @@ class Observation:
             if pin_side == side and peer in saw and (peer, component) not in there
         )
 
-    @property
-    def quiet(self) -> bool:
-        """Is everything as the pins say?"""
-        return not (
-            self.changed_inbound()
-            or self.changed_ours()
-            or self.vanished(IN)
-            or self.vanished(OUT)
-            or self.unknown
-            or self.invalid
-        )
-
 
 def observe(
     run: Run, *, only: Iterable[Name] | None = None, inbound_only: bool = False, force: bool = False
@@ -112,7 +100,11 @@ def observe(
     for key, answer in answers.items():
         if isinstance(answer, str):
             run.down[key] = answer
-            _report_unreachable(run, key, answer, told_before=not unreachable.failed(key, answer) and not force)
+            told_before = not unreachable.failed(key, answer) and not force
+            hint = f"{command('cn peer sync {}', key)} tries again"
+            if key == MAILBOX_KEY:
+                hint = "check the remote with 'git remote -v'"
+            run.report.failed(f"{who(key)} is unreachable: {answer}", hint, source=key, told_before=told_before)
         else:
             listings[key] = answer
             if unreachable.worked(key):
@@ -139,13 +131,6 @@ def _mailbox(run: Run) -> str:
 def who(key: str) -> str:
     """A peer or the mailbox, in words."""
     return "the mailbox" if key == MAILBOX_KEY else key
-
-
-def _report_unreachable(run: Run, key: str, reason: str, *, told_before: bool) -> None:
-    hint = f"{command('cn peer sync {}', key)} tries again"
-    if key == MAILBOX_KEY:
-        hint = "check the remote with 'git remote -v'"
-    run.report.failed(f"{who(key)} is unreachable: {reason}", hint, source=key, told_before=told_before)
 
 
 def _sort_mailbox(seen: Observation, settings: Settings, peers: list[Peer], heads: Listing, *, whole: bool) -> None:
@@ -237,6 +222,8 @@ def fetch_changed(run: Run, seen: Observation, *, only: Container[ThreadKey] | N
     chosen = _choose(run, changed)
     ours = [] if only is not None else seen.changed_ours()
     ours = _missing(git, [(seen.ours[key][1], key) for key in ours])
+    if not chosen and not ours:
+        return []
     branches = [(_source(settings, key[0], IN), seen.inbound[key], key) for key in chosen]
     branches += [(_source(settings, key[0], OUT), seen.ours[key], key) for key in ours]
     wanted: _Wanted = {}
@@ -271,9 +258,9 @@ def fetch_changed(run: Run, seen: Observation, *, only: Container[ThreadKey] | N
 def _waits(run: Run, seen: Observation, key: ThreadKey) -> bool:
     """A head that could not be fetched again and again is left alone for a while."""
     branch, head = seen.inbound[key]
-    if not run.memory.unfetched.waits(_attempt(key, head)):
+    if not run.memory.unfetched.waits(_name(key, head)):
         return False
-    text = f"{_shown(key, branch)} cannot be fetched: {run.memory.unfetched.reason(_attempt(key, head))}"
+    text = f"{_shown(key, branch)} cannot be fetched: {run.memory.unfetched.reason(_name(key, head))}"
     run.report.failed(text, "its creator must push it again", source=key[0], told_before=True)
     return True
 
@@ -287,15 +274,11 @@ def _shown(key: ThreadKey, branch: Branch) -> str:
 def _choose(run: Run, changed: list[ThreadKey]) -> list[ThreadKey]:
     most = run.settings.config.limits.branches_per_peer
     chosen: list[ThreadKey] = []
-    count: dict[Name, int] = {}
-    for key in changed:
-        count[key[0]] = count.get(key[0], 0) + 1
-        if count[key[0]] <= most:
-            chosen.append(key)
-    for peer, number in count.items():
-        if number > most:
-            text = f"{peer}: {number - most} more branches wait for the next run (limit {most} a run)"
-            run.report.info(text)
+    for peer in dict.fromkeys(peer for peer, _ in changed):
+        theirs = [key for key in changed if key[0] == peer]
+        chosen += theirs[:most]
+        if more := len(theirs[most:]):
+            run.report.info(f"{peer}: {more} more branches wait for the next run (limit {most} a run)")
     return chosen
 
 
@@ -320,14 +303,10 @@ def _fetch(run: Run, wanted: _Wanted) -> dict[str, str]:
 
 
 def _report_not_fetched(run: Run, branch: Branch, head: Oid, key: ThreadKey, why: str) -> None:
-    new = run.memory.unfetched.failed(_attempt(key, head), why)
+    new = run.memory.unfetched.failed(_name(key, head), why)
     text, remedy = f"{_shown(key, branch)} cannot be fetched: {why}", "its creator must push it again"
     run.report.failed(text, remedy, source=key[0], told_before=not new)
     run.memory.conditions.set(_FETCH, text, remedy, name=_name(key, head))
-
-
-def _attempt(key: ThreadKey, head: Oid) -> str:
-    return f"{key[0]}/{key[1]}@{head}"
 
 
 def _name(key: ThreadKey, head: Oid) -> str:
@@ -359,9 +338,10 @@ def fetch_mains(executor: Executor, seen: Observation, peers: Iterable[Name]) ->
     settings = executor.settings
     asked = [name for name in dict.fromkeys(peers) if find_main(executor, seen, name)]
     wanted = {str(p): (str(settings.peers[p].hub), [seen.mains[p][0]]) for p in asked if p not in seen.fetched_mains}
-    git = executor.hub.git._replace(max_bytes=settings.config.limits.fetch_bytes)
-    failed = fetch_many(git, wanted, settings.config.limits.peer_seconds)
-    seen.fetched_mains.update({Name(p): p not in failed for p in wanted})
+    if wanted:
+        git = executor.hub.git._replace(max_bytes=settings.config.limits.fetch_bytes)
+        failed = fetch_many(git, wanted, settings.config.limits.peer_seconds)
+        seen.fetched_mains.update({Name(p): p not in failed for p in wanted})
     return {p for p in asked if seen.fetched_mains[p]}
 
 

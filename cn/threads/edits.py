@@ -6,7 +6,7 @@ integrates it with origin's main and pushes it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from cn.git.merge_tree import merge_file
@@ -51,11 +51,11 @@ def commit_edits(hub: Hub, message: str | None = None, *, dry_run: bool = False)
         raise UsageError("the message is empty or not UTF-8", "say in a few words what changed")
     report = Report()
     with open_run(hub, report, dry_run=dry_run, offline=True) as run:
-        if refusal := check_texts([Text("the commit message", _lines(message))], run.settings):
+        if refusal := check_texts([Text("the commit message", tuple((message or "").split("\n")))], run.settings):
             raise Refused.by(refusal)
 
         def plan(executor: Executor) -> tuple[str | None, _Looked]:
-            edits = _unique(read_edits(run.hub, FOLDERS))
+            edits = read_edits(run.hub, FOLDERS)
             left = read_left(run.hub)
             edits = [e for e in edits if e.path not in left or not left[e.path].is_it(read_edit(run.hub, e.path))]
             looked = _take(executor, edits)
@@ -76,7 +76,8 @@ def commit_edits(hub: Hub, message: str | None = None, *, dry_run: bool = False)
 
 def push(hub: Hub, *, dry_run: bool = False) -> Report:
     """Bring local main to origin: an ordinary run that decides nothing."""
-    _need_origin(hub)
+    if not hub.origin:
+        raise Refused("this hub has no origin to push to", "'git remote add origin URL' names one")
     report = Report()
     with open_run(hub, report, dry_run=dry_run) as run:
         origin = run.commit_for(lambda executor: (None, executor.base.origin))
@@ -91,27 +92,10 @@ def push(hub: Hub, *, dry_run: bool = False) -> Report:
     return report
 
 
-def _lines(message: str | None) -> tuple[str, ...]:
-    return tuple((message or "").split("\n"))
-
-
 def _subject(paths: Sequence[str]) -> str:
     if len(paths) == 1:
         return f"cn: save {paths[0]}"
     return "\n".join([f"cn: save {len(paths)} files", "", *paths])
-
-
-def _need_origin(hub: Hub) -> None:
-    if not hub.origin:
-        raise Refused("this hub has no origin to push to", "'git remote add origin URL' names one")
-
-
-def _unique(edits: Iterable[Edited]) -> list[Edited]:
-    """One entry a path: what is out of the index, but still there, git lists twice."""
-    found: dict[str, Edited] = {}
-    for one in edits:
-        found.setdefault(one.path, one)
-    return sorted(found.values(), key=lambda one: one.path)
 
 
 class _Looked(NamedTuple):

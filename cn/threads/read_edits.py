@@ -35,9 +35,13 @@ class Edited:
 
 
 def read_edits(hub: Hub, folders: Sequence[str]) -> list[Edited]:
-    """Every path below ``folders`` where HEAD, index and work tree differ; ignored files are left out."""
+    """Every path below ``folders`` where HEAD, index and work tree differ, sorted; ignored files are left out."""
     args = ("status", "--porcelain=v2", "-z", "--no-renames", "--untracked-files=all", "--ignore-submodules=none")
-    return [_edited(hub, one) for one in parse_status(hub.git.run(*args, "--", *folders).fields)]
+    # What is out of the index, but still there, git lists twice.
+    found = {
+        one.path.rstrip("/"): one for one in reversed(list(parse_status(hub.git.run(*args, "--", *folders).fields)))
+    }
+    return [_edited(hub, found[path]) for path in sorted(found)]
 
 
 @dataclass(frozen=True)

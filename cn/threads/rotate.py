@@ -7,14 +7,13 @@ from datetime import timedelta
 from cn.protocol.cadence import REFLECTIONS, Cadence
 from cn.protocol.effects import Move, Plan
 from cn.protocol.layout import DONE, SENT
-from cn.protocol.own_thread import CONCERNS
+from cn.protocol.own_thread import DONE_CONCERNS
 from cn.protocol.queue_item import LOGS
 from cn.run.executor import Executor
 from cn.values.names import HubPath
 from cn.values.timestamps import format_day
 
 DAILY = HubPath(f"{REFLECTIONS}/{Cadence.DAILY.value}")
-DONE_CONCERNS = HubPath(f"{CONCERNS}/done")
 _QUARTER = timedelta(days=92)
 _MOST = 500
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from cn.git.repository import Hub
 from cn.protocol.cadence import PERIODIC, REFLECTIONS
@@ -13,12 +14,13 @@ from cn.protocol.message import object_id
 from cn.protocol.own_thread import ADHOC, CONCERNS, DONE_CONCERNS, Own, is_named, is_own, parse_own
 from cn.run.executor import Executor
 from cn.run.snapshot import Snapshot
+from cn.run.view import View
 from cn.system.files import blocked_parent, read_regular
 from cn.threads.plan.edits import MOST
 from cn.transaction.unplaced import is_left, read_edited
 from cn.values.errors import Refused
 from cn.values.names import HubPath, NameRefused, ThreadName, parse_thread_name
-from cn.values.text import is_text, one_line
+from cn.values.text import decode, is_text, one_line
 
 LARGEST = 8 << 20
 _FOLDERS = (ADHOC, *(f"{REFLECTIONS}/{cadence.value}" for cadence in PERIODIC), CONCERNS)
@@ -116,3 +118,24 @@ def use_own(executor: Executor, path: HubPath) -> Own:
             f"{own.source} is {one_line(own.state, 40)} already", "to take it up again, write '**State:** open' in it"
         )
     return own
+
+
+@dataclass(frozen=True)
+class OwnDocument:
+    """A thread of our own with its text as it lies here; ``committed``: main has the same bytes."""
+
+    own: Own
+    text: str
+    committed: bool
+
+
+def read_document(view: View, path: HubPath) -> OwnDocument | None:
+    """The working copy, where HEAD is main, else what main has; None when neither is there."""
+    main = view.snapshot.read(path)
+    is_ours = view.on_main and not path.startswith(f"{DONE_CONCERNS}/")
+    here = read_here(view.hub, path) if is_ours else None
+    data = main if here is None else here
+    if data is None:
+        return None
+    text = decode(data.removeprefix(b"\xef\xbb\xbf")).replace("\r\n", "\n")
+    return OwnDocument(parse_own(path, text), text, data == main)

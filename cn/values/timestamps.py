@@ -84,3 +84,8 @@ def format_age(span: timedelta) -> str:
     if minutes < 48 * 60:
         return f"{minutes // 60}h"
     return f"{minutes // 1440}d"
+
+
+def is_old(since: datetime, now: datetime, days: int) -> bool:
+    """Is it older than ``days``?"""
+    return now - since >= timedelta(days=days)

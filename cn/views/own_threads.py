@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 from cn.protocol.layout import INBOX
 from cn.protocol.own_thread import DONE_CONCERNS
 from cn.run.view import View
-from cn.threads.read import OwnDocument, read_document
-from cn.threads.store import done_concerns, own_paths, pick_own
+from cn.threads.store import OwnDocument, done_concerns, own_paths, pick_own, read_document
 from cn.values.errors import Refused
 from cn.values.names import HubPath
 from cn.views.thread_page import Document, show_document

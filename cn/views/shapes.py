@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # nothing is loaded for a shape that is not asked for
     from cn.llm.usage import Call, Sum, UsageView
     from cn.protocol.own_thread import Own
     from cn.protocol.queue_item import Input
-    from cn.threads.read import OwnDocument
+    from cn.threads.store import OwnDocument
     from cn.values.report import Report
     from cn.views.attempts import Attempt, Ended
     from cn.views.log import LoggedAction

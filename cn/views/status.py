@@ -6,7 +6,6 @@ import os
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from cn.outbox.plan.due import is_old
 from cn.protocol.ledger import Item
 from cn.protocol.message_kinds import FINAL, NOTICE
 from cn.run.memory import Condition
@@ -16,7 +15,7 @@ from cn.system.files import has_room, is_writable
 from cn.threads.refused_edits import drop_mended
 from cn.values.errors import Refused
 from cn.values.names import Name, Oid
-from cn.values.timestamps import from_epoch, parse_stamp, stamp_or_none
+from cn.values.timestamps import from_epoch, is_old, parse_stamp, stamp_or_none
 from cn.views.outbox import Entry, list_outbox
 from cn.views.peers import Unreachable, unreachable
 from cn.views.threads import InboxView, list_inbox

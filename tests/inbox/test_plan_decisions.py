@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 
+from cn.inbox.plan.arrivals import is_due
 from cn.inbox.plan.decisions import Facts, open_concern, plan_decision, plan_refused
-from cn.outbox.plan.due import is_due, is_old
 from cn.protocol import rules
 from cn.protocol.effects import Advance, Drop, Effect, Log, Plan, Post, Put, Record
 from cn.protocol.hub_config import HubConfig, Limits, Reviewer
@@ -35,7 +35,7 @@ from cn.protocol.triage import (
 )
 from cn.values.errors import Refusal
 from cn.values.names import HubPath, Oid, Url, parse_branch, parse_hub_path, parse_name, parse_topic
-from cn.values.timestamps import format_stamp, parse_stamp
+from cn.values.timestamps import format_stamp, is_old, parse_stamp
 
 PI, SIGMA, OMEGA, ALICE = (parse_name(n) for n in ("pi", "sigma", "omega", "alice"))
 HEAD, RESULT, TWIN = (Oid(part * 5) for part in ("3f2a9c1e", "1a2b3c4d", "9e8d7c6b"))

@@ -12,9 +12,9 @@ import pytest
 
 from cn.git.repository import open_hub
 from cn.inbox.due import record_due
+from cn.inbox.plan.arrivals import is_due
 from cn.outbox.deliver import deliver
 from cn.outbox.our_branches import record_ours, record_proven
-from cn.outbox.plan.due import is_due
 from cn.outbox.plan.receipts import clean_up
 from cn.peers.observe import Observation
 from cn.protocol.effects import Drop, Edit, Plan, Post, Put, Record

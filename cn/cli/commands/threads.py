@@ -138,7 +138,7 @@ def list_command(env: Env, everything: bool) -> None:
 def show_command(env: Env, name: str) -> None:
     """Show the thread NAME: a file name, a path, or a source such as adhoc/20260205-title."""
     from cn.cli.render.thread_page import page_lines, text_lines
-    from cn.threads.read import OwnDocument
+    from cn.threads.store import OwnDocument
     from cn.views.own_threads import show_any
     from cn.views.shapes import document_json, own_document_json
 

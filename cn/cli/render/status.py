@@ -17,7 +17,7 @@ from cn.views.status import Main, Status, Waiting
 from cn.views.thread_view import ThreadView
 
 if TYPE_CHECKING:  # not every screen shows them
-    from cn.threads.read import OwnDocument
+    from cn.threads.store import OwnDocument
 
 _STANDING = 10
 _MOST = 5

@@ -10,20 +10,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cached_property
 from types import TracebackType
 
 from cn.git.branch_content import merge_bases, read_in_halves
 from cn.git.entries import OUTPUT_BYTES, Change, diff_commits, read_changes
 from cn.git.fast_import import CommitStream, EntryChange, FileChange, build_commit, commit_tree
 from cn.git.merge_tree import merge_each, merge_trees
-from cn.git.objects import read_info
+from cn.git.objects import list_tree, read_info
 from cn.git.process import Git, GitError
 from cn.git.repository import Hub
 from cn.git.signatures import read_signatures
-from cn.inbox.merge.folded_names import FoldedNames
 from cn.protocol.rules import MergeFacts, Person, TreeChange
 from cn.transaction.commit import local_changes
-from cn.values.names import NameRefused, Oid, folders_above, is_owned, parse_hub_path
+from cn.values.names import NameRefused, Oid, fold, folders_above, is_owned, parse_hub_path
 
 MOST_COMMITS = 500
 _HEADS = 500
@@ -141,6 +141,66 @@ def _with_stale(git: Git, main: Oid, candidates: Sequence[MergeCandidate]) -> li
     return [replace(one, stale=min((since[base] for base in one.bases), key=len)) for one in candidates]
 
 
+_FEW = 200
+
+
+class FoldedNames:
+    """Names in main as a file system sees them that knows no case or normal forms (macOS, Windows).
+
+    How each path and folder of a commit is written; read when a path is new. Of cn's own folders, which may be
+    far larger than all others, only the names at the root are read: what a merge brings never lies in them.
+    """
+
+    def __init__(self, git: Git, main: Oid) -> None:
+        self._git, self._main = git, main
+
+    def clashes(self, changes: Iterable[TreeChange]) -> tuple[str, ...]:
+        """The new paths that would be another's: of main's, or of the same changes."""
+        changes = list(changes)
+        gone = {c.path for c in changes if c.removes}
+        gone |= self._emptied(gone) if gone else set()
+        new, found = dict[str, str](), []
+        for path in (c.path for c in changes if c.adds):
+            for name in (*folders_above(path), path):
+                old = self._known.get(fold(name))
+                if old is None or old in gone:  # in the second case the branch renames it
+                    old = new.setdefault(fold(name), name)
+                if old != name:
+                    found.append(f"{name} and {old}")
+                    break
+        return tuple(found)
+
+    def _emptied(self, gone: set[str]) -> set[str]:
+        """The folders of these files that keep no other file."""
+        left = set(self._known.values()) - _folders(self._known.values()) - gone
+        return _folders(gone) - _folders(left)
+
+    def add(self, changes: Iterable[TreeChange]) -> None:
+        """These changes are in main now."""
+        changes = list(changes)
+        for change in changes:
+            if change.removes and self._known.get(fold(change.path)) == change.path:
+                del self._known[fold(change.path)]
+        added = {c.path for c in changes if c.adds}
+        self._known.update((fold(name), name) for name in sorted(added | _folders(added)))
+
+    @cached_property
+    def _known(self) -> dict[str, str]:
+        top = [e.path for e in list_tree(self._git, self._main)]
+        known = {fold(name): name for name in top}
+        wanted = [name for name in top if not is_owned(name)]
+        few = wanted if len(wanted) <= _FEW else []
+        words = ("ls-tree", "-r", "-z", "--name-only", "--full-tree", "--end-of-options", self._main)
+        paths = {path for path in self._git.run(*words, *few).fields if not is_owned(path)} if wanted else set()
+        known.update((fold(name), name) for name in sorted(paths | _folders(paths)))
+        return known
+
+
+def _folders(paths: Iterable[str]) -> set[str]:
+    """All folders above these paths."""
+    return {folder for path in paths for folder in folders_above(path)}
+
+
 _FILES = ("100644", "100755")
 _ABSENT = "000000"
 
@@ -156,15 +216,16 @@ class _Touched:
     commits: set[Oid] = field(default_factory=set)
 
     def add(self, changes: Sequence[TreeChange], commits: frozenset[Oid]) -> None:
-        self.paths.update(c.path for c in changes)
-        self.folders |= _folders(changes)
-        self.filled |= _folders(c for c in changes if c.adds)
-        self.thinned |= _folders(c for c in changes if c.removes)
+        paths, filled, thinned = _folders_of(changes)
+        self.paths |= paths
+        self.folders |= _folders(paths)
+        self.filled |= filled
+        self.thinned |= thinned
         self.commits |= commits
 
-    def clashes(self, path: str) -> bool:
-        """Was it touched, or is one a folder of the other?"""
-        return path in self.paths or path in self.folders or any(f in self.paths for f in folders_above(path))
+    def clashing(self, paths: set[str]) -> set[str]:
+        """Those that were touched, or lie below or above what was."""
+        return {p for p in paths if p in self.folders or not self.paths.isdisjoint((p, *folders_above(p)))}
 
     def may_matter(self, changes: Sequence[TreeChange], commits: frozenset[Oid]) -> bool:
         """May git's merge of these be another one upon those merges?
@@ -172,12 +233,15 @@ class _Touched:
         Yes, where both touch a path, and where one brings a file to a folder from which the other takes
         one: git may see a folder that moved, and move the file too.
         """
-        return (
-            not self.commits.isdisjoint(commits)
-            or any(self.clashes(c.path) for c in changes)
-            or not self.thinned.isdisjoint(_folders(c for c in changes if c.adds))
-            or not self.filled.isdisjoint(_folders(c for c in changes if c.removes))
-        )
+        paths, filled, thinned = _folders_of(changes)
+        apart = self.commits.isdisjoint(commits) and self.thinned.isdisjoint(filled) and self.filled.isdisjoint(thinned)
+        return not apart or bool(self.clashing(paths))
+
+
+def _folders_of(changes: Sequence[TreeChange]) -> tuple[set[str], set[str], set[str]]:
+    """Their paths, and all folders above what they add, and above what they take away."""
+    added, removed = {c.path for c in changes if c.adds}, {c.path for c in changes if c.removes}
+    return {c.path for c in changes}, _folders(added), _folders(removed)
 
 
 class Merges:
@@ -237,7 +301,7 @@ class Merges:
             return MergeFacts(head, True, conflicts=(why,))
         if head in candidate.bases or head in self._touched.commits:
             return MergeFacts(head, True, people=candidate.people, merged_already=True)
-        overlap = sorted({c.path for c in candidate.changes if self._touched.clashes(c.path)})
+        overlap = sorted(self._touched.clashing({c.path for c in candidate.changes}))
         if candidate.stale or overlap:  # refused in any case: what git would make of it is not asked
             theirs = self._own_changes(candidate)
             return MergeFacts(head, True, candidate.stale, tuple(overlap), changes=theirs, people=candidate.people)
@@ -302,11 +366,6 @@ class Merges:
     def _find_dirty(self, paths: set[str]) -> None:
         changed = set(local_changes(self._hub, self._local, sorted(paths))) if paths else set()
         self._dirty.update({path: path in changed for path in paths})
-
-
-def _folders(changes: Iterable[TreeChange]) -> set[str]:
-    """All folders above these paths."""
-    return {folder for change in changes for folder in folders_above(change.path)}
 
 
 def _tree_change(change: Change) -> TreeChange:

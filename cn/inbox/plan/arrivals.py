@@ -18,6 +18,7 @@ from cn.protocol.states.receiver import Step as Step
 from cn.protocol.thread_file import format_thread, refresh
 from cn.values.errors import Refusal
 from cn.values.names import Branch, HubPath, Name, Oid, ThreadName
+from cn.values.timestamps import format_second
 
 LOOKED = frozenset({"received", "refreshed", "repeated", "noticed"})
 """Kinds of events that say: this head was there, and let in."""
@@ -158,6 +159,12 @@ def plan_refused_arrival(arrival: Arrival, refusal: Refusal, us: Name, already: 
         about = About(arrival.branch, arrival.head, "refused", None, f"{refusal.rule}: {refusal.reason}")
         effects.append(notice(us, arrival.peer, arrival.topic, about, arrival.at))
     return Plan(arrival.source, tuple(effects))
+
+
+def is_due(item: Item, now: datetime) -> bool:
+    """Has the time of a deferral come?"""
+    until = item.get("until")
+    return item.state == "deferred" and bool(until) and until <= format_second(now)
 
 
 def plan_returned(peer: Name, item: Item, at: datetime) -> Plan:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import NamedTuple, assert_never
 
 from cn.outbox.plan.receipts import notice
@@ -58,12 +59,12 @@ class Facts:
     lines: tuple[str, ...] = ()
     about: str = ""
 
-    @property
+    @cached_property
     def thread(self) -> ThreadName:
         """The thread's file name."""
         return ThreadName(self.item.get("thread"))
 
-    @property
+    @cached_property
     def branch(self) -> Branch:
         """The branch as the creator named it."""
         return Branch(self.item.get("branch"))
@@ -106,7 +107,7 @@ def plan_decision(facts: Facts, triage: Triage) -> Plan | Refusal:
         )
     match decision:
         case Delete(reason):
-            return _finish(facts, cause_of(triage), "discarded", "✓ discarded", reason=reason)
+            return plan_end(facts, cause_of(triage), "discarded", "✓ discarded", reason=reason)
         case Defer(reason):
             return _defer(facts, triage, reason)
         case Delegate(actor):
@@ -138,25 +139,20 @@ def _row(facts: Facts, words: str, executed: str, outcome: str, commit: str = ""
     return Log(row)
 
 
-def plan_end(facts: Facts, cause: Cause, status: str, executed: str, reason: str = "") -> Plan:
-    """End a thread with a status and nothing more: acked, done, failed, opened."""
-    return _finish(facts, cause, status, executed, reason=reason)
-
-
-def _finish(
+def plan_end(
     facts: Facts,
     cause: Cause,
     status: str,
     executed: str,
-    *,
     reason: str = "",
+    *,
     merge: Oid | None = None,
     told: Oid | None = None,
     before: tuple[Effect, ...] = (),
     answer: Post | None = None,
     note: str = "",
 ) -> Plan:
-    """Move the thread to done with what was executed, log and record it, tell the creator.
+    """End a thread: move it to done with what was executed, log and record it, tell the creator.
 
     ``told`` is the merge commit that the creator can see.
     """
@@ -221,7 +217,7 @@ def _delegate(facts: Facts, triage: Triage, actor: Name) -> Plan | Refusal:
     hops = int(facts.item.get("hops") or 0) + 1
     if hops > facts.config.limits.hops:
         return Refusal(rules.VALID_TRIAGE, f"it was forwarded {hops - 1} times already", "decide it here")
-    return _finish(
+    return plan_end(
         facts,
         cause_of(triage),
         "delegated",
@@ -280,13 +276,13 @@ def _reply(facts: Facts, triage: Triage, topic: str) -> Plan | Refusal:
         min(int(facts.item.get("hops") or 0) + 1, 1000),
     )
     answer = Post(message, topic, facts.thread, facts.source, format_decision(triage.decision))
-    return _finish(facts, cause_of(triage), "replied", "queued", answer=answer)
+    return plan_end(facts, cause_of(triage), "replied", "queued", answer=answer)
 
 
 def _custom(facts: Facts, triage: Triage, description: str) -> Plan:
     path = concern_path(description, facts.now, facts.item.head)
     put = open_concern(path, description, facts.now, triage.actor, facts.source, facts.thread, triage.body)
-    return _finish(facts, cause_of(triage), "opened", "✓ opened", reason=description, before=(put,), note=path)
+    return plan_end(facts, cause_of(triage), "opened", "✓ opened", reason=description, before=(put,), note=path)
 
 
 def open_concern(
@@ -331,7 +327,7 @@ def _merge(facts: Facts, triage: Triage) -> Plan | Refusal:
     advance = Advance(merge.commit, facts.source, merge.published)
     executed = f"✓ merged {merge.commit[:7]}"
     told = merge.published or merge.commit
-    return _finish(facts, cause_of(triage), "merged", executed, merge=merge.commit, told=told, before=(advance,))
+    return plan_end(facts, cause_of(triage), "merged", executed, merge=merge.commit, told=told, before=(advance,))
 
 
 def plan_refused(facts: Facts, decision: str, actor: str, refusal: Refusal, at: datetime, *, new: bool = False) -> Plan:
@@ -345,19 +341,10 @@ def plan_refused(facts: Facts, decision: str, actor: str, refusal: Refusal, at: 
     if tell:
         fields["told"] = facts.item.head
     event = Event(facts.now, IN, "refused", facts.item.topic, facts.item.head, fields)
-    row = Row(
-        facts.now,
-        facts.source,
-        decision,
-        f"refused: {refusal.rule}: {refusal.reason}",
-        facts.thread,
-        facts.branch,
-        facts.item.head,
-        "refused",
-    )
-    effects: list[Effect] = [Record(facts.peer, event), Log(row)]
+    why = f"{refusal.rule}: {refusal.reason}"
+    effects: list[Effect] = [Record(facts.peer, event), _row(facts, decision, f"refused: {why}", "refused")]
     if tell:
-        about = About(facts.branch, facts.item.head, "refused", None, f"{refusal.rule}: {refusal.reason}")
+        about = About(facts.branch, facts.item.head, "refused", None, why)
         effects.append(notice(facts.config.name, facts.peer, facts.item.topic, about, at, facts.thread))
     return Plan(facts.source, tuple(effects))
 

@@ -139,14 +139,17 @@ def plan_ours_gone(peer: Name, item: Item, at: datetime) -> Plan:
     return Plan(source, (Record(peer, gone), Log(row), Pin(peer, OUT, item.topic, None)))
 
 
-def plan_confirmed(
-    path: HubPath | None, entry: Entry, ours: Item | None, kind: str, executed: str, at: datetime
-) -> Plan:
+def confirmed_kind(entry: Entry) -> str:
+    """What an entry that is through has come to, in the ledger and in words."""
+    return "deleted" if isinstance(entry, Remove) else "delivered"
+
+
+def plan_confirmed(path: HubPath | None, entry: Entry, ours: Item | None, executed: str, at: datetime) -> Plan:
     """An outbox entry is through: its branch is pinned or not any more, and it moves to ``sent/``.
 
     ``path`` is where it waits, None where another clone has moved it already.
     """
-    topic, head = topic_of(entry.branch), entry_head(entry)
+    topic, head, kind = topic_of(entry.branch), entry_head(entry), confirmed_kind(entry)
     effects: list[Effect] = [Pin(entry.to, OUT, topic, None if isinstance(entry, Remove) else head)]
     if isinstance(entry, Remove):
         effects.append(Keep(head))
