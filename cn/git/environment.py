@@ -12,9 +12,6 @@ from __future__ import annotations
 
 import os
 
-TYPE_CHECKING = False  # typing itself takes 3 ms
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 TRANSPORTS = ("file", "git", "http", "https", "ssh")
 _COLOURED = ("ui", "advice", "branch", "diff", "grep", "push", "remote", "showBranch", "status", "transport")
 SETTINGS = {
@@ -84,17 +81,17 @@ def quote_path(path: str | os.PathLike[str]) -> bytes:
     return b'"' + os.fsencode(path).replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n") + b'"'
 
 
-def prepare(
-    place: Sequence[str], settings: Mapping[str, str], words: Sequence[str], env: Mapping[str, str]
-) -> tuple[list[str], dict[str, str]]:
-    """The words and the environment of a git child.
+COMMAND = ("git", *(word for key, value in SETTINGS.items() for word in ("-c", f"{key}={value}")))
+"""How the words of every git child begin; a setting that is given behind these counts instead."""
 
-    ``place`` names the repository (``--git-dir=…``), ``settings`` go after ours, ``words`` are the command,
-    ``env`` is added. ``ssh`` is left as the user configured it (``core.sshCommand``, ``GIT_SSH_COMMAND``):
-    a child has no terminal, so there is nobody it could ask.
+
+def child_environment() -> dict[str, str]:
+    """What a git child has of our environment, and what every one is given.
+
+    ``ssh`` is left as the user configured it (``core.sshCommand``, ``GIT_SSH_COMMAND``): a child has no
+    terminal, so there is nobody it could ask.
     """
-    given = (word for key, value in {**SETTINGS, **settings}.items() for word in ("-c", f"{key}={value}"))
-    return ["git", *given, *place, *words], {**users_environment(), **_FIXED, **env}
+    return {**users_environment(), **_FIXED}
 
 
 def users_environment() -> dict[str, str]:

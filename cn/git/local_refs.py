@@ -13,7 +13,7 @@ import select
 import stat
 import time
 
-from cn.git.environment import prepare
+from cn.git.environment import COMMAND, child_environment
 
 SECONDS = 10.0
 """How long a glance may take: a slower repository is the ordinary run's, which names it."""
@@ -59,7 +59,7 @@ def list_many(asked: list[tuple[str, list[str]]], width: int) -> list[bytes] | N
     said = [b""] * len(asked)
     waiting = list(range(len(asked)))[::-1]
     running: dict[int, tuple[int, int]] = {}
-    failed = False
+    failed, env = False, child_environment()
     poll, end_at = select.poll(), time.monotonic() + SECONDS
     while waiting or running:
         while waiting and len(running) < width:
@@ -71,7 +71,7 @@ def list_many(asked: list[tuple[str, list[str]]], width: int) -> list[bytes] | N
                 (os.POSIX_SPAWN_DUP2, end, 1),
                 (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
             ]
-            start, env = prepare([f"--git-dir={git_dir}"], {}, ["for-each-ref", *words], {})
+            start = [*COMMAND, f"--git-dir={git_dir}", "for-each-ref", *words]
             running[pipe] = index, os.posix_spawnp("git", start, env, file_actions=actions)
             os.close(end)
             poll.register(pipe, select.POLLIN)

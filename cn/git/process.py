@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import IO, NamedTuple
 
 from cn.git.cat_file import Reader, kill_group
-from cn.git.environment import prepare
+from cn.git.environment import COMMAND, child_environment
 from cn.values.errors import CnError
 from cn.values.names import is_local
 from cn.values.text import decode, one_line, redact
@@ -265,7 +265,7 @@ class Git(NamedTuple):
     inherited by children that change refs or files, so that the hub's lock lives as
     long as they do; children that talk to a network die with cn instead. ``config`` is the
     configuration, once it was read. ``reader``: who answers questions about objects, where
-    one does it for a whole run.
+    one does it for a whole run. ``around``: the environment of every child, once it was read.
     """
 
     root: Path
@@ -277,6 +277,7 @@ class Git(NamedTuple):
     settings: Mapping[str, str] = _NONE
     git_dir: Path | None = None
     reader: Reader | None = None
+    around: Mapping[str, str] | None = None
 
     def is_foreign(self, ids: Iterable[str]) -> bool:
         """Is one of them known to be no id in this repository's object format?"""
@@ -366,7 +367,8 @@ class Git(NamedTuple):
         place = [f"--git-dir={self.git_dir or (self.root if self.bare else self.root / '.git')}"]
         if not (self.bare or self.git_dir):
             place.append(f"--work-tree={self.root}")
-        return prepare(place, self.settings, args, self.env)
+        more = [word for key, value in self.settings.items() for word in ("-c", f"{key}={value}")]
+        return [*COMMAND, *more, *place, *args], {**(self.around or child_environment()), **self.env}
 
     def start(self, *args: str) -> subprocess.Popen[bytes]:
         """Start ``git ARGS`` on pipes, for a conversation; the caller ends it."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
+from cn.git.environment import child_environment
 from cn.git.process import Git, GitConfig, Setting
 from cn.values.errors import ConfigError, UsageError
 from cn.values.names import too_long
@@ -151,7 +152,7 @@ def open_hub(path: Path | None, *, cwd: Path | None = None, main: str = "main") 
     check_place(root)
     if not (root / ".git").exists():
         raise ConfigError(f"{root} has .cn/hub.yaml but is not a git work tree", "run 'git init -b main' there")
-    git = Git(root)
+    git = Git(root, around=child_environment())
     if (root / ".git").is_dir():
         git_dir = work_git_dir = root / ".git"
     else:

@@ -65,6 +65,8 @@ class Snapshot:
         names = {path: self._name(path) for path in wanted}
         self._files.update((path, None) for path, name in names.items() if name is None)
         asked = {path: name for path, name in names.items() if name is not None}
+        if not asked:
+            return
         self._files.update(zip(asked, read_raw(self.git, list(asked.values())), strict=True))
         # git says the same of a file that is not there and of one that it cannot read.
         unclear = [path for path in asked if self._files[path] is None and not self._is_absent(path)]
