@@ -16,9 +16,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import IO, NamedTuple
+from typing import IO, NamedTuple, Protocol
 
-from cn.git.cat_file import Reader, kill_group
 from cn.git.environment import COMMAND, child_environment
 from cn.values.errors import CnError
 from cn.values.names import is_local
@@ -257,6 +256,13 @@ class GitConfig(NamedTuple):
         return key.removeprefix("url.").removesuffix(f".{option}") + url[len(start) :] if start else ""
 
 
+class Answers(Protocol):
+    """Who answers questions about objects."""
+
+    def ask(self, lines: bytes, seconds: float) -> bytes:
+        """What git says to these lines (git-cat-file(1), ``--batch-command``)."""
+
+
 class Git(NamedTuple):
     """git on one repository. Immutable; :meth:`with_env` makes a variant.
 
@@ -276,7 +282,7 @@ class Git(NamedTuple):
     config: GitConfig | None = None
     settings: Mapping[str, str] = _NONE
     git_dir: Path | None = None
-    reader: Reader | None = None
+    reader: Answers | None = None
     around: Mapping[str, str] | None = None
 
     def is_foreign(self, ids: Iterable[str]) -> bool:
@@ -573,3 +579,9 @@ def _not_started(missing: FileNotFoundError) -> CnError:
 def tail(err: bytes) -> str:
     """The end of what a git said on standard error, as text."""
     return decode(err[-_TAIL:]) if err else ""
+
+
+def kill_group(child: subprocess.Popen[bytes]) -> None:
+    """With what it may have started: it has a session of its own."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(child.pid, signal.SIGKILL)

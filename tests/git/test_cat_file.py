@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cn.git.objects import read_info, read_objects, read_raw, reading, write_objects
+from cn.git.objects import Reader, read_info, read_objects, read_raw, reading, write_objects
 from cn.git.process import Git, GitError
 from cn.protocol.message import object_id
 from tests.support.hubs import commit, git, tip, work
@@ -47,7 +47,7 @@ def reader(repo: Path) -> Iterator[Git]:
 
 
 def child_of(reader: Git) -> subprocess.Popen[bytes]:
-    assert reader.reader is not None
+    assert isinstance(reader.reader, Reader)
     child = reader.reader._child
     assert child is not None
     return child
@@ -72,7 +72,7 @@ def test_all_questions_go_to_one_process(reader: Git) -> None:
 
 def test_who_asks_nothing_starts_nothing(repo: Path) -> None:
     with reading(Git(repo)) as one:
-        assert one.reader is not None
+        assert isinstance(one.reader, Reader)
         assert one.reader._child is None
 
 
@@ -134,7 +134,7 @@ def test_an_object_that_cannot_be_read_ends_it_and_says_so(repo: Path, reader: G
 
 def test_an_answer_that_was_broken_off_is_not_the_next_one(reader: Git) -> None:
     """Ctrl-C in the middle: what git has not said yet must not be taken for something else."""
-    assert reader.reader is not None
+    assert isinstance(reader.reader, Reader)
     read_raw(reader, ["HEAD"])
     child = child_of(reader)
     real, calls = os.read, 0
