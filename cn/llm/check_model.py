@@ -11,8 +11,8 @@ from datetime import timedelta
 from cn.git.repository import Hub
 from cn.llm import client
 from cn.llm.config import AgentConfig
-from cn.llm.model_info import unchecked
 from cn.llm.request import Failure, Kind
+from cn.llm.responses import unchecked
 from cn.run.memory import Memory, put_bounded
 from cn.system.clock import now
 from cn.values.errors import ConfigError

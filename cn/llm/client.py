@@ -22,9 +22,18 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
-from cn.llm.api_errors import HINTS, error_fields, parse_retry_after, pause_before, read_error
-from cn.llm.model_info import Checked, read_count, read_model, unchecked
 from cn.llm.request import Answer, Failure, Kind, Request, count_json, read_answer, request_json
+from cn.llm.responses import (
+    HINTS,
+    Checked,
+    error_fields,
+    parse_retry_after,
+    pause_before,
+    read_count,
+    read_error,
+    read_model,
+    unchecked,
+)
 from cn.system.clock import now
 from cn.system.extras import require_runtime
 from cn.values.text import hide, one_line

@@ -21,10 +21,9 @@ from cn.git.merge_tree import read_answers
 from cn.git.process import Done
 from cn.git.read_branches import parse_patches
 from cn.git.remote import read_listing, read_pushed
-from cn.llm.api_errors import parse_retry_after, read_error
 from cn.llm.config import parse_agent_config
-from cn.llm.model_info import read_count, read_model
 from cn.llm.request import read_answer
+from cn.llm.responses import parse_retry_after, read_count, read_error, read_model
 from cn.llm.usage import parse_call
 from cn.protocol import ledger
 from cn.protocol.chat_reply import format_say, parse_say

@@ -10,8 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cn.llm.api_errors import MAX_WAIT, parse_retry_after, pause_before, read_error
-from cn.llm.model_info import Checked, read_count, read_model
 from cn.llm.request import (
     Answer,
     Block,
@@ -26,6 +24,7 @@ from cn.llm.request import (
     read_answer,
     request_json,
 )
+from cn.llm.responses import MAX_WAIT, Checked, parse_retry_after, pause_before, read_count, read_error, read_model
 from cn.values.text import hide
 from tests.support.model_server import problem_of
 
