@@ -86,10 +86,10 @@ def _report_blocked(run: Run, pending: _Pending) -> None:
     found: dict[str, Condition] = {}
     for peer, item in pending:
         path = inbox_path(ThreadName(item.get("thread")))
-        here = run.hub.root / path
-        kind = "a symlink" if here.is_symlink() else "a folder" if here.is_dir() else "no file"
-        kind = "" if kind == "no file" and (here.is_file() or not here.exists()) else kind
-        if kind and path not in read_left(run.hub):  # that is told elsewhere
+        here = f"{run.hub.root}/{path}"
+        plain = os.path.isfile(here) and not os.path.islink(here)  # of what nobody can tell nothing is said
+        if os.path.lexists(here) and not plain and path not in read_left(run.hub):  # that is told elsewhere
+            kind = "a symlink" if os.path.islink(here) else "a folder" if os.path.isdir(here) else "no file"
             text = f"{path} is {kind} in the work tree: the thread cannot be read or decided there"
             remedy = f"move {path} out of the way; the next run puts the thread there"
             found[path] = Condition(text, remedy, f"{peer}/{item.topic}")
