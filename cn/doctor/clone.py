@@ -13,7 +13,7 @@ from pathlib import Path
 from cn.actions.trust import find_broken, find_pending
 from cn.doctor.finding import Finding, Fix, HubFacts, Step, from_error, info, problem
 from cn.git.repository import Hub
-from cn.git.running import git_processes
+from cn.git.running import find_locks, git_processes
 from cn.protocol.hub_config import AGENT_PATH
 from cn.run.memory import Memory
 from cn.run.run import scratch_objects
@@ -22,6 +22,7 @@ from cn.transaction.base import observe_base, work_place
 from cn.transaction.commit import recover
 from cn.transaction.housekeeping import sweep_failed, unfinished
 from cn.transaction.journal import journal_path, read_journal, read_pushes
+from cn.transaction.origin import locks_at_origin, replaced_at_origin
 from cn.transaction.protected_files import trusted_commit
 from cn.transaction.unplaced import read_unplaced
 from cn.values.errors import CnError, Refused
@@ -30,6 +31,7 @@ from cn.values.shell_words import command
 from cn.values.text import one_line, redact, visible
 from cn.values.timestamps import format_age
 
+_MOMENT = 60.0
 _HOUR = 3600.0
 _LONG = 900.0
 _WHY_LOCK = "git refuses to change what it locks, and so does cn"
@@ -94,7 +96,7 @@ def _finish(hub: Hub, rescue: str) -> str:
 def check_leftovers(facts: HubFacts) -> Iterator[Finding]:
     """No lock files of git were left by a crash."""
     users: list[str] | None = None
-    for path in _locks(facts.hub):
+    for path in find_locks(facts.hub.git_dir, facts.hub.work_git_dir):
         try:
             state = path.lstat()
         except OSError:
@@ -149,17 +151,6 @@ def _sweep(hub: Hub, rescue: str) -> str:
     return f"removed {sweep_failed(hub)} unfinished files of git"
 
 
-def _locks(hub: Hub) -> list[Path]:
-    """Lock files of git: beside HEAD, index, config, packed-refs, and below refs."""
-    found: set[Path] = set()
-    for folder in {hub.git_dir, hub.work_git_dir}:
-        with suppress(OSError):
-            found |= {p for p in folder.iterdir() if p.name.endswith(".lock") and not p.is_dir()}
-    for here, _, names in os.walk(hub.git_dir / "refs"):
-        found |= {Path(here) / n for n in names if n.endswith(".lock")}
-    return sorted(found)
-
-
 def check_files(facts: HubFacts) -> Iterator[Finding]:
     """Nothing that a run put aside waits to be looked at."""
     kept: list[str] = []
@@ -196,6 +187,7 @@ def check_origin(facts: HubFacts) -> Iterator[Finding]:
         work_place(facts.hub)
     except CnError:
         return  # told by the check of the place
+    yield from _held(facts.hub)
     with tempfile.TemporaryDirectory(prefix="cn-doctor-") as scratch:
         hub = scratch_objects(facts.hub, scratch)
         try:
@@ -219,6 +211,19 @@ def check_origin(facts: HubFacts) -> Iterator[Finding]:
             what = f"protected files were changed elsewhere, and this clone has not accepted it: {names}"
             why = "every run stops: who can push to origin must not be able to replace a key or a reviewer"
             yield problem(what, why, "'cn trust' shows the change and accepts it", check="trust")
+
+
+def _held(hub: Hub) -> Iterator[Finding]:
+    """What keeps an origin on this machine from being pushed to."""
+    for lock in locks_at_origin(hub) if hub.origin else ():
+        what = f"{visible(str(lock.path))} is there, for {format_age(timedelta(seconds=lock.age))}"
+        at_work = bool(lock.users) or lock.age < _MOMENT
+        yield (info if at_work else problem)(
+            what, "git refuses to change what it locks: nothing is pushed", lock.remedy
+        )
+    if hub.origin and (replaced := replaced_at_origin(hub)):
+        what = f"somebody put {visible(replaced.name)} at origin"
+        yield problem(what, "an object that is replaced there cannot be pushed upon", replaced.remedy)
 
 
 def _apart(hub: Hub, local: Oid, origin: Oid) -> Finding:

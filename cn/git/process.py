@@ -28,6 +28,7 @@ _LOCAL_RECEIVE = (
     " -c core.useReplaceRefs=false"
     " -c receive.autogc=false -c gc.auto=0 -c receive.denyCurrentBranch=refuse receive-pack"
 )
+_RECEIVES = f"--receive-pack={_LOCAL_RECEIVE}"
 _TAIL = 4000
 _NONE: Mapping[str, str] = MappingProxyType({})
 TIMED_OUT = "no answer within the time limit"
@@ -65,7 +66,8 @@ frozen control group). Nobody read what they said, perhaps nobody ran them: that
 _LAST_WORD = 1.0
 """Seconds that a local git has to end by itself when a signal ends cn."""
 _GRACE = 0.5
-"""Seconds that pipes may stay open after git itself has ended."""
+"""Seconds that pipes may stay open after git itself has ended, and that one which receives has to end."""
+_POLL = 0.01
 
 
 _CRASHES = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE})
@@ -419,7 +421,7 @@ def transport_options(url: str) -> tuple[str, ...]:
     A local receive-pack runs as us, with the peer's hooks and configuration; they are
     overridden on its command line (``core.hooksPath`` of ours does not reach it).
     """
-    return (f"--receive-pack={_LOCAL_RECEIVE}",) if is_local(url) else ()
+    return (_RECEIVES,) if is_local(url) else ()
 
 
 class Running:
@@ -511,11 +513,23 @@ class Running:
     def end(self) -> None:
         """Kill what still runs, and let go of everything."""
         if self.open or self.child.returncode is None:
+            if _RECEIVES in self.job.args:
+                self._ask_to_end()
             kill_group(self.child)
         for pipe in list(self.open):
             self._close(pipe)
         self.child.wait()
         self.stdin.close()
+
+    def _ask_to_end(self) -> None:
+        """A git that receives on this machine takes its locks away when asked to end, and not when killed."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.child.pid, signal.SIGTERM)
+            until = time.monotonic() + _GRACE
+            while time.monotonic() < until:
+                self.child.poll()  # else it would stay in its group
+                os.killpg(self.child.pid, 0)
+                time.sleep(_POLL)
 
     def _close(self, pipe: IO[bytes]) -> None:
         self.selector.unregister(pipe)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from cn.git.repository import Hub
@@ -17,6 +18,17 @@ def git_processes(hub: Hub) -> list[str]:
     if (proc / "self" / "cwd").exists():
         return list(_from_proc(proc, hub))
     return _from_ps()
+
+
+def find_locks(*git_dirs: Path) -> list[Path]:
+    """Lock files of git: beside HEAD, index, config, packed-refs, and below refs."""
+    found: set[Path] = set()
+    for folder in git_dirs:
+        with suppress(OSError):
+            found |= {p for p in folder.iterdir() if p.name.endswith(".lock") and not p.is_dir()}
+        for here, _, names in os.walk(folder / "refs"):
+            found |= {Path(here) / n for n in names if n.endswith(".lock")}
+    return sorted(found)
 
 
 def _from_proc(proc: Path, hub: Hub) -> Iterator[str]:

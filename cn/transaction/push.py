@@ -19,10 +19,9 @@ from cn.git.repository import Hub
 from cn.system.files import write_file
 from cn.transaction.base import Base, is_ancestor
 from cn.transaction.journal import Journal, drop, push_path, read_pushes, write_journal
-from cn.transaction.origin import SECONDS, origin_main, origin_url
+from cn.transaction.origin import SECONDS, HeldLock, locks_at_origin, origin_main, origin_url, replaced_at_origin
 from cn.values.errors import Blocked, CnError
 from cn.values.names import Oid
-from cn.values.shell_words import command
 from cn.values.text import redact
 
 _PAUSES = (0.0, 0.2, 0.5, 1.0)
@@ -66,7 +65,10 @@ def push(hub: Hub, base: Base, journal: Journal) -> Pushed:
             return Pushed(False, "")
         answer = taken
     _note_unpushed(hub, {ref: refs[ref] is None for ref in answer.lacks})  # nothing else waits now
-    return Pushed(True, next(iter(answer.lacks.values()), ""))
+    reason = next(iter(answer.lacks.values()), "")
+    if reason and (lock := _lock_on(hub, *answer.lacks)) is not None:
+        reason += f"; {lock.path} is there: {lock.remedy}"
+    return Pushed(True, reason)
 
 
 def _push_refs(hub: Hub, refs: Mapping[str, Oid | None]) -> Answer:
@@ -103,18 +105,21 @@ def _push_main(hub: Hub, base: Base, journal: Journal, refs: Mapping[str, Oid | 
             _forget(hub, note)
             raise Blocked.uncommitted(text, _remedy(hub, rejected.reason))
         raise Blocked.uncommitted(text, "origin was asked, and does not have it; run again", " here")
+    if (lock := _lock_on(hub, hub.main_ref)) is not None:
+        raise Blocked.uncommitted(f"{lock.path} keeps origin from taking main", f"{lock.remedy}, then run again")
     raise Blocked("origin's main is locked by somebody else's push", "run again later")
+
+
+def _lock_on(hub: Hub, *refs: str) -> HeldLock | None:
+    """What keeps one of the refs from being set, where origin is on this machine."""
+    names = ("packed-refs.lock", *(f"{ref}.lock" for ref in refs))
+    return next((lock for lock in locks_at_origin(hub) if str(lock.path).endswith(names)), None)
 
 
 def _remedy(hub: Hub, reason: str) -> str:
     """What helps where origin refuses main."""
-    if "missing necessary objects" in reason:
-        # A ref of that kind in the receiving repository hides an object from it (git-replace(1)).
-        asked = hub.git.run("ls-remote", "--refs", "--", origin_url(hub), "refs/replace/*", check=False, network=True)
-        if refs := [line.partition("\t")[2] for line in asked.lines]:
-            more = f" (and {len(refs) - 1} more)" if len(refs) > 1 else ""
-            mend = command("git update-ref -d {}", refs[0])  # a push that deletes it fails as well
-            return f"somebody put {refs[0]}{more} there; {mend}, typed in that repository on its host, mends it"
+    if "missing necessary objects" in reason and (replaced := replaced_at_origin(hub)):
+        return f"somebody put {replaced.name} there; {replaced.remedy}"
     return "may you push to origin's main, and is origin a bare repository?"
 
 

@@ -198,6 +198,9 @@ def test_a_replace_ref_on_a_host_is_named_with_what_mends_it(world: World, tmp_p
         assert f"'git update-ref -d refs/replace/{head}'" in stopped.replace("\n", " ")
         shown = sigma.cn("status", check=None).stdout.replace("\n", "").replace("  ", "")
         assert f"refs/replace/{head}" in shown
+        examined = sigma.cn("doctor", check=1).stdout.replace("\n", " ")
+        assert f"somebody put refs/replace/{head} at origin" in examined
+        assert f"git update-ref -d refs/replace/{head}" in examined
         git(sigma.home, "update-ref", "-d", f"refs/replace/{head}")
         sigma.sync()
         assert len(sigma.threads()) == 1
