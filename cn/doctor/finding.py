@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cn.git.objects import resolve
-from cn.git.process import Git
+from cn.git.process import Git, GitConfig, GitError
 from cn.git.repository import Hub, open_hub, read_config
 from cn.protocol import ledger
 from cn.protocol.ledger import Event, LedgerRefused
@@ -85,12 +85,14 @@ def open_damaged(path: Path | None) -> Hub:
     """
     try:
         return open_hub(path)
-    except ConfigError:
+    except (ConfigError, GitError):
         start = (path or Path.cwd()).absolute()
         for root in (start,) if path is not None else (start, *start.parents):
             if (root / ".git").is_dir() and ((root / ".git" / "cn").is_dir() or (root / ".cn").is_dir()):
                 real = Path(os.path.realpath(root))
-                config = read_config(Git(real))
+                config = GitConfig()
+                with suppress(GitError):  # a damaged one; the check of the repository tells it
+                    config = read_config(Git(real))
                 git, origin = Git(real, config=config), bool(config.all("remote.origin.url"))
                 return Hub(real, real / ".git", real / ".git", git, "main", origin)
         raise

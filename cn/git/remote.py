@@ -13,6 +13,7 @@ from cn.git.local_refs import find_local_git_dir
 from cn.git.process import OTHER_FORMAT, TIMED_OUT, Done, Git, Job, transport_options
 from cn.git.repository import read_config
 from cn.git.scratch import AS_PACK, PREFIX, move_into_hub, outgoing, quarantine, quarantine_environment
+from cn.values.errors import CnError
 from cn.values.names import Oid, is_branch, is_oid
 
 
@@ -247,7 +248,13 @@ def push_own(
         for start in range(0, max(len(gone), 1), BATCH):
             batch = gone[start : start + BATCH]
             deletions = [f":{ref}" for ref in batch]
-            done = pusher.run(*push, *specs, *deletions, check=False, network=True, seconds=seconds)
+            try:
+                done = pusher.run(*push, *specs, *deletions, check=False, network=True, seconds=seconds)
+            except (OSError, CnError) as why:
+                if not told:
+                    raise
+                # Main is there: that more cannot be asked for does not change it.
+                return dict.fromkeys(gone, RefResult(Result.UNKNOWN, str(why))) | told
             told |= _each(done, [*names, *batch])
             if any(one.result is Result.UNKNOWN for one in told.values()):
                 break

@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 from cn.git.environment import child_environment
-from cn.git.process import Git, GitConfig, Setting
+from cn.git.process import Git, GitConfig, GitError, Setting
 from cn.values.errors import ConfigError, UsageError
 from cn.values.names import too_long
 from cn.values.text import one_line
@@ -29,7 +29,10 @@ _OVERRIDDEN = "commit.gpgsign"
 
 def read_config(git: Git) -> GitConfig:
     """The configuration of a repository, without what the runner itself sets."""
-    fields = git.run("config", "--show-scope", "-z", "--get-regexp", _ASKED, check=False).fields
+    done = git.run("config", "--show-scope", "-z", "--get-regexp", _ASKED, check=False)
+    if done.code not in (0, 1):  # 1: none of them is set; anything else is no answer
+        raise GitError(done)
+    fields = done.fields
     found = [_setting(scope, pair) for scope, pair in zip(fields[::2], fields[1::2], strict=False)]
     ours = [number for number, setting in enumerate(found) if setting.key == _OVERRIDDEN][-1:]
     return GitConfig(tuple(setting for number, setting in enumerate(found) if number not in ours))

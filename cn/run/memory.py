@@ -201,7 +201,7 @@ class Memory:
 
     def checkpoint(self) -> str:
         """The memory as it is, for :meth:`rollback` when a plan is made again."""
-        return json.dumps(self._data, sort_keys=True)
+        return json.dumps(self._data)
 
     def rollback(self, checkpoint: str) -> None:
         """Forget what was noted since the checkpoint."""
@@ -211,7 +211,7 @@ class Memory:
         """Write it back, if anything changed."""
         if self.checkpoint() == self._before:
             return
-        data = json.dumps(self._data, indent=0, sort_keys=True).encode()
+        data = json.dumps(self._data, indent=0).encode()
         padded = data.ljust(-(-(len(data) + _ROOM) // _BLOCK) * _BLOCK, b"\n")  # room on a full disk
         try:
             write_file(self._path, padded)

@@ -155,7 +155,7 @@ class Run:
 
         try:
             committed = commit(self.hub, draft, base=self.base, made=self.made)
-        except CnError:
+        except BaseException:
             self.memory.rollback(before)  # what was not shown is told by the next run
             raise
         executor, result, made = attempts[-1]
@@ -168,7 +168,8 @@ class Run:
         self.report.notes.extend(executor.notes.notes)
         if committed.base is not self.base:  # somebody's commit came in after the plan
             self._read_settings(committed.base)
-        self.base = self.base._replace(tip=committed.commit, local=committed.commit)
+        origin = committed.commit if self.hub.origin else self.base.origin  # what the next push expects there
+        self.base = self.base._replace(tip=committed.commit, local=committed.commit, origin=origin)
         note_ledgers(self.snapshot(), self.memory, (c.path for c in made.changes) if made else ())
         return result
 

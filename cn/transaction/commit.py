@@ -29,7 +29,7 @@ from cn.transaction.journal import Journal, LocalAppend, LocalFile, RefUpdate, d
 from cn.transaction.origin import ORIGIN_REF
 from cn.transaction.protected_files import TRUSTED_REF
 from cn.transaction.publish import MainMoved, publish, wait_for_place
-from cn.transaction.push import arrived_pushes, push
+from cn.transaction.push import arrived_pushes, leave_unpushed, push
 from cn.transaction.recover import recover
 from cn.transaction.unplaced import read_left
 from cn.values.errors import Blocked, CnError, Refused
@@ -117,6 +117,8 @@ def _commit(hub: Hub, plan: Callable[[Base], Draft | None], base: Base | None, o
         reports += [r for r in base.reports if r not in reports]
         arrived = arrived_pushes(hub, base)
         own.taken |= any(note.new in own.tried for note in arrived)
+        if arrived and not hub.origin:
+            leave_unpushed(hub, arrived)
         journal = _prepare(hub, base, None if arrived else plan(base), arrived)
         if not arrived:
             own.tried.add(journal.new)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -85,8 +85,9 @@ def _push_main(hub: Hub, base: Base, journal: Journal, refs: Mapping[str, Oid | 
     note = journal._replace(changes=(), expected=base.origin)
     write_journal(push_path(hub, journal.new), note)
     without: dict[str, str] = {}
-    for pause in _PAUSES:
-        time.sleep(pause)
+    pauses = list(_PAUSES)
+    while pauses:
+        time.sleep(pauses.pop(0))
         answer = send(hub, journal.new, refs)
         rejected = answer.main
         # An answer other than "done" is no proof of anything: ask.
@@ -99,6 +100,7 @@ def _push_main(hub: Hub, base: Base, journal: Journal, refs: Mapping[str, Oid | 
             continue
         if refs:  # a rule of the host may refuse all of a push because of them
             refs, without = {}, dict.fromkeys(refs, rejected.reason)
+            pauses.insert(0, 0.0)  # nobody else's push was in the way
             continue
         text = f"origin did not take main: {rejected.reason}"
         if rejected.told:
@@ -179,6 +181,12 @@ def _forget(hub: Hub, note: Journal) -> None:
     # Nobody means its deletions any more. One that waits already belongs to a commit that origin has.
     _note_unpushed(hub, dict.fromkeys((ref.ref for ref in note.refs), False) | _read_unpushed(hub))
     drop(push_path(hub, note.new))
+
+
+def leave_unpushed(hub: Hub, notes: Iterable[Journal]) -> None:
+    """Their refs go with the next push: a run that asks no origin carries out the rest of them."""
+    refs = {ref.ref: ref.new is None for note in notes for ref in note.refs}
+    _note_unpushed(hub, _read_unpushed(hub) | refs)
 
 
 def unpushed_path(hub: Hub) -> Path:

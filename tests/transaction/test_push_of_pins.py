@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from cn.git.repository import open_hub
+from cn.git import remote
+from cn.git.process import Done, Git
+from cn.git.repository import Hub, open_hub
+from cn.transaction import push
+from cn.transaction.base import observe_base
 from cn.transaction.journal import Journal, RefUpdate, push_path, write_journal
 from cn.values.names import Oid
 from tests.support.hubs import commit, git
@@ -191,3 +196,45 @@ def test_a_deletion_of_a_push_that_was_lost_is_meant_no_more(world: World, sigma
     sigma.sync()
     assert not push_path(hub, lost).exists()
     assert pins(sigma.home) == [PIN, SECOND]
+
+
+def test_a_refusal_in_the_last_round_is_no_race(world: World, sigma: Node, pi: Node, monkeypatch: Any) -> None:
+    """A host whose rule refuses the pins gets main alone also when others pushed at first."""
+    hub = open_hub(sigma.root)
+    rounds: list[dict[str, Oid | None]] = []
+
+    def send(hub: Hub, main: Oid | None, refs: dict[str, Oid | None]) -> push.Answer:
+        rounds.append(refs)
+        if len(rounds) < 4:
+            return push.Answer(push.Rejected("cannot lock ref", told=True, transient=True), {})
+        return push.Answer(push.Rejected("no", told=True, transient=False) if refs else None, {})
+
+    monkeypatch.setattr(push, "_PAUSES", (0.0,) * 4)
+    monkeypatch.setattr(push, "send", send)
+    base = observe_base(hub)
+    new = Oid("1" * 40)
+    journal = Journal("t", base.local, new, "x", refs=(RefUpdate(PIN, new),))
+    assert push.push(hub, base, journal) == push.Pushed(True, "no")
+    assert [len(refs) for refs in rounds] == [1, 1, 1, 1, 0]
+
+
+def test_what_cannot_be_asked_for_any_more_does_not_hide_that_main_is_there(
+    sigma: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub = open_hub(sigma.root)
+    real, asked = Git.run, []
+
+    def run(self: Git, *args: str, **options: Any) -> Done:
+        if args[0] == "push":
+            asked.append(args)
+            if len(asked) == 2:
+                raise OSError(24, "Too many open files")
+        return real(self, *args, **options)
+
+    monkeypatch.setattr(Git, "run", run)
+    monkeypatch.setattr(remote, "BATCH", 1)
+    gone = dict.fromkeys(("refs/cn/pins/pi/in/a", "refs/cn/pins/pi/in/b"))
+    main = Oid(git(sigma.root, "rev-parse", "main"))
+    told = remote.push_own(hub.git, sigma.url, gone, 60.0, ("refs/heads/main", main))
+    assert told["refs/heads/main"].result is remote.Result.DONE
+    assert told["refs/cn/pins/pi/in/b"].result is remote.Result.UNKNOWN
