@@ -14,7 +14,10 @@ import pytest
 
 from cn.llm import client
 from cn.llm.usage import read_calls
+from cn.loop import process
+from cn.runtime import turn
 from cn.values.errors import ConfigError
+from cn.values.report import Report
 from cn.values.timestamps import format_second
 from tests.support.desk import archived, current, work_queue
 from tests.support.hubs import cn_env
@@ -53,6 +56,26 @@ def test_a_message_is_answered_archived_and_told_once(studio: Studio) -> None:
     assert studio.turn() == []
     assert studio.node.main == before
     assert len(studio.requests) == 1
+    studio.sound()
+
+
+def test_an_item_given_a_moment_ago_is_asked_about_at_once(studio: Studio, monkeypatch: pytest.MonkeyPatch) -> None:
+    studio.model.answer = write("ack: ID|read")
+    studio.receive("the first turn looks the model up")
+    studio.turn()
+    studio.node.cn("adhoc", "Plan the week")
+    studio.node.cn("next")
+    assert current(studio.node)
+    asked_before: list[int] = []
+
+    def process_as_agent(*args: Any, **options: Any) -> Report:
+        asked_before.append(len(studio.requests))
+        return process.process_as_agent(*args, **options)
+
+    monkeypatch.setattr(turn, "process_as_agent", process_as_agent)
+    studio.turn()
+    assert asked_before == [2], "the one run of a turn comes after the answer"
+    assert "Plan the week" in studio.items[1]
     studio.sound()
 
 

@@ -95,7 +95,7 @@ def test_hostile_text_stays_a_quotation_now_and_in_the_conversation(studio: Stud
 
 
 def test_a_message_that_is_put_off_comes_back_in_time_and_is_answered_in_its_chat(studio: Studio) -> None:
-    until = datetime.now(UTC) + timedelta(seconds=4)
+    until = datetime.now(UTC) + timedelta(seconds=8)
     studio.model.answer = write(f"defer: ID|{until:%Y-%m-%dT%H:%M:%SZ}|when I know more")
     studio.receive("what came of it?")
     studio.turn()
