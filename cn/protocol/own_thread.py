@@ -15,7 +15,7 @@ from cn.protocol.cadence import REFLECTIONS, Cadence, is_period
 from cn.protocol.chat_reply import is_chat
 from cn.protocol.triage import closing
 from cn.values.names import HubPath, digest, fold
-from cn.values.text import one_line, redact, slug, visible
+from cn.values.text import is_plain, one_line, redact, slug
 from cn.values.timestamps import format_day, format_stamp, stamp_or_none
 
 ADHOC = HubPath("threads/adhoc")
@@ -166,15 +166,10 @@ def done_concern_path(path: HubPath) -> HubPath:
     return HubPath(f"{DONE_CONCERNS}/{path.rpartition('/')[2]}")
 
 
-def is_plain_name(name: str) -> bool:
-    """Can a name be printed as it is, on one line?"""
-    return visible(name) == name and not set(name) & {"\n", "\t"}
-
-
 def is_own(path: str) -> bool:
     """Is it the path of an own thread (of one that is not filed away)?"""
     folder, _, name = path.rpartition("/")
-    if not name.endswith(".md") or name.startswith((".", "-")) or not is_plain_name(name):
+    if not name.endswith(".md") or name.startswith((".", "-")) or not is_plain(name):
         return False
     if folder in (ADHOC, CONCERNS):
         return True

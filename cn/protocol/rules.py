@@ -17,7 +17,7 @@ from cn.protocol.outbox_entry import Deliver, Entry
 from cn.protocol.triage import Triage
 from cn.values.errors import Refusal
 from cn.values.names import Name, NameRefused, Oid, is_owned, is_protected, parse_name, parse_topic, too_long, topic_of
-from cn.values.text import one_line, visible
+from cn.values.text import is_plain, one_line
 from cn.values.timestamps import StampRefused, parse_until
 
 CREATOR_ONLY_DELETE = "creator-only-delete"
@@ -131,32 +131,22 @@ def on_latest_main(facts: MergeFacts) -> Refusal | None:
     remedy = "rebase the branch on the latest main and push it again"
     if not facts.common:
         return Refusal(REBASE_BEFORE_MERGE, "it has no history in common with main", remedy, notify=True)
-    paths = facts.stale or facts.overlap
-    if paths:
-        why = f"{_SINCE}{_some(paths)}"
-        return Refusal(REBASE_BEFORE_MERGE, why, remedy, notify=True)
+    if paths := facts.stale or facts.overlap:
+        return Refusal(REBASE_BEFORE_MERGE, f"{_SINCE}{_some(paths)}", remedy, notify=True)
     return None
+
+
+_KINDS = {"120000": "is a symbolic link", "160000": "is a submodule"}
 
 
 def no_protected_path(changes: Sequence[TreeChange]) -> Refusal | None:
     """No protected file, nothing in cn's folders, no symlink, submodule, or attribute file."""
     for change in changes:
-        what = ""
-        if is_protected(change.path):
-            what = "is protected"
-        elif is_owned(change.path):
-            what = "is one of cn's own"
-        elif "120000" in (change.mode, change.old_mode):
-            what = "is a symbolic link"
-        elif "160000" in (change.mode, change.old_mode):
-            what = "is a submodule"
+        kind = next((_KINDS[mode] for mode in (change.mode, change.old_mode) if mode in _KINDS), "")
+        what = "is protected" if is_protected(change.path) else "is one of cn's own" if is_owned(change.path) else kind
         if what:
-            return Refusal(
-                PROTECTED_PATHS,
-                f"{one_line(change.path)} {what}",
-                "leave it out of the branch; people change it by hand",
-                notify=True,
-            )
+            remedy = "leave it out of the branch; people change it by hand"
+            return Refusal(PROTECTED_PATHS, f"{one_line(change.path)} {what}", remedy, notify=True)
     return None
 
 
@@ -169,7 +159,7 @@ def only_fit_names(changes: Sequence[TreeChange]) -> Refusal | None:
         name = f"the name {one_line(path, 100)}"
         if why := too_long(path):
             why = f"{name} is too long: {why}"
-        elif visible(path) != path or set(path) & {"\n", "\t"}:
+        elif not is_plain(path):
             why = f"{name} holds control or hidden characters"
         if why:
             return Refusal(VALID_NAME, why, "rename it in the branch and push it again", notify=True)
@@ -208,10 +198,8 @@ def clean(facts: MergeFacts) -> Refusal | None:
         why = f"{_some(facts.clashes)} are one name on a file system without case"
         return Refusal(CLEAN_MERGE, why, "rename it in the branch and push it again", notify=True)
     if facts.dirty:
-        plural = "have" if len(facts.dirty) > 1 else "has"
-        return Refusal(
-            CLEAN_MERGE, f"your {_some(facts.dirty)} {plural} local changes", "commit or put them away first"
-        )
+        why = f"your {_some(facts.dirty)} {'have' if len(facts.dirty) > 1 else 'has'} local changes"
+        return Refusal(CLEAN_MERGE, why, "commit or put them away first")
     return None
 
 
@@ -221,11 +209,9 @@ def proven_sender(signature: str, shared_mailbox: bool, trusted: bool) -> Refusa
         return Refusal(SIGNATURE, "its signature does not fit the commit", "sign it again", notify=True)
     if signature.startswith("verified") or not shared_mailbox or trusted:
         return None
-    return Refusal(
-        SIGNATURE,
-        "several peers can write this mailbox and no pinned key proves the sender",
-        "pin the peer's key in state/peers.md, or set 'mailbox_trusted: true' in .cn/hub.yaml",
-    )
+    why = "several peers can write this mailbox and no pinned key proves the sender"
+    remedy = "pin the peer's key in state/peers.md, or set 'mailbox_trusted: true' in .cn/hub.yaml"
+    return Refusal(SIGNATURE, why, remedy)
 
 
 def check_addressee(to: Name, config: HubConfig, peers: Collection[Name]) -> Refusal | None:
@@ -297,11 +283,8 @@ def may_delete(prefix_is_ours: bool, known_tip: Oid | None, tip: Oid, *, recorde
         reason = "our ledger does not say that this branch is to be deleted"
         return Refusal(CREATOR_ONLY_DELETE, reason, "cn did not write this entry")
     if known_tip is not None and known_tip != tip:
-        return Refusal(
-            CREATOR_ONLY_DELETE,
-            f"it is at {tip[:8]}, we know {known_tip[:8]}",
-            "look at the branch; somebody pushed to it",
-        )
+        why = f"it is at {tip[:8]}, we know {known_tip[:8]}"
+        return Refusal(CREATOR_ONLY_DELETE, why, "look at the branch; somebody pushed to it")
     return None
 
 

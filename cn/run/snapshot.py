@@ -46,7 +46,7 @@ class Snapshot:
         self.mended: set[Name] = set()
         self._open: dict[Name, Open] | None = None
         self._outbox: tuple[list[tuple[HubPath, Entry]], list[tuple[HubPath, str]]] | None = None
-        self._history: dict[Name, str] = {}
+        self._history: dict[tuple[Name, str], str] = {}
         self._past: dict[tuple[Name, str, str], list[Event]] = {}
 
     @property
@@ -160,21 +160,21 @@ class Snapshot:
     def _of_side(self, side: str) -> list[tuple[Name, Item]]:
         return [(peer, item) for peer, items in self.open_items.items() for item in items.values() if item.side == side]
 
-    def history(self, peer: Name) -> str:
-        """All months of a peer's ledger, oldest first, as text."""
-        if peer not in self._history:
-            self.read_histories([peer])
-            self._history[peer] = "".join(self.text(path) for path in self._months(peer))
-        return self._history[peer]
+    def history(self, peer: Name, since: str = "") -> str:
+        """The months of a peer's ledger from ``since`` (``YYYYMM``) on, oldest first, as text."""
+        if (peer, since) not in self._history:
+            self.read_histories([peer], since)
+            self._history[peer, since] = "".join(self.text(path) for path in self._months(peer, since))
+        return self._history[peer, since]
 
-    def read_histories(self, peers: Collection[Name]) -> None:
+    def read_histories(self, peers: Collection[Name], since: str = "") -> None:
         """Load what :meth:`history` says of many peers, with two questions."""
         self.read_many(f"{ledger.FOLDER}/{peer}" for peer in peers)
-        self.read_many(path for peer in peers for path in self._months(peer))
+        self.read_many(path for peer in peers for path in self._months(peer, since))
 
-    def _months(self, peer: Name) -> list[str]:
+    def _months(self, peer: Name, since: str) -> list[str]:
         folder = f"{ledger.FOLDER}/{peer}"
-        return [f"{folder}/{month}" for month in ledger.months(e.path for e in self.folder(folder))]
+        return [f"{folder}/{month}" for month in ledger.months(e.path for e in self.folder(folder)) if month >= since]
 
     def events_of_topic(self, peer: Name, side: str, topic: str) -> list[Event]:
         """What the ledger says of one topic, oldest first."""
@@ -184,21 +184,14 @@ class Snapshot:
 
     def read_topics(self, peer: Name, side: str, topics: Iterable[str]) -> None:
         """Load what :meth:`events_of_topic` says of many topics, with one look at the history."""
-        with self._readable(peer):
+        with readable_ledger(peer):
             found = ledger.events_of_topics(self.history(peer), side, topics)
         self._past.update({(peer, side, topic): events for topic, events in found.items()})
 
     def events_at_heads(self, peer: Name, side: str, heads: Iterable[Oid]) -> dict[Oid, list[Event]]:
         """What the ledger says of some heads, under any topic, with one look at the history."""
-        with self._readable(peer):
+        with readable_ledger(peer):
             return ledger.events_at_heads(self.history(peer), side, heads)
-
-    @contextmanager
-    def _readable(self, peer: Name) -> Iterator[None]:
-        try:
-            yield
-        except LedgerRefused as refused:
-            raise Refused(f"the ledger of {peer} is damaged: {refused.text}", "see 'cn doctor'") from None
 
     def blob(self, path: str) -> Oid | None:
         """The id of a file, told by its folder; None when there is none."""
@@ -255,3 +248,12 @@ class Snapshot:
 def thread_names(entries: Sequence[TreeEntry]) -> list[str]:
     """The thread files among the entries of an inbox folder."""
     return [e.path for e in entries if e.kind == "blob" and e.path.endswith(".md") and not e.path.startswith(".")]
+
+
+@contextmanager
+def readable_ledger(peer: Name) -> Iterator[None]:
+    """Refuse a ledger that has a line that is no event."""
+    try:
+        yield
+    except LedgerRefused as refused:
+        raise Refused(f"the ledger of {peer} is damaged: {refused.text}", "see 'cn doctor'") from None

@@ -15,12 +15,11 @@ from typing import NamedTuple
 from cn.git.lost_branch import missing_main
 from cn.git.repository import Hub
 from cn.protocol.hub_config import PATH as CONFIG
-from cn.protocol.ledger import FOLDER, IN, Event, LedgerRefused, events_of_topics, parse_event
-from cn.protocol.ledger import months as ledger_months
+from cn.protocol.ledger import FOLDER, IN, Event, events_of_topics, parse_event
 from cn.protocol.peers_file import PATH as PEERS
 from cn.run.memory import Memory
 from cn.run.settings import NoConfig, Settings, decode_texts, explain_missing_config, parse_settings, read_settings
-from cn.run.snapshot import Snapshot
+from cn.run.snapshot import Snapshot, readable_ledger
 from cn.system.clock import now
 from cn.transaction.origin import ORIGIN_REF
 from cn.values.errors import ConfigError, Refused
@@ -110,15 +109,9 @@ def read_events(view: View, peer: Name, *, since: str = "", about: str = "") -> 
     With ``about`` (a topic) only what that branch and our answers to it need: lines are
     sorted out as text before any is parsed.
     """
-    folder = f"{FOLDER}/{peer}"
-    months = [m for m in ledger_months(e.path for e in view.snapshot.folder(folder)) if m >= since]
-    view.snapshot.read_many(f"{folder}/{month}" for month in months)
-    text = "".join(view.snapshot.text(f"{folder}/{month}") for month in months)
-    try:
-        lines = _lines_about(text, about) if about else text.split("\n")
-        return [parse_event(line) for line in lines if line]
-    except LedgerRefused as refused:
-        raise Refused(f"the ledger of {peer} is damaged: {refused.text}", "see 'cn doctor'") from None
+    text = view.snapshot.history(peer, since)
+    with readable_ledger(peer):
+        return [parse_event(line) for line in (_lines_about(text, about) if about else text.split("\n")) if line]
 
 
 def _lines_about(text: str, topic: str) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Container, Iterator
 from typing import NewType
 
 from cn.values.errors import CnError
-from cn.values.text import visible
+from cn.values.text import is_plain, visible
 
 Name = NewType("Name", str)
 """A hub, peer or actor: ``[a-z0-9][a-z0-9_-]*``, at most 40 characters."""
@@ -167,7 +167,7 @@ def parse_thread_name(text: str) -> ThreadName:
     """A thread's file name; ``.md`` may be left out, a leading folder of the inbox too."""
     base = text.removeprefix("threads/inbox/").removeprefix("done/")
     base = base if base.endswith(".md") else base + ".md"
-    if "/" in base or base.startswith((".", "-")) or visible(base) != base or set(base) & {"\n", "\t"}:
+    if "/" in base or base.startswith((".", "-")) or not is_plain(base):
         raise _refuse("thread", text, "see 'cn inbox' for the names")
     return ThreadName(base)
 

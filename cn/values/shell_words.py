@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from cn.values.text import redact, visible
+from cn.values.text import is_plain, redact
 
 NAME = "NAME"
 """Stands for a word that cannot be typed."""
@@ -27,7 +27,7 @@ def command(template: str, *words: str) -> str:
     bidirectional characters, credentials) is never part of a command: ``NAME`` stands for it, and
     the text says how to type it. The caller's own text has to name it.
     """
-    plain = [_is_plain(word) for word in words]
+    plain = [is_plain(word) and redact(word) == word for word in words]
     typed = [escape(word) if ok else NAME for word, ok in zip(words, plain, strict=True)]
     if any(map(_PATTERN.search, typed)):
         template = re.sub(r"\bgit (?!--literal)", "git --literal-pathspecs ", template)
@@ -38,7 +38,3 @@ def command(template: str, *words: str) -> str:
 def escape(word: str) -> str:
     """``word`` as one word for bash, zsh and POSIX shells, inside single quotes too: nothing in it is run."""
     return re.sub(_SPECIAL, r"\\\g<0>", word) or "''"
-
-
-def _is_plain(word: str) -> bool:
-    return visible(word) == word and not set(word) & {"\n", "\t"} and redact(word) == word

@@ -42,6 +42,11 @@ def visible(text: str) -> str:
     )
 
 
+def is_plain(text: str) -> bool:
+    """Is it shown as it is, and on one line?"""
+    return visible(text) == text and not set(text) & {"\n", "\t"}
+
+
 def quote(text: str) -> str:
     """Every line behind ``"> "``; an empty text is an empty quotation ``">"``."""
     lines = [visible(line) for line in text.splitlines()] or [""]  # at every boundary that Unicode knows

@@ -13,10 +13,11 @@ from enum import Enum
 
 from cn.protocol.cadence import REFLECTIONS
 from cn.protocol.layout import INBOX
-from cn.protocol.own_thread import ADHOC, CONCERNS, is_own, is_plain_name
+from cn.protocol.own_thread import ADHOC, CONCERNS, is_own
 from cn.values.names import HubPath, is_machine_local, is_protected
 from cn.values.report import Mark
 from cn.values.shell_words import command
+from cn.values.text import is_plain
 
 FOLDERS = ("threads", "logs", "state")
 MOST = 1 << 20
@@ -72,7 +73,7 @@ def judge(edit: Edit, pending: Collection[str]) -> HubPath | Left | None:
         return Left(path, what, mark=Mark.INFO)
     if path.startswith(f"{INBOX}/") and path not in pending:
         return Left(path, "is no thread cn knows", "move it elsewhere, for example to threads/adhoc/")
-    if not is_plain_name(path):
+    if not is_plain(path):
         return Left(path, "has a name with characters that do not show", "rename it")
     return _judge_kind(edit)
 
@@ -99,7 +100,7 @@ def _is_mine(path: str) -> bool:
 
 
 def _is_concern(path: str) -> bool:
-    return path.count("/") == CONCERNS.count("/") + 1 and (is_own(path) or not is_plain_name(path))
+    return path.count("/") == CONCERNS.count("/") + 1 and (is_own(path) or not is_plain(path))
 
 
 def _under(folders: Collection[str]) -> tuple[str, ...]:
