@@ -30,7 +30,7 @@ _QUEUED, _TURN = "queue/1", "turn/1"
 _ID = "[0-9]{8}-[0-9]{6}-[0-9a-f]{6}"
 _NAME = re.compile(rf"([a-z]+)-({_ID})(?:-([0-9]{{1,6}}))?\.md")
 CHAT = "chat"
-_PRIORITIES = {CHAT: 0, **{c.value: c.priority for c in Cadence}}
+_PRIORITIES = {CHAT: 0, **{cadence.value: number for number, cadence in enumerate(Cadence)}}
 
 
 @dataclass(frozen=True)

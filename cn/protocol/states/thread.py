@@ -54,24 +54,20 @@ IN_QUEUE = frozenset({Thread.QUEUED, Thread.CLAIMED, Thread.DEAD})
 _E = ThreadEvent
 
 
-def _open(state: Thread) -> dict[ThreadEvent, Thread]:
-    """What can happen to every open thread: triage works in both interfaces."""
-    return {
-        # Received over an open item: the damaged record of the earlier one named no thread.
-        _E.RECEIVED: Thread.PENDING,
-        # Moved: what was decided, claimed or said of the earlier head is void.
-        _E.REFRESHED: Thread.PENDING,
-        _E.DEFERRED: Thread.DEFERRED,
-        _E.ASSIGNED: Thread.ASSIGNED,
-        _E.DECIDED: Thread.DONE,
-        # The branch became a notice: there is nothing left to decide on.
-        _E.NOTICED: Thread.DONE,
-        # A refusal, a branch withdrawn or there again: noted, the same actor moves next.
-        _E.REFUSED: state,
-        _E.GONE: state,
-        _E.REPEATED: state,
-    }
-
+_OPEN = {
+    # Received over an open item: the damaged record of the earlier one named no thread.
+    _E.RECEIVED: Thread.PENDING,
+    # Moved: what was decided, claimed or said of the earlier head is void.
+    _E.REFRESHED: Thread.PENDING,
+    _E.DEFERRED: Thread.DEFERRED,
+    _E.ASSIGNED: Thread.ASSIGNED,
+    _E.DECIDED: Thread.DONE,
+    # The branch became a notice: there is nothing left to decide on.
+    _E.NOTICED: Thread.DONE,
+}
+"""What can happen to every open thread: triage works in both interfaces."""
+_NOTED = (_E.REFUSED, _E.GONE, _E.REPEATED)
+"""A refusal, a branch withdrawn or there again: noted, the same actor moves next."""
 
 THREAD = Machine(
     "thread",
@@ -87,23 +83,25 @@ THREAD = Machine(
             _E.REPEATED: Thread.NONE,
             _E.GONE: Thread.NONE,
         },
-        Thread.PENDING: {**_open(Thread.PENDING), _E.ENQUEUED: Thread.QUEUED},
-        Thread.DEFERRED: {**_open(Thread.DEFERRED), _E.RETURNED: Thread.PENDING},
-        Thread.ASSIGNED: _open(Thread.ASSIGNED),
+        Thread.PENDING: {**_OPEN, **dict.fromkeys(_NOTED, Thread.PENDING), _E.ENQUEUED: Thread.QUEUED},
+        Thread.DEFERRED: {**_OPEN, **dict.fromkeys(_NOTED, Thread.DEFERRED), _E.RETURNED: Thread.PENDING},
+        Thread.ASSIGNED: {**_OPEN, **dict.fromkeys(_NOTED, Thread.ASSIGNED)},
         Thread.QUEUED: {
-            **_open(Thread.QUEUED),
+            **_OPEN,
+            **dict.fromkeys(_NOTED, Thread.QUEUED),
             _E.ENQUEUED: Thread.QUEUED,  # its item was lost from state/queue, and is made again
             _E.CLAIMED: Thread.CLAIMED,
             _E.DEAD: Thread.DEAD,  # after a time-out that was the last
         },
         Thread.CLAIMED: {
-            **_open(Thread.CLAIMED),
+            **_OPEN,
+            **dict.fromkeys(_NOTED, Thread.CLAIMED),
             _E.CLAIMED: Thread.CLAIMED,  # another attempt after an output that was rejected
             _E.SHOWN: Thread.CLAIMED,
             _E.TIMED_OUT: Thread.QUEUED,
             _E.ENQUEUED: Thread.QUEUED,  # put back: its claim was lost
             _E.DEAD: Thread.DEAD,
         },
-        Thread.DEAD: {**_open(Thread.DEAD), _E.ENQUEUED: Thread.QUEUED},  # cn queue retry
+        Thread.DEAD: {**_OPEN, **dict.fromkeys(_NOTED, Thread.DEAD), _E.ENQUEUED: Thread.QUEUED},  # cn queue retry
     },
 )
