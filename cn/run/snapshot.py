@@ -70,7 +70,8 @@ class Snapshot:
         self._files.update(zip(asked, read_raw(self.git, list(asked.values())), strict=True))
         # git says the same of a file that is not there and of one that it cannot read.
         unclear = [path for path in asked if self._files[path] is None and not self._is_absent(path)]
-        ensure_absent(self.git, [f"{self.commit}:{path}" for path in unclear])
+        if unclear:
+            ensure_absent(self.git, [f"{self.commit}:{path}" for path in unclear])
 
     def _is_absent(self, path: str) -> bool:
         """Do the folders read so far tell that there is no such file?"""
