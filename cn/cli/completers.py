@@ -50,7 +50,7 @@ def complete_thread(env: Env, incomplete: str) -> Words:
 
 def _own(env: Env, incomplete: str) -> list[tuple[str, str]]:
     from cn.cli.render.text import clean
-    from cn.views.own_threads import list_own
+    from cn.views.thread_page import list_own
 
     return [(one.own.source, clean(one.own.title, 60)) for one in list_own(env.view())]
 

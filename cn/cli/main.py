@@ -171,7 +171,8 @@ def run() -> NoReturn:
             stream.reconfigure(errors="backslashreplace")
     try:
         code = cli.main(prog_name="cn", standalone_mode=False, color=colour())
-        _flush()
+        sys.stdout.flush()
+        sys.stderr.flush()
         sys.exit(code if isinstance(code, int) else 0)
     except CnError as error:
         _report_before(error)
@@ -188,7 +189,7 @@ def run() -> NoReturn:
     except (KeyboardInterrupt, click.exceptions.Abort):
         _report_error("interrupted", _tell_next_step(), 130)
     except _Terminated as end:
-        _report_error("terminated", _tell_next_step(), end.number)
+        _report_error("terminated", _tell_next_step(), int(end.code or 0))
     except BrokenPipeError:
         _end_by_sigpipe()  # what was printed last
     except OSError as error:
@@ -231,17 +232,8 @@ def _end_by_sigpipe() -> NoReturn:
     sys.exit(EXIT_PIPE)
 
 
-def _flush() -> None:
-    sys.stdout.flush()
-    sys.stderr.flush()
-
-
 class _Terminated(SystemExit):
-    """SIGTERM came; ``number`` is the exit code."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
+    """SIGTERM came; ``code`` is the exit code."""
 
 
 def _terminate(number: int, frame: FrameType | None) -> NoReturn:

@@ -27,7 +27,7 @@ from cn.telegram import client as telegram
 from cn.telegram.api import Failure
 from cn.values.errors import LockHeld
 from cn.values.report import Report
-from cn.views.find_item import find_item
+from cn.views.queue import find_item
 
 _MOST_TURNS = 20
 """Turns of one cron run at most: the next run goes on."""

@@ -26,7 +26,7 @@ from cn.system.template import template_dir
 from cn.values.errors import CnError, Refused
 from cn.values.names import HubPath
 from cn.values.text import decode
-from cn.views.find_item import find_item
+from cn.views.queue import find_item
 
 MOST_SKILLS = 300
 FILE_BYTES = 256 * 1024

@@ -1,22 +1,25 @@
-"""One thread to look at: its document and its chain, pending or done."""
+"""One thread to look at, a peer's or our own: its document and its chain; and the lists of both."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import PurePosixPath
 
 from cn.inbox.working_copies import read_working
-from cn.protocol.layout import DONE, inbox_path
+from cn.protocol.layout import DONE, INBOX, inbox_path
 from cn.protocol.ledger import IN, Event
+from cn.protocol.own_thread import DONE_CONCERNS
 from cn.protocol.thread_life import Life, read_lives
 from cn.run.view import View, has_agent, read_events
+from cn.threads.store import OwnDocument, done_concerns, own_paths, pick_own, read_document
 from cn.values.errors import Refused
-from cn.values.names import Name
+from cn.values.names import HubPath, Name
 from cn.values.shell_words import command
 from cn.values.text import one_line
 from cn.views.done_threads import done_view, forwarded
 from cn.views.thread_view import ThreadView
-from cn.views.threads import pending_view, read_written
+from cn.views.threads import list_inbox, pending_view, read_written
 
 
 @dataclass(frozen=True)
@@ -104,3 +107,59 @@ def _done_document(view: View, thread: ThreadView) -> Document:
 
 def _text(data: bytes | None) -> str:
     return (data or b"").removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace").replace("\r\n", "\n")
+
+
+Thread = OwnDocument | ThreadView
+_NEVER = datetime.max.replace(tzinfo=UTC)
+
+
+def list_threads(view: View, *, everything: bool = False) -> list[Thread]:
+    """All threads that wait, oldest first; with ``everything`` those that have ended too."""
+    own = list_own(view, everything=everything)
+    return sorted([*own, *list_inbox(view, everything=everything).threads], key=_age)
+
+
+def _age(thread: Thread) -> tuple[datetime, str]:
+    if isinstance(thread, ThreadView):
+        return thread.received, thread.thread
+    return thread.own.opened or _NEVER, thread.own.path  # without a head it has no date
+
+
+def list_own(view: View, *, everything: bool = False, folder: str = "") -> list[OwnDocument]:
+    """The threads of our own, below ``folder``; with ``everything`` those that have ended too."""
+    paths = [path for path in _paths(view) if path.startswith(folder)]
+    if not everything:
+        paths = [path for path in paths if not path.startswith(f"{DONE_CONCERNS}/")]
+    view.snapshot.read_many(paths)
+    found = [document for path in paths if (document := read_document(view, path)) is not None]
+    found.sort(key=_age)
+    return [document for document in found if everything or document.own.pending]
+
+
+def _paths(view: View) -> list[HubPath]:
+    return own_paths(view.snapshot, view.hub if view.on_main else None) + done_concerns(view.snapshot)
+
+
+def show_any(view: View, text: str) -> OwnDocument | Document:
+    """One thread, anybody's: by path, by source, or by file name; a name that means several is refused."""
+    path = None if text.startswith(f"{INBOX}/") else pick_own(view.snapshot, _paths(view), text)
+    own = None if path is None else read_document(view, path)
+    found = _inbox_document(view, text, strict=own is None)
+    if own is not None and found is not None:
+        raise Refused(f"{text!r} means 2 threads: {path}, {found.path}", "name it by its path")
+    document = own or found
+    assert document is not None, "it is found, or refused"
+    return document
+
+
+def _inbox_document(view: View, text: str, *, strict: bool) -> Document | None:
+    """A peer's thread; with ``strict`` it must be there."""
+    try:
+        found = show_document(view, text)
+    except Refused as refused:
+        if strict:
+            raise Refused(refused.text, refused.hint.replace("cn inbox", "cn thread list")) from None
+        return None
+    # It takes the last part of a path for a name; here a path means a place.
+    named = "/" not in text or text.startswith(f"{INBOX}/") or text == found.thread.source
+    return found if strict or named else None

@@ -28,9 +28,8 @@ from cn.values.text import one_line
 from cn.values.timestamps import StampRefused, parse_stamp
 from cn.views.attempts import Attempt, Ended, read_attempts, read_ended
 from cn.views.log import LoggedAction, Query, read_log
-from cn.views.own_threads import show_any
 from cn.views.queue import read_queue
-from cn.views.thread_page import Document
+from cn.views.thread_page import Document, show_any
 from cn.views.thread_view import ThreadView
 
 _CHUNK = 500

@@ -57,20 +57,11 @@ def log_command(env: Env, since: str, peer: str, thread: str, count: int | None)
 
 
 def _log_lines(rows: list[LoggedAction]) -> list[str]:
-    cells = [
-        (
-            f"{h.row.at:%Y-%m-%d %H:%M}",
-            clean(h.row.source or h.event, 120),
-            clean(h.row.decision, 200),
-            clean(h.row.executed, 400),
-        )
-        for h in rows
-    ]
-    if all(width("".join(row)) <= columns() for row in align(cells)):
-        return ["".join(row).rstrip() for row in align(cells)]
-    short = [(at, source, _told(decision, executed)) for at, source, decision, executed in cells]
-    return [line for lines in grid(short, 1, [""] * len(short)) for line in lines]
-
-
-def _told(decision: str, executed: str) -> str:
-    return decision if executed == "—" else f"{decision}: {executed}"
+    heads = [(f"{h.row.at:%Y-%m-%d %H:%M}", clean(h.row.source or h.event, 120)) for h in rows]
+    told = [(clean(h.row.decision, 200), clean(h.row.executed, 400)) for h in rows]
+    wide = align([(*head, *words) for head, words in zip(heads, told, strict=True)])
+    if all(width("".join(row)) <= columns() for row in wide):
+        return ["".join(row).rstrip() for row in wide]
+    short = [decision if executed == "—" else f"{decision}: {executed}" for decision, executed in told]
+    table = [(*head, words) for head, words in zip(heads, short, strict=True)]
+    return [line for lines in grid(table, 1, [""] * len(table)) for line in lines]

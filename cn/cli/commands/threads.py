@@ -80,8 +80,8 @@ def mca(env: Env) -> None:
     """List the managed concerns that are open: what is to be kept in mind until it is done."""
     from cn.cli.render.status import thread_lines
     from cn.protocol.own_thread import CONCERNS
-    from cn.views.own_threads import list_own
     from cn.views.shapes import any_json
+    from cn.views.thread_page import list_own
 
     view = env.view()
     found = list_own(view, folder=f"{CONCERNS}/")
@@ -121,8 +121,8 @@ def thread() -> None:
 def list_command(env: Env, everything: bool) -> None:
     """List open threads, oldest first."""
     from cn.cli.render.status import thread_lines
-    from cn.views.own_threads import list_threads
     from cn.views.shapes import any_json
+    from cn.views.thread_page import list_threads
 
     view = env.view()
     found = list_threads(view, everything=everything)
@@ -139,8 +139,8 @@ def show_command(env: Env, name: str) -> None:
     """Show the thread NAME: a file name, a path, or a source such as adhoc/20260205-title."""
     from cn.cli.render.thread_page import page_lines, text_lines
     from cn.threads.store import OwnDocument
-    from cn.views.own_threads import show_any
     from cn.views.shapes import document_json, own_document_json
+    from cn.views.thread_page import show_any
 
     view = env.view()
     found = show_any(view, name)
