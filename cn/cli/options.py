@@ -33,10 +33,19 @@ class Env:
     quiet: bool = False
     verbose: bool = False
 
-    @property
-    def terminal(self) -> bool:
-        """Does a person watch, so that progress and colour make sense?"""
-        return sys.stderr.isatty() and not self.quiet and not self.json
+    @contextmanager
+    def progress(self, title: str) -> Iterator[Callable[[str], None] | None]:
+        """A bar on a terminal; yields a callback that names what has answered, None where nobody watches."""
+        if not sys.stderr.isatty() or self.quiet or self.json:
+            yield None
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[last]}"), TimeElapsedColumn()
+        with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+            task = bar.add_task(title, total=None, last="")
+            yield lambda key: bar.update(task, advance=1, last=key)
 
     def hub(self) -> Hub:
         """The hub: ``--hub``, then the argument HUB, then upwards from here."""

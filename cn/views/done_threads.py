@@ -51,9 +51,8 @@ def done_view(peer: Name, life: Life, forwards: Sequence[Event]) -> ThreadView:
     get = decided.fields.get
     chain = read_chain(life, forwards=forwards)
     status = get("status", "")
-    through = any(link.step == INFORMED and link.at for link in chain) if status == "replied" else any(
-        event.kind == "delivered" for event in forwards
-    )  # fmt: skip
+    informed = any(link.step == INFORMED and link.at for link in chain)
+    through = informed if status == "replied" else any(event.kind == "delivered" for event in forwards)
     latest = life.last("received", "refreshed") or received
     gone = life.last("gone")
     # A message is read and then cleaned up; only a proposal can be taken back.

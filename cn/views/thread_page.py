@@ -40,10 +40,7 @@ def show_document(view: View, text: str) -> Document:
             life = next((one for one in lives if one.thread == item.get("thread")), None)
             written = read_written(view, [item]).get(item.get("thread"))
             return _pending_document(view, pending_view(peer, item, written, life, fed=has_agent(view)))
-    peer_and_life = _find_done(view, text, name)
-    if peer_and_life is None:
-        raise Refused(f"no thread {one_line(text, 80)!r}", "'cn inbox --all' lists them")
-    peer, life = peer_and_life
+    peer, life = _find_done(view, text, name)
     return _done_document(view, done_view(peer, life, _forwards_of(view, life)))
 
 
@@ -52,7 +49,7 @@ def _file_name(text: str) -> str:
     return base if base.endswith(".md") else f"{base}.md"
 
 
-def _find_done(view: View, text: str, name: str) -> tuple[Name, Life] | None:
+def _find_done(view: View, text: str, name: str) -> tuple[Name, Life]:
     """By ``peer/topic`` in that peer's history, by name from the month in the name on."""
     for peer in view.snapshot.open_items:
         if text.startswith(f"{peer}/"):
@@ -67,7 +64,7 @@ def _find_done(view: View, text: str, name: str) -> tuple[Name, Life] | None:
         for life in read_lives(read_events(view, peer, since=since)):
             if life.thread == name:
                 return peer, life
-    return None
+    raise Refused(f"no thread {one_line(text, 80)!r}", "'cn inbox --all' lists them")
 
 
 def _explain_refused(view: View, peer: Name, topic: str) -> None:
@@ -75,10 +72,8 @@ def _explain_refused(view: View, peer: Name, topic: str) -> None:
     past = view.snapshot.events_of_topic(peer, IN, topic)
     if past and past[-1].kind == "refused":
         rule = past[-1].fields.get("rule", "a rule")
-        raise Refused(
-            f"{peer}/{one_line(topic, 80)} has no thread: {rule} refused it at {past[-1].head[:8]}",
-            f"{command('cn log --thread {}', f'{peer}/{topic}')} tells why",
-        )
+        what = f"{peer}/{one_line(topic, 80)} has no thread: {rule} refused it at {past[-1].head[:8]}"
+        raise Refused(what, f"{command('cn log --thread {}', f'{peer}/{topic}')} tells why")
 
 
 def _forwards_of(view: View, life: Life) -> list[Event]:

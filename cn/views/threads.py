@@ -86,54 +86,35 @@ def pending_view(peer: Name, item: Item, written: Written | None, life: Life | N
         from cn.protocol.thread_life import read_chain
 
         chain = read_chain(life, written=None if refusal else written)
-    proposal = item.get("kind") in ("", "proposal")
+    get = item.get
+    put_off = {"deferred": f"defer:{get('reason')}", "assigned": f"delegate:{get('actor')}"}.get(item.state, "")
+    executed = f"✓ {item.state}" if put_off else ""
+    decided = Decided(
+        text=written.decision if written else put_off,  # what is written now counts before what was recorded
+        actor=written.actor if written else get("by"),
+        until=parse_stamp(get("until")) if get("until") else None,
+        assigned_to=get("actor"),
+        reason="" if refusal else get("reason"),
+        problem=written.problem if written and not refusal else "",
+    )
     return ThreadView(
-        thread=ThreadName(item.get("thread")),
+        thread=ThreadName(get("thread")),
         peer=peer,
         topic=item.topic,
-        branch=item.get("branch"),
+        branch=get("branch"),
         head=item.head,
-        kind=item.get("kind") or "proposal",
-        subject=item.get("subject"),
-        signature=item.get("signature") or "unverified",
+        kind=get("kind") or "proposal",
+        subject=get("subject"),
+        signature=get("signature") or "unverified",
         state=state,
         received=item.since,
-        earlier=item.get("earlier"),
-        withdrawn=parse_stamp(item.get("gone")) if item.get("gone") and proposal else None,
-        decided=_decided(item, written, refused=refusal is not None),
-        result=Result(_executed(item, refusal)),
+        earlier=get("earlier"),
+        withdrawn=parse_stamp(get("gone")) if get("gone") and get("kind") in ("", "proposal") else None,
+        decided=decided,
+        result=Result(f"refused: {refusal.rule}: {refusal.reason}" if refusal else executed),
         refused=refusal,
         chain=chain,
     )
-
-
-def _decided(item: Item, written: Written | None, *, refused: bool) -> Decided:
-    """What is written now counts before what was recorded."""
-    return Decided(
-        text=written.decision if written else _standing(item),
-        actor=written.actor if written else item.get("by"),
-        until=parse_stamp(item.get("until")) if item.get("until") else None,
-        assigned_to=item.get("actor"),
-        reason="" if refused else item.get("reason"),
-        problem=written.problem if written and not refused else "",
-    )
-
-
-def _executed(item: Item, refusal: Refusal | None) -> str:
-    if refusal is not None:
-        return f"refused: {refusal.rule}: {refusal.reason}"
-    return f"✓ {item.state}" if item.state in ("deferred", "assigned") else ""
-
-
-def _standing(item: Item) -> str:
-    """The decision by which a pending thread was put off or assigned."""
-    match item.state:
-        case "deferred":
-            return f"defer:{item.get('reason')}"
-        case "assigned":
-            return f"delegate:{item.get('actor')}"
-        case _:
-            return ""
 
 
 def _state(item: Item, written: Written | None, fed: bool) -> str:

@@ -8,7 +8,6 @@ import click
 
 from cn.cli.completers import complete_decision, complete_thread
 from cn.cli.options import ACTOR, DRY_RUN, FOLDER, Env, body_options, deciding, list_group, options
-from cn.cli.render.progress import progress
 
 
 @list_group("inbox", click.option("--all", "everything", is_flag=True, help="Also the threads that are done."))
@@ -82,7 +81,7 @@ def process_command(env: Env) -> None:
     """Execute decided threads: enforce the rules, act, log, deliver."""
     from cn.loop.process import process
 
-    with progress(env.terminal, "processing") as step:
+    with env.progress("processing") as step:
         report = process(env.hub(), dry_run=env.dry_run, progress=step)
     env.show(report)
 
@@ -99,6 +98,6 @@ def _sync(env: Env) -> None:
     from cn.loop.sync import finish, sync
 
     hub = env.hub()
-    with progress(env.terminal, "asking peers") as step:
+    with env.progress("asking peers") as step:
         report = sync(hub, dry_run=env.dry_run, progress=step)
     env.show(report, then=partial(finish, hub))

@@ -10,7 +10,6 @@ from cn.agent.plan.prompt import NO_MODEL, Packed
 from cn.agent.plan.replay import AnswerDecision
 from cn.cli.completers import complete_thread
 from cn.cli.options import DRY_RUN, Env, options
-from cn.cli.render.progress import progress
 from cn.cli.render.text import clean, table
 from cn.llm.check_model import is_due, look_up
 from cn.llm.config_file import read_agent_config
@@ -102,7 +101,7 @@ def replay_command(env: Env, ids: tuple[str, ...], model: str, since: str) -> No
     if pairs and is_due(view.hub, config):
         look_up(view.hub, config, report)
     found = []
-    with progress(env.terminal, f"asking {config.llm.model}") as step:
+    with env.progress(f"asking {config.llm.model}") as step:
         for one in replay(view, config, pairs):
             found.append(one)
             if step is not None:

@@ -13,7 +13,6 @@ import click
 
 from cn.cli.completers import complete_peer
 from cn.cli.options import DRY_RUN, Env, options, refused_as_usage
-from cn.cli.render.progress import progress
 
 if TYPE_CHECKING:
     from cn.views.peers import PeerView
@@ -114,6 +113,6 @@ def sync_command(env: Env, names: tuple[str, ...]) -> None:
 
     hub = env.hub()
     only = [parse_name(n, "peer") for n in names] or None
-    with progress(env.terminal, "asking peers") as step:
+    with env.progress("asking peers") as step:
         report = sync(hub, only=only, force=True, dry_run=env.dry_run, progress=step)
     env.show(report, then=partial(finish, hub))
