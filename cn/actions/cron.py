@@ -14,18 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cn.git.repository import Hub, open_hub
-from cn.system.crontab import (
-    Job,
-    find_dirs,
-    format_job,
-    owner,
-    quote,
-    read_table,
-    replaced,
-    split,
-    table_lock,
-    write_table,
-)
+from cn.system import crontab
 from cn.values.errors import ConfigError, UsageError
 from cn.values.report import Mark, Report
 from cn.values.text import visible
@@ -67,12 +56,12 @@ def schedule(minutes: int, option: str) -> str:
 
 def _wanted(hub: Hub, sync_every: int, process_every: int) -> dict[str, str]:
     """The lines of both jobs by their names. The program of the wake command must be found by them too."""
-    path = find_dirs(["git", "ssh", "ssh-keygen", *hub.config.last("cn.wake").split()[:1]])
-    head = " ".join([f"PATH={quote(':'.join(path))}", *(quote(word) for word in cn_command())])
+    path = crontab.find_dirs(["git", "ssh", "ssh-keygen", *hub.config.last("cn.wake").split()[:1]])
+    head = " ".join([f"PATH={crontab.quote(':'.join(path))}", *(crontab.quote(word) for word in cn_command())])
     lines = {}
     for name, minutes in (("sync", sync_every), ("process", process_every)):
-        command = f"{head} inbox {name} {quote(str(hub.root))} -q"
-        lines[name] = format_job(Job(name, schedule(minutes, f"--{name}-every"), command), hub.root)
+        command = f"{head} inbox {name} {crontab.quote(str(hub.root))} -q"
+        lines[name] = crontab.format_job(crontab.Job(name, schedule(minutes, f"--{name}-every"), command), hub.root)
     return lines
 
 
@@ -87,7 +76,7 @@ def cn_command() -> list[str]:
 
 def read_jobs(hub: Hub) -> Table:
     """Our lines in the crontab, and the wanted ones."""
-    installed = [os.fsdecode(line).rstrip("\r\n") for line in split(read_table()) if owner(line, hub.root)]
+    installed = [os.fsdecode(line).rstrip("\r\n") for line in _ours(crontab.read_table(), hub.root)]
     return Table(hub.root, tuple(installed), tuple(_wanted(hub, SYNC_EVERY, PROCESS_EVERY).values()))
 
 
@@ -111,19 +100,23 @@ def root_of(path: Path | None) -> Path:
         return Path(os.path.realpath(path))
 
 
+def _ours(table: bytes, root: Path) -> list[bytes]:
+    return [line for line in crontab.split(table) if crontab.owner(line, root)]
+
+
 def _write(root: Path, lines: dict[str, str], dry_run: bool) -> Report:
     report = Report()
-    with table_lock():
-        before = read_table()
-        after = replaced(before, root, {name: os.fsencode(line) for name, line in lines.items()})
-        gone = [line for line in split(before) if owner(line, root) and line not in split(after)]
-        fresh = [line for line in split(after) if owner(line, root) and line not in split(before)]
+    with crontab.table_lock():
+        before = crontab.read_table()
+        after = crontab.replaced(before, root, {name: os.fsencode(line) for name, line in lines.items()})
+        old, new = _ours(before, root), _ours(after, root)
         if after == before:
             where = "has these lines already" if lines else "has no lines of this hub"
             report.info(f"the crontab {where}")
             return report
         if not dry_run:
-            write_table(after)
+            crontab.write_table(after)
+    gone, fresh = [line for line in old if line not in new], [line for line in new if line not in old]
     for plan, done, lines_of in (("remove from", "removed", gone), ("add to", "added", fresh)):
         for line in lines_of:
             shown = visible(os.fsdecode(line).rstrip("\r\n"))

@@ -8,20 +8,11 @@ from cn.agent.reflections import enqueue_own
 from cn.git.repository import Hub
 from cn.inbox.triage import NoThread, find_pending
 from cn.outbox.deliver import deliver
+from cn.protocol import own_thread
 from cn.protocol.cadence import Cadence, period, reflection_path
 from cn.protocol.effects import Log, Plan, Put
 from cn.protocol.log import Row
 from cn.protocol.ops import Ack, Done
-from cn.protocol.own_thread import (
-    CONCERNS,
-    Own,
-    adhoc_path,
-    concern_path,
-    done_concern_path,
-    format_own,
-    is_named,
-    new_own,
-)
 from cn.run.executor import Executor
 from cn.run.run import Run, open_run, run_once
 from cn.run.secret_gate import check_plan, check_texts
@@ -43,8 +34,8 @@ def open_adhoc(hub: Hub, title: str, body: str = "", *, dry_run: bool = False) -
 
     def plan(run: Run, executor: Executor) -> str | None:
         taken = frozenset(map(str, own_paths(executor.snapshot, executor.hub)))
-        path = adhoc_path(title, executor.now, taken)
-        own = new_own(path, title, executor.now, run.settings.us, body.replace("\r\n", "\n"))
+        path = own_thread.adhoc_path(title, executor.now, taken)
+        own = own_thread.new_own(path, title, executor.now, run.settings.us, body.replace("\r\n", "\n"))
         if run.settings.config.interface != "queue":
             return _open(executor, own, title, "opened", "✓ written")
         subject = _open(executor, own, title, "opened", "queued for the agent", "; it waits for the agent")
@@ -61,10 +52,10 @@ def _check(what: str, text: str, body: str = "") -> None:
         raise UsageError(f"the {what} is empty", "say in a few words what it is about")
 
 
-def _open(executor: Executor, own: Own, title: str, words: str, executed: str, more: str = "") -> str:
+def _open(executor: Executor, own: own_thread.Own, title: str, words: str, executed: str, more: str = "") -> str:
     """Put a new thread into main, log it, and tell it with ``more``; the subject of the commit."""
     row = Row(executor.now, own.source, words, executed, own.path, outcome="opened")
-    plan = Plan(own.source, (Put(own.path, format_own(own)), Log(row)))
+    plan = Plan(own.source, (Put(own.path, own_thread.format_own(own)), Log(row)))
     given = [text_of("the title", title), text_of("the text", own.body)]
     # What was given first: the document's name is made of its title, and is not told with a secret in it.
     refusal = check_texts(given, executor.settings) or check_plan(plan, executor.settings, given=given)
@@ -90,7 +81,8 @@ def reflect(hub: Hub, cadence: Cadence, *, dry_run: bool = False) -> tuple[OwnDo
         name = path.rpartition("/")[2].removesuffix(".md")
         shown = f"{name[:4]}-{name[4:6]}-{name[6:]}" if cadence is Cadence.DAILY else name
         title = f"{TITLES[cadence]} {shown}"
-        return _open(executor, new_own(path, title, executor.now, run.settings.us), title, "opened", "✓ written")
+        own = own_thread.new_own(path, title, executor.now, run.settings.us)
+        return _open(executor, own, title, "opened", "✓ written")
 
     report = run_once(hub, plan, dry_run=dry_run)
     return read_document(open_view(hub), path), report
@@ -103,7 +95,7 @@ def add_concern(hub: Hub, description: str, body: str = "", *, dry_run: bool = F
     def plan(run: Run, executor: Executor) -> str | None:
         us = run.settings.us
         path = _free_concern(executor, one_line(description, 300), us)
-        own = new_own(path, description, executor.now, us, body.replace("\r\n", "\n"), Source=us)
+        own = own_thread.new_own(path, description, executor.now, us, body.replace("\r\n", "\n"), Source=us)
         return _open(executor, own, description, f"surface:{one_line(description, 120)}", "✓ opened")
 
     return run_once(hub, plan, dry_run=dry_run)
@@ -111,8 +103,8 @@ def add_concern(hub: Hub, description: str, body: str = "", *, dry_run: bool = F
 
 def _free_concern(executor: Executor, description: str, salt: str) -> HubPath:
     """One that is open already is refused; one that was done today may be opened again."""
-    path = concern_path(description, executor.now, salt)
-    if executor.read(done_concern_path(path)) is not None:
+    path = own_thread.concern_path(description, executor.now, salt)
+    if executor.read(own_thread.done_concern_path(path)) is not None:
         return _free_concern(executor, description, f"{salt}+")
     if executor.read(path) is not None:
         raise Refused(f"{path} is open already", "write into that one, or end it with 'cn mca done'")
@@ -124,11 +116,11 @@ def end_concern(hub: Hub, id: str, *, dry_run: bool = False) -> Report:
     report = Report()
     with open_run(hub, report, dry_run=dry_run) as run:
         snapshot = run.snapshot()
-        open_ones = [path for path in own_paths(snapshot, run.hub) if path.startswith(f"{CONCERNS}/")]
-        found = [path for path in open_ones if is_named(path, id)]
-        found = found or [path for path in open_ones if id and path.startswith(f"{CONCERNS}/{id}")]
+        open_ones = [path for path in own_paths(snapshot, run.hub) if path.startswith(f"{own_thread.CONCERNS}/")]
+        found = [path for path in open_ones if own_thread.is_named(path, id)]
+        found = found or [path for path in open_ones if id and path.startswith(f"{own_thread.CONCERNS}/{id}")]
         if len(found) > 1:
-            names = ", ".join(path.removeprefix(f"{CONCERNS}/") for path in found)
+            names = ", ".join(path.removeprefix(f"{own_thread.CONCERNS}/") for path in found)
             raise Refused(f"{one_line(id, 80)!r} begins {len(found)} concerns: {names}", "write more of the name")
         if not found:
             if _is_done(snapshot, id):
@@ -140,7 +132,7 @@ def end_concern(hub: Hub, id: str, *, dry_run: bool = False) -> Report:
 
 
 def _is_done(snapshot: Snapshot, name: str) -> bool:
-    return any(is_named(path, name) for path in done_concerns(snapshot))
+    return any(own_thread.is_named(path, name) for path in done_concerns(snapshot))
 
 
 def close_thread(hub: Hub, name: str, reason: str = "", *, dry_run: bool = False) -> Report:
@@ -158,7 +150,7 @@ def close_thread(hub: Hub, name: str, reason: str = "", *, dry_run: bool = False
                 raise Refused(what, "'cn thread list' lists them") from None
             what = f"{peer}/{one_line(item.topic, 80)} is a peer's, who waits for an answer"
             raise Refused(what, command("cn done {}", item.get("thread").removesuffix(".md")))
-        op = Done if path.startswith(f"{CONCERNS}/") else lambda id: Ack(id, one_line(reason))
+        op = Done if path.startswith(f"{own_thread.CONCERNS}/") else lambda id: Ack(id, one_line(reason))
         decide_now(run, path, op)
         deliver(run)
     return report

@@ -10,22 +10,8 @@ from cn.agent.interface import read_shown
 from cn.agent.plan.turns import source_of, time_limit
 from cn.agent.queue import peek_turn
 from cn.git.repository import Hub
+from cn.protocol import queue_item
 from cn.protocol.hub_config import HubConfig, is_local
-from cn.protocol.queue_item import (
-    DEAD,
-    INPUT,
-    LOGS,
-    OUTPUT,
-    QUEUE,
-    TURN,
-    Input,
-    Turn,
-    format_input,
-    in_order,
-    parse_queue_name,
-    parse_queued,
-    parse_turn,
-)
 from cn.protocol.states.agent import Actor, actor_state
 from cn.run.snapshot import Snapshot
 from cn.run.view import View
@@ -45,10 +31,10 @@ class QueueView:
     """
 
     actor: Actor
-    turn: Turn | None
+    turn: queue_item.Turn | None
     here: bool
-    waiting: tuple[Input, ...]
-    dead: tuple[Input, ...]
+    waiting: tuple[queue_item.Input, ...]
+    dead: tuple[queue_item.Input, ...]
     damaged: tuple[str, ...]
     limit: timedelta
     now: datetime
@@ -63,33 +49,33 @@ def make_queue_view(hub: Hub, snapshot: Snapshot, config: HubConfig, now: dateti
     """The same from its parts."""
     damaged: list[str] = []
     turn = None
-    if snapshot.read(TURN) is not None:
+    if snapshot.read(queue_item.TURN) is not None:
         try:
-            turn = parse_turn(snapshot.read(TURN) or b"")
+            turn = queue_item.parse_turn(snapshot.read(queue_item.TURN) or b"")
         except RecordRefused:
-            damaged.append(str(TURN))
-    waiting = _read_all(snapshot, QUEUE, damaged)
-    dead = _read_all(snapshot, DEAD, damaged)
-    here = (hub.root / INPUT).exists()
+            damaged.append(str(queue_item.TURN))
+    waiting = _read_all(snapshot, queue_item.QUEUE, damaged)
+    dead = _read_all(snapshot, queue_item.DEAD, damaged)
+    here = (hub.root / queue_item.INPUT).exists()
     limit = time_limit(config)
     state = actor_state(
         turn=turn is not None,
         shown=turn is not None and read_shown(hub, turn.trigger) is not None,
-        output=(hub.root / OUTPUT).exists(),
+        output=(hub.root / queue_item.OUTPUT).exists(),
         expired=turn is not None and turn.expired(now, limit),
     )
     return QueueView(state, turn, here, waiting, dead, tuple(damaged), limit, now)
 
 
-def _read_all(snapshot: Snapshot, folder: HubPath, damaged: list[str]) -> tuple[Input, ...]:
+def _read_all(snapshot: Snapshot, folder: HubPath, damaged: list[str]) -> tuple[queue_item.Input, ...]:
     names = [e.path for e in snapshot.folder(folder) if e.kind == "blob"]
-    damaged += [f"{folder}/{n}" for n in names if parse_queue_name(n) is None and n.endswith(".md")]
-    paths = [f"{folder}/{name}" for name in in_order(names)]
+    damaged += [f"{folder}/{n}" for n in names if queue_item.parse_queue_name(n) is None and n.endswith(".md")]
+    paths = [f"{folder}/{name}" for name in queue_item.in_order(names)]
     snapshot.read_many(paths)
     found = []
     for path in paths:
         try:
-            found.append(parse_queued(snapshot.read(path) or b""))
+            found.append(queue_item.parse_queued(snapshot.read(path) or b""))
         except RecordRefused:
             damaged.append(path)
     return tuple(found)
@@ -131,17 +117,17 @@ def find_item(view: View, id: str | None = None) -> Asked | None:
     return archived
 
 
-def _text_of(snapshot: Snapshot, item: Input) -> str:
+def _text_of(snapshot: Snapshot, item: queue_item.Input) -> str:
     """The input as it would be given now."""
     content = snapshot.text(item.path) if item.path else item.content
-    return format_input(item, item.attempts + 1, content)
+    return queue_item.format_input(item, item.attempts + 1, content)
 
 
 def _archived(view: View, id: str) -> Asked | None:
     match = re.fullmatch(r"(\d{8})-(\d{6})-[0-9a-f]{6}(-\d{1,6})?", id)
     if not match:
         return None
-    path = f"{LOGS['input']}/{id}.md"
+    path = f"{queue_item.LOGS['input']}/{id}.md"
     local = is_local(path, view.settings.config.local)
     data = read_regular(view.hub.root / path, _MOST_BYTES) if local else view.snapshot.read(path)
     try:

@@ -10,9 +10,8 @@ import click
 from cn.cli.options import DRY_RUN, FOLDER, Env, options
 from cn.cli.render.report import show_json
 from cn.cli.render.text import paint
-from cn.doctor import Finding, Level, examine, exit_code, open_damaged
-from cn.doctor.finding import finding_json
-from cn.doctor.repair import plan_repairs, repair
+from cn.doctor import examine, plan_repairs, repair
+from cn.doctor.finding import Finding, Level, exit_code, finding_json, open_damaged
 from cn.values.errors import EXIT_DONE, EXIT_REFUSED, CnError
 from cn.values.report import Report
 from cn.values.text import redact, visible
