@@ -29,8 +29,8 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "status": ("look:status_command", "One screen: what waits, and for whom."),
         "inbox": ("inbox:inbox", "The threads that wait; also: show, sync, triage, process."),
         "sync": ("inbox:sync_command", "Inbox sync and outbox delivery in one."),
-        "send": ("mail:send_command", "Send a message to a peer."),
-        "reply": ("mail:reply_command", "Reply to a thread."),
+        "send": ("peer:send_command", "Send a message to a peer."),
+        "reply": ("peer:reply_command", "Reply to a thread."),
         "done": ("ops:done_command", "Decide a thread: complete."),
         "defer": ("ops:defer_command", "Decide a thread: put it off."),
         "delegate": ("ops:delegate_command", "Decide a thread: hand it to a peer or a reviewer."),
@@ -66,7 +66,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Look": {
         "log": ("look:log_command", "What happened, with filters."),
         "why": ("why:why_command", "Explain one action, from what was recorded."),
-        "outbox": ("mail:outbox", "What waits to be delivered; also: flush."),
+        "outbox": ("peer:outbox", "What waits to be delivered; also: flush."),
         "usage": ("usage:usage_command", "What calls to the model used and cost."),
     },
     "Maintain": {

@@ -20,8 +20,7 @@ if TYPE_CHECKING:  # nothing is loaded for a shape that is not asked for
     from cn.values.report import Report
     from cn.views.attempts import Attempt, Ended
     from cn.views.log import LoggedAction
-    from cn.views.outbox import Entry
-    from cn.views.peers import PeerView, Unreachable
+    from cn.views.outbox import Entry, PeerView, Unreachable
     from cn.views.queue import QueueView
     from cn.views.status import ShownCondition, Status, Waiting
     from cn.views.thread_page import Document

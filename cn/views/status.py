@@ -16,8 +16,7 @@ from cn.threads.refused_edits import drop_mended
 from cn.values.errors import Refused
 from cn.values.names import Name, Oid
 from cn.values.timestamps import from_epoch, is_old, parse_stamp, stamp_or_none
-from cn.views.outbox import Entry, list_outbox
-from cn.views.peers import Unreachable, unreachable
+from cn.views.outbox import Entry, Unreachable, list_outbox, unreachable
 from cn.views.threads import InboxView, list_inbox
 
 if TYPE_CHECKING:  # imported where a hub has a queue

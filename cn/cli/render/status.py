@@ -11,8 +11,7 @@ from cn.cli.render.text import age, clean, grid, next_step, paint, since, width,
 from cn.values.errors import Refusal
 from cn.values.shell_words import command
 from cn.values.timestamps import format_age, format_stamp
-from cn.views.outbox import Entry
-from cn.views.peers import Unreachable
+from cn.views.outbox import Entry, Unreachable
 from cn.views.status import Main, Status, Waiting
 from cn.views.thread_view import ThreadView
 
