@@ -6,6 +6,7 @@ A call that talks to a network has a time limit.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import selectors
@@ -569,19 +570,15 @@ def _child_setup(max_bytes: int | None, max_data: int | None) -> Callable[[], No
     return setup
 
 
-_PRCTL: list[Callable[[int, int], int] | None] = []
-
-
+@functools.cache
 def _prctl() -> Callable[[int, int], int] | None:
-    if not _PRCTL:
-        _PRCTL.append(None)
-        if sys.platform == "linux":
-            import ctypes
-            import resource  # noqa: F401  imported before fork, used after it
+    if sys.platform == "linux":
+        import ctypes
+        import resource  # noqa: F401  imported before fork, used after it
 
-            with contextlib.suppress(OSError, AttributeError):
-                _PRCTL[0] = ctypes.CDLL(None, use_errno=True).prctl
-    return _PRCTL[0]
+        with contextlib.suppress(OSError, AttributeError):
+            return ctypes.CDLL(None, use_errno=True).prctl
+    return None
 
 
 def _not_started(missing: FileNotFoundError) -> CnError:

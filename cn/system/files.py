@@ -185,15 +185,7 @@ def read_regular(path: StrPath, limit: int) -> bytes | None:
 
 def move(source: StrPath, target: StrPath) -> None:
     """Rename, across file systems too; ``target`` is a free name of ours."""
-    try:
-        os.rename(source, target)
-        return
-    except FileNotFoundError:
-        Path(target).parent.mkdir(parents=True, exist_ok=True)
-    except OSError as why:
-        if why.errno != errno.EXDEV:
-            raise
-        Path(target).parent.mkdir(parents=True, exist_ok=True)
+    Path(target).parent.mkdir(parents=True, exist_ok=True)
     try:
         os.rename(source, target)
     except OSError as why:

@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from typing import NamedTuple
 
 from cn.git.entries import (
@@ -171,6 +172,9 @@ def _prepare(hub: Hub, base: Base, draft: Draft | None, arrived: Sequence[Journa
         if new != base.tip:
             message = "cn: " + one_line(draft.message.split("\n")[0].removeprefix("cn: "))
         folders.update(f for path in written_paths(draft.changes) for f in folders_above(path))
+    texts: dict[Path, str] = {}  # one for each file: of several a killed run could not tell which it did
+    for append in (append for one in made for append in one.appends):
+        texts[append.path] = texts.get(append.path, "") + append.text
     changes = tuple(read_changes(hub.git, base.local, new))
     _refuse_displaced(hub, base, folders, changes)
     return Journal(
@@ -181,7 +185,7 @@ def _prepare(hub: Hub, base: Base, draft: Draft | None, arrived: Sequence[Journa
         changes=changes,
         inputs={str(path): oid for one in made for path, oid in (one.inputs or {}).items()},
         refs=tuple(ref for one in made for ref in one.refs),
-        appends=tuple(append for one in made for append in one.appends),
+        appends=tuple(LocalAppend(path, text) for path, text in texts.items()),
         files=tuple(file for one in made for file in one.files),
         # The note of our own push too: what it carries is carried out with this journal.
         covers=(*(note.new for note in arrived), new),

@@ -123,21 +123,14 @@ def tidy(hub: Hub) -> None:
     A git that is killed, as a machine with little memory does to the largest process, leaves it for later.
     """
     with suppress(GitError):
-        if _more_than(_MOST_REFS, _loose_refs(hub)):
+        if _more_than(_MOST_REFS, (name for _, _, names in os.walk(hub.git_dir / "refs") for name in names)):
             hub.git.run("pack-refs", "--all", check=False, seconds=_TIDY_SECONDS)
-        packs = (hub.git_dir / "objects" / "pack").glob("*.pack")
-        if _more_than(_MOST_PACKS, packs) or _more_than(_MOST_LOOSE, _loose_objects(hub)):
+        objects = hub.git_dir / "objects"
+        packs, loose = objects.glob("pack/*.pack"), objects.glob("[0-9a-f][0-9a-f]/*")
+        if _more_than(_MOST_PACKS, packs) or _more_than(_MOST_LOOSE, loose):
             hub.git.with_settings(_SMALL).run(*_REPACK, check=False, seconds=_TIDY_SECONDS)
 
 
 def _more_than(number: int, files: Iterator[object]) -> bool:
     """Are there more? Counts no further than needed."""
     return next(islice(files, number, None), None) is not None
-
-
-def _loose_refs(hub: Hub) -> Iterator[str]:
-    return (name for _, _, names in os.walk(hub.git_dir / "refs") for name in names)
-
-
-def _loose_objects(hub: Hub) -> Iterator[Path]:
-    return (hub.git_dir / "objects").glob("[0-9a-f][0-9a-f]/*")

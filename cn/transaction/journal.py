@@ -51,7 +51,7 @@ class RefUpdate(NamedTuple):
 class Journal(NamedTuple):
     """One local publication: main from ``old`` to ``new``, and what belongs to it.
 
-    ``sizes`` are the lengths of the files of ``appends`` before, ``index_hash`` the SHA-256
+    ``appends`` are of one file each, ``sizes`` their lengths before, ``index_hash`` the SHA-256
     of the index file that replaces ``index.lock``, ``covers`` the notes of pushes that are
     carried out with it. ``old == new``: only refs, appends and files. In the note of a push
     ``expected`` is where origin's main was.

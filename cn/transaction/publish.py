@@ -84,16 +84,6 @@ def remove_stale(lock: Path, value: str) -> bool:
     return True
 
 
-def joined_appends(journal: Journal) -> list[tuple[LocalAppend, int]]:
-    """One append per file, with its length before: several to the same one share it."""
-    texts: dict[Path, str] = {}
-    sizes: dict[Path, int] = {}
-    for append, size in zip(journal.appends, journal.sizes or [0] * len(journal.appends), strict=True):
-        texts[append.path] = texts.get(append.path, "") + append.text
-        sizes.setdefault(append.path, size)
-    return [(LocalAppend(path, text), sizes[path]) for path, text in texts.items()]
-
-
 def write_local(hub: Hub, file: LocalFile) -> None:
     """Write or remove a machine-local file. Doing it again changes nothing."""
     if file.data is not None:
@@ -405,7 +395,7 @@ def _finish(hub: Hub, journal: Journal) -> list[str]:
     reports = write_refs(hub, journal.refs)
     for file in journal.files:
         write_local(hub, file)
-    for append, size in joined_appends(journal):
+    for append, size in zip(journal.appends, journal.sizes, strict=True):
         append_once(append, size, root=hub.root if append.path.is_relative_to(hub.root / "logs") else None)
     # The notes go before the journal: as long as it is there, doing all this again is harmless.
     for covered in journal.covers:
