@@ -379,19 +379,22 @@ class Git(NamedTuple):
         more = [word for key, value in self.settings.items() for word in ("-c", f"{key}={value}")]
         return [*COMMAND, *more, *place, *args], {**(self.around or child_environment()), **self.env}
 
-    def start(self, *args: str) -> subprocess.Popen[bytes]:
-        """Start ``git ARGS`` on pipes, for a conversation; the caller ends it."""
+    def start(
+        self, *args: str, stdin: int | IO[bytes] = subprocess.PIPE, setup: Callable[[], None] | None = None
+    ) -> subprocess.Popen[bytes]:
+        """Start ``git ARGS`` on pipes, for a conversation; the caller ends it. ``setup`` runs before exec."""
         command, env = self.prepared(args)
         try:
             return subprocess.Popen(
                 command,
                 cwd=self.root,
                 env=env,
-                stdin=subprocess.PIPE,
+                stdin=stdin,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 pass_fds=(self.lock_fd,) if self.lock_fd is not None else (),
                 start_new_session=True,
+                preexec_fn=setup,
             )
         except FileNotFoundError as missing:
             raise _not_started(missing) from None
@@ -449,28 +452,15 @@ class Running:
     @classmethod
     def start(cls, git: Git, job: Job, selector: selectors.BaseSelector) -> Running:
         """Start it; ``selector`` tells when it says something. Raises :class:`CnError` and ``OSError``."""
-        stdin = _as_file(job.stdin)
+        stdin, setup = _as_file(job.stdin), None
+        at = git._replace(lock_fd=None).with_env(**job.env)
         if job.near is not None:
-            setup, at = None, git._replace(root=job.near, bare=True)
+            at = at.at(job.near)
         else:
             setup = _child_setup(git.max_bytes, None if job.max_out is None else _MAX_DATA)
-            at = git
-        command, env = at.with_env(**job.env).prepared(job.args)
         try:
-            child = subprocess.Popen(
-                command,
-                cwd=git.root,
-                env=env,
-                stdin=stdin,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-                preexec_fn=setup,
-            )
-        except FileNotFoundError as missing:
-            stdin.close()
-            raise _not_started(missing) from None
-        except OSError:
+            child = at.start(*job.args, stdin=stdin, setup=setup)
+        except BaseException:
             stdin.close()
             raise
         return cls(job, child, stdin, selector)

@@ -206,9 +206,8 @@ def push_many(
         answers = pusher.run_many(jobs, width=WIDTH)
     outcome: dict[str, dict[str, RefResult]] = {}
     for (key, _, refs), done in zip(batches, answers, strict=True):
-        told = read_pushed(done)
-        missing = RefResult(Result.UNKNOWN, done.reason)
-        outcome.setdefault(key, {}).update({p.branch: told.get(p.branch, missing) for p in refs})
+        each = _each(done, [HEADS + p.branch for p in refs])
+        outcome.setdefault(key, {}).update({ref.removeprefix(HEADS): one for ref, one in each.items()})
     return outcome
 
 
@@ -266,7 +265,7 @@ def push_own(
 
 def _each(done: Done, refs: Sequence[str]) -> dict[str, RefResult]:
     """What one push says of each of its refs. git names them all, also where it has nothing to do."""
-    told = _told(done)
+    told = read_pushed(done)
     each = {ref: told.get(ref, RefResult(Result.UNKNOWN, done.reason)) for ref in refs}
     if done.timed_out:  # cut off in the middle: a refusal may not have been the last word
         refused = {ref: one for ref, one in each.items() if one.result is Result.REJECTED}
@@ -275,11 +274,6 @@ def _each(done: Done, refs: Sequence[str]) -> dict[str, RefResult]:
 
 
 def read_pushed(done: Done) -> dict[str, RefResult]:
-    """What became of each branch."""
-    return {ref.removeprefix(HEADS): told for ref, told in _told(done).items() if ref.startswith(HEADS)}
-
-
-def _told(done: Done) -> dict[str, RefResult]:
     """Per-ref lines of ``git push --porcelain``: flag, ``from:to``, summary (git-push(1) "OUTPUT")."""
     told: dict[str, RefResult] = {}
     for line in done.out.decode("utf-8", "surrogateescape").split("\n"):
