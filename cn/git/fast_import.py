@@ -12,6 +12,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import NamedTuple
 
+from cn.git.entries import Entry
 from cn.git.objects import read_info, unreadable
 from cn.git.process import Done, GitError
 from cn.git.repository import Hub
@@ -40,6 +41,11 @@ class EntryChange(NamedTuple):
     path: str
     mode: str
     oid: Oid
+
+
+def set_entry(path: str, entry: Entry | None) -> FileChange | EntryChange:
+    """The change after which a path has this entry (None: none)."""
+    return EntryChange(path, entry.mode, entry.oid) if entry else FileChange(HubPath(path), None)
 
 
 def written_paths(changes: Iterable[FileChange | EntryChange]) -> list[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from cn.git.objects import resolve
+from cn.git.objects import is_ancestor, resolve
 from cn.git.repository import CONFIG, Hub
 from cn.values.names import Oid, is_oid
 from cn.values.shell_words import command
@@ -57,7 +57,7 @@ def last_main(hub: Hub) -> Oid | None:
         gone = not new.strip("0") and (on_main or text.startswith(f"Branch: renamed {hub.main_ref} to "))
         if gone or text.startswith(f"checkout: moving from {hub.main} to "):
             oid = resolve(hub.git, old)
-            if oid is None or (remembered is not None and not _holds(hub, oid, remembered)):
+            if oid is None or (remembered is not None and not is_ancestor(hub.git, remembered, oid)):
                 break
             return oid
     return remembered
@@ -73,7 +73,3 @@ def _log(hub: Hub) -> list[tuple[Oid, str, str]]:
         return []
     rows = (re.fullmatch(r"([0-9a-f]+) ([0-9a-f]+) .*?>[^\t]*\t?(.*)", line) for line in lines)
     return [(Oid(row[1]), row[2], row[3]) for row in rows if row and is_oid(row[1])]
-
-
-def _holds(hub: Hub, new: Oid, old: Oid) -> bool:
-    return hub.git.run("merge-base", "--is-ancestor", old, new, check=False).ok

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from cn.git.process import LOCAL_SECONDS, Done, Git, GitError, kill_group, tail
 from cn.values.errors import Blocked
-from cn.values.names import Oid, is_null, parse_oid
+from cn.values.names import Oid, is_null
 from cn.values.text import one_line
 
 _PACKED = 100
@@ -47,8 +47,8 @@ class Found(NamedTuple):
 
 def resolve(git: Git, name: str) -> Oid | None:
     """The commit a ref or name stands for, or None."""
-    done = git.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}", check=False)
-    return parse_oid(done.text) if done.ok else None
+    (info,) = read_info(git, [f"{name}^{{commit}}"])
+    return info.oid if info else None
 
 
 def empty_tree(git: Git) -> Oid:
@@ -73,6 +73,11 @@ def ask_history(git: Git, question: Sequence[str], commits: Sequence[str]) -> Do
     if done.code not in (0, 1) and None not in read_info(git, commits):
         raise GitError(done)
     return done
+
+
+def is_ancestor(git: Git, old: Oid, new: Oid) -> bool:
+    """Does ``new`` contain ``old``? A missing object is contained nowhere."""
+    return old == new or ask_history(git, ("merge-base", "--is-ancestor", old, new), (old, new)).ok
 
 
 def list_tree(git: Git, treeish: str, path: str = "", *, recursive: bool = False) -> list[TreeEntry]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cn.git.branch_content import contained
-from cn.git.objects import read_object
+from cn.git.objects import is_ancestor, read_object
 from cn.outbox.plan.receipts import plan_adopted, plan_notice, plan_ours_gone, plan_proven
 from cn.peers.observe import Observation, fetch_mains, find_main
 from cn.peers.plan.arrival import Arrival
@@ -15,7 +15,6 @@ from cn.protocol.ledger import OUT
 from cn.protocol.message import About, Message
 from cn.protocol.peers_file import Peer
 from cn.run.executor import Executor
-from cn.transaction.base import is_ancestor
 from cn.transaction.pins import decode, encode
 from cn.values.errors import Refusal
 from cn.values.names import Branch, Name, Oid, Topic, join_branch, parse_oid, topic_of

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 
-from cn.git.objects import resolve
+from cn.git.objects import is_ancestor, resolve
 from cn.git.repository import Hub
-from cn.transaction.base import is_ancestor
 from cn.transaction.journal import journal_path, push_path, read_journal
 from cn.values.errors import CnError
 from cn.values.names import Oid

@@ -5,18 +5,17 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from cn.git.entries import read_tree
-from cn.git.fast_import import EntryChange, FileChange, build_commit
-from cn.git.lost_branch import missing_main
-from cn.git.objects import ask_history, update_refs
-from cn.git.process import Git
+from cn.git.fast_import import build_commit, set_entry
+from cn.git.lost_branch import head_branch, missing_main
+from cn.git.objects import is_ancestor, resolve, update_refs
 from cn.git.remote import Listing
 from cn.git.repository import Hub
-from cn.transaction.integrate import integrate, later, lost_ledger, restore_ledger
+from cn.transaction.integrate import integrate, later, ledger_losses, restore_ledger
 from cn.transaction.journal import read_journal, restore_path
 from cn.transaction.origin import ORIGIN_REF, fetch_main, list_origin
 from cn.transaction.protected_files import TRUSTED_REF, accept, built_by_cn, untrusted
 from cn.values.errors import Blocked
-from cn.values.names import HubPath, Oid
+from cn.values.names import Oid
 from cn.values.shell_words import command
 from cn.values.text import visible
 
@@ -110,7 +109,7 @@ def work_place(hub: Hub) -> dict[str, Oid]:
     if hub.main_ref not in refs:
         raise BadPlace(*missing_main(hub))
     if not on_main:
-        head = hub.git.run("symbolic-ref", "--quiet", "--short", "HEAD", check=False).text or "a detached commit"
+        head = head_branch(hub) or "a detached commit"
         raise BadPlace(
             f"HEAD is {visible(head)}, and cn works on {hub.main} only",
             f"run {command('git switch {}', hub.main)}, then run again",
@@ -164,7 +163,7 @@ def _observe_origin(hub: Hub, known: Oid | None, local: Oid, dry_run: bool) -> L
             return heads
         fetch_main(hub)
         # It may have moved between the two questions; what was brought then holds the tip.
-        if hub.git.run("cat-file", "-e", f"{tip}^{{commit}}", check=False).ok:
+        if resolve(hub.git, tip) is not None:
             _check_grown(hub, known, tip, local, dry_run)
             return heads
     raise Blocked("origin's main changes faster than it can be fetched", "run again later")
@@ -176,8 +175,8 @@ def _check_grown(hub: Hub, known: Oid | None, tip: Oid, local: Oid, dry_run: boo
         text = f"origin's main was rewound: {known[:12]} is not in it any more"
         raise _rewound(hub, known, tip, text, _dropping(hub, known, tip, local), dry_run)
     before = known or (local if is_ancestor(hub.git, local, tip) else None)
-    if before is not None and (lost := lost_ledger(hub, before, tip)):
-        text = f"origin's main lost entries of the ledger: {', '.join(lost[:5])}"
+    if before is not None and (lost := ledger_losses(hub, before, tip)):
+        text = f"origin's main lost entries of the ledger: {', '.join(sorted(lost)[:5])}"
         raise _rewound(hub, before, tip, text, "", dry_run)
 
 
@@ -220,11 +219,7 @@ def _restored(hub: Hub, commit: Oid) -> Oid:
     if note is None:
         return commit
     now = read_tree(hub.git, commit, [c.path for c in note.changes])
-    back = [
-        EntryChange(c.path, c.new.mode, c.new.oid) if c.new else FileChange(HubPath(c.path), None)
-        for c in note.changes
-        if now.get(c.path) == c.old
-    ]
+    back = [set_entry(c.path, c.new) for c in note.changes if now.get(c.path) == c.old]
     return build_commit(
         hub,
         base=commit,
@@ -233,8 +228,3 @@ def _restored(hub: Hub, commit: Oid) -> Oid:
         message="cn: restore what a commit made over a stale index took away",
         at=later(hub, commit),
     )
-
-
-def is_ancestor(git: Git, old: Oid, new: Oid) -> bool:
-    """Does ``new`` contain ``old``? A missing object is contained nowhere."""
-    return old == new or ask_history(git, ("merge-base", "--is-ancestor", old, new), (old, new)).ok

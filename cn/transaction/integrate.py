@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from cn.git.entries import Change, Entry, read_changes, read_tree
-from cn.git.fast_import import EntryChange, FileChange, build_commit
+from cn.git.fast_import import FileChange, build_commit, set_entry
 from cn.git.merge_tree import merge_trees
 from cn.git.objects import list_tree, read_all, read_known
 from cn.git.process import GitError
@@ -42,21 +42,16 @@ def integrate(hub: Hub, origin: Oid, local: Oid, *, keep: bool) -> tuple[Oid, li
     wanted = special.decide()
     tree = _merge(hub, base, origin, local, special)
     at = later(hub, origin, local)
-    changes = [_as_change(path, entry) for path, entry in wanted.items()]
+    changes = [set_entry(path, entry) for path, entry in wanted.items()]
     merged = build_commit(
         hub, base=tree, parents=(origin, local), changes=changes, message="cn: integrate local commits", at=at
     )
     return merged, [_kept(hub, local, path, entry, keep) for path, entry in special.ousted.items()]
 
 
-def lost_ledger(hub: Hub, old: Oid, new: Oid) -> list[str]:
-    """The ledger files of ``old`` that lost lines in ``new``: a ledger only grows."""
-    return sorted(_ledger_losses(hub, old, new))
-
-
 def restore_ledger(hub: Hub, known: Oid, local: Oid) -> Oid:
     """``local``, or a commit on it that has all the ledger lines of ``known`` again."""
-    lost = _ledger_losses(hub, known, local)
+    lost = ledger_losses(hub, known, local)
     if not lost:
         return local
     changes = [FileChange(HubPath(path), data) for path, data in sorted(lost.items())]
@@ -65,7 +60,7 @@ def restore_ledger(hub: Hub, known: Oid, local: Oid) -> Oid:
     )
 
 
-def _ledger_losses(hub: Hub, old: Oid, new: Oid) -> dict[str, bytes]:
+def ledger_losses(hub: Hub, old: Oid, new: Oid) -> dict[str, bytes]:
     """Path → old content and the lines that only ``new`` has, for each file that lost lines."""
     found = read_all(hub.git, [f"{commit}:{_LEDGER}" for commit in (old, new)])
     # A file or a symlink in its place is no ledger.
@@ -111,7 +106,7 @@ def _merge(hub: Hub, base: Oid, origin: Oid, local: Oid, special: _Special) -> O
     """
     sides: list[Oid] = []
     for side, changed in ((origin, special.theirs), (local, special.ours)):
-        back = [_as_change(path, special.base.get(path)) for path in changed]
+        back = [set_entry(path, special.base.get(path)) for path in changed]
         at = datetime.fromtimestamp(0, UTC)
         sides.append(
             build_commit(hub, base=side, parents=(side,), changes=back, message="scratch", at=at, scratch=True)
@@ -199,10 +194,6 @@ def _done_threads(hub: Hub, commit: Oid, names: Iterable[str]) -> dict[str, dict
         if name in wanted:
             found.setdefault(name, {})[_DONE + e.path] = Entry(e.mode, e.oid)
     return found
-
-
-def _as_change(path: str, entry: Entry | None) -> FileChange | EntryChange:
-    return EntryChange(path, entry.mode, entry.oid) if entry else FileChange(HubPath(path), None)
 
 
 def _kept(hub: Hub, local: Oid, path: str, entry: Entry, keep: bool) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from cn.git.fast_import import build_commit
-from cn.git.objects import list_tree
+from cn.git.objects import list_tree, read_info
 from cn.git.repository import Hub
 from cn.values.names import HubPath, Oid, is_owned
 
@@ -29,8 +29,8 @@ def publish(hub: Hub, last: Oid | None, main: Oid, head: Oid | None, message: st
     """The next published commit for ``main``; ``last`` itself when nothing changed and nothing was merged."""
     tree = filtered_tree(hub, main)
     if last is not None and head is None:
-        known = hub.git.run("rev-parse", "--verify", f"{last}^{{tree}}").text
-        if known == tree:
+        (known,) = read_info(hub.git, [f"{last}^{{tree}}"])
+        if known and known.oid == tree:
             return last
     parents = tuple(oid for oid in (last, head) if oid is not None)
     return build_commit(hub, base=tree, parents=parents, changes=(), message=message, at=at)

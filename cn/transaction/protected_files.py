@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from cn.git.entries import Change, read_changes
+from cn.git.entries import read_changes
 from cn.git.objects import resolve, update_refs
 from cn.git.process import Git
 from cn.git.repository import Hub
@@ -74,7 +74,8 @@ def untrusted(
         bad = tuple(c for c in commits if c in foreign)
         # No commit explains it: main does not descend from what was accepted.
         if bad or not commits:
-            found.append(_trust_change(change, bad))
+            old, new_blob = (entry.oid if entry else None for entry in (change.old, change.new))
+            found.append(TrustChange(change.path, old, new_blob, bad))
     return found
 
 
@@ -91,11 +92,6 @@ def built_by_cn(hub: Hub, commit: Oid, given: Iterable[Oid]) -> frozenset[Oid]:
     known = (f"^{oid}" for oid in sorted(set(given)))
     lines = hub.git.run("rev-list", "--end-of-options", commit, *known).lines
     return frozenset(Oid(line) for line in lines) | {note.new for note in read_pushes(hub)}
-
-
-def _trust_change(change: Change, commits: tuple[Oid, ...]) -> TrustChange:
-    old, new = change.old, change.new
-    return TrustChange(change.path, old.oid if old else None, new.oid if new else None, commits)
 
 
 def _touching(git: Git, old: Oid, new: Oid, paths: set[str]) -> dict[str, list[Oid]]:

@@ -13,11 +13,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from cn.git.objects import list_refs
+from cn.git.objects import is_ancestor, list_refs
 from cn.git.remote import OWN, RefResult, Result, push_own
 from cn.git.repository import Hub
 from cn.system.files import write_file
-from cn.transaction.base import Base, is_ancestor
+from cn.transaction.base import Base
 from cn.transaction.journal import Journal, drop, push_path, read_pushes, write_journal
 from cn.transaction.origin import SECONDS, HeldLock, locks_at_origin, origin_main, origin_url, replaced_at_origin
 from cn.values.errors import Blocked, CnError

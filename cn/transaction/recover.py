@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from cn.git.entries import Entry, read_tree
+from cn.git.objects import is_ancestor
 from cn.git.repository import Hub
 from cn.git.scratch import FOLDER as OUTGOING
 from cn.system.files import sweep_temporary
-from cn.transaction.base import is_ancestor, work_place
+from cn.transaction.base import work_place
 from cn.transaction.checkout import place_again
 from cn.transaction.journal import Journal, drop, journal_path, read_journal, restore_path, write_journal
 from cn.transaction.kept_copies import sweep_asides

@@ -15,7 +15,7 @@ from types import TracebackType
 
 from cn.git.branch_content import merge_bases, read_in_halves
 from cn.git.entries import OUTPUT_BYTES, Change, diff_commits, read_changes
-from cn.git.fast_import import CommitStream, EntryChange, FileChange, build_commit, commit_tree
+from cn.git.fast_import import CommitStream, build_commit, commit_tree, set_entry
 from cn.git.merge_tree import merge_each, merge_trees
 from cn.git.objects import list_tree, read_info
 from cn.git.process import Git, GitError
@@ -349,10 +349,7 @@ class Merges:
         parents = (tip, head)
         if tree is not None:
             return commit_tree(self._hub, tree, parents, message, self._at)
-        changes = [
-            EntryChange(c.path, c.new.mode, c.new.oid) if c.new else FileChange(parse_hub_path(c.path), None)
-            for c in laid
-        ]
+        changes = [set_entry(c.path, c.new) for c in laid]
         if not self._hub.signs:
             return self._stream.commit(parents, changes, message, self._at)
         return build_commit(self._hub, base=tip, parents=parents, changes=changes, message=message, at=self._at)
