@@ -56,12 +56,7 @@ def check_ledger(facts: HubFacts) -> Iterator[Finding]:
 
 def _fold(history: History) -> Open:
     """What ``open`` must hold."""
-    return _plain(ledger.fold_history(history.events))
-
-
-def _plain(items: Open) -> Open:
-    """Without empty fields, which the ledger's lines do not keep."""
-    return {k: i._replace(fields={n: v for n, v in i.fields.items() if v}) for k, i in items.items()}
+    return ledger.fold_history(history.events)
 
 
 def check_open(facts: HubFacts) -> Iterator[Finding]:
@@ -74,7 +69,7 @@ def check_open(facts: HubFacts) -> Iterator[Finding]:
         if history.bad:  # nothing is rebuilt: what a bad line said is not known
             fix, remedy = None, "first mend the ledger's lines"
         try:
-            items = _plain(ledger.parse_open((facts.snapshot.read(path) or b"").decode("utf-8")))
+            items = ledger.parse_open((facts.snapshot.read(path) or b"").decode("utf-8"))
         except (LedgerRefused, UnicodeDecodeError) as error:
             why = one_line(error.text if isinstance(error, LedgerRefused) else str(error))
             yield problem(f"{path} is damaged: {why}", "runs cannot tell what is unfinished", remedy, fix)

@@ -228,13 +228,13 @@ def format_open(items: Open) -> str:
 
 
 def parse_open(text: str) -> Open:
-    """The inverse of :func:`format_open`."""
+    """The inverse of :func:`format_open`, without empty fields, which the history need not keep."""
     items: Open = {}
     for line in filter(None, text.split("\n")):
         try:
             data = json.loads(line)
             # The same few words in thousands of items: one object each.
-            fields = {sys.intern(str(k)): str(v) for k, v in data["fields"].items()}
+            fields = {sys.intern(str(k)): str(v) for k, v in data["fields"].items() if v}
             if "kind" in fields:
                 fields["kind"] = sys.intern(fields["kind"])
             side, state = sys.intern(str(data["side"])), sys.intern(str(data["state"]))

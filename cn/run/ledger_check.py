@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from cn.git.objects import list_tree, read_objects
 from cn.protocol import ledger
-from cn.protocol.ledger import Item, LedgerRefused, Open
+from cn.protocol.ledger import LedgerRefused
 from cn.run.memory import Memory
 from cn.run.snapshot import Snapshot
 from cn.values.names import Name, Oid, is_name
@@ -68,7 +68,7 @@ def _grew_well(snapshot: Snapshot, peer: Name, before: Oid, tree: Oid) -> bool:
     try:
         items = ledger.parse_open(was.decode())
         wanted = ledger.fold_history(ledger.each_event(added.decode()), items)
-        return _agree(ledger.parse_open(now.decode()), wanted)
+        return ledger.parse_open(now.decode()) == wanted
     except (LedgerRefused, UnicodeDecodeError):
         return False
 
@@ -82,7 +82,7 @@ def _check_whole(snapshot: Snapshot, peer: Name, memory: Memory, report: Report)
         snapshot.open_items.pop(peer, None)
         snapshot.damaged[peer] = f"its ledger is damaged: {refused.text}"
         return
-    if _agree(snapshot.open_items.get(peer, {}), wanted):
+    if snapshot.open_items.get(peer, {}) == wanted:
         return
     snapshot.mended.add(peer)
     snapshot.damaged.pop(peer, None)
@@ -90,12 +90,3 @@ def _check_whole(snapshot: Snapshot, peer: Name, memory: Memory, report: Report)
     told_before = not memory.tell_once("mended", peer, str(snapshot.commit))
     text = f"{path} was not what the history says; it is written anew from the history"
     report.info(text, told_before=told_before)
-
-
-def _agree(one: Open, two: Open) -> bool:
-    """Are they the same, but for empty fields, which the ledger's lines need not keep?"""
-    return one.keys() == two.keys() and all(_plain(item) == _plain(two[key]) for key, item in one.items())
-
-
-def _plain(item: Item) -> Item:
-    return item._replace(fields={name: value for name, value in item.fields.items() if value})
