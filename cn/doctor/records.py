@@ -10,7 +10,7 @@ from functools import partial
 from cn.doctor.finding import Finding, Fix, History, HubFacts, Step, info, problem, read_history
 from cn.git.fast_import import FileChange
 from cn.git.objects import list_refs, list_tree, read_info
-from cn.git.repository import Hub
+from cn.git.repository import ORIGIN_REF, Hub
 from cn.protocol import ledger
 from cn.protocol.layout import DONE, INBOX, inbox_path
 from cn.protocol.ledger import IN, Item, LedgerRefused, Open
@@ -21,7 +21,6 @@ from cn.run.snapshot import Snapshot
 from cn.system.clock import now
 from cn.transaction.base import Base
 from cn.transaction.commit import Draft, commit
-from cn.transaction.origin import ORIGIN_REF
 from cn.transaction.pins import PREFIX, Key, encode, parse_pin, pin_ref
 from cn.transaction.unplaced import read_left
 from cn.values.errors import Refused

@@ -17,6 +17,9 @@ from cn.values.errors import ConfigError, UsageError
 from cn.values.names import too_long
 from cn.values.text import one_line
 
+ORIGIN_REF = "refs/cn/origin/main"
+"""Origin's main as this clone last took it over."""
+
 _ASKED = (
     r"^(remote\..*\.(url|pushurl|promisor|partialclonefilter)|url\..*\.(push)?insteadof|core\.filemode|cn\..*"
     r"|user\.(name|email|signingkey)|commit\.gpgsign|gpg\.format|extensions\.(partialclone|objectformat))$"

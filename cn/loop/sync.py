@@ -11,7 +11,7 @@ from cn.agent.hooks import update_queue
 from cn.agent.reflections import next_look
 from cn.agent.wake import TO_WAKE, WAKING, wake
 from cn.git.remote import HEADS, OWN
-from cn.git.repository import Hub
+from cn.git.repository import ORIGIN_REF, Hub
 from cn.inbox.arrivals import record_arrivals, record_vanished
 from cn.inbox.check_inbox import check_inbox, restore_pending
 from cn.inbox.due import due_since, record_due
@@ -27,7 +27,6 @@ from cn.run.settings import MAILBOX_KEY
 from cn.threads.rotate import rotate
 from cn.transaction.housekeeping import sweep_kept, sweep_stale, tidy
 from cn.transaction.kept_copies import has_written_asides
-from cn.transaction.origin import ORIGIN_REF
 from cn.transaction.pins import parse_pin
 from cn.transaction.unplaced import has_to_place
 from cn.values.names import Name, Oid

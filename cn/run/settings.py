@@ -115,8 +115,8 @@ def read_head_settings(hub: Hub) -> tuple[Hub, Settings]:
 def explain_missing_config(hub: Hub) -> CnError:
     """Why HEAD has no configuration: HEAD is elsewhere, main is gone, or main lost the file."""
     # With all that a fetch needs, which who only looks does not.
+    from cn.git.repository import ORIGIN_REF
     from cn.transaction.base import work_place
-    from cn.transaction.origin import ORIGIN_REF
     from cn.transaction.protected_files import TRUSTED_REF
 
     known: str | None = None

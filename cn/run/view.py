@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from cn.git.lost_branch import missing_main
-from cn.git.repository import Hub
+from cn.git.repository import ORIGIN_REF, Hub
 from cn.protocol.hub_config import PATH as CONFIG
 from cn.protocol.ledger import FOLDER, IN, Event, events_of_topics, parse_event
 from cn.protocol.peers_file import PATH as PEERS
@@ -21,7 +21,6 @@ from cn.run.memory import Memory
 from cn.run.settings import NoConfig, Settings, decode_texts, explain_missing_config, parse_settings, read_settings
 from cn.run.snapshot import Snapshot, readable_ledger
 from cn.system.clock import now
-from cn.transaction.origin import ORIGIN_REF
 from cn.values.errors import ConfigError, Refused
 from cn.values.names import Name, Oid, is_name
 

@@ -9,10 +9,10 @@ from cn.git.fast_import import build_commit, set_entry
 from cn.git.lost_branch import head_branch, missing_main
 from cn.git.objects import is_ancestor, resolve, update_refs
 from cn.git.remote import Listing
-from cn.git.repository import Hub
+from cn.git.repository import ORIGIN_REF, Hub
 from cn.transaction.integrate import integrate, later, ledger_losses, restore_ledger
 from cn.transaction.journal import read_journal, restore_path
-from cn.transaction.origin import ORIGIN_REF, fetch_main, list_origin
+from cn.transaction.origin import fetch_main, list_origin
 from cn.transaction.protected_files import TRUSTED_REF, accept, built_by_cn, untrusted
 from cn.values.errors import Blocked
 from cn.values.names import Oid

@@ -23,11 +23,10 @@ from cn.git.entries import (
     untracked,
 )
 from cn.git.fast_import import EntryChange, FileChange, build_commit, written_paths
-from cn.git.repository import Hub
+from cn.git.repository import ORIGIN_REF, Hub
 from cn.protocol.layout import INBOX
 from cn.transaction.base import Base, observe_base
 from cn.transaction.journal import Journal, LocalAppend, LocalFile, RefUpdate, drop, push_path, restore_path
-from cn.transaction.origin import ORIGIN_REF
 from cn.transaction.protected_files import TRUSTED_REF
 from cn.transaction.publish import MainMoved, publish, wait_for_place
 from cn.transaction.push import arrived_pushes, leave_unpushed, push

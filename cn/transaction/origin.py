@@ -21,7 +21,6 @@ from cn.values.errors import Blocked
 from cn.values.names import Oid, is_local
 from cn.values.shell_words import command
 
-ORIGIN_REF = "refs/cn/origin/main"
 SECONDS = 60.0
 _LOOK = "check the network and 'git remote -v', then run again"
 
