@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cn.git.objects import read_info, read_raw
-from cn.git.process import Git, GitConfig
+from cn.git.process import Git, GitConfig, GitError
 from cn.values.names import Oid
 
 # git takes the verifier from the signature, not from gpg.format: the others are switched off.
@@ -58,7 +58,7 @@ def read_signatures(git: Git, commits: Sequence[str], keys: Mapping[str, str]) -
         signers = Path(scratch) / "allowed_signers"
         signers.write_text("".join(f'{name} namespaces="git" {key}\n' for name, key in keys.items()))
         hardened = git.with_settings({"gpg.ssh.allowedSignersFile": str(signers), **_SSH_ONLY})
-        rows = [*_log(hardened, fits, _SIGNED), *([*row, "B", "", ""] for row in _log(git, oversized, _PLAIN))]
+        rows = [*_log(hardened, fits, _SIGNED), *([*row, "B", "", ""] for row in _authors(git, oversized))]
     return [
         Signature(
             Oid(commit), mark == "G" and signer in keys, mark == "B", mark != "N", fingerprint, signer, author, email
@@ -67,12 +67,25 @@ def read_signatures(git: Git, commits: Sequence[str], keys: Mapping[str, str]) -
     ]
 
 
-def _log(git: Git, commits: Sequence[str], form: str) -> list[list[str]]:
+def _authors(git: Git, commits: Sequence[str]) -> list[list[str]]:
+    """Commit, author and email of each; nobody where they are so long that nobody is called so."""
+    try:
+        return _log(git, commits, _PLAIN, COMMIT_BYTES)
+    except GitError:
+        if len(commits) == 1:
+            return [[commits[0], "", ""]]
+        half = len(commits) // 2
+        return [*_authors(git, commits[:half]), *_authors(git, commits[half:])]
+
+
+def _log(git: Git, commits: Sequence[str], form: str, max_out: int | None = None) -> list[list[str]]:
     """Of each commit the fields of a pretty format (git-log(1)) that ends every field with NUL."""
     if not commits:
         return []
     asked = "".join(f"{commit}\n" for commit in commits).encode()
-    done = git.run("log", "--no-walk=unsorted", f"--format={form}", "--no-color", "--stdin", stdin=asked)
+    done = git.run(
+        "log", "--no-walk=unsorted", f"--format={form}", "--no-color", "--stdin", stdin=asked, max_out=max_out
+    )
     count = form.count("%x00")
     fields = [field.lstrip("\n") for field in done.out.decode("utf-8", "replace").split("\0")]
     return [fields[i : i + count] for i in range(0, len(fields) - count, count)]

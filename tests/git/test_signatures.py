@@ -97,6 +97,22 @@ def test_a_huge_signature_is_bad_and_nobody_is_asked(
     assert asked.exists()
 
 
+def test_an_author_of_megabytes_is_nobody_and_others_are_told(repo: Path) -> None:
+    commit(repo, {"f": "x"}, "plain")
+    plain = git(repo, "cat-file", "commit", "HEAD")
+    made = {
+        name: Oid(git(repo, "hash-object", "-t", "commit", "-w", "--literally", "--stdin", stdin=text + "\n"))
+        for name, text in (
+            ("long", plain.replace("author pi", "author " + "a" * (2 * COMMIT_BYTES), 1)),
+            ("padded", plain.replace("\n\n", "\nx-pad " + "b" * (2 * HEADER_BYTES) + "\n\n", 1)),
+        )
+    }
+    found = {s.commit: s for s in read_signatures(Git(repo), list(made.values()), {})}
+    assert (found[made["long"]].author, found[made["long"]].email) == ("", "")
+    assert (found[made["padded"]].author, found[made["padded"]].email) == ("pi", "pi@example.org")
+    assert {s.word for s in found.values()} == {"bad"}
+
+
 @pytest.mark.skipif(shutil.which("gpg") is None, reason="gpg is not installed")
 def test_an_openpgp_signature_never_counts(
     repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
