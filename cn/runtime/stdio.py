@@ -25,7 +25,7 @@ from cn.system.clock import now
 from cn.system.extras import require_runtime
 from cn.system.random import nonce
 from cn.values.errors import Refused
-from cn.values.names import HubPath, InputId
+from cn.values.names import HubPath
 from cn.values.report import Report
 from cn.values.text import quote
 
@@ -54,11 +54,11 @@ class QuestionSession:
         """The model that answers."""
         return self.config.llm.model
 
-    def pack(self, question: str, at: datetime) -> tuple[Packed, InputId]:
-        """The request of a question, and its id."""
+    def pack(self, question: str, at: datetime) -> Packed:
+        """The request of a question."""
         asked = Input(new_input_id(at, (nonce(),)), SENDER, Cadence.ADHOC, at, HubPath(""))
         text = format_input(asked, 1, quote(question.strip()))
-        return pack_text(self.view, self.config, text, at), asked.id
+        return pack_text(self.view, self.config, text, at)
 
     def ask(self, question: str) -> SpokenAnswer:
         """One question, one call; raises :class:`Refused` when there is no answer."""
@@ -68,7 +68,7 @@ class QuestionSession:
         over = over_budget(self.view.hub.root, self.config.budgets, SENDER, at)
         if over:
             raise Refused(f"not asked: {over}", "raise it in agent.yaml, or wait")
-        packed, id = self.pack(question, at)
+        packed = self.pack(question, at)
         answer, _ = ask_packed(self.view, packed, asker(self.config), SENDER)
         if isinstance(answer, Failure):
             raise Refused(answer.text, answer.hint)
@@ -76,10 +76,9 @@ class QuestionSession:
         replies = [op.message for op in output.ops if isinstance(op, Reply)]
         text = output.body or next(iter(replies), "") or ACKNOWLEDGED
         problems = list(output.errors)
-        if output.id != id:
-            problems.append(f"the answer's id is {output.id[:60]!r}, the question's {id}")
-        ops = tuple(": ".join(format_op(op)) for op in output.ops)
-        return SpokenAnswer(text, ops, tuple(problems))
+        if output.id != packed.id:
+            problems.append(f"the answer's id is {output.id[:60]!r}, the question's {packed.id}")
+        return SpokenAnswer(text, tuple(": ".join(format_op(op)) for op in output.ops), tuple(problems))
 
 
 def open_session(hub: Hub, path: Path | None, report: Report, *, dry_run: bool = False) -> QuestionSession:

@@ -77,7 +77,7 @@ def _stdio(env: Env, path: Path | None) -> None:
         from cn.llm.request import request_json
         from cn.system.clock import now
 
-        click.echo(request_json(talk.pack(sys.stdin.read(), now())[0].request), nl=False)
+        click.echo(request_json(talk.pack(sys.stdin.read(), now()).request), nl=False)
         return
     for note in report.notes:
         click.echo(f"· {note.text}", err=True)
