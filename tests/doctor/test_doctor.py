@@ -259,7 +259,7 @@ def test_a_run_at_work_is_named(sigma: Node) -> None:
 
 def test_an_interrupted_run_is_finished(sigma: Node) -> None:
     journal = {
-        "format": 1, "token": "t", "old": sigma.main, "new": "1" * 40, "message": "m", "changes": [],
+        "format": 1, "token": "t", "old": sigma.main, "new": "1" * 40, "message": "m", "changes": [], "files": [],
         "inputs": {}, "refs": [], "appends": [], "sizes": [], "index_hash": "", "covers": [],
         "expected": None,
     }  # fmt: skip
