@@ -281,7 +281,7 @@ def _let_in(executor: Executor, seen: Observation, arrival: Arrival, found: Foun
     if message is not None and message.about is not None:
         trusted = _unproven_sender(executor, arrival) is None
         if message.kind == NOTICE or trusted:
-            apply_notice(executor, seen, arrival, message, message.about)
+            apply_notice(executor, seen, arrival, message.about)
     if message is not None and message.kind == NOTICE:
         if message.about is None:
             executor.perform(plan_notice(arrival, None, arrival.branch, None, None))

@@ -12,7 +12,7 @@ from cn.peers.plan.arrival import Arrival
 from cn.protocol import rules
 from cn.protocol.effects import Pin, Plan, Record
 from cn.protocol.ledger import OUT
-from cn.protocol.message import About, Message
+from cn.protocol.message import About
 from cn.protocol.peers_file import Peer
 from cn.run.executor import Executor
 from cn.transaction.pins import decode, encode
@@ -88,7 +88,7 @@ def record_proven(executor: Executor, seen: Observation) -> None:
             )
 
 
-def apply_notice(executor: Executor, seen: Observation, arrival: Arrival, message: Message, about: About) -> None:
+def apply_notice(executor: Executor, seen: Observation, arrival: Arrival, about: About) -> None:
     """Perform what a message says became of a branch of ours, as far as it is authentic and proven."""
     peer = executor.settings.peers[arrival.peer]
     topic = topic_of(about.branch)

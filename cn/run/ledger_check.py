@@ -30,7 +30,7 @@ def check_ledgers(snapshot: Snapshot, memory: Memory, report: Report) -> None:
         before = known.get(peer)
         if before == tree:
             continue
-        if before is None or not _grew_well(snapshot, peer, before, tree):
+        if before is None or not _grew_well(snapshot, before, tree):
             _check_whole(snapshot, peer, memory, report)
         if peer not in snapshot.damaged and peer not in snapshot.mended:
             known[peer] = tree
@@ -49,7 +49,7 @@ def _trees(snapshot: Snapshot) -> dict[Name, Oid]:
     return {Name(e.path): e.oid for e in snapshot.folder(ledger.FOLDER) if e.kind == "tree" and is_name(e.path)}
 
 
-def _grew_well(snapshot: Snapshot, peer: Name, before: Oid, tree: Oid) -> bool:
+def _grew_well(snapshot: Snapshot, before: Oid, tree: Oid) -> bool:
     """Did the months only grow since ``before``, by events that give the new ``open``?"""
     git = snapshot.git
     if read_objects(git, [before]) == [None]:

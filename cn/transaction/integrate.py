@@ -40,7 +40,7 @@ def integrate(hub: Hub, origin: Oid, local: Oid, *, keep: bool) -> tuple[Oid, li
     base = _merge_base(hub, origin, local)
     special = _Special.read(hub, base, origin, local)
     wanted = special.decide()
-    tree = _merge(hub, base, origin, local, special)
+    tree = _merge(hub, origin, local, special)
     at = later(hub, origin, local)
     changes = [set_entry(path, entry) for path, entry in wanted.items()]
     merged = build_commit(
@@ -98,7 +98,7 @@ def _merge_base(hub: Hub, origin: Oid, local: Oid) -> Oid:
     return Oid(done.lines[0])
 
 
-def _merge(hub: Hub, base: Oid, origin: Oid, local: Oid, special: _Special) -> Oid:
+def _merge(hub: Hub, origin: Oid, local: Oid, special: _Special) -> Oid:
     """git's merge of everything else.
 
     The special paths are set to the merge base's entries on both sides first, so that git's
