@@ -137,7 +137,7 @@ def check_place(folder: Path) -> None:
     """Raise :class:`UsageError` where the path of a hub leaves no room for what git and cn write below it."""
     most = os.pathconf("/", "PC_PATH_MAX") - 1 - _BELOW
     if why := too_long(str(folder), most):
-        raise UsageError(f"no hub can be at {one_line(str(folder))}: {why}", "choose a shorter path")
+        raise UsageError(f"no hub can be at {one_line(str(folder), 200)}: {why}", "choose a shorter path")
 
 
 def open_hub(path: Path | None, *, cwd: Path | None = None, main: str = "main") -> Hub:

@@ -193,7 +193,7 @@ def _push(entry: Entry) -> Push:
 
 def _taken(entry: Entry) -> Outcome:
     """The remote has done as it was asked."""
-    return Outcome(f"✓ {confirmed_kind(entry)}")
+    return Outcome("✓ deleted" if isinstance(entry, Remove) else "✓ delivered")
 
 
 def _after(entry: Entry, result: RefResult, listing: Listing | str | None) -> Outcome:

@@ -83,9 +83,9 @@ def test_a_word_too_long_for_a_name_is_told_short_and_with_what_to_do(sigma: Nod
     long = "x" * 300
     done = sigma.cn("peer", "add", "bad", "/x", "--key", long, check=2)
     assert "no SSH public key" in done.stderr
-    done = cn("sync", long, cwd=sigma.root, check=1)
-    assert "File name too long" in done.stderr
-    assert "give a shorter name" in done.stderr
+    done = cn("sync", long, cwd=sigma.root, check=2)
+    assert "no hub can be at" in done.stderr
+    assert "choose a shorter path" in done.stderr
     assert long not in done.stderr
 
 
