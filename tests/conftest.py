@@ -3,7 +3,7 @@
 Own home, own git config, no system config, no ``GIT_*`` from outside, a crontab of its
 own, fixed locale and time zone, no network but loopback. The zone is deliberately
 neither UTC nor a whole hour away from it, and git's default branch not ``main``: what
-leans on either fails here.
+leans on either fails here. Ctrl-C is heard, even where a shell's ``&`` began pytest.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import compileall
 import inspect
 import os
 import shutil
+import signal
 import tempfile
 import time
 from collections import Counter
@@ -111,6 +112,8 @@ def pytest_configure() -> None:
     os.environ.update(_FIXED)
     time.tzset()
     os.umask(0o022)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # every cn would inherit it, and ignore Ctrl-C as well
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     scratch = Path(_SCRATCH.name)
     tools = scratch / "bin"
     tools.mkdir(exist_ok=True)
