@@ -126,7 +126,7 @@ def parse_tree(data: bytes, id_bytes: int) -> list[TreeEntry]:
         end = data.index(b"\0", at)
         mode, _, name = data[at:end].partition(b" ")
         at = end + 1 + id_bytes
-        kind = {b"40000": "tree", b"160000": "commit"}.get(mode, "blob")
+        kind = {b"40000": "tree", b"160000": "commit"}.get(mode.lstrip(b"0"), "blob")
         oid = Oid(data[end + 1 : at].hex())
         entries.append(
             TreeEntry(sys.intern(mode.decode().zfill(6)), kind, oid, name.decode("utf-8", "surrogateescape"))

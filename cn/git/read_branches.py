@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 from cn.git.branch_content import Commit, FileText, Proposal, Touched, merge_bases, read_in_halves
 from cn.git.entries import DIFF_SECONDS, OUTPUT_BYTES, Change, Entry, diff_trees, next_pair
-from cn.git.objects import Info, read_info, read_known, read_objects
-from cn.git.process import Git, GitError, Job
+from cn.git.objects import Info, TreeEntry, parse_tree, read_info, read_known, read_objects
+from cn.git.process import Git, GitError
 from cn.protocol.hub_config import Limits
 from cn.protocol.message import FILE, object_id
 from cn.values.names import PATH_BYTES, Oid
@@ -38,7 +38,7 @@ _UNREADABLE = 3
 _WALKED = 1000
 """Commits of a branch that are followed here; git finds the base of a longer one."""
 _ATTACHMENTS, _ATTACHED_BYTES = 1000, 1 << 20
-"""What of a message's attachments is listed: entries and folders, and the bytes of their paths."""
+"""What of a message's attachments is listed: entries and folders, and the bytes of their trees and paths."""
 _NEXT_PAIR = re.compile(rb"\n(?=[0-9a-f]{40,64} [0-9a-f]{40,64}\n)")
 _PLAIN = ("100644", "100755")
 _NOTHING = Entry("000000", Oid("0" * 40))
@@ -74,27 +74,70 @@ def read_messages(git: Git, commits: Mapping[Oid, bytes], limit: int) -> dict[Oi
     return {head: contents.get(head) for head in have}
 
 
+class _Folder(NamedTuple):
+    """A folder that came with a message: the path above its entries, and the name of its tree."""
+
+    head: Oid
+    above: str
+    tree: str
+
+
 def read_attachments(git: Git, heads: Sequence[Oid]) -> dict[Oid, list[str]]:
     """The names of what came with messages, by path: of one that is over a limit none is told.
 
-    git names the folders too, so that whatever it follows counts for the limits.
+    The reader of the run gives the folders, a level of all messages at a time. Their sizes are asked first: a
+    message that is over a limit is not read further. git's own lists would be a process for each message
+    (``ls-tree``), or kept until a tree is known to its end (``diff-tree``).
     """
-    infos = zip(heads, read_info(git, [f"{head}^{{tree}}" for head in heads]), strict=True)
-    # A tree of nothing but the message has one size.
-    more = [head for head, info in infos if info is None or info.size != len(FILE) + 8 + len(head) // 2]
-    args = ("ls-tree", "-r", "-t", "-z", "--full-tree", "--end-of-options")
-    jobs = [Job(head, (*args, head), seconds=DIFF_SECONDS, max_out=_ATTACHED_BYTES) for head in more]
     told: dict[Oid, list[str]] = {head: [] for head in heads}
-    for head, done in zip(more, git.run_many(jobs), strict=True):
-        if done.killed and not done.crashed:
-            raise GitError(done)
-        entries = [field.partition("\t") for field in done.fields]
-        if not done.ok or len(entries) > _ATTACHMENTS:
-            told[head] = ["(too many to list)"]
-        else:
-            names = [path for meta, _, path in entries if " tree " not in meta and path != FILE]
-            told[head] = sorted(names, key=_as_bytes)
-    return told
+    entries, sizes = Counter[Oid](), Counter[Oid]()
+    folders = [_Folder(head, "", f"{head}^{{tree}}") for head in told]
+    while folders:
+        trees = _find_trees(git, folders)
+        for head, _, name in folders:
+            sizes[head] += trees[name].size if name in trees else _ATTACHED_BYTES + 1
+        deeper = []
+        within = [folder for folder in folders if sizes[folder.head] <= _ATTACHED_BYTES]
+        for (head, above, _), tree in _read_trees(git, within, trees):
+            entries[head] += len(tree)
+            sizes[head] += len(tree) * len(above)  # the path of a folder is in that of each of its entries
+            if entries[head] <= _ATTACHMENTS and sizes[head] <= _ATTACHED_BYTES:
+                told[head] += [f"{above}{e.path}" for e in tree if e.kind != "tree"]
+                deeper += [_Folder(head, f"{above}{e.path}/", e.oid) for e in tree if e.kind == "tree"]
+        folders = [f for f in deeper if entries[f.head] <= _ATTACHMENTS and sizes[f.head] <= _ATTACHED_BYTES]
+    return {
+        head: sorted((name for name in names if name != FILE), key=_as_bytes)
+        if entries[head] <= _ATTACHMENTS and sizes[head] <= _ATTACHED_BYTES
+        else ["(too many to list)"]
+        for head, names in told.items()
+    }
+
+
+def _find_trees(git: Git, folders: Sequence[_Folder]) -> dict[str, Info]:
+    names = list(dict.fromkeys(folder.tree for folder in folders))
+    infos = zip(names, read_info(git, names), strict=True)
+    return {name: info for name, info in infos if info is not None and info.kind == "tree"}
+
+
+def _read_trees(
+    git: Git, folders: Sequence[_Folder], trees: Mapping[str, Info]
+) -> Iterator[tuple[_Folder, list[TreeEntry]]]:
+    """Each folder with its entries; few bytes are read in one go, and one tree at a time is taken apart."""
+    places: dict[str, list[_Folder]] = {}
+    for folder in folders:
+        places.setdefault(folder.tree, []).append(folder)
+    groups, size = [list[str]()], 0
+    for name in places:
+        size += trees[name].size
+        if size > _BYTES:
+            groups.append([])
+            size = trees[name].size
+        groups[-1].append(name)
+    for names in groups:
+        for name, data in zip(names, read_known(git, [trees[name].oid for name in names]), strict=True):
+            tree = parse_tree(data, len(trees[name].oid) // 2)
+            for folder in places[name]:
+                yield folder, tree
 
 
 def _as_bytes(path: str) -> bytes:

@@ -236,22 +236,23 @@ def test_a_peer_cannot_hide_what_another_says(world: World, sigma: Node, pi: Nod
 
 def test_what_came_with_a_refused_message_is_not_read(world: World, sigma: Node, pi: Node) -> None:
     person = world.person(pi, sigma)
-    heads = {}
+    folders = {}
     for sender in ("pi", "omega"):
         data = f"---\ncn: message/1\nkind: message\nfrom: {sender}\nto: sigma\nsubject: x\n"
         data += "created: 2026-02-05T12:00:00Z\nhops: 0\n---\n\nhi\n"
         head = write_commit(person, {"message.md": data, f"for-{sender}/a": sender})
         push(person, sigma.url, f"{head}:refs/heads/pi/{sender}")
-        heads[sender] = head
+        folders[sender] = git(person, "rev-parse", f"{head}:for-{sender}")
     tools, asked = world.folder / "tools", world.folder / "asked"
     tools.mkdir()
     (tools / "git").write_text(
-        f'#!/bin/sh\nexport PATH="$REST"\ncase "$*" in\n*ls-tree*) echo "$*" >> \'{asked}\' ;;\nesac\nexec git "$@"\n'
+        f'#!/bin/sh\nexport PATH="$REST"\necho "$*" >> \'{asked}\'\n'
+        f'case "$*" in\n*--batch-command*) tee -a \'{asked}\' | git "$@" ;;\n*) exec git "$@" ;;\nesac\n'
     )
     (tools / "git").chmod(0o755)
     path = os.environ["PATH"]
     done = sigma.cn("sync", check=1, env={"PATH": f"{tools}{os.pathsep}{path}", "REST": path})
     assert "known-peer" in done.stderr
     assert "- for-pi/a" in sigma.thread(sigma.only_thread())
-    assert heads["pi"] in asked.read_text()
-    assert heads["omega"] not in asked.read_text()
+    assert folders["pi"] in asked.read_text()
+    assert folders["omega"] not in asked.read_text()
