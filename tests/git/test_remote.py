@@ -11,7 +11,7 @@ import pytest
 from cn.git import remote
 from cn.git.objects import read_info
 from cn.git.process import Git
-from cn.git.remote import Push, Result, fetch_tips, list_remotes, push_many, push_own
+from cn.git.remote import Push, RefResult, Result, fetch_tips, list_remotes, push_many, push_own
 from cn.values.names import Oid
 from tests.support.hubs import bare, branches, commit, git, identify, work
 
@@ -141,38 +141,37 @@ def test_one_that_is_not_there_says_nothing_of_any_ref(tmp_path: Path) -> None:
     assert "gone" in told["refs/cn/a"].reason
 
 
+_PINS = [f"refs/cn/pins/{n}" for n in range(20)]
+
+
+def push_main_and_delete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str
+) -> tuple[Path, dict[str, RefResult]]:
+    """Push main and delete the pins, four at a time, with a git that does the shell's ``case`` first."""
+    monkeypatch.setattr(remote, "BATCH", 4)
+    host, repo, head = own_refs_host(tmp_path)
+    program = tmp_path / "bin/git"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\ncase "$*" in {case};; esac\nexec {shutil.which("git")} "$@"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+    return host, push_own(Git(repo), str(host), dict.fromkeys(_PINS), 30.0, ("refs/heads/main", head))
+
+
 @pytest.mark.parametrize("answer", ["exit 1", "kill -KILL $$", "exit 0"])
 def test_a_push_of_main_that_died_is_not_known_by_the_deletions_after_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str
 ) -> None:
-    monkeypatch.setattr(remote, "BATCH", 4)
-    host, repo, head = own_refs_host(tmp_path)
-    real = shutil.which("git")
-    program = tmp_path / "bin/git"
-    program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\ncase "$*" in *:refs/heads/main*) {answer};; esac\nexec {real} "$@"\n')
-    program.chmod(0o755)
-    refs: dict[str, Oid | None] = {f"refs/cn/pins/{n}": None for n in range(20)}
-    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
-    told = push_own(Git(repo), str(host), refs, 30.0, ("refs/heads/main", head))
+    host, told = push_main_and_delete(tmp_path, monkeypatch, f"*:refs/heads/main*) {answer}")
     assert told["refs/heads/main"].result is Result.UNKNOWN
-    assert {told[ref].result for ref in refs} == {Result.UNKNOWN}
+    assert {told[ref].result for ref in _PINS} == {Result.UNKNOWN}
     assert len(own_refs(host)) == 20, "nothing is deleted for a main that nobody has"
 
 
 def test_deletions_that_died_say_nothing_against_main(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "BATCH", 4)
-    host, repo, head = own_refs_host(tmp_path)
-    real = shutil.which("git")
-    program = tmp_path / "bin/git"
-    program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\ncase "$*" in *:refs/cn/pins/9*) exit 1;; esac\nexec {real} "$@"\n')
-    program.chmod(0o755)
-    refs: dict[str, Oid | None] = {f"refs/cn/pins/{n}": None for n in range(20)}
-    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
-    told = push_own(Git(repo), str(host), refs, 30.0, ("refs/heads/main", head))
+    host, told = push_main_and_delete(tmp_path, monkeypatch, "*:refs/cn/pins/9*) exit 1")
     assert told["refs/heads/main"].result is Result.DONE
-    assert {ref for ref in refs if told[ref].result is not Result.DONE} == own_refs(host)
+    assert {ref for ref in _PINS if told[ref].result is not Result.DONE} == own_refs(host)
     assert len(own_refs(host)) == 12
 
 
