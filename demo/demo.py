@@ -262,10 +262,10 @@ def _holds(stage: Stage, commit: str) -> bool:
 
 
 def stale(stage: Stage) -> None:
-    """A branch that is not on the latest main is refused, rebased, merged."""
-    stage.scene("2  One is refused: it is not on the latest main")
-    stage.tell("Pi forgets to fetch, and builds on the main from before the merge.")
-    tip = propose(stage, "late", "late.md", "Built on an old main.", fresh=False)
+    """A branch that changes what main has changed since is refused, rebased, merged."""
+    stage.scene("2  One is refused: main has changed the same file since")
+    stage.tell("Pi forgets to fetch, and writes the same file on the main from before the merge.")
+    tip = propose(stage, "late", "hello.md", "Written on an old main.", fresh=False)
     stage.run("cn inbox sync cn-sigma")
     stage.run("cn --hub cn-sigma inbox triage pi/late do:merge")
     said = stage.run("cn inbox process cn-sigma", 1)
@@ -280,7 +280,7 @@ def stale(stage: Stage) -> None:
     stage.check("pi's status shows it", "late" in stage.run("cn --hub cn-pi status", 0, 1))
     stage.tell("Pi rebases. The thread is refreshed; what was decided for the old tip is void.")
     stage.run("git -C pi-work fetch -q")
-    stage.run("git -C pi-work rebase -q origin/main")
+    stage.run("git -C pi-work rebase -q -X theirs origin/main")
     stage.run("git -C pi-work push -q --force origin pi/late")
     tip = stage.repo("pi-work").commit("pi/late").hexsha
     stage.run("cn inbox sync cn-sigma")

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
-from cn.protocol.states.tables import MACHINES
-from cn.values.state_machine import fill_tables
+from cn.protocol.states import ACTOR, RECEIVER, SENDER, THREAD, Machine
 
 page = Path(__file__).parent / "protocol/state-machines.md"
-before = page.read_text("utf-8")
-after = fill_tables(before, MACHINES)
-if after != before:
-    page.write_text(after, "utf-8")
+
+
+def shown(machine: Machine) -> str:
+    """A table as the page shows it."""
+    ends = f"final: {', '.join(machine.finals)}" if machine.finals else "never ends"
+    return f"{machine.table}\nBegins as {machine.states[0]}; {ends}.\n"
+
+
+text = page.read_text("utf-8")
+for one in (THREAD, ACTOR, SENDER, RECEIVER):
+    found = rf"(?s)(<!-- machine: {one.name} -->\n).*?(?=<!-- /machine -->)"
+    text = re.sub(found, lambda match, one=one: f"{match[1]}\n{shown(one)}\n", text)  # type: ignore[misc]
+page.write_text(text, "utf-8")

@@ -18,8 +18,7 @@ from pathlib import Path
 
 from cn.protocol.layout import done_path, inbox_path
 from cn.protocol.ledger import IN, Event, fold_history, format_event, format_open, month_path, open_path
-from cn.protocol.thread_file import Header, append_section, format_thread
-from cn.protocol.triage import Triage, format_triage, parse_decision
+from cn.protocol.thread_file import Header, Triage, append_section, format_thread, format_triage, parse_decision
 from cn.values.names import Branch, Name, Oid, ThreadName, topic_of
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from benchmarks.frame.place import START, US, Place, Records, Stream, add_records, build_hub, clone_hub, cn
 from benchmarks.frame.workload import Timed, floor
 from benchmarks.workloads.idle import build_peers, names
+from cn.protocol.layout import MESSAGE, NOTICE
 from cn.protocol.ledger import OUT, Event
 from cn.protocol.message import FILE, About, Message, format_message
-from cn.protocol.message_kinds import MESSAGE, NOTICE
 from cn.values.names import Branch, Name, parse_oid
 
 PEERS = 10

@@ -80,7 +80,7 @@ def _merged(place: Place) -> set[str]:
 
 
 class Tangled(Decisions):
-    """Merges that need git's own: renames, and files changed in a folder that another renames from."""
+    """Merges that rename, and files changed in a folder that another renames from."""
 
     row = "merges"
     goal = 1.5

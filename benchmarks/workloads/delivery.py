@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from benchmarks.frame.place import START, US, Place, Records, Stream, add_records, build_hub, clone_hub, cn
 from benchmarks.frame.workload import Timed, floor
 from benchmarks.workloads.idle import build_peers, names
+from cn.protocol.layout import MESSAGE
 from cn.protocol.ledger import OUT, Event
 from cn.protocol.message import Message, Sealed, seal
-from cn.protocol.message_kinds import MESSAGE
 from cn.protocol.outbox_entry import Deliver, Entry, Remove, format_entry, outbox_path
 from cn.values.names import Branch, Name, parse_oid
 

@@ -13,7 +13,7 @@ from benchmarks.frame.place import ROOT, US, Place, Records, Stream, bare, build
 from benchmarks.frame.workload import Cost, Plan, Result, Workload
 from benchmarks.workloads.arrivals import LIMITS
 from benchmarks.workloads.idle import build_peers, names
-from cn.protocol.triage import Triage, format_triage, parse_decision
+from cn.protocol.thread_file import Triage, format_triage, parse_decision
 
 _A_DAY = 30
 _PEERS = 5

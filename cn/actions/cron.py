@@ -3,21 +3,163 @@
 cron runs commands with a bare ``PATH`` and mails what they print. So each line brings its
 own ``PATH`` (other jobs keep theirs), names cn and the hub absolutely, and is quiet but
 for errors: a mail means that something needs a person.
+
+A table is never parsed: who does that rewrites it, and comments out what it does not understand.
+Each line of cn ends in ``# cn: JOB HUB``, so several hubs live in one table; every other byte is left as it is.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
+import re
+import shutil
+import subprocess
 import sys
-from dataclasses import asdict, dataclass
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from cn.git.repository import Hub, open_hub
-from cn.system import crontab
-from cn.values.errors import ConfigError, UsageError
+from cn.values.errors import ConfigError, Refused, UsageError
 from cn.values.report import Mark, Report
-from cn.values.text import visible
+from cn.values.text import one_line, visible
+
+_SECONDS = 30.0
+_PLAIN = re.compile(r"[A-Za-z0-9_@+=:,./-]+")
+_ESCAPED = "\\%"
+_NAMES = ("sync", "process")
+_NO_TABLE = ("no crontab for", "can't open")
+LONGEST = 990
+"""Vixie cron takes commands of up to 1000 bytes (``MAX_COMMAND`` in its cron.h)."""
+
+
+def quote(text: str) -> str:
+    """One word for sh that survives cron too, once :func:`format_job` has escaped its ``%``.
+
+    Every ``%`` stands outside the quotes, so that it is right whether cron takes the
+    backslash away (crontab(5)) or leaves it to sh.
+    """
+    if _PLAIN.fullmatch(text):
+        return text
+    return "'" + text.replace("'", "'\"'\"'").replace("%", "'%'") + "'"
+
+
+def format_job(name: str, schedule: str, command: str, hub: Path) -> str:
+    """One line of ours, without its end. Raises :class:`Refused` when cron could not hold it.
+
+    ``schedule`` has five fields, ``command`` is for sh, not yet for cron.
+    """
+    if any(ord(c) < 32 or ord(c) == 127 for c in f"{command}{hub}"):
+        raise Refused(
+            f"{one_line(str(hub))} has a control character in its name, which a crontab cannot hold",
+            "rename the folder, or use the systemd units in cron/",
+        )
+    line = f"{schedule} {command.replace('%', _ESCAPED)}{_mark(name, hub)}"
+    if len(line.encode("utf-8", "surrogateescape")) > LONGEST:
+        raise Refused("the line would be longer than cron takes", "use shorter paths, or the systemd units in cron/")
+    return line
+
+
+def _mark(name: str, hub: Path) -> str:
+    # cron looks at "%" in comments as well.
+    return f" # cn: {name} " + quote(str(hub)).replace("%", _ESCAPED)
+
+
+def owner(line: bytes, hub: Path) -> str:
+    """Which job of ``hub`` this line of a table is, enabled or commented out; empty for other lines."""
+    text = line.rstrip(b" \t\r\n")
+    return next((name for name in _NAMES if text.endswith(os.fsencode(_mark(name, hub)))), "")
+
+
+def ours(table: bytes, hub: Path) -> list[str]:
+    """The lines of ``hub`` in a table, as text without their ends."""
+    return [os.fsdecode(line).rstrip("\r\n") for line in split(table) if owner(line, hub)]
+
+
+def split(table: bytes) -> list[bytes]:
+    """The lines of a table with their ends."""
+    return table.splitlines(keepends=True) if b"\r" not in table else re.findall(rb"[^\n]*\n|[^\n]+\Z", table)
+
+
+def replaced(table: bytes, hub: Path, lines: dict[str, bytes]) -> bytes:
+    """The table with our jobs as in ``lines`` (name → line): in place, at the end, or gone."""
+    left, result = dict(lines), list[bytes]()
+    for line in split(table):
+        name = owner(line, hub)
+        if not name:
+            result.append(line)
+        elif name in left:
+            result.append(left.pop(name) + b"\n")
+    if left and result and not result[-1].endswith(b"\n"):
+        result[-1] += b"\n"
+    return b"".join([*result, *(line + b"\n" for line in left.values())])
+
+
+def read_table() -> bytes:
+    """The user's crontab; empty when there is none."""
+    done = _run("-l")
+    said = done.stderr.decode("utf-8", "replace")
+    if done.returncode == 0:
+        return done.stdout
+    if any(words in said for words in _NO_TABLE):
+        return b""
+    raise Refused(
+        f"crontab -l failed: {one_line(said) or f'exit code {done.returncode}'}",
+        "may you use cron here? see crontab(1); the systemd units in cron/ do the same",
+    )
+
+
+def write_table(table: bytes) -> None:
+    """Install a table and read it back."""
+    with tempfile.NamedTemporaryFile(prefix="cn-crontab-") as file:
+        file.write(table)
+        file.flush()
+        done = _run(file.name)
+    if done.returncode != 0:
+        said = one_line(done.stderr.decode("utf-8", "replace"))
+        raise Refused(f"crontab did not take the table: {said}", "nothing was changed")
+    if read_table() != table:
+        raise Refused("the crontab is not what was installed", "look at it with 'crontab -l', then try again")
+
+
+@contextmanager
+def table_lock() -> Iterator[None]:
+    """One cn at a time reads and writes the table (a folder can be locked, and nothing is left behind)."""
+    fd = None
+    with suppress(OSError):
+        fd = os.open(Path.home(), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        fcntl.flock(fd, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        if fd is not None:
+            os.close(fd)
+
+
+def _run(*args: str) -> subprocess.CompletedProcess[bytes]:
+    program = shutil.which("crontab") or shutil.which("crontab", path="/usr/bin:/bin:/usr/sbin")
+    if program is None:
+        raise Refused(
+            "there is no crontab program on this machine",
+            "install cron, or use the systemd units cn-sync.timer and cn-process.timer in cron/",
+        )
+    env = {**os.environ, "LC_ALL": "C", "LANGUAGE": "C"}
+    try:
+        return subprocess.run(
+            [program, *args], stdin=subprocess.DEVNULL, capture_output=True, env=env, timeout=_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as why:
+        raise Refused(f"{program} does not work: {why}", "see crontab(1)") from None
+
+
+def find_dirs(programs: Sequence[str]) -> list[str]:
+    """The folders of ``PATH`` that hold these programs, then the standard ones."""
+    found = [str(Path(path).parent.absolute()) for name in programs if (path := shutil.which(name))]
+    return list(dict.fromkeys([*found, "/usr/local/bin", "/usr/bin", "/bin"]))
+
 
 SYNC_EVERY, PROCESS_EVERY = 5, 15
 """Minutes."""
@@ -30,10 +172,6 @@ class Table:
     hub: Path
     installed: tuple[str, ...]
     wanted: tuple[str, ...]
-
-    def as_json(self) -> dict[str, Any]:
-        """The shape of ``cn cron show --json``."""
-        return {**asdict(self), "hub": str(self.hub)}
 
 
 def schedule(minutes: int, option: str) -> str:
@@ -56,12 +194,12 @@ def schedule(minutes: int, option: str) -> str:
 
 def _wanted(hub: Hub, sync_every: int, process_every: int) -> dict[str, str]:
     """The lines of both jobs by their names. The program of the wake command must be found by them too."""
-    path = crontab.find_dirs(["git", "ssh", "ssh-keygen", *hub.config.last("cn.wake").split()[:1]])
-    head = " ".join([f"PATH={crontab.quote(':'.join(path))}", *(crontab.quote(word) for word in cn_command())])
+    path = find_dirs(["git", "ssh", "ssh-keygen", *hub.config.last("cn.wake").split()[:1]])
+    head = " ".join([f"PATH={quote(':'.join(path))}", *(quote(word) for word in cn_command())])
     lines = {}
     for name, minutes in (("sync", sync_every), ("process", process_every)):
-        command = f"{head} inbox {name} {crontab.quote(str(hub.root))} -q"
-        lines[name] = crontab.format_job(crontab.Job(name, schedule(minutes, f"--{name}-every"), command), hub.root)
+        command = f"{head} inbox {name} {quote(str(hub.root))} -q"
+        lines[name] = format_job(name, schedule(minutes, f"--{name}-every"), command, hub.root)
     return lines
 
 
@@ -76,7 +214,7 @@ def cn_command() -> list[str]:
 
 def read_jobs(hub: Hub) -> Table:
     """Our lines in the crontab, and the wanted ones."""
-    installed = [os.fsdecode(line).rstrip("\r\n") for line in _ours(crontab.read_table(), hub.root)]
+    installed = ours(read_table(), hub.root)
     return Table(hub.root, tuple(installed), tuple(_wanted(hub, SYNC_EVERY, PROCESS_EVERY).values()))
 
 
@@ -100,25 +238,21 @@ def root_of(path: Path | None) -> Path:
         return Path(os.path.realpath(path))
 
 
-def _ours(table: bytes, root: Path) -> list[bytes]:
-    return [line for line in crontab.split(table) if crontab.owner(line, root)]
-
-
 def _write(root: Path, lines: dict[str, str], dry_run: bool) -> Report:
     report = Report()
-    with crontab.table_lock():
-        before = crontab.read_table()
-        after = crontab.replaced(before, root, {name: os.fsencode(line) for name, line in lines.items()})
-        old, new = _ours(before, root), _ours(after, root)
+    with table_lock():
+        before = read_table()
+        after = replaced(before, root, {name: os.fsencode(line) for name, line in lines.items()})
+        old, new = ours(before, root), ours(after, root)
         if after == before:
             where = "has these lines already" if lines else "has no lines of this hub"
             report.info(f"the crontab {where}")
             return report
         if not dry_run:
-            crontab.write_table(after)
+            write_table(after)
     gone, fresh = [line for line in old if line not in new], [line for line in new if line not in old]
     for plan, done, lines_of in (("remove from", "removed", gone), ("add to", "added", fresh)):
         for line in lines_of:
-            shown = visible(os.fsdecode(line).rstrip("\r\n"))
-            report.add(*((Mark.PLAN, f"{plan} the crontab: {shown}") if dry_run else (Mark.DONE, f"{done}: {shown}")))
+            told = (Mark.PLAN, f"{plan} the crontab") if dry_run else (Mark.DONE, done)
+            report.add(told[0], f"{told[1]}: {visible(line)}")
     return report

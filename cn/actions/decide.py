@@ -13,23 +13,24 @@ from cn.inbox.plan.arrivals import plan_renewed
 from cn.inbox.plan.decisions import Facts, quoted_of
 from cn.inbox.superseded import OVERTAKEN, decided_first, log_overtaken
 from cn.inbox.triage import NoThread, find_pending
-from cn.inbox.working_copies import ANEW
+from cn.inbox.working_copies import ANEW, read_working
 from cn.outbox.deliver import deliver
 from cn.protocol import rules
 from cn.protocol.effects import Plan
 from cn.protocol.ledger import IN
 from cn.protocol.log import Row
 from cn.protocol.ops import Op, format_op
-from cn.protocol.own_thread import Own, parse_own
+from cn.protocol.own_thread import parse_own
 from cn.run.executor import Executor
 from cn.run.run import Run, open_run
 from cn.run.secret_gate import check_plan, clean_refusal, without_secrets
 from cn.run.snapshot import Snapshot
-from cn.secrets.findings import Text, joined, text_of, unnamed
+from cn.secrets.findings import unnamed
+from cn.secrets.scanner import Text, joined, text_of
 from cn.threads.plan.decisions import OwnFacts
 from cn.threads.store import find_own, use_own
 from cn.values.errors import Refused, UsageError
-from cn.values.names import HubPath, Name, NameRefused, ThreadName, parse_name
+from cn.values.names import NameRefused, ThreadName, parse_name
 from cn.values.report import Report
 from cn.values.text import is_text, one_line
 
@@ -47,11 +48,10 @@ class Overtaken(NoThread):
 
 def decide(hub: Hub, thread: str, make: Make, *, actor: str = "", body: str = "", dry_run: bool = False) -> Report:
     """Decide a thread now: a pending one of a peer, or one of our own."""
-    report = Report()
-    with open_run(hub, report, dry_run=dry_run) as run:
+    with open_run(hub, dry_run=dry_run) as run:
         decide_now(run, thread, make, actor=actor, body=body)
         deliver(run)
-    return report
+    return run.report
 
 
 def decide_now(run: Run, thread: str, make: Make, *, actor: str = "", body: str = "") -> None:
@@ -59,7 +59,10 @@ def decide_now(run: Run, thread: str, make: Make, *, actor: str = "", body: str 
     op = make(thread)
     if not is_text("".join([thread, actor, body, *format_op(op)])):
         raise UsageError("the words hold bytes that are not UTF-8", "write them as UTF-8")
-    who = _actor(run, actor)
+    try:
+        who = parse_name(actor, "actor") if actor else run.settings.us
+    except NameRefused as refused:
+        raise UsageError(refused.text, refused.hint) from None
 
     given = [*(Text("the decision", (word,), 0) for word in format_op(op)), text_of("the text", body)]
     seen = Snapshot(run.hub.git, run.base.local)  # what who decides could look at
@@ -74,7 +77,7 @@ def decide_now(run: Run, thread: str, make: Make, *, actor: str = "", body: str 
         outcome = plan_order(facts, order)
         # The name of a branch is no news to who made it.
         topic = facts.source.partition("/")[2] if isinstance(facts, Facts) else ""
-        words = [unnamed(text, topic) for text in given]
+        words = unnamed(given, topic)
         words += [quoted_of(facts)] if isinstance(facts, Facts) else []
         if isinstance(outcome, Plan) and (secret := check_plan(outcome, run.settings, sources_of(facts), words)):
             outcome = (secret,)
@@ -103,8 +106,11 @@ def _overtaken(run: Run, executor: Executor, seen: Snapshot, thread: str, op: Op
     """The row of a decision about what waits here, and ended in main by what another clone did."""
     path = find_own(executor, thread)
     if path is not None:
-        before, now = (_pending_own(one, path) for one in (seen, executor.snapshot))
-        if not before or now:
+        texts = [one.read(path) for one in (seen, executor.snapshot)]
+        before, now = (
+            parse_own(path, text.decode("utf-8", "surrogateescape")) if text is not None else None for text in texts
+        )
+        if not (before and before.pending) or (now and now.pending):
             return None
         row = Row(executor.now, before.source, "", "", path, outcome=OVERTAKEN)
         first = ""
@@ -126,19 +132,6 @@ def _overtaken(run: Run, executor: Executor, seen: Snapshot, thread: str, op: Op
     return row._replace(decision=decision, executed=told)
 
 
-def _pending_own(snapshot: Snapshot, path: HubPath) -> Own | None:
-    data = snapshot.read(path)
-    own = parse_own(path, data.decode("utf-8", "surrogateescape")) if data is not None else None
-    return own if own is not None and own.pending else None
-
-
-def _actor(run: Run, actor: str) -> Name:
-    try:
-        return parse_name(actor, "actor") if actor else run.settings.us
-    except NameRefused as refused:
-        raise UsageError(refused.text, refused.hint) from None
-
-
 def _facts(run: Run, executor: Executor, thread: str) -> Facts | OwnFacts | None:
     """Of a thread that may be decided; None: it had to be written anew first."""
     path = find_own(executor, thread)
@@ -146,7 +139,7 @@ def _facts(run: Run, executor: Executor, thread: str) -> Facts | OwnFacts | None
         return OwnFacts(run.settings.config, run.settings.peers, use_own(executor, path), executor.now, run.machine)
     peer, item = find_pending(executor.snapshot, thread)
     now = executor.item(peer, IN, item.topic) or item
-    if why := renew_stale(executor, peer, now):
+    if why := renew_stale(executor, peer, now, read_working(run.hub, ThreadName(now.get("thread")))):
         executor.perform(plan_renewed(peer, now, executor.now, why))
         executor.notes.refused(f"{peer}/{now.topic}: {rules.VALID_TRIAGE}: {why}", ANEW, source=f"{peer}/{now.topic}")
         return None

@@ -10,10 +10,10 @@ from pathlib import Path
 from cn.git.create import commit_first, create_repo
 from cn.git.process import GitError
 from cn.git.repository import check_place, find_hub
-from cn.secrets.findings import Text, refuse
-from cn.secrets.scanner import find_secrets
+from cn.secrets.findings import refuse
+from cn.secrets.scanner import Text, find_secrets
 from cn.system.clock import now
-from cn.system.template import template_dir
+from cn.system.extras import template_dir
 from cn.values.errors import Refused
 from cn.values.names import HubPath, Name
 from cn.values.report import Report
@@ -33,18 +33,24 @@ def init(name: Name, path: Path, report: Report, *, signing_key: Path | None = N
         raise Refused(f"the signing key {signing_key} is no file", "make one with ssh-keygen, or leave it out")
     if refusal := refuse(find_secrets([Text("the name", (name,), 0)]), ()):
         raise Refused.by(refusal, "choose another name")
-    source = template_dir()
+    files = _template(name)
     if dry_run:
-        for file in sorted(p for p in source.rglob("*") if p.is_file()):
-            report.plan(f"write {path / _target(file.relative_to(source))}")
+        for target in files:
+            report.plan(f"write {path / target}")
         report.plan(f"make a git repository on main with one commit at {path}")
         return
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".cn-init-", dir=path.parent) as scratch:
             fresh = Path(scratch) / "hub"
-            files = _copy(source, fresh, name)
-            create_repo(fresh, "main", _settings(name, signing_key))
+            for target, data in files.items():
+                (fresh / target).parent.mkdir(parents=True, exist_ok=True)
+                (fresh / target).write_bytes(data)
+            settings = {"user.name": str(name), "user.email": f"{name}@cn.invalid"}
+            if signing_key is not None:
+                key = str(signing_key.absolute())
+                settings |= {"gpg.format": "ssh", "user.signingKey": key, "cn.sign": "true"}
+            create_repo(fresh, "main", settings)
             commit_first(fresh, files, f"Hub of {name}", now())
             if path.is_dir():  # an empty folder that was made for it, perhaps for one user alone
                 fresh.chmod(stat.S_IMODE(path.stat().st_mode))
@@ -57,24 +63,11 @@ def init(name: Name, path: Path, report: Report, *, signing_key: Path | None = N
     report.done(f"made the hub {name} at {path}")
 
 
-def _settings(name: Name, signing_key: Path | None) -> dict[str, str]:
-    settings = {"user.name": str(name), "user.email": f"{name}@cn.invalid"}
-    if signing_key is not None:
-        settings |= {"gpg.format": "ssh", "user.signingKey": str(signing_key.absolute()), "cn.sign": "true"}
-    return settings
-
-
-def _target(relative: Path) -> Path:
-    return relative.with_name(_RENAMED.get(relative.name, relative.name))
-
-
-def _copy(source: Path, target: Path, name: Name) -> dict[HubPath, bytes]:
-    """The template's files for this hub, written to ``target``; what was written."""
-    files: dict[HubPath, bytes] = {}
-    for file in sorted(p for p in source.rglob("*") if p.is_file()):
-        path = _target(file.relative_to(source))
-        data = file.read_text("utf-8").replace("{{name}}", name).encode()
-        (target / path).parent.mkdir(parents=True, exist_ok=True)
-        (target / path).write_bytes(data)
-        files[HubPath(path.as_posix())] = data
-    return files
+def _template(name: Name) -> dict[HubPath, bytes]:
+    """The template's files for this hub."""
+    top = template_dir()
+    files = {f.relative_to(top): f.read_text("utf-8") for f in sorted(top.rglob("*")) if f.is_file()}
+    return {
+        HubPath(path.with_name(_RENAMED.get(path.name, path.name)).as_posix()): text.replace("{{name}}", name).encode()
+        for path, text in files.items()
+    }

@@ -5,32 +5,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cn.actions.decide import Overtaken, decide_now
-from cn.agent.plan.ops import reply_topic
 from cn.git.repository import Hub
 from cn.inbox.triage import NoThread
 from cn.outbox.deliver import deliver
 from cn.protocol import rules
 from cn.protocol.effects import Plan, Post
-from cn.protocol.ledger import IN, Event, parse_events
+from cn.protocol.layout import MESSAGE
+from cn.protocol.ledger import IN, Event, each_event
 from cn.protocol.message import Message
-from cn.protocol.message_kinds import MESSAGE
 from cn.protocol.ops import Reply
 from cn.run.executor import Executor
 from cn.run.run import Run, open_run
 from cn.run.secret_gate import check_plan, mask_line
 from cn.run.snapshot import Snapshot
-from cn.secrets.findings import Text, text_of
+from cn.secrets.scanner import Text, text_of
 from cn.values.errors import Refused, UsageError
-from cn.values.names import Name, NameRefused, parse_thread_name
+from cn.values.names import Name, NameRefused, parse_thread_name, reply_topic
 from cn.values.report import Report
 from cn.values.text import is_text, one_line, slug
 
 
 def send(hub: Hub, to: str, message: str, *, body: str = "", dry_run: bool = False) -> Report:
     """Queue a message to a peer and deliver the outbox."""
-    report = Report()
     subject = _subject(message, body)
-    with open_run(hub, report, dry_run=dry_run) as run:
+    with open_run(hub, dry_run=dry_run) as run:
         if to == run.settings.us:
             raise Refused(f"{to} is this hub", "name a peer; see 'cn peer list'")
         peer = run.settings.peer(to)
@@ -39,7 +37,7 @@ def send(hub: Hub, to: str, message: str, *, body: str = "", dry_run: bool = Fal
         given = [text_of("the message's subject", message), text_of("the message", body)]
         given = given if body else [text_of("the message", message)]
         _queue(run, Post(mail, slug(subject)), f"message to {peer.name}: {subject}", given)
-    return report
+    return run.report
 
 
 def _subject(message: str, body: str) -> str:
@@ -70,20 +68,19 @@ def _queue(run: Run, post: Post, what: str, given: Sequence[Text]) -> None:
 
 def reply(hub: Hub, thread: str, message: str, *, body: str = "", dry_run: bool = False) -> Report:
     """Reply to a thread. A pending one is decided by it (``do:reply:re-<topic>``), like in triage."""
-    report = Report()
     _subject(message, body)
     text = f"{message}\n\n{body}" if body else message
-    with open_run(hub, report, dry_run=dry_run) as run:
+    with open_run(hub, dry_run=dry_run) as run:
         snapshot = run.snapshot()
         try:
             decide_now(run, thread, Reply, body=text)
         except NoThread as refused:
             if isinstance(refused, Overtaken):
-                report.info(f"{refused.text}; its text goes as a message of its own", source=refused.row.source)
+                run.report.info(f"{refused.text}; its text goes as a message of its own", source=refused.row.source)
             _follow_up(run, snapshot, thread, text, refused)
-            return report
+            return run.report
         deliver(run)
-    return report
+    return run.report
 
 
 def _follow_up(run: Run, snapshot: Snapshot, thread: str, text: str, refused: Refused) -> None:
@@ -106,7 +103,7 @@ def find_done(snapshot: Snapshot, peers: list[Name], thread: str) -> tuple[Name,
     except NameRefused:
         name = ""
     for peer in peers:
-        received = [e for e in parse_events(snapshot.history(peer)) if e.side == IN and e.kind == "received"]
+        received = [e for e in each_event(snapshot.history(peer)) if e.side == IN and e.kind == "received"]
         for event in reversed(received):
             if name == event.fields.get("thread") or thread == f"{peer}/{event.topic}":
                 return peer, event

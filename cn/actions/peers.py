@@ -14,9 +14,9 @@ from cn.run.executor import Executor
 from cn.run.run import Run, open_run, run_once
 from cn.run.secret_gate import check_texts
 from cn.run.settings import read_head_settings
-from cn.secrets.findings import Text
+from cn.secrets.scanner import Text
 from cn.values.errors import Refused
-from cn.values.names import Name, NameRefused, Url, is_local, parse_url
+from cn.values.names import NameRefused, Url, is_local, parse_name, parse_url
 from cn.values.report import Report
 from cn.values.shell_words import command
 from cn.values.text import one_line, redact
@@ -48,8 +48,7 @@ def absolute_url(text: str, cwd: Path) -> Url:
 
 def add(hub: Hub, peer: Peer, *, check: bool = False, dry_run: bool = False) -> Report:
     """Add a peer; contacts nobody unless ``check``. Commits ``state/peers.md`` alone."""
-    report = Report()
-    with open_run(hub, report, dry_run=dry_run) as run:
+    with open_run(hub, dry_run=dry_run) as run:
         if check:
             answer = list_remotes(run.hub.git, {peer.name: peer.hub}, run.settings.config.limits.peer_seconds)
             reason = answer[peer.name]
@@ -70,14 +69,14 @@ def add(hub: Hub, peer: Peer, *, check: bool = False, dry_run: bool = False) -> 
             bare = [p.name for p in (*others, dated) if not p.key]
             if bare and dated.deliver == MAILBOX and others and not run.settings.config.mailbox_trusted:
                 executor.notes.info(
-                    f"several peers now write one mailbox: merges and notices of {', '.join(bare)} are refused until "
-                    "a --key proves the sender, or hub.yaml says 'mailbox_trusted: true'"
+                    f"several peers now write one mailbox: notices of {', '.join(bare)} are believed as far as their "
+                    "main shows the same, until a --key proves the sender, or hub.yaml says 'mailbox_trusted: true'"
                 )
             executor.notes.done(f"added the peer {peer.name} ({redact(peer.hub)}, {peer.deliver})")
             return f"cn: peer add {peer.name}"
 
         run.commit(plan)
-    return report
+    return run.report
 
 
 def _refuse_secrets(peer: Peer, text: str, executor: Executor) -> None:
@@ -91,13 +90,14 @@ def _refuse_secrets(peer: Peer, text: str, executor: Executor) -> None:
         raise Refused.by(refusal, remedy)
 
 
-def remove(hub: Hub, name: Name, *, dry_run: bool = False) -> Report:
+def remove(hub: Hub, name: str, *, dry_run: bool = False) -> Report:
     """Take a peer out. Its ledger and threads stay."""
+    peer = parse_name(name, "peer")
 
     def plan(run: Run, executor: Executor) -> str | None:
-        run.settings.peer(name)
-        text = remove_peer(executor.snapshot.text(PATH), name)
-        executor.perform(Plan(name, (Edit(PATH, text.encode(), f"remove from {PATH}"),)))
+        run.settings.peer(peer)
+        text = remove_peer(executor.snapshot.text(PATH), peer)
+        executor.perform(Plan(peer, (Edit(PATH, text.encode(), f"remove from {PATH}"),)))
         executor.notes.done(f"removed the peer {name}; its threads and records stay")
         return f"cn: peer remove {name}"
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 
-from cn.agent.hooks import update_queue
+from cn.agent.hooks import update_queue, wake
 from cn.agent.plan.turns import plan_cleared, plan_retry, source_of
-from cn.agent.queue import current_turn, known_ids, names_in, read_queued, require_queue
-from cn.agent.wake import wake
+from cn.agent.queue import current_turn, known_ids, places, read_queued, require_queue
 from cn.git.repository import Hub
 from cn.protocol.effects import Drop, Plan
-from cn.protocol.own_thread import Own, parse_own
+from cn.protocol.own_thread import parse_own
 from cn.protocol.queue_item import DEAD, QUEUE, Input, new_input_id
 from cn.run.executor import Executor
 from cn.run.run import Run, run_once
-from cn.system.random import nonce
 from cn.values.errors import Refused
-from cn.values.names import HubPath
 from cn.values.record_header import RecordRefused
 from cn.values.report import Report
 from cn.values.text import one_line
@@ -50,7 +48,7 @@ def clear(hub: Hub, *, dry_run: bool = False) -> Report:
     """Take everything that waits out of the queue; the threads stay. What is in flight stays too."""
 
     def plan(run: Run, executor: Executor) -> str | None:
-        paths = [HubPath(f"{QUEUE}/{name}") for name in names_in(executor, QUEUE)]
+        paths = [path for _, path in places(executor, QUEUE)]
         for path in paths:
             try:
                 executor.perform(plan_cleared(read_queued(executor, path), executor.now))
@@ -66,30 +64,26 @@ def clear(hub: Hub, *, dry_run: bool = False) -> Report:
     return run_once(hub, plan, dry_run=dry_run)
 
 
-def retry(hub: Hub, wanted: str, *, dry_run: bool = False) -> Report:
+def retry(hub: Hub, id: str, *, dry_run: bool = False) -> Report:
     """Queue a dead letter again, by its id or the name of its thread."""
 
     def plan(run: Run, executor: Executor) -> str | None:
         require_queue(run)
-        asked = _find_dead(executor, wanted)
+        asked = _find_dead(executor, id)
         source = source_of(asked)
-        id = new_input_id(executor.now, (source, asked.head, nonce()), known_ids(executor, current_turn(executor)))
-        executor.perform(plan_retry(asked, id, executor.now, _own_thread(executor, asked)))
-        executor.notes.done(f"{source} waits again as {id}", source=source)
+        again = new_input_id(executor.now, (source, asked.head, secrets.token_hex(8)), known_ids(executor))
+        data = None if asked.topic or not asked.path else executor.read(asked.path)
+        own = None if data is None else parse_own(asked.path, data.decode("utf-8", "replace"))
+        executor.perform(plan_retry(asked, again, executor.now, own))
+        executor.notes.done(f"{source} waits again as {again}", source=source)
         update_queue(run, executor)
         return f"cn: retry {source}"
 
     return _and_wake(hub, plan, dry_run)
 
 
-def _own_thread(executor: Executor, asked: Input) -> Own | None:
-    data = None if asked.topic or not asked.path else executor.read(asked.path)
-    return None if data is None else parse_own(asked.path, data.decode("utf-8", "replace"))
-
-
 def _find_dead(executor: Executor, wanted: str) -> Input:
-    for name in names_in(executor, DEAD):
-        path = HubPath(f"{DEAD}/{name}")
+    for _, path in places(executor, DEAD):
         try:
             asked = read_queued(executor, path)
         except RecordRefused:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from cn.actions.decide import decide_now
 from cn.agent.plan.reflections import TITLES
-from cn.agent.reflections import enqueue_own
+from cn.agent.queue import enqueue_own
 from cn.git.repository import Hub
 from cn.inbox.triage import NoThread, find_pending
 from cn.outbox.deliver import deliver
 from cn.protocol import own_thread
-from cn.protocol.cadence import Cadence, period, reflection_path
 from cn.protocol.effects import Log, Plan, Put
 from cn.protocol.log import Row
 from cn.protocol.ops import Ack, Done
+from cn.protocol.queue_item import Cadence, period, reflection_path
 from cn.run.executor import Executor
 from cn.run.run import Run, open_run, run_once
 from cn.run.secret_gate import check_plan, check_texts
 from cn.run.snapshot import Snapshot
 from cn.run.view import open_view
-from cn.secrets.findings import text_of
+from cn.secrets.scanner import text_of
 from cn.system.clock import now
 from cn.threads.store import OwnDocument, done_concerns, own_paths, pick_own, read_document
 from cn.values.errors import Refused, UsageError
@@ -113,8 +113,7 @@ def _free_concern(executor: Executor, description: str, salt: str) -> HubPath:
 
 def end_concern(hub: Hub, id: str, *, dry_run: bool = False) -> Report:
     """File a concern away as done, by its name or an unambiguous beginning of it."""
-    report = Report()
-    with open_run(hub, report, dry_run=dry_run) as run:
+    with open_run(hub, dry_run=dry_run) as run:
         snapshot = run.snapshot()
         open_ones = [path for path in own_paths(snapshot, run.hub) if path.startswith(f"{own_thread.CONCERNS}/")]
         found = [path for path in open_ones if own_thread.is_named(path, id)]
@@ -128,7 +127,7 @@ def end_concern(hub: Hub, id: str, *, dry_run: bool = False) -> Report:
             raise Refused(f"no open concern {one_line(id, 80)!r}", "'cn mca' lists them")
         decide_now(run, found[0], Done)
         deliver(run)
-    return report
+    return run.report
 
 
 def _is_done(snapshot: Snapshot, name: str) -> bool:
@@ -137,8 +136,7 @@ def _is_done(snapshot: Snapshot, name: str) -> bool:
 
 def close_thread(hub: Hub, name: str, reason: str = "", *, dry_run: bool = False) -> Report:
     """Close a thread of our own; a peer's is refused, for its creator must be told something."""
-    report = Report()
-    with open_run(hub, report, dry_run=dry_run) as run:
+    with open_run(hub, dry_run=dry_run) as run:
         snapshot = run.snapshot()
         path = pick_own(snapshot, own_paths(snapshot, run.hub), name)
         if path is None:
@@ -153,4 +151,4 @@ def close_thread(hub: Hub, name: str, reason: str = "", *, dry_run: bool = False
         op = Done if path.startswith(f"{own_thread.CONCERNS}/") else lambda id: Ack(id, one_line(reason))
         decide_now(run, path, op)
         deliver(run)
-    return report
+    return run.report

@@ -11,8 +11,7 @@ import difflib
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from cn.git.entries import Entry, read_tree
 from cn.git.objects import read_known, read_objects
@@ -22,13 +21,12 @@ from cn.llm.config import check_agent_config
 from cn.protocol.hub_config import AGENT_PATH, LOCK_WAIT
 from cn.run.run import scratch_objects
 from cn.run.settings import from_origin, read_head_settings, read_settings
-from cn.system.files import write_file
-from cn.transaction.base import observe_base
-from cn.transaction.commit import recover
-from cn.transaction.journal import drop
+from cn.system.files import drop, read_regular, write_file
+from cn.transaction.base import Base, observe_base
 from cn.transaction.lock import hub_lock
 from cn.transaction.protected_files import TrustChange, accept, built_by_cn, trusted_commit, untrusted
-from cn.values.errors import ConfigError
+from cn.transaction.publish import recover
+from cn.values.errors import CnError, ConfigError
 from cn.values.names import Oid, digest
 from cn.values.report import Report
 from cn.values.text import decode, one_line, redact, visible
@@ -85,26 +83,25 @@ class Pending:
         return "\n".join(line for file in self.files for line in _lines(file))
 
 
-def pending_json(pending: Pending | None, *, accepted: bool) -> dict[str, Any]:
-    """The shape of ``cn trust --json``."""
-    files = [asdict(file) for file in pending.files] if pending else []
-    return {"commit": pending.commit if pending else None, "accepted": accepted, "files": files}
-
-
 def pending_changes(hub: Hub, *, dry_run: bool = False) -> Pending | None:
     """The changes to protected files that this clone has not accepted; None: there are none.
 
     Fetches origin. With ``dry_run`` nothing is written: no ref, no file, no object.
     """
-    with _locked(hub, dry_run) as locked:
-        return _observe(locked, dry_run)
+    if not dry_run:
+        with lock_damaged(hub) as locked:
+            recover(locked)
+            return find_pending(locked, observe_base(locked, check_trust=False))
+    with suppress(ConfigError):
+        hub, _ = read_head_settings(hub)
+    with tempfile.TemporaryDirectory(prefix="cn-dry-run-") as scratch:
+        hub = scratch_objects(hub, scratch)
+        return find_pending(hub, observe_base(hub, dry_run=True, check_trust=False))
 
 
 def was_shown(hub: Hub) -> str:
     """The key of what was shown last and not accepted, empty if there is none."""
-    with suppress(OSError):
-        return (hub.state / "trust-shown").read_text("ascii", "replace").strip()
-    return ""
+    return (read_regular(hub.state / "trust-shown") or b"").decode("ascii", "replace").strip()
 
 
 def note_shown(hub: Hub, pending: Pending) -> None:
@@ -117,8 +114,9 @@ def accept_changes(hub: Hub, pending: Pending) -> Report | Pending | None:
 
     None: nothing is left to accept.
     """
-    with _locked(hub, False) as locked:
-        now = _observe(locked, False)
+    with lock_damaged(hub) as locked:
+        recover(locked)
+        now = find_pending(locked, observe_base(locked, check_trust=False))
         if now is None or now.key != pending.key:
             return now
         if now.broken is not None:
@@ -135,37 +133,26 @@ def accept_changes(hub: Hub, pending: Pending) -> Report | Pending | None:
 
 
 @contextmanager
-def _locked(hub: Hub, dry_run: bool) -> Iterator[Hub]:
-    """The hub under its lock and recovered; in a dry run with a throw-away folder for objects."""
+def lock_damaged(hub: Hub) -> Iterator[Hub]:
+    """The hub under its lock, also where its configuration is what is to be mended."""
     wait = LOCK_WAIT
-    # The change to be accepted may be the one that mends a broken configuration.
-    with suppress(ConfigError):
+    with suppress(CnError):
         hub, settings = read_head_settings(hub)
         wait = settings.config.lock_wait
-    if dry_run:
-        with tempfile.TemporaryDirectory(prefix="cn-dry-run-") as scratch:
-            yield scratch_objects(hub, scratch)
-        return
     with hub_lock(hub, wait) as held:
-        recover(held)
         yield held
 
 
-def _observe(hub: Hub, dry_run: bool) -> Pending | None:
-    base = observe_base(hub, dry_run=dry_run, check_trust=False)
-    trusted = trusted_commit(hub) or base.local
-    return find_pending(hub, trusted, base.tip, frozenset({base.local, base.origin or base.local}))
-
-
-def find_pending(hub: Hub, trusted: Oid, commit: Oid, given: frozenset[Oid]) -> Pending | None:
-    """What ``commit`` holds that was not accepted; ``given`` are the mains it was made of."""
-    found = untrusted(hub, commit, trusted=trusted, built=built_by_cn(hub, commit, given))
+def find_pending(hub: Hub, base: Base) -> Pending | None:
+    """What main as a run would see it holds that was not accepted."""
+    trusted, given = trusted_commit(hub) or base.local, frozenset({base.local, base.origin or base.local})
+    found = untrusted(hub, base.tip, trusted=trusted, built=built_by_cn(hub, base.tip, given))
     if not found:
         return None
     paths = [c.path for c in found]
-    old, new = read_tree(hub.git, trusted, paths), read_tree(hub.git, commit, paths)
+    old, new = read_tree(hub.git, trusted, paths), read_tree(hub.git, base.tip, paths)
     files = tuple(_file(hub.git, c, old.get(c.path), new.get(c.path)) for c in found)
-    return Pending(commit, trusted, files, find_broken(hub, commit, trusted))
+    return Pending(base.tip, trusted, files, find_broken(hub, base.tip, trusted))
 
 
 def find_broken(hub: Hub, commit: Oid, known: Oid) -> ConfigError | None:

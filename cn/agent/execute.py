@@ -3,39 +3,45 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
-from cn.agent.chat import remember
 from cn.agent.interface import read_shown
-from cn.agent.plan.chat import ChatFacts
+from cn.agent.plan import conversation
+from cn.agent.plan.chat import ChatFacts, chat_text_of
 from cn.agent.plan.ops import AnyFacts, Order, artifact_name, check_output, is_object_id, plan_order
 from cn.agent.plan.output import Output, parse_output
 from cn.agent.plan.turns import late_path, out_of_turn, plan_answered, plan_rejected, source_of
-from cn.agent.queue import actor_of, current_turn, failing, is_wanted, read_output
+from cn.agent.queue import current_turn, failing, is_wanted, read_output
 from cn.git.objects import read_info
+from cn.git.repository import Hub
 from cn.inbox.arrivals import renew_stale, use_working_text
 from cn.inbox.plan.decisions import Facts, quoted_of
-from cn.inbox.working_copies import lenient_text
-from cn.protocol.chat_reply import chat_text_of, is_chat
-from cn.protocol.effects import Plan, Record
+from cn.inbox.working_copies import lenient_text, read_working
+from cn.protocol.effects import Archive, Plan, Record
+from cn.protocol.hub_config import HubConfig, is_local
 from cn.protocol.layout import inbox_path
 from cn.protocol.ledger import IN, Event, Item
 from cn.protocol.ops import Commit, Op, format_op
+from cn.protocol.outbox_entry import is_chat
 from cn.protocol.own_thread import format_own, parse_own
 from cn.protocol.queue_item import OUTPUT, Turn, is_input_id, parse_input
-from cn.protocol.states.agent import ACTOR, ActorEvent
+from cn.protocol.states import ACTOR, Actor
 from cn.run.executor import Executor
 from cn.run.run import Run
 from cn.run.secret_gate import check_plan, clean_refusal, mask_line, without_secrets
-from cn.secrets.findings import Text, own_lines, text_of
+from cn.secrets.scanner import Text, own_lines, text_of
+from cn.system.files import read_regular
 from cn.threads.plan.decisions import OwnFacts
 from cn.threads.store import use_own
 from cn.values.errors import Refusal, Refused
 from cn.values.names import HubPath, Name, Oid, ThreadName, digest
 from cn.values.report import Report
 from cn.values.text import one_line
+
+_MOST_BYTES = 8 << 20
 
 
 def execute_output(run: Run, executor: Executor) -> str | None:
@@ -49,9 +55,11 @@ def execute_output(run: Run, executor: Executor) -> str | None:
     late = _why_late(run, executor, turn, output)
     if turn is None or late:
         id = output.id if is_input_id(output.id) else f"unknown-{digest(data.decode('latin-1'))[:8]}"
-        nth = _nth_late(executor, id)
+        nth = 1  # the first number under which nothing is kept yet, in main or on this machine
+        while executor.read(path := late_path(id, nth)) is not None or os.path.lexists(run.hub.root / path):
+            nth += 1
         executor.perform(out_of_turn(data, id, executor.now, late, nth))
-        executor.notes.refused(f"{OUTPUT}: {late}; it is kept as {late_path(id, nth)}", "ask 'cn input' what is on")
+        executor.notes.refused(f"{OUTPUT}: {late}; it is kept as {path}", "ask 'cn input' what is on")
         return None
     refused = tuple(check_output(output, turn.input.id))
     whole = text_of(OUTPUT, data.decode("utf-8", "replace").replace("\0", ""))
@@ -59,7 +67,7 @@ def execute_output(run: Run, executor: Executor) -> str | None:
     source = source_of(turn.input)
     if not isinstance(plan, Plan):
         plan = tuple(clean_refusal(one, run.settings, whole) for one in plan)
-        ACTOR.step(actor_of(run, turn), ActorEvent.REJECTED)
+        ACTOR.step(Actor.OUTPUT_READY, "rejected")
         executor.perform(plan_rejected(turn, data, plan, failing(run, executor, turn.input)))
         for refusal in plan:
             executor.notes.refused(
@@ -67,30 +75,22 @@ def execute_output(run: Run, executor: Executor) -> str | None:
             )
         return None
     _note_shown(run, executor, turn)
-    ACTOR.step(actor_of(run, turn), ActorEvent.ARCHIVED)
+    ACTOR.step(Actor.OUTPUT_READY, "archived")
     executor.perform(plan_answered(turn, data, plan))
     if is_chat(turn.input.sender):
         remember(executor, turn, chat_text_of(plan.effects))
     for key in (without_secrets(key, run.settings, whole) for key in output.unknown):
         executor.notes.info(f"{source}: the output's key {key!r} is unknown; ignored", source=source)
-    words = _words(output.ops)
-    executor.notes.done(f"{source}: {words} by {run.settings.us}", source=source)
-    return f"{source} {one_line(words, 80)} by {run.settings.us}"
-
-
-def _nth_late(executor: Executor, id: str) -> int:
-    """The first number under which nothing is kept yet, in main or on this machine."""
-    nth = 1
-    while executor.read(late_path(id, nth)) is not None or os.path.lexists(executor.hub.root / late_path(id, nth)):
-        nth += 1
-    return nth
+    words, us = ", ".join(format_op(op)[0] for op in output.ops) or "ack (no op)", run.settings.us
+    executor.notes.done(f"{source}: {words} by {us}", source=source)
+    return f"{source} {one_line(words, 80)} by {us}"
 
 
 def _report_blocked(run: Run, notes: Report) -> None:
     """Something lies where the output belongs that is never read: a link, a pipe, a folder."""
     with suppress(OSError):
         info = (run.hub.root / OUTPUT).lstat()
-        told_before = not run.memory.tell_once("output", str(info.st_ino), str(info.st_ctime_ns))
+        told_before = run.memory.told("output", str(info.st_ino), str(info.st_ctime_ns))
         notes.refused(f"{OUTPUT} is not a plain file; it is not read", "move it away", told_before=told_before)
 
 
@@ -125,7 +125,7 @@ def _why_late(run: Run, executor: Executor, turn: Turn | None, output: Output) -
 
 
 def facts_of(run: Run, executor: Executor, turn: Turn) -> AnyFacts:
-    """What the planners may know of the item in flight."""
+    """What the planners may know of the item in flight, with what people wrote into its thread here."""
     asked = turn.input
     if asked.topic:
         item = executor.item(Name(asked.sender), IN, asked.topic)
@@ -135,51 +135,32 @@ def facts_of(run: Run, executor: Executor, turn: Turn) -> AnyFacts:
         content = parse_input(turn.text).content
         asked = replace(asked, content=content)
         return ChatFacts(run.settings.config, run.settings.peers, asked, executor.now, turn.machine)
-    return own_facts(run, executor, asked.path)
+    try:
+        own = use_own(executor, asked.path)
+    except Refused:  # main's text counts; the working copy is kept beside it, and reported
+        own = parse_own(asked.path, (executor.read(asked.path) or b"").decode("utf-8", "replace"))
+    return OwnFacts(run.settings.config, run.settings.peers, own, executor.now, run.machine)
 
 
 def inbox_facts(run: Run, executor: Executor, peer: Name, item: Item) -> Facts:
     """The facts of a peer's thread, its working copy an input of the run."""
     name = ThreadName(item.get("thread"))
-    if renew_stale(executor, peer, item):  # the agent was given what the ledger names
+    if renew_stale(executor, peer, item, read_working(run.hub, name)):  # the agent was given what the ledger names
         text: str | None = lenient_text(executor.read(inbox_path(name)) or b"")
     else:
         text = use_working_text(executor, name)
     if text is None:
         raise Refused(f"{inbox_path(name)} is missing", "'cn inbox sync' puts it back")
     committed = (executor.snapshot.read(inbox_path(name)) or b"").decode("utf-8", "replace")
-    settings = run.settings
-    return Facts(
-        settings.config,
-        settings.peers,
-        peer,
-        item,
-        text,
-        executor.now,
-        settings.shared_mailbox,
-        committed=committed,
-        about=mask_line(item.get("subject"), settings),
-    )
-
-
-def own_facts(run: Run, executor: Executor, path: HubPath) -> OwnFacts:
-    """The facts of a thread of our own, with what people wrote into it here as far as that can be read."""
-    try:
-        own = use_own(executor, path)
-    except Refused:  # main's text counts; the working copy is kept beside it, and reported
-        own = parse_own(path, (executor.read(path) or b"").decode("utf-8", "replace"))
-    return OwnFacts(run.settings.config, run.settings.peers, own, executor.now, run.machine)
+    config, peers, about = run.settings.config, run.settings.peers, mask_line(item.get("subject"), run.settings)
+    return Facts(config, peers, peer, item, text, executor.now, committed=committed, about=about)
 
 
 def sources_of(facts: AnyFacts) -> list[Text]:
     """The document that people may have written into."""
-    match facts:
-        case Facts():
-            return [own_lines(inbox_path(ThreadName(facts.item.get("thread"))), facts.text)]
-        case OwnFacts():
-            return [text_of(facts.own.path, format_own(facts.own))]
-        case _:
-            return []
+    if isinstance(facts, Facts):
+        return [own_lines(inbox_path(facts.thread), facts.text)]
+    return [text_of(facts.own.path, format_own(facts.own))] if isinstance(facts, OwnFacts) else []
 
 
 def find_artifacts(executor: Executor, ops: Iterable[Op]) -> dict[str, Oid]:
@@ -200,5 +181,31 @@ def _note_shown(run: Run, executor: Executor, turn: Turn) -> None:
         executor.perform(Plan(source_of(asked), (Record(Name(asked.sender), event),)))
 
 
-def _words(ops: tuple[Op, ...]) -> str:
-    return ", ".join(format_op(op)[0] for op in ops) or "ack (no op)"
+# What was said, of which a model is shown the last.
+
+
+def remember(executor: Executor, turn: Turn, answer: str) -> None:
+    """What was asked and answered, in the commit that answers; earlier days go to files of their own."""
+    asked, chat = turn.input, turn.input.sender
+    kept = partial(read_conversation, executor.hub, executor.settings.config, executor.read)
+    fresh = []
+    if not asked.path:  # else it was put off, and is there since
+        text = conversation.said_in(parse_input(turn.text).content)
+        fresh.append(conversation.new_entry(asked.queued, chat, conversation.USER, text, asked.id))
+    if answer:
+        fresh.append(conversation.new_entry(executor.now, chat, conversation.ASSISTANT, answer, asked.id))
+    said = conversation.append(kept(conversation.PATH), *fresh)
+    stays, moved = conversation.rotate(said, executor.now)
+    effects = [Archive(conversation.PATH, conversation.format_conversation(stays))]
+    for path, entries in moved.items():
+        day = conversation.append(kept(path), *entries)
+        effects.append(Archive(path, conversation.format_conversation(day)))
+    executor.perform(Plan(chat, tuple(effects)))
+
+
+def read_conversation(
+    hub: Hub, config: HubConfig, read: Callable[[HubPath], bytes | None], path: HubPath = conversation.PATH
+) -> conversation.Conversation:
+    """What was said: in main, of which ``read`` reads a file, or, where the hub keeps it local, on this machine."""
+    data = read_regular(hub.root / path, _MOST_BYTES) if is_local(path, config.local) else read(path)
+    return conversation.parse_conversation(data or b"")

@@ -1,4 +1,4 @@
-"""The agent's part of a run: execute what it wrote, and give it the next item.
+"""The agent's part of a run: execute what it wrote, give it the next item, and wake it.
 
 Most of cn's planners serve it alone. A run of a hub that feeds no agent (``interface: triage``)
 does not import them: that is half of what it would import.
@@ -7,9 +7,22 @@ does not import them: that is half of what it would import.
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cn.git.repository import Hub
 from cn.protocol.queue_item import INPUT, OUTPUT, TURN, Turn
+from cn.run.memory import Memory
+from cn.system.clock import now
+from cn.system.files import hold, read_regular, write_file
+from cn.values.errors import CnError
+from cn.values.report import Report
+from cn.values.text import one_line, redact
 
 if TYPE_CHECKING:
     from cn.agent.queue import MayGive
@@ -19,7 +32,7 @@ if TYPE_CHECKING:
 
 def answered_turn(run: Run) -> Turn | None:
     """The item in flight, where an output waits for it."""
-    if not _has_output(run):
+    if not os.path.lexists(run.hub.root / OUTPUT):
         return None
     from cn.agent.queue import peek_turn, read_output
 
@@ -28,7 +41,7 @@ def answered_turn(run: Run) -> Turn | None:
 
 def execute_output(run: Run, executor: Executor) -> str | None:
     """Execute what waits in ``state/output.md``; returns the line for the commit message."""
-    if not _has_output(run):
+    if not os.path.lexists(run.hub.root / OUTPUT):
         return None
     from cn.agent import execute
 
@@ -50,5 +63,148 @@ def update_queue(
         queue.update_queue(run, executor, may_give=may_give, keep_expired_turn=keep_expired_turn)
 
 
-def _has_output(run: Run) -> bool:
-    return os.path.lexists(run.hub.root / OUTPUT)
+# Waking: with the command in this clone's git config (``cn.wake``), or in a built-in way.
+
+_SECONDS = 60.0
+_AGENT_SECONDS = 900.0
+"""What the runtime may take: some calls to a model."""
+
+TO_WAKE, WAKING = "wake", "waking"
+"""Files that name threads: of which somebody is to be told, and is being told."""
+WOKEN = "CN_WOKEN"
+"""Set for what a wake command starts, so that it wakes nobody again."""
+
+
+def _take_pending(hub: Hub) -> list[str]:
+    """The threads that nobody was woken for yet, taken out of the way of what arrives meanwhile."""
+    fresh, taken = hub.state / TO_WAKE, hub.state / WAKING
+    names = _names(taken)
+    with suppress(FileNotFoundError):
+        if names:
+            names = list(dict.fromkeys([*names, *_names(fresh)]))
+            write_file(taken, "".join(f"{name}\n" for name in names).encode())
+            fresh.unlink()
+        else:
+            fresh.rename(taken)
+            names = _names(taken)
+    return names
+
+
+def _names(path: Path) -> list[str]:
+    lines = (read_regular(path) or b"").decode("utf-8", "replace").split("\n")
+    return [name for name in dict.fromkeys(lines) if name and name.isprintable()]
+
+
+def drop_pending(hub: Hub) -> None:
+    """Nobody is to be told."""
+    for name in (TO_WAKE, WAKING):
+        (hub.state / name).unlink(missing_ok=True)
+
+
+def _run_program(hub: Hub, words: Sequence[str], threads: Sequence[str], seconds: float) -> str:
+    """Run it in the hub; empty, or why it failed. What runs longer than ``seconds`` is ended.
+
+    Standard input is "you have inbox" and the thread names, a line each; the environment
+    has ``CN_HUB`` and ``CN_THREADS``.
+    """
+    env = {**os.environ, "CN_HUB": str(hub.root), "CN_THREADS": " ".join(threads), WOKEN: "1"}
+    text = "\n".join(["you have inbox", *threads, ""])
+    child = subprocess.Popen(
+        words,
+        cwd=hub.root,
+        env=env,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    try:
+        out, _ = child.communicate(text.encode(), timeout=seconds)
+    except subprocess.TimeoutExpired:
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.communicate()
+        return f"it ran longer than {seconds:.0f} s"
+    if child.returncode == 0:
+        return ""
+    said = out.decode("utf-8", "replace").strip().split("\n")[-1]
+    return f"exit code {child.returncode}" + (f": {said}" if said else "")
+
+
+AGENT, TELEGRAM = "cn:agent", "cn:telegram"
+"""Ways that are built in: run the runtime; write to a chat (``cn:telegram:CHAT``)."""
+
+
+def wake(hub: Hub, report: Report) -> None:
+    """Tell the agent which threads are new, after the lock is free.
+
+    The names stay in ``.git/cn`` until a wake command has succeeded, so that neither a crash
+    nor a failing command leaves the agent asleep. A run that the wake command itself starts
+    wakes nobody; what it brings is told by the next run.
+    """
+    if os.environ.get(WOKEN):
+        return
+    command = hub.config.last("cn.wake") if any((hub.state / name).exists() for name in (TO_WAKE, WAKING)) else ""
+    if not command:
+        drop_pending(hub)
+        return
+    lock = hold(hub.state / "wake.lock")
+    if lock is None:
+        return  # another run is at it
+    try:
+        names = _take_pending(hub)
+        failure = _run(hub, command, names) if names else ""
+        memory = Memory(hub, now())
+        if failure:
+            text = f"the wake command failed: {redact(one_line(failure))}"
+            remedy = "see 'git config cn.wake'; it is tried again at each run"
+            report.failed(text, remedy, told_before=memory.told("wake", text))
+            memory.conditions.set("wake", text, remedy)
+        else:
+            (hub.state / WAKING).unlink(missing_ok=True)
+            memory.conditions.clear("wake")
+            if names:
+                report.done(f"woke the agent: you have inbox ({', '.join(names)})")
+        memory.save()
+    finally:
+        os.close(lock)
+
+
+def is_builtin(command: str) -> bool:
+    """Does it name a way that is built in?"""
+    return command in (AGENT, TELEGRAM) or command.startswith(f"{TELEGRAM}:")
+
+
+def _run(hub: Hub, command: str, names: Sequence[str]) -> str:
+    if not command.startswith("cn:"):
+        # The user's own command, from this clone's git config, which no push can carry.
+        return _run_program(hub, ["/bin/sh", "-c", command], names, _SECONDS)
+    if not is_builtin(command):
+        return f"there is no way {command!r}; built in are {AGENT} and {TELEGRAM}[:CHAT]"
+    if command == AGENT:
+        # -P: what lies in the hub's tree is data, not modules that Python could pick up.
+        words = [sys.executable, "-P", "-m", "cn", "--hub", str(hub.root), "agent", "--quiet"]
+        return _run_program(hub, words, names, _AGENT_SECONDS)
+    try:
+        return _write(hub, command.removeprefix(TELEGRAM).removeprefix(":"), names)
+    except CnError as error:
+        return f"{error.text}; {error.hint}" if error.hint else error.text
+
+
+def _write(hub: Hub, chat: str, names: Sequence[str]) -> str:
+    """Tell a person in a chat: the one named, else the first of the allowed users."""
+    from cn.llm.config import read_agent_config
+    from cn.protocol.outbox_entry import chat_id
+    from cn.run.view import open_view
+    from cn.telegram.client import Telegram
+
+    number = chat_id(f"telegram:{chat}") if chat else 0
+    bot = read_agent_config(open_view(hub).snapshot.read).require_telegram()
+    if not chat and not bot.allowed_users:
+        return f"nobody is named: write {TELEGRAM}:CHAT, or allowed_users in .cn/agent.yaml"
+    number = number or bot.allowed_users[0]
+    text = "\n".join(["you have inbox", *names])
+    with Telegram(bot.token, bot.base_url) as telegram:
+        failure = telegram.send_message(number, text[:4000])
+    # What may have arrived is not sent again: one message too few is better than one at every run.
+    return str(failure) if failure and failure.is_unsent else ""

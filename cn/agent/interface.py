@@ -17,11 +17,10 @@ from cn.agent.plan.output import format_output
 from cn.git.objects import read_objects
 from cn.git.repository import Hub
 from cn.protocol.ops import Defer, Delegate, Op, Reply, Send, Surface, format_op
-from cn.protocol.queue_item import INPUT, OUTPUT, TURN, Input, Shown, parse_input, parse_turn
-from cn.secrets.findings import Text, text_of_word
-from cn.secrets.scanner import find_secrets
+from cn.protocol.queue_item import INPUT, OUTPUT, TURN, parse_input, parse_turn
+from cn.secrets.scanner import Text, find_secrets, text_of_word
 from cn.system.clock import now
-from cn.system.files import place, read_plain, write_file
+from cn.system.files import place, read_plain, read_regular, write_file
 from cn.values.errors import Refused, UsageError
 from cn.values.record_header import RecordRefused
 from cn.values.report import Report
@@ -63,21 +62,10 @@ def read_shown(hub: Hub, trigger: str) -> datetime | None:
 
 def _last_shown(hub: Hub) -> dict[str, object]:
     try:
-        data = json.loads((hub.state / "shown").read_text("utf-8"))
-    except (OSError, ValueError):
+        data = json.loads(read_regular(hub.state / "shown") or b"")
+    except (ValueError, RecursionError):
         return {}
     return data if isinstance(data, dict) else {}
-
-
-def _check_read(hub: Hub, item: Shown) -> None:
-    """The answer belongs to what was read: another item may have taken its place since."""
-    last = _last_shown(hub)
-    read, answered = str(last.get("trigger", "")), bool(last.get("answered"))
-    if read and read != item.trigger and not answered:
-        raise Refused(
-            f"what was read is {read}, and what is in flight now is {item.trigger}",
-            "read it with 'cn input', then answer it",
-        )
 
 
 def write_output(hub: Hub, make: Callable[[str], Op], *, dry_run: bool = False) -> Report:
@@ -92,7 +80,13 @@ def write_output(hub: Hub, make: Callable[[str], Op], *, dry_run: bool = False) 
     text = found[1].decode("utf-8", "replace")
     item = parse_input(text)
     id = item.id
-    _check_read(hub, item)
+    last = _last_shown(hub)
+    read = str(last.get("trigger", ""))
+    if read and read != item.trigger and not last.get("answered"):  # another item took its place since
+        raise Refused(
+            f"what was read is {read}, and what is in flight now is {item.trigger}",
+            "read it with 'cn input', then answer it",
+        )
     op = make(id)
     _check_secrets(hub, op)
     output = compose(op, id)
@@ -132,7 +126,10 @@ def _check_secrets(hub: Hub, op: Op) -> None:
     from cn.run.secret_gate import check_texts, check_words
     from cn.run.settings import read_head_settings
 
-    asked = _asked(hub)
+    asked = None
+    (turn,) = read_objects(hub.git, [f"{hub.main_ref}:{TURN}"])
+    with suppress(RecordRefused):
+        asked = parse_turn(turn or b"").input
     told = op.to if isinstance(op, Send | Delegate) else ""
     hub, settings = read_head_settings(hub)
     # The name of a branch is no news to who made it; to another one it is.
@@ -144,14 +141,6 @@ def _check_secrets(hub: Hub, op: Op) -> None:
         refusal = check_texts([*texts, *named], settings)
     if refusal:
         raise Refused.by(refusal)
-
-
-def _asked(hub: Hub) -> Input | None:
-    """What is in flight; None where that cannot be read."""
-    (turn,) = read_objects(hub.git, [f"{hub.main_ref}:{TURN}"])
-    with suppress(RecordRefused):
-        return parse_turn(turn or b"").input
-    return None
 
 
 def put_output(hub: Hub, output: str) -> bool:

@@ -6,66 +6,53 @@ that no item stands for gets one, an item whose thread is not pending any more g
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import secrets
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
 
 from cn.agent.interface import read_shown
-from cn.agent.plan.turns import (
-    MOST_READ,
-    Allowed,
-    Because,
-    Failing,
-    Later,
-    Permission,
-    plan_inbox_input,
-    plan_lapsed,
-    plan_promote,
-    plan_released,
-    plan_withdrawn,
-    source_of,
-    time_limit,
-    waiting_say,
-)
-from cn.agent.reflections import queue_due
-from cn.protocol.cadence import Cadence
-from cn.protocol.chat_reply import format_say, is_chat
+from cn.agent.plan import turns
+from cn.agent.plan.reflections import TITLES, by_period, due_reflections, is_due, is_worth_reflecting, level_below
+from cn.protocol import queue_item as items
 from cn.protocol.effects import Drop, Plan, Put, WriteHere
 from cn.protocol.ledger import IN, Item
-from cn.protocol.own_thread import OPEN, parse_own
+from cn.protocol.log import FOLDER as LOGS
+from cn.protocol.log import Row, format_row, parse_rows
+from cn.protocol.outbox_entry import Say, format_say, is_chat
+from cn.protocol.own_thread import ADHOC, CONCERNS, DEFERRED, OPEN, Own, new_own, parse_own
 from cn.protocol.queue_item import (
     DEAD,
     INPUT,
     OUTPUT,
+    PERIODIC,
     QUEUE,
+    REFLECTIONS,
     TURN,
+    Cadence,
     Input,
     Turn,
-    in_order,
-    new_input_id,
-    next_nth,
-    parse_queue_name,
-    parse_queued,
-    parse_turn,
+    period,
+    reflection_path,
 )
-from cn.protocol.states.agent import ACTOR, Actor, ActorEvent, actor_state
+from cn.protocol.states import ACTOR, Actor, actor_state
 from cn.run.executor import Executor
-from cn.run.memory import put_bounded
+from cn.run.memory import Memory, put_bounded
 from cn.run.run import Run
 from cn.run.snapshot import Snapshot
 from cn.system.files import read_plain, read_regular
-from cn.system.random import nonce
 from cn.values.errors import Refused
 from cn.values.names import HubPath, Name
 from cn.values.record_header import RecordRefused
-
-INBOX = f"{Cadence.INBOX.value}-"
-
+from cn.values.text import quote
+from cn.values.timestamps import StampRefused, format_second, parse_stamp
 
 _GIVEN = 50
 """Inputs whose ids a clone remembers, to know a late answer."""
+_FOLDERS = (f"{CONCERNS}/", f"{ADHOC}/")
+_LOOK_BACK = timedelta(days=8)
 
-
-MayGive = Callable[[Input], Permission]
-"""May the agent have this item now?"""
+MayGive = Callable[[Input], str | None]
+"""Why the agent may not have this item now; empty: it may. None: it waits, and nobody is told."""
 
 
 def update_queue(
@@ -73,33 +60,33 @@ def update_queue(
 ) -> None:
     """Bring the queue up to date, and give the agent its next item if it has none."""
     turn = current_turn(executor)
-    state = actor_of(run, turn)
+    state: str = actor_of(run, turn)
     if turn is not None and not is_wanted(executor, turn.input):
-        executor.perform(plan_withdrawn(turn))
-        executor.notes.info(f"{source_of(turn.input)} needs no answer of the agent any more")
-        turn, state = None, ACTOR.step(state, ActorEvent.WITHDRAWN)
+        executor.perform(turns.plan_withdrawn(turn))
+        executor.notes.info(f"{turns.source_of(turn.input)} needs no answer of the agent any more")
+        turn, state = None, ACTOR.step(state, "withdrawn")
     fed = run.settings.config.interface == "queue"
     # An answer that is there counts still. Another machine may have one, until its time is over.
-    may_end = turn is not None and (turn.machine == run.machine or state is Actor.TIMED_OUT)
-    if turn is not None and not fed and may_end and state is not Actor.OUTPUT_READY:
-        executor.perform(plan_released(turn, executor.now))
-        source = source_of(turn.input)
+    may_end = turn is not None and (turn.machine == run.machine or state == Actor.TIMED_OUT)
+    if turn is not None and not fed and may_end and state != Actor.OUTPUT_READY:
+        executor.perform(turns.plan_released(turn, executor.now))
+        source = turns.source_of(turn.input)
         executor.notes.info(f"{source} is the agent's no more: hub.yaml says 'interface: triage'", source=source)
-        turn, state = None, ACTOR.step(state, ActorEvent.WITHDRAWN)
-    if turn is not None and state is Actor.TIMED_OUT and not keep_expired_turn:
-        executor.perform(plan_lapsed(turn, failing(run, executor, turn.input)))
-        source = source_of(turn.input)
+        turn, state = None, ACTOR.step(state, "withdrawn")
+    if turn is not None and state == Actor.TIMED_OUT and not keep_expired_turn:
+        executor.perform(turns.plan_lapsed(turn, failing(run, executor, turn.input)))
+        source = turns.source_of(turn.input)
         remedy = "is it woken? see 'git config cn.wake' and 'cn queue'"
         executor.notes.failed(f"{source}: the agent gave no answer in time", remedy, source=source)
-        turn, state = None, ACTOR.step(state, ActorEvent.ARCHIVED)
+        turn, state = None, ACTOR.step(state, "archived")
     if fed:
-        _drop_unwanted(executor)
-        _enqueue_pending(executor, turn)
-        queue_due(run, executor, _priorities(executor, turn))
-        if state is Actor.IDLE:
+        pending = _pending(executor)
+        _enqueue_pending(executor, turn, pending, _drop_unwanted(executor, pending))
+        queue_due(run, executor, turn)
+        if state == Actor.IDLE:
             turn = _promote(run, executor, may_give)
             if turn is not None:
-                ACTOR.step(state, ActorEvent.PROMOTED)
+                ACTOR.step(state, "promoted")
     _give(run, executor, turn)
 
 
@@ -111,7 +98,7 @@ def actor_of(run: Run, turn: Turn | None) -> Actor:
         turn=True,
         shown=read_shown(run.hub, turn.trigger) is not None,
         output=turn.machine == run.machine and read_output(run) is not None,
-        expired=turn.expired(run.now, time_limit(run.settings.config)),
+        expired=turn.expired(run.now, turns.time_limit(run.settings.config)),
     )
 
 
@@ -121,7 +108,7 @@ def current_turn(executor: Executor) -> Turn | None:
     if data is None:
         return None
     try:
-        return parse_turn(data)
+        return items.parse_turn(data)
     except RecordRefused as refused:
         executor.notes.failed(f"{TURN}: {refused.text}", "it is dropped; what waits is given again")
         executor.perform(Plan(TURN, (Drop(TURN),)))
@@ -131,14 +118,14 @@ def current_turn(executor: Executor) -> Turn | None:
 def peek_turn(snapshot: Snapshot) -> Turn | None:
     """The item in flight in a commit of main, if it can be read."""
     try:
-        return parse_turn(snapshot.read(TURN) or b"")
+        return items.parse_turn(snapshot.read(TURN) or b"")
     except RecordRefused:
         return None
 
 
 def read_output(run: Run) -> bytes | None:
     """What the agent wrote, at most a byte more than is taken; None while there is nothing."""
-    return read_regular(run.hub.root / OUTPUT, MOST_READ)
+    return read_regular(run.hub.root / OUTPUT, turns.MOST_READ)
 
 
 def is_wanted(executor: Executor, asked: Input) -> bool:
@@ -155,44 +142,42 @@ def is_wanted(executor: Executor, asked: Input) -> bool:
     return own.state == OPEN and own.get("Input") == asked.id
 
 
-def failing(run: Run, executor: Executor, asked: Input) -> Failing:
+def failing(run: Run, executor: Executor, asked: Input) -> turns.Failing:
     """What the planner of a failed attempt needs."""
     peer = Name(asked.sender)
     item = executor.item(peer, IN, asked.topic) if asked.topic else None
-    return Failing(run.settings.config, executor.now, item, peer in run.settings.peers)
+    return turns.Failing(run.settings.config, executor.now, item, peer in run.settings.peers)
 
 
 # What waits.
 
 
-def names_in(executor: Executor, folder: HubPath) -> list[str]:
-    """The file names of ``state/queue`` or its ``dead/``, as this run leaves them so far."""
-    return in_order(executor.names(folder))
+def places(executor: Executor, *folders: HubPath) -> list[tuple[items.Place, HubPath]]:
+    """The items of ``state/queue`` or its ``dead/``, as this run leaves them so far, in the order of their turns."""
+    return items.places([f"{folder}/{name}" for folder in folders for name in executor.names(folder)])
 
 
 def read_queued(executor: Executor, path: HubPath) -> Input:
     """One item that waits; raises :class:`RecordRefused`."""
-    return parse_queued(executor.read(path) or b"")
+    return items.parse_queued(executor.read(path) or b"")
 
 
-def _pending(executor: Executor) -> Iterator[tuple[Name, Item]]:
-    for peer in executor.settings.peers:
-        for item in executor.open(peer, IN):
-            if item.get("thread"):
-                yield peer, item
+def _pending(executor: Executor) -> list[tuple[Name, Item]]:
+    peers = executor.settings.peers
+    return [(peer, item) for peer in peers for item in executor.open(peer, IN) if item.fields.get("thread")]
 
 
-def _drop_unwanted(executor: Executor) -> None:
-    """Items of threads that were decided, put off or assigned, or whose branch moved."""
-    wanted = {item.get("input") for _, item in _pending(executor)}
-    for folder in (QUEUE, DEAD):
-        for name in names_in(executor, folder):
-            place, path = parse_queue_name(name), HubPath(f"{folder}/{name}")
-            if place is None:
-                continue
-            inbox = name.startswith(INBOX)
-            if (inbox and place.id not in wanted) or (not inbox and _is_over(executor, path)):
-                executor.perform(Plan(str(place.id), (Drop(path),)))
+def _drop_unwanted(executor: Executor, pending: Iterable[tuple[Name, Item]]) -> set[str]:
+    """Drop the items of threads that were decided, put off or assigned, or whose branch moved; the ids that stay."""
+    wanted = {item.get("input") for _, item in pending}
+    stay = set()
+    for place, path in places(executor, QUEUE, DEAD):
+        inbox = path.rpartition("/")[2].startswith(f"{Cadence.INBOX.value}-")
+        if place.id not in wanted if inbox else _is_over(executor, path):
+            executor.perform(Plan(str(place.id), (Drop(path),)))
+        else:
+            stay.add(str(place.id))
+    return stay
 
 
 def _is_over(executor: Executor, path: HubPath) -> bool:
@@ -203,30 +188,26 @@ def _is_over(executor: Executor, path: HubPath) -> bool:
         return False
 
 
-def _priorities(executor: Executor, turn: Turn | None) -> set[int]:
-    places = (parse_queue_name(name) for name in names_in(executor, QUEUE))
-    found = {place.priority for place in places if place is not None}
-    return found | ({turn.input.cadence.priority} if turn else set())
-
-
-def _enqueue_pending(executor: Executor, turn: Turn | None) -> None:
+def _enqueue_pending(
+    executor: Executor, turn: Turn | None, pending: Iterable[tuple[Name, Item]], there: set[str]
+) -> None:
     """Every pending thread that no item stands for; one that is put off or assigned waits elsewhere."""
-    there = known_ids(executor, turn)
-    fresh = next_nth(executor.now, there)
-    for peer, item in sorted(_pending(executor), key=lambda pair: (pair[1].since, pair[1].get("thread"))):
+    if turn is not None:
+        there.add(turn.input.id)
+    fresh = items.next_nth(executor.now, there)
+    for peer, item in sorted(pending, key=lambda pair: (pair[1].since, pair[1].get("thread"))):
         if item.state in ("deferred", "assigned") or item.get("input") in there:
             continue
-        id = new_input_id(executor.now, (peer, item.topic, item.head, nonce()), there, fresh)
+        id = items.new_input_id(executor.now, (peer, item.topic, item.head, secrets.token_hex(8)), there, fresh)
         there.add(id)
         fresh += 1
-        executor.perform(plan_inbox_input(peer, item, id, executor.now))
+        executor.perform(turns.plan_inbox_input(peer, item, id, executor.now))
 
 
-def known_ids(executor: Executor, turn: Turn | None) -> set[str]:
+def known_ids(executor: Executor) -> set[str]:
     """The ids of all that waits, is in flight, or is given up."""
-    names = names_in(executor, QUEUE) + names_in(executor, DEAD)
-    places = [place for name in names if (place := parse_queue_name(name))]
-    return {str(place.id) for place in places} | ({str(turn.input.id)} if turn else set())
+    turn = current_turn(executor)
+    return {str(place.id) for place, _ in places(executor, QUEUE, DEAD)} | ({str(turn.input.id)} if turn else set())
 
 
 # What is given.
@@ -234,34 +215,30 @@ def known_ids(executor: Executor, turn: Turn | None) -> set[str]:
 
 def _promote(run: Run, executor: Executor, may_give: MayGive | None) -> Turn | None:
     told: set[str] = set()
-    for name in names_in(executor, QUEUE):
-        path = HubPath(f"{QUEUE}/{name}")
+    for _, path in places(executor, QUEUE):
         try:
             asked = read_queued(executor, path)
         except RecordRefused as refused:
-            told_before = not run.memory.tell_once("queue", path, refused.text)
+            told_before = run.memory.told("queue", path, refused.text)
             remedy = "remove it with git; it is left out"
             executor.notes.failed(f"{path}: {refused.text}", remedy, told_before=told_before)
             continue
+        source = turns.source_of(asked)
         if not is_wanted(executor, asked):
-            executor.perform(Plan(source_of(asked), (Drop(path),)))
+            executor.perform(Plan(source, (Drop(path),)))
             continue
-        match may_give(asked) if may_give else Allowed():
-            case Later():
-                continue
-            case Because(reason):
-                tell_chat(run, executor, asked, reason, told)
-                told_before = not run.memory.tell_once("held", asked.id, reason)
-                text = f"{source_of(asked)} waits: {reason}"
-                executor.notes.info(text, source=source_of(asked), told_before=told_before)
-                continue
-            case Allowed():
-                pass
+        reason = may_give(asked) if may_give else ""
+        if reason is None:
+            continue
+        if reason:
+            tell_chat(run, executor, asked, reason, told)
+            told_before = run.memory.told("held", asked.id, reason)
+            executor.notes.info(f"{source} waits: {reason}", source=source, told_before=told_before)
+            continue
         content = (executor.read(asked.path) or b"").decode("utf-8", "replace") if asked.path else asked.content
-        executor.perform(plan_promote(asked, content, run.machine, executor.now))
-        turn = current_turn(executor)
-        executor.notes.done(f"{source_of(asked)} is the agent's input ({asked.id})", source=source_of(asked))
-        return turn
+        executor.perform(turns.plan_promote(asked, content, run.machine, executor.now))
+        executor.notes.done(f"{source} is the agent's input ({asked.id})", source=source)
+        return current_turn(executor)
     return None
 
 
@@ -270,7 +247,8 @@ def tell_chat(run: Run, executor: Executor, asked: Input, why: str, told: set[st
     if not is_chat(asked.sender) or asked.sender in told:
         return
     told.add(asked.sender)
-    say = waiting_say(asked, run.machine, why, executor.now)
+    text = f"(your message waits: {why})"
+    say = Say(f"{asked.id}-waits", run.machine, asked.sender, text, executor.now, "waits")
     if executor.read(say.path) is None and executor.read(say.sent_path) is None:
         executor.perform(Plan(asked.sender, (Put(say.path, format_say(say)),)))
 
@@ -285,7 +263,7 @@ def _give(run: Run, executor: Executor, turn: Turn | None) -> None:
     put_bounded(run.memory.section("given"), turn.input.id, 1, most=_GIVEN)
     text = turn.text.encode("utf-8", "replace")
     if INPUT not in executor.changed_here and (found is None or found[1] != text):
-        executor.perform(Plan(source_of(turn.input), (WriteHere(INPUT, text),)))
+        executor.perform(Plan(turns.source_of(turn.input), (WriteHere(INPUT, text),)))
 
 
 def require_queue(run: Run) -> None:
@@ -295,3 +273,102 @@ def require_queue(run: Run) -> None:
             "this hub has no queue: its threads wait for a '## Triage'",
             "set 'interface: queue' in .cn/hub.yaml and commit it",
         )
+
+
+def enqueue_own(executor: Executor, own: Own) -> None:
+    """Put a thread of our own into the queue."""
+    id = items.new_input_id(executor.now, (own.path, secrets.token_hex(8)), known_ids(executor))
+    executor.perform(turns.plan_own_input(own, executor.settings.us, id, executor.now))
+
+
+def queue_due(run: Run, executor: Executor, turn: Turn | None) -> None:
+    """Queue what is due. Looked at once an hour, and when what is put off has a time before that."""
+    if next_look(run.memory) is not None:
+        _note_times(run, [_own(executor, path) for path in executor.changed if path.startswith(_FOLDERS)])
+        return
+    threads = []
+    _reflections(executor, turn)
+    for folder in (CONCERNS, ADHOC):
+        paths = [HubPath(f"{folder}/{e.path}") for e in executor.snapshot.folder(folder) if e.kind == "blob"]
+        paths = [path for path in paths if path.endswith(".md")]
+        executor.snapshot.read_many(paths)
+        for path in paths:
+            own = _own(executor, path)
+            if is_due(own, executor.now):
+                enqueue_own(executor, own)
+            threads.append(own)
+    _note_times(run, threads)
+
+
+def _own(executor: Executor, path: HubPath) -> Own:
+    return parse_own(path, (executor.read(path) or b"").decode("utf-8", "replace"))
+
+
+def _note_times(run: Run, threads: Iterable[Own]) -> None:
+    """Look again when one of them comes back, if that is before the next full hour."""
+    times = [own.until for own in threads if own.state == DEFERRED and own.until]
+    hour = run.now.replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
+    at = min(hour, next_look(run.memory) or hour, *(at for at in times if at > run.now))
+    run.memory.section("looks")["agenda"] = format_second(at)
+
+
+def next_look(memory: Memory) -> datetime | None:
+    """When the agenda is looked at again; None: now. A clock that went backwards asks at once."""
+    try:
+        at = parse_stamp(str(memory.section("looks")["agenda"]))
+    except (KeyError, StampRefused):
+        return None
+    return at if memory.at < at <= memory.at + timedelta(hours=1) else None
+
+
+def _reflections(executor: Executor, turn: Turn | None) -> None:
+    """A reflection waits for those that it draws on, while they are queued or in flight."""
+    waiting = [place.priority for place, _ in places(executor, QUEUE)] + ([turn.input.cadence.priority] if turn else [])
+    lowest = min((priority for priority in waiting if priority), default=len(Cadence))
+    days = _days_with_matter(executor)
+    written = {
+        cadence: [e.path.removesuffix(".md") for e in executor.snapshot.folder(f"{REFLECTIONS}/{cadence.value}")]
+        for cadence in PERIODIC
+    }
+    for cadence, name in due_reflections(executor.now, days, written):
+        if cadence.priority > lowest:
+            break
+        path = reflection_path(cadence, name)
+        data = executor.read(path)
+        matter = _matter(executor, cadence, name, written)
+        if data is None:
+            own = new_own(path, f"{TITLES[cadence]} {name}", executor.now, executor.settings.us)
+        else:
+            own = parse_own(path, data.decode("utf-8", "replace"))
+            if own.state != OPEN or own.get("Input") or own.get("Asked"):
+                continue
+        enqueue_own(executor, own.with_entry(executor.now, "cn", matter))
+        lowest = cadence.priority
+
+
+def _days_with_matter(executor: Executor) -> list[str]:
+    """The last days on which something happened; only those that can be due are read."""
+    first, today = (period(Cadence.DAILY, at) for at in (executor.now - _LOOK_BACK, executor.now))
+    names = [e.path.removesuffix(".md") for e in executor.snapshot.folder(LOGS)]
+    recent = [name for name in names if name.isdigit() and first <= name < today]
+    executor.snapshot.read_many(f"{LOGS}/{name}.md" for name in recent)
+    return [name for name in recent if is_worth_reflecting(_rows(executor, name))]
+
+
+def _rows(executor: Executor, day: str) -> list[Row]:
+    return parse_rows(executor.snapshot.text(f"{LOGS}/{day}.md"), day)
+
+
+def _matter(executor: Executor, cadence: Cadence, name: str, written: dict[Cadence, list[str]]) -> str:
+    """What the reflection draws on, quoted, within the limit of a thread."""
+    level = level_below(cadence)
+    room = executor.settings.config.limits.thread_bytes // 2
+    if level is None:
+        text = "\n".join(format_row(row) for row in _rows(executor, name))
+        return f"What happened:\n\n{quote(text.encode()[:room].decode('utf-8', 'ignore'))}"
+    parts = ["What was written:"]
+    for lower in by_period(cadence, written[level]).get(name, ()):
+        text = executor.snapshot.text(reflection_path(level, lower))[: max(0, room)]
+        room -= len(text.encode())
+        parts.append(quote(text))
+    return "\n\n".join(parts)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -14,36 +14,24 @@ from cn.cli.options import Env
 if TYPE_CHECKING:  # every command names a function of here, and only a shell calls it
     from click.shell_completion import CompletionItem
 
-    Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
     Words = Iterable[tuple[str, str]]
 
 
-def _completer(words: Callable[[Env, str], Words]) -> Completer:
-    """Completes with those of the words that begin so, each with what is told of it."""
+def _complete(
+    words: Callable[[Env, str], Words], ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Those of the words that begin so, each with what is told of it."""
+    from click.shell_completion import CompletionItem
 
-    @functools.wraps(words)
-    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        from click.shell_completion import CompletionItem
-
-        try:
-            found = list(words(ctx.find_object(Env) or Env(), incomplete))
-        except Exception:
-            return []  # whatever is wrong, a person who is typing does not want to read it now
-        return [CompletionItem(word, help=text or None) for word, text in found if word.startswith(incomplete)]
-
-    return complete
+    try:
+        found = list(words(ctx.find_object(Env) or Env(), incomplete))
+    except Exception:
+        return []  # whatever is wrong, a person who is typing does not want to read it now
+    return [CompletionItem(word, help=text or None) for word, text in found if word.startswith(incomplete)]
 
 
-@_completer
-def complete_thread(env: Env, incomplete: str) -> Words:
-    """Pending threads, with where they come from."""
-    from cn.git.objects import resolve
-    from cn.run.settings import read_head_settings
-    from cn.run.snapshot import Snapshot
-
-    hub, _ = read_head_settings(env.hub())
-    main = resolve(hub.git, hub.main_ref)
-    pending = Snapshot(hub.git, main).pending() if main else []
+def _pending(env: Env, incomplete: str) -> Words:
+    pending = env.view().snapshot.pending()
     names = [(i.get("thread").removesuffix(".md"), f"{p}/{i.topic}") for p, i in pending]
     return names + [(source, name) for name, source in names if incomplete and "/" in source]
 
@@ -55,32 +43,38 @@ def _own(env: Env, incomplete: str) -> list[tuple[str, str]]:
     return [(one.own.source, clean(one.own.title, 60)) for one in list_own(env.view())]
 
 
-complete_own = _completer(_own)
-"""Open threads of our own, by their source."""
+def _any_thread(env: Env, incomplete: str) -> Words:
+    return [*_own(env, incomplete), *_pending(env, incomplete)]
 
 
-def complete_any_thread(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Open threads of our own by their source, pending ones of peers by their name."""
-    return [*complete_own(ctx, param, incomplete), *complete_thread(ctx, param, incomplete)]
-
-
-@_completer
-def complete_concern(env: Env, incomplete: str) -> Words:
-    """Open concerns, by their names."""
+def _concerns(env: Env, incomplete: str) -> Words:
     return [(name.removeprefix("mca/"), title) for name, title in _own(env, "") if name.startswith("mca/")]
 
 
-@_completer
-def complete_decision(env: Env, incomplete: str) -> Words:
-    """The six decisions, up to their payload."""
+def _decisions(env: Env, incomplete: str) -> Words:
     return dict.fromkeys(("delete:", "defer:", "delegate:", "do:merge", "do:reply:", "do:custom:"), "").items()
 
 
-@_completer
-def complete_peer(env: Env, incomplete: str) -> Words:
-    """The hub's peers."""
+def _peers(env: Env, incomplete: str) -> Words:
     from cn.actions.peers import listed
     from cn.values.text import redact
 
     agent = os.environ.get("CN_ROLE") == "agent"  # names are all that it needs
     return [(peer.name, "" if agent else redact(peer.hub)) for peer in listed(env.hub())]
+
+
+complete_thread = partial(_complete, _pending)
+"""Pending threads, with where they come from."""
+complete_own = partial(_complete, _own)
+"""Open threads of our own, by their source."""
+complete_any_thread = partial(_complete, _any_thread)
+"""Open threads of our own by their source, pending ones of peers by their name."""
+complete_concern = partial(_complete, _concerns)
+"""Open concerns, by their names."""
+complete_decision = partial(_complete, _decisions)
+"""The six decisions, up to their payload."""
+complete_peer = partial(_complete, _peers)
+"""The hub's peers."""
+
+THREAD = click.argument("thread", shell_complete=complete_thread)
+PEER = click.argument("to", metavar="PEER", shell_complete=complete_peer)

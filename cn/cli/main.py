@@ -7,19 +7,17 @@ import io
 import os
 import signal
 import sys
-from contextlib import contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
 from cn import __version__
-from cn.cli.options import HUB, JSON, QUIET, VERBOSE
-from cn.cli.render.terminal import colour
+from cn.cli.options import HUB, JSON, QUIET, VERBOSE, Env
+from cn.cli.render import COLOUR
 from cn.values.errors import EXIT_PIPE, EXIT_REFUSED, CnError, ConfigError, Refused
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from types import FrameType
 
     from click.shell_completion import CompletionItem
@@ -31,15 +29,15 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "sync": ("inbox:sync_command", "Inbox sync and outbox delivery in one."),
         "send": ("peer:send_command", "Send a message to a peer."),
         "reply": ("peer:reply_command", "Reply to a thread."),
-        "done": ("ops:done_command", "Decide a thread: complete."),
-        "defer": ("ops:defer_command", "Decide a thread: put it off."),
-        "delegate": ("ops:delegate_command", "Decide a thread: hand it to a peer or a reviewer."),
-        "delete": ("ops:delete_command", "Decide a thread: discard it."),
+        "done": ("queue:done_command", "Decide a thread: complete."),
+        "defer": ("queue:defer_command", "Decide a thread: put it off."),
+        "delegate": ("queue:delegate_command", "Decide a thread: hand it to a peer or a reviewer."),
+        "delete": ("queue:delete_command", "Decide a thread: discard it."),
     },
     "The agent": {
         "agent": ("agent:agent_command", "Give the next item to the model: one cycle, or a daemon."),
         "input": ("queue:input_command", "The agent's one item, printed."),
-        "out": ("ops:out", "The agent's answer: do, defer, delegate, delete."),
+        "out": ("queue:out", "The agent's answer: do, defer, delegate, delete."),
         "queue": ("queue:queue", "What waits for the agent; also: clear, retry."),
         "next": ("queue:next_command", "Give the agent its next item."),
         "context": ("model:context_command", "What a model would be sent for an item."),
@@ -61,13 +59,13 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "init": ("setup:init_command", "Make a new hub."),
         "peer": ("peer:peer", "The hubs this one talks to: add, list, remove, sync."),
         "cron": ("setup:cron", "The crontab lines of this hub: show, install, remove."),
-        "completion": ("completion:completion_command", "Print the shell completion script."),
+        "completion": ("look:completion_command", "Print the shell completion script."),
     },
     "Look": {
         "log": ("look:log_command", "What happened, with filters."),
         "why": ("why:why_command", "Explain one action, from what was recorded."),
         "outbox": ("peer:outbox", "What waits to be delivered; also: flush."),
-        "usage": ("usage:usage_command", "What calls to the model used and cost."),
+        "usage": ("model:usage_command", "What calls to the model used and cost."),
     },
     "Maintain": {
         "doctor": ("doctor:doctor_command", "Explain every problem and its remedy."),
@@ -86,16 +84,6 @@ _COMMANDS = {name: entry for section in SECTIONS.values() for name, entry in sec
 
 class LazyGroup(click.Group):
     """Imports a command's module only when it is called: cron pays for what it uses."""
-
-    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
-        """As click does it; help is printed here."""
-        with _reader():
-            return super().make_context(*args, **kwargs)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """As click does it."""
-        with _reader():
-            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The commands that are shown, section by section."""
@@ -169,24 +157,25 @@ def run() -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a terminal that cannot show ✓ gets \u2713, not an error
             stream.reconfigure(errors="backslashreplace")
+    env = Env()
     try:
-        code = cli.main(prog_name="cn", standalone_mode=False, color=colour())
+        code = _invoke(env)
         sys.stdout.flush()
         sys.stderr.flush()
-        sys.exit(code if isinstance(code, int) else 0)
+        sys.exit(code)
     except CnError as error:
-        _report_before(error)
-        if error.told_before and {"-q", "--quiet"} & set(sys.argv):
+        _tell_before(env, error)
+        if error.told_before and env.quiet:
             sys.exit(error.exit_code)  # cron was told when it began
         _report_error(error.text, error.hint, error.exit_code)
-    except click.exceptions.Exit as done:
-        sys.exit(done.exit_code)
     except click.ClickException as error:
         words = io.StringIO()
         error.show(words)
         click.echo(_without_typed_secrets(words.getvalue()), err=True, nl=False)
         sys.exit(error.exit_code)
-    except (KeyboardInterrupt, click.exceptions.Abort):
+    except (KeyboardInterrupt, click.exceptions.Abort) as stop:
+        if isinstance(stop, KeyboardInterrupt):
+            click.echo(err=True)  # below the terminal's ^C
         _report_error("interrupted", _tell_next_step(), 130)
     except _Terminated as end:
         _report_error("terminated", _tell_next_step(), int(end.code or 0))
@@ -204,6 +193,20 @@ def run() -> NoReturn:
         )
 
 
+def _invoke(env: Env) -> int:
+    """Run the command; its exit code. As click's own ``main``, which would meet a reader that has left with 1."""
+    if instruction := os.environ.get("_CN_COMPLETE"):
+        from click.shell_completion import shell_complete
+
+        return shell_complete(cli, {}, "cn", "_CN_COMPLETE", instruction)
+    try:
+        with cli.make_context("cn", sys.argv[1:], obj=env, color=COLOUR) as ctx:
+            cli.invoke(ctx)
+    except click.exceptions.Exit as done:
+        return done.exit_code
+    return 0
+
+
 def _by_system(error: OSError) -> tuple[str, str]:
     """What the system said no to, and the next step; of a name no more than a person reads."""
     from cn.values.text import one_line
@@ -212,15 +215,6 @@ def _by_system(error: OSError) -> tuple[str, str]:
     too_long = error.errno == errno.ENAMETOOLONG
     hint = "give a shorter name" if too_long else "nothing is lost; run it again when this is mended"
     return f"{where}{error.strerror or error}", hint
-
-
-@contextmanager
-def _reader() -> Iterator[None]:
-    """A reader that has left is met before click makes an error of it, with the exit code 1."""
-    try:
-        yield
-    except BrokenPipeError:
-        _end_by_sigpipe()
 
 
 def _end_by_sigpipe() -> NoReturn:
@@ -259,17 +253,13 @@ def _without_typed_secrets(text: str) -> str:
     return mask_typed(text, sys.argv[1:])
 
 
-def _report_before(error: CnError) -> None:
+def _tell_before(env: Env, error: CnError) -> None:
     """What the run had told itself when the error ended it; as JSON too, where facts were asked for so."""
-    if error.report is None:
-        return
-    from cn.cli.render.report import show_report
-    from cn.values.report import Report
+    if error.report is not None:
+        from cn.values.report import Report
 
-    words = set(sys.argv)
-    if isinstance(error.report, Report) and error.report.notes:
-        quiet, verbose = ({f"-{name[0]}", f"--{name}"} & words != set() for name in ("quiet", "verbose"))
-        show_report(error.report, json="--json" in words, quiet=quiet, verbose=verbose)
+        if isinstance(error.report, Report) and error.report.notes:
+            env.tell(error.report)
 
 
 def _report_error(text: str, hint: str, code: int) -> NoReturn:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -64,20 +65,23 @@ class Env:
 
         return open_view(self.hub())
 
-    def facts(self, shape: Callable[[], Any], lines: Callable[[], Iterable[str]]) -> None:
+    def facts(self, value: object, lines: Callable[[], Iterable[str]], kind: str = "") -> None:
         """Print what was asked for: its shape with ``--json``, else lines for people, nothing with ``-q``."""
         if self.json:
             from cn.cli.render.report import show_json
 
-            show_json(shape())
+            show_json(value, kind)
         elif not self.quiet and (text := "\n".join(lines())):
             click.echo(text)
 
-    def tell(self, report: Report) -> None:
-        """Render a report; the command goes on."""
+    def tell(self, report: Report, *, beside: bool = False) -> None:
+        """Render a report; the command goes on. ``beside``: on standard error, where the facts are on the other."""
         from cn.cli.render.report import show_report
 
-        show_report(report, json=self.json, quiet=self.quiet, verbose=self.verbose)
+        quiet, verbose = self.quiet, self.verbose
+        if not (quiet or verbose):
+            quiet, verbose = report.level in ("warning", "error"), report.level == "debug"
+        show_report(report, json=self.json, quiet=quiet, verbose=verbose, beside=beside)
 
     def show(self, report: Report, then: Callable[[Report], None] | None = None) -> None:
         """Render a report, do what could wait for that, and end the command with its exit code."""
@@ -180,19 +184,49 @@ def list_group(name: str, *extra: Callable[[Any], Any]) -> Callable[[Callable[..
     return decorate
 
 
+Act = Callable[..., "Report"]
+
+
+def action(name: str, act: str | Act, help: str, *parameters: Callable[[Any], Any]) -> click.Command:
+    """The command that acts on the hub: calls ``act`` with it, with these parameters, and ``dry_run``.
+
+    ``module:function`` below ``cn`` is imported when it is called.
+    """
+
+    @options(DRY_RUN)
+    def command(env: Env, **given: Any) -> None:
+        found = act
+        if isinstance(found, str):
+            module, _, function = found.partition(":")
+            found = getattr(import_module(f"cn.{module}"), function)
+        env.show(found(env.hub(), **given, dry_run=env.dry_run))
+
+    for parameter in reversed(parameters):
+        command = parameter(command)
+    return click.command(name, help=help)(command)
+
+
 _MOST = 8 << 20
 _OPEN = ("/dev/fd/", "/proc/self/fd/", "/dev/stdin")
 """Pipes that the shell has opened for us (``<(…)``): somebody writes into these."""
 
 
 def body_options(help: str) -> Callable[[Any], Any]:
-    """Both options, as the parameters ``body`` and ``body_file`` of a command (for :func:`read_body`)."""
+    """Both options, as the parameter ``body`` of a command."""
     body = click.option("--body", default="", help=help)
     file = click.option("--body-file", metavar="FILE", type=click.Path(), help="The same, from a file ('-': stdin).")
-    return lambda command: body(file(command))
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        @functools.wraps(function)
+        def call(body: str, body_file: str | None, **given: Any) -> Any:
+            return function(body=_read_body(body, body_file), **given)
+
+        return body(file(call))
+
+    return decorate
 
 
-def read_body(body: str, path: str | None) -> str:
+def _read_body(body: str, path: str | None) -> str:
     """``body``, or the text of the file ``path`` (``-``: standard input), at most 8 MB of UTF-8.
 
     Raises :class:`UsageError`. A named pipe may have no writer and a device no end: neither is read.

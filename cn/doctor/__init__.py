@@ -9,17 +9,14 @@ examined again, and after a rescue ref: main and the pins that change stay reach
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from typing import NamedTuple
 
-from cn.doctor import agent, clone, config, machine, records
+from cn.actions.trust import lock_damaged
+from cn.doctor import agent, clone, config, records
 from cn.doctor.finding import Finding, Fix, HubFacts, Level, examine_from, from_error, ok, problem
 from cn.git.objects import list_refs, resolve, update_refs
 from cn.git.repository import Hub
-from cn.protocol.hub_config import LOCK_WAIT
-from cn.run.settings import read_head_settings
 from cn.system.clock import now
-from cn.transaction.lock import hub_lock
 from cn.values.errors import CnError
 from cn.values.names import Oid
 from cn.values.report import Report
@@ -36,8 +33,8 @@ class Check(NamedTuple):
 
 
 _CHECKS = (
-    Check("versions", "git and Python are new enough", machine.check_versions, ""),
-    Check("repository", "the repository can be read and written", machine.check_repository, ""),
+    Check("versions", "git and Python are new enough", config.check_versions, ""),
+    Check("repository", "the repository can be read and written", config.check_repository, ""),
     Check("lock", "no run is at work here now", clone.check_lock, ""),
     Check("journal", "no run was interrupted", clone.check_journal, ""),
     Check("locks", "git left no locks behind", clone.check_leftovers, ""),
@@ -46,9 +43,9 @@ _CHECKS = (
     Check("configuration", "the configuration in main can be read", config.check_configuration),
     Check("uncommitted", "protected files have no uncommitted changes", config.check_working_configuration, "main"),
     Check("objects", "the objects of main are here", records.check_objects, "main"),
-    Check("identity", "the repository has a name and an email", machine.check_identity),
-    Check("signing", "signatures can be made and checked", machine.check_signing),
-    Check("wake", "the wake command can be started, or there is none", machine.check_wake),
+    Check("identity", "the repository has a name and an email", config.check_identity),
+    Check("signing", "signatures can be made and checked", config.check_signing),
+    Check("wake", "the wake command can be started, or there is none", config.check_wake),
     Check("credentials", "no URL holds a password", config.check_credentials),
     Check("mailbox", "senders can be told apart", config.check_mailbox),
     Check("ledger", "every line of the ledger is an event", records.check_ledger, "main"),
@@ -66,7 +63,7 @@ _CHECKS = (
     Check("peers", "no peer was unreachable of late", clone.check_peers),
     Check("aside", "nothing waits that was put aside", clone.check_files),
     Check("hidden", "git watches every file", clone.check_hidden),
-    Check("crontab", "the crontab runs this hub", machine.check_crontab, ""),
+    Check("crontab", "the crontab runs this hub", config.check_crontab, ""),
 )
 
 
@@ -91,23 +88,10 @@ def _run(check: Check, facts: HubFacts) -> list[Finding]:
     return [f if f.check else f._replace(check=check.name) for f in found or [ok(check.fine)]]
 
 
-def plan_repairs(findings: list[Finding]) -> Report:
-    """What ``--fix`` would do."""
-    report = Report()
-    for finding in findings:
-        if finding.fix is not None:
-            report.plan(finding.fix.text)
-    return report
-
-
 def repair(hub: Hub, *, full: bool = False) -> tuple[list[Finding], Report]:
     """Repair what can be repaired; the findings afterwards, and what was done."""
     report = Report()
-    wait = LOCK_WAIT
-    with suppress(CnError):
-        hub, settings = read_head_settings(hub)
-        wait = settings.config.lock_wait
-    with hub_lock(hub, wait) as held:
+    with lock_damaged(hub) as held:
         before = examine(held, full=full, locked=True)
         fixes = [f.fix for f in before if f.fix is not None]
         if not fixes:

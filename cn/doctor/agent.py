@@ -9,20 +9,20 @@ from typing import Any
 
 from cn.agent.plan.turns import source_of
 from cn.doctor.finding import Finding, HubFacts, info, ok, problem
-from cn.llm.config import AgentConfig
-from cn.llm.config_file import read_agent_config
+from cn.llm.config import AgentConfig, read_agent_config
 from cn.llm.request import Failure
 from cn.protocol.queue_item import INPUT, OUTPUT
-from cn.protocol.states.agent import Actor
+from cn.protocol.states import Actor
+from cn.run.view import View
 from cn.runtime.daemon_files import health_path, read_dead, read_health
 from cn.system.extras import ExtraMissing, require_runtime
-from cn.transaction.pins import clone_id
+from cn.transaction.push import clone_id
 from cn.values.errors import ConfigError
 from cn.values.names import HubPath
 from cn.values.shell_words import command
 from cn.values.text import one_line, visible
 from cn.values.timestamps import format_age, format_stamp, stamp_or_none
-from cn.views.queue import QueueView, make_queue_view
+from cn.views.queue import QueueView, read_queue
 
 _SILENT = timedelta(minutes=5)
 """A daemon polls every minute at most; beyond this it is stuck, or cannot reach Telegram."""
@@ -33,7 +33,7 @@ def check_queue(facts: HubFacts) -> Iterator[Finding]:
     if facts.settings is None:
         return
     config = facts.settings.config
-    view = make_queue_view(facts.hub, facts.snapshot, config, facts.now)
+    view = read_queue(View(facts.hub, facts.settings, facts.snapshot, facts.now, False, None))
     for path in view.damaged:
         remedy = f"{command('git rm -- {}', path)}, commit and push"
         yield problem(f"{path} cannot be read", "it was not written by cn", remedy)
@@ -79,7 +79,7 @@ def check_local(facts: HubFacts) -> Iterator[Finding]:
 def check_runtime(facts: HubFacts) -> Iterator[Finding]:
     """What ``agent.yaml`` warns of, and whether the runtime could work. That it parses is checked before."""
     try:
-        config = read_agent_config(facts.snapshot, os.environ)
+        config = read_agent_config(facts.snapshot.read)
     except ConfigError:
         return  # the check of the configuration tells file, line and remedy
     for warning in config.warnings:

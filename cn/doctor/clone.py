@@ -19,14 +19,12 @@ from cn.run.memory import Memory
 from cn.run.run import scratch_objects
 from cn.system.files import free_name, move
 from cn.transaction.base import observe_base, work_place
-from cn.transaction.commit import recover
 from cn.transaction.housekeeping import sweep_failed, unfinished
-from cn.transaction.journal import journal_path, read_journal, read_pushes
-from cn.transaction.origin import locks_at_origin, replaced_at_origin
-from cn.transaction.protected_files import trusted_commit
+from cn.transaction.journal import journal_path, read_journal, read_pushes, stray_notes
+from cn.transaction.publish import recover
+from cn.transaction.push import locks_at_origin, replaced_at_origin
 from cn.transaction.unplaced import read_unplaced
 from cn.values.errors import CnError, Refused
-from cn.values.names import Oid
 from cn.values.shell_words import command
 from cn.values.text import one_line, redact, visible
 from cn.values.timestamps import format_age
@@ -51,7 +49,7 @@ def check_lock(facts: HubFacts) -> Iterator[Finding]:
     if facts.locked:
         return
     try:
-        fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
+        fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return
     except OSError as error:
@@ -62,7 +60,7 @@ def check_lock(facts: HubFacts) -> Iterator[Finding]:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
             age = facts.now.timestamp() - os.fstat(file.fileno()).st_mtime
-            owner = one_line(file.read(200).decode("utf-8", "replace"), 80)
+            owner = one_line((file.read(200) or b"").decode("utf-8", "replace"), 80)
             text = f"a run of cn is at work here ({owner})" if owner else "the lock of cn is held here"
             why = "what is found now may be its unfinished work"
             if age > _LONG:
@@ -81,12 +79,15 @@ def check_journal(facts: HubFacts) -> Iterator[Finding]:
             what = "a run was interrupted while it changed this clone"
             why = "it must be finished or taken back; until then index and files may lag behind main"
             yield problem(what, why, remedy, Fix(Step.FINISH_RUN, "finish or take back the interrupted run", _finish))
-        notes = read_pushes(hub)
+        notes, stray = read_pushes(hub), stray_notes(hub)
     except Refused as error:
         yield from_error(error, "it may hold a promise that was made to origin")
         return
     if notes:
         yield info("a push to origin was interrupted", "its share in this clone may be still to do", remedy)
+    for name in (os.path.relpath(path, hub.root) for path in stray):
+        why = "a tool that copies files may have made it; no run does anything for it"
+        yield info(f"{visible(name)} is no note of a push", why, command("rm -- {}", name))
 
 
 def _finish(hub: Hub, rescue: str) -> str:
@@ -196,17 +197,17 @@ def check_origin(facts: HubFacts) -> Iterator[Finding]:
             yield from_error(error, "every run stops here")
             return
         if base.origin is not None and base.origin != base.local:
-            yield _apart(hub, base.local, base.origin)
+            done = hub.git.run("rev-list", "--left-right", "--count", f"{base.local}...{base.origin}", check=False)
+            ahead, behind = done.text.split() if done.ok else ("?", "?")
+            what = f"{hub.main} here is {ahead} commits ahead of origin's and {behind} behind"
+            yield info(what, "", "the next run brings them together")
         elif facts.hub.origin and base.origin is None:
             push = command("git push origin {}", facts.hub.main)
             yield info("origin has no main yet", "the first run pushes it", f"or {push}")
         if base.tip != base.local and (broken := find_broken(hub, base.tip, base.local)) is not None:
             what = "the runtime does not start" if AGENT_PATH in broken.text else "no run works"
             yield from_error(broken, f"{what} before it is mended", check="configuration")
-        trusted = trusted_commit(hub) or base.local
-        given = frozenset({base.local, base.origin or base.local})
-        pending = find_pending(hub, trusted, base.tip, given)
-        if pending is not None:
+        if (pending := find_pending(hub, base)) is not None:
             names = ", ".join(f.path for f in pending.files)
             what = f"protected files were changed elsewhere, and this clone has not accepted it: {names}"
             why = "every run stops: who can push to origin must not be able to replace a key or a reviewer"
@@ -222,15 +223,8 @@ def _held(hub: Hub) -> Iterator[Finding]:
             what, "git refuses to change what it locks: nothing is pushed", lock.remedy
         )
     if hub.origin and (replaced := replaced_at_origin(hub)):
-        what = f"somebody put {visible(replaced.name)} at origin"
-        yield problem(what, "an object that is replaced there cannot be pushed upon", replaced.remedy)
-
-
-def _apart(hub: Hub, local: Oid, origin: Oid) -> Finding:
-    done = hub.git.run("rev-list", "--left-right", "--count", f"{local}...{origin}", check=False)
-    ahead, behind = done.text.split() if done.ok else ("?", "?")
-    what = f"{hub.main} here is {ahead} commits ahead of origin's and {behind} behind"
-    return info(what, "", "the next run brings them together")
+        what = f"somebody put {visible(replaced[0])} at origin"
+        yield problem(what, "an object that is replaced there cannot be pushed upon", replaced[1])
 
 
 def check_peers(facts: HubFacts) -> Iterator[Finding]:

@@ -8,9 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from cn.git.objects import resolve
 from cn.git.process import Git, GitConfig, GitError
@@ -22,7 +22,6 @@ from cn.run.snapshot import Snapshot
 from cn.system.clock import now
 from cn.values.errors import EXIT_CONFIG, EXIT_DONE, EXIT_REFUSED, CnError, ConfigError
 from cn.values.names import Name, Oid, is_name
-from cn.values.text import redact
 
 
 @dataclass
@@ -166,19 +165,9 @@ class Finding(NamedTuple):
     repaired: bool = False
 
 
-def ok(what: str) -> Finding:
-    """All is well."""
-    return Finding(Level.OK, what)
-
-
-def problem(what: str, why: str, remedy: str, fix: Fix | None = None, *, check: str = "") -> Finding:
-    """A finding that must be dealt with."""
-    return Finding(Level.PROBLEM, what, why, remedy, fix, check)
-
-
-def info(what: str, why: str = "", remedy: str = "", fix: Fix | None = None, *, check: str = "") -> Finding:
-    """A finding worth knowing."""
-    return Finding(Level.INFO, what, why, remedy, fix, check)
+ok = partial(Finding, Level.OK)
+problem = partial(Finding, Level.PROBLEM)
+info = partial(Finding, Level.INFO)
 
 
 def from_error(error: CnError, why: str, *, check: str = "") -> Finding:
@@ -192,16 +181,3 @@ def exit_code(findings: list[Finding]) -> int:
     if any(f.broken_config for f in bad):
         return EXIT_CONFIG
     return EXIT_REFUSED if bad else EXIT_DONE
-
-
-def finding_json(finding: Finding) -> dict[str, Any]:
-    """The JSON shape of a finding (``docs/protocol/json.md``)."""
-    return {
-        "check": finding.check,
-        "level": finding.level.value,
-        "what": redact(finding.what),
-        "why": redact(finding.why),
-        "remedy": redact(finding.remedy),
-        "fixable": finding.fix is not None,
-        "repaired": finding.repaired,
-    }

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import os
 import stat
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
-from cn.doctor.finding import Finding, Fix, History, HubFacts, Step, info, problem, read_history
+from cn.doctor.finding import Finding, Fix, HubFacts, Step, info, problem, read_history
 from cn.git.fast_import import FileChange
 from cn.git.objects import list_refs, list_tree, read_info
+from cn.git.process import Git
 from cn.git.repository import ORIGIN_REF, Hub
 from cn.protocol import ledger
 from cn.protocol.layout import DONE, INBOX, inbox_path
-from cn.protocol.ledger import IN, Item, LedgerRefused, Open
+from cn.protocol.ledger import IN, Item, LedgerRefused
 from cn.protocol.outbox_entry import take_out
 from cn.run.memory import Memory
 from cn.run.run import find_displaced
@@ -21,8 +23,8 @@ from cn.run.snapshot import Snapshot
 from cn.system.clock import now
 from cn.transaction.base import Base
 from cn.transaction.commit import Draft, commit
-from cn.transaction.pins import PREFIX, Key, encode, parse_pin, pin_ref
-from cn.transaction.unplaced import read_left
+from cn.transaction.push import PREFIX, Key, encode, parse_pin, pin_ref
+from cn.transaction.unplaced import read_unplaced
 from cn.values.errors import Refused
 from cn.values.names import Name, Oid, ThreadName, is_name
 from cn.values.shell_words import command
@@ -53,16 +55,11 @@ def check_ledger(facts: HubFacts) -> Iterator[Finding]:
             yield problem(f"{path}: no event in line {_few(lines, ' …')}", why, remedy)
 
 
-def _fold(history: History) -> Open:
-    """What ``open`` must hold."""
-    return ledger.fold_history(history.events)
-
-
 def check_open(facts: HubFacts) -> Iterator[Finding]:
     """``open`` is the fold of the history."""
     for peer, history in facts.histories.items():
         path = ledger.open_path(peer)
-        wanted = _fold(history)
+        wanted = ledger.fold_history(history.events)
         fix: Fix | None = Fix(Step.REBUILD_OPEN, f"rebuild {path} from the history", partial(_rebuild, peer))
         remedy = "'cn doctor --fix' rebuilds it from the history"
         if history.bad:  # nothing is rebuilt: what a bad line said is not known
@@ -88,7 +85,7 @@ def _rebuild(peer: Name, hub: Hub, rescue: str) -> str:
         history = read_history(Snapshot(hub.git, base.tip), peer)
         if history.bad:
             raise Refused(f"the ledger of {peer} is damaged", "mend its lines first")
-        data = ledger.format_open(_fold(history)).encode()
+        data = ledger.format_open(ledger.fold_history(history.events)).encode()
         return Draft(base.tip, (FileChange(path, data),), f"cn: doctor: rebuild {path}", now(), {})
 
     commit(hub, plan)
@@ -139,7 +136,7 @@ def _strays(facts: HubFacts, known: set[str], in_main: set[str]) -> Iterator[Fin
                 here[os.fsencode(e.name).decode("utf-8", "surrogateescape")] = e.is_dir(follow_symlinks=False)
     except OSError:
         here = {}
-    left = {path.removeprefix(f"{INBOX}/") for path in read_left(facts.hub)}  # cn's own, told elsewhere
+    left = {path.removeprefix(f"{INBOX}/") for path in read_unplaced(facts.hub).left}  # cn's own, told elsewhere
     for name in sorted((here.keys() | in_main) - known - left - {DONE.rpartition("/")[2]}):
         if name.startswith(".") or name.endswith("~"):
             continue
@@ -220,7 +217,7 @@ def _unpinned(facts: HubFacts, pins: Mapping[Key, Oid]) -> Iterator[Finding]:
 
 
 def check_objects(facts: HubFacts) -> Iterator[Finding]:
-    """Main's tree is whole here, as far as cn reads it (``--full`` asks git to check everything)."""
+    """Main's tree is whole here: each file of it is read to its end (``--full`` asks git to check everything)."""
     git, main = facts.hub.git, facts.snapshot.commit
     entries = list_tree(git, main, recursive=True)
     oids = list(dict.fromkeys(e.oid for e in entries if e.kind == "blob"))
@@ -230,10 +227,28 @@ def check_objects(facts: HubFacts) -> Iterator[Finding]:
     if not git.run("rev-parse", "--verify", "--quiet", f"{main}^{{tree}}", check=False).ok or missing:
         what = f"objects of main are missing: {_few(names) or 'its tree'}"
         yield problem(what, damaged, f"{again} them again, or copy .git/objects from another clone")
+    if cut := _unreadable(git, [oid for oid in oids if oid not in missing]):
+        names = [visible(e.path) for e in entries if e.oid in cut]
+        what = f"{_few(names) or 'a file of main'} cannot be read: {one_line(cut, 400)}"
+        yield problem(what, damaged, f"move the file that git names away, then {again} the object again")
     if not facts.full:
         return
-    done = git.run("fsck", "--connectivity-only", "--no-dangling", "--no-progress", check=False)
+    done = git.run("fsck", "--no-dangling", "--no-progress", check=False)
     if not done.ok:
         lines = [line for line in (*done.lines, *done.err.splitlines()) if line.strip()]
         what = f"git fsck: {one_line('; '.join(lines[:_FEW]), 400)}"
         yield problem(what, damaged, f"{again} missing objects again, or clone the hub anew")
+
+
+def _unreadable(git: Git, blobs: list[Oid]) -> str:
+    """What git says of the first that it cannot read to its end (git-cat-file(1), ``--batch``), or nothing."""
+    with tempfile.TemporaryFile() as names:
+        names.write("".join(f"{oid}\n" for oid in blobs).encode())
+        names.seek(0)
+        with git.start("cat-file", "--batch", "--buffer", stdin=names) as child:
+            assert child.stdout is not None
+            assert child.stderr is not None
+            while child.stdout.read(1 << 20):
+                pass
+            err = child.stderr.read().decode("utf-8", "replace")
+    return "" if child.returncode == 0 else err.strip() or f"git cat-file ended with {child.returncode}"

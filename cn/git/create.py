@@ -9,10 +9,11 @@ from pathlib import Path
 
 from cn.git.environment import users_environment
 from cn.git.fast_import import FileChange, build_commit
+from cn.git.objects import empty_tree
 from cn.git.process import Git
 from cn.git.repository import Hub, read_config
 from cn.values.errors import Refused
-from cn.values.names import HubPath, parse_oid
+from cn.values.names import HubPath
 
 
 def create_repo(path: Path, main: str, settings: Mapping[str, str]) -> None:
@@ -21,15 +22,8 @@ def create_repo(path: Path, main: str, settings: Mapping[str, str]) -> None:
     for name in before.keys() - users_environment().keys():
         del os.environ[name]  # GitPython reads some when it is imported, and hands all on
     try:
-        _create(path, main, settings)
-    finally:
-        os.environ.update(before)
+        import git
 
-
-def _create(path: Path, main: str, settings: Mapping[str, str]) -> None:
-    import git
-
-    try:
         git.Git(path).init(initial_branch=main, env={"GIT_TEMPLATE_DIR": ""})
         with git.Repo(path, expand_vars=False) as repo, repo.config_writer() as config:
             for key, value in settings.items():
@@ -37,6 +31,8 @@ def _create(path: Path, main: str, settings: Mapping[str, str]) -> None:
                 config.set_value(section, option, value)
     except (git.GitCommandError, OSError) as error:
         raise Refused(f"cannot make a repository in {path}: {error}", "check the path and its permissions") from None
+    finally:
+        os.environ.update(before)
 
 
 def commit_first(path: Path, files: Mapping[HubPath, bytes], message: str, at: datetime) -> None:
@@ -47,9 +43,8 @@ def commit_first(path: Path, files: Mapping[HubPath, bytes], message: str, at: d
     """
     git, git_dir = Git(path), path / ".git"
     hub = Hub(path, git_dir, git_dir, git._replace(config=read_config(git)))
-    empty = parse_oid(hub.git.run("hash-object", "-w", "-t", "tree", "--stdin").text.strip())
     changes = [FileChange(name, data) for name, data in sorted(files.items())]
-    head = build_commit(hub, base=empty, parents=(), changes=changes, message=message, at=at)
+    head = build_commit(hub, base=empty_tree(git), parents=(), changes=changes, message=message, at=at)
     hub.git.run("update-ref", "-m", f"cn: {message}", f"refs/heads/{hub.main}", head, "")
     hub.git.run("read-tree", head)
     hub.git.run("update-index", "-q", "--refresh", check=False)

@@ -2,32 +2,30 @@
 
 A working file is compared by its own bytes first; only what differs is asked of git,
 whose filters and line-end rules may still make the two equal (gitattributes(5)).
+And what ``git merge-tree`` answers: a tree, or the paths that conflict (git-merge-tree(1), "OUTPUT").
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import stat
 import sys
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import islice, takewhile
 from pathlib import Path
 from typing import NamedTuple
 
 from cn.git.environment import quote_path
-from cn.git.objects import read_info
+from cn.git.objects import OUTPUT_BYTES, read_info, read_object
 from cn.git.process import Done, Git, GitError
 from cn.git.repository import Hub
-from cn.system.files import StrPath, blocked_parent, read_plain
-from cn.values.names import Oid, folders_above
+from cn.system.files import look_at
+from cn.values.names import Oid, folders_above, parse_oid
 
 LINK = "120000"
 SUBMODULE = "160000"
 _FEW = 200
-OUTPUT_BYTES = 8 << 20
 DIFF_SECONDS = 20.0
 _DIFF = ("-z", "--raw", "--no-abbrev", "--no-renames")
 _PAIR = re.compile(rb"([0-9a-f]{40,64}) ([0-9a-f]{40,64})\n")
@@ -153,43 +151,38 @@ def _entry(mode: str, oid: str) -> Entry | None:
     return None if mode == "000000" else Entry(sys.intern(mode), Oid(oid))
 
 
-def read_tree(git: Git, commit: str, paths: Collection[str]) -> dict[str, Entry]:
-    """The entries of ``commit`` at ``paths``; what is not there is missing."""
-    wanted = set(paths)
-    if not wanted:
-        return {}
-    few = sorted(wanted) if len(wanted) <= _FEW else []
-    done = git.run("ls-tree", "-r", "-z", "--full-tree", "--end-of-options", commit, *few)
+def list_entries(git: Git, commit: str, below: Iterable[str] = ()) -> dict[str, Entry]:
+    """The files of ``commit``, or those at or below some paths."""
     found = {}
-    for line in done.fields:
+    for line in git.run("ls-tree", "-r", "-z", "--full-tree", "--end-of-options", commit, *below).fields:
         meta, _, path = line.partition("\t")
-        if path in wanted:
-            mode, _, oid = meta.split()
-            found[path] = Entry(sys.intern(mode), Oid(oid))
+        mode, _, oid = meta.split()
+        found[path] = Entry(sys.intern(mode), Oid(oid))
     return found
 
 
-def read_index(git: Git, index: Path | None = None) -> dict[str, Entry]:
-    """All entries of the index, or of the index file given."""
-    variant = git.with_env(GIT_INDEX_FILE=index) if index else git
+def read_tree(git: Git, commit: str, paths: Collection[str]) -> dict[str, Entry]:
+    """The entries of ``commit`` at ``paths``; what is not there is missing."""
+    wanted = set(paths)
+    found = list_entries(git, commit, sorted(wanted) if len(wanted) <= _FEW else ()) if wanted else {}
+    return {path: entry for path, entry in found.items() if path in wanted}
+
+
+def read_index(git: Git) -> dict[str, Entry]:
+    """All entries of the index."""
     found: dict[str, Entry] = {}
-    for line in variant.run("ls-files", "-s", "-z", "--full-name").fields:
+    for line in git.run("ls-files", "-s", "-z", "--full-name").fields:
         meta, _, path = line.partition("\t")
         mode, oid, stage = meta.split()
         found[path] = Entry(sys.intern(mode), Oid(oid)) if stage == "0" else UNMERGED
     return found
 
 
-class Below:
-    """Which paths of an index lie in a folder: sorted once, then found by halving."""
-
-    def __init__(self, index: Iterable[str]) -> None:
-        self._paths = sorted(index)
-
-    def __call__(self, folder: str) -> Iterator[str]:
-        """Those below ``folder``."""
-        start = bisect_left(self._paths, f"{folder}/")
-        return takewhile(lambda path: path.startswith(f"{folder}/"), islice(self._paths, start, None))
+def find_below(index: Iterable[str], folders: Iterable[str]) -> dict[str, list[str]]:
+    """Which paths of an index lie in each of these folders: sorted once, then found by halving."""
+    paths = sorted(index)
+    # "0" is what follows "/".
+    return {name: paths[bisect_left(paths, f"{name}/") : bisect_left(paths, f"{name}0")] for name in folders}
 
 
 def gives_way(root: Path, path: str, main: Collection[str]) -> bool:
@@ -233,55 +226,33 @@ def _mode(path: Path) -> int | None:
         return None
 
 
-def blob_id(like: Oid, data: bytes) -> Oid:
-    """The id of a blob, in the object format of the id ``like``."""
-    name = "sha1" if len(like) == 40 else "sha256"
-    return Oid(hashlib.new(name, b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest())
-
-
-def raw_id(path: StrPath, like: Oid) -> Oid | None:
-    """The id of a file's bytes, in the object format of ``like``; None where there is no file."""
-    plain = read_plain(path)
-    return blob_id(like, plain[1]) if plain else None
-
-
 def read_files(hub: Hub, like: Oid, wanted: Mapping[str, Sequence[Entry | None]]) -> dict[str, WorkFile | None]:
     """The working files at the paths of ``wanted``; None: nothing is there.
 
     ``wanted`` names per path the entries it will be compared with: git's filters are run
     only for files whose bytes are none of these.
     """
-    found: dict[str, WorkFile | None] = {}
+    found: dict[str, WorkFile | None] = dict.fromkeys(wanted)
     unsure: list[str] = []
-    folders = {path: path.rpartition("/")[0] for path in wanted}  # looked at once, not for each file
-    blocked = {folder for folder in set(folders.values()) if blocked_parent(hub.root, f"{hub.root}/{folder}/x")}
-    for path, entries in wanted.items():
-        found[path] = file = OTHER if folders[path] in blocked else _read_file(hub, like, path)
-        known = {e.oid for e in entries if e is not None}
-        if file and file.mode.startswith("100") and known and file.raw not in known:
-            unsure.append(path)
+    for path, (mode, raw) in look_at(hub.root, wanted, like).items():
+        if not mode:
+            found[path] = OTHER
+        elif stat.S_ISLNK(mode):
+            found[path] = WorkFile(LINK, raw, raw)
+        else:
+            found[path] = WorkFile("100755" if mode & stat.S_IXUSR else "100644", raw, raw)
+            known = {e.oid for e in wanted[path] if e is not None}
+            if known and raw not in known:
+                unsure.append(path)
     for path, clean in _clean_ids(hub, unsure).items():
         file = found[path]
         assert file is not None
         found[path] = file._replace(clean=clean)
-    any_mode = hub.config.is_false("core.filemode")  # this file system's executable bit says nothing
     for path, file in found.items():
         if file is not None and file is not OTHER:
-            same = (e for e in wanted[path] if e is not None and file.holds(e, any_mode=any_mode))
+            same = (e for e in wanted[path] if e is not None and file.holds(e, any_mode=hub.any_mode))
             found[path] = file._replace(same=tuple(same))
     return found
-
-
-def _read_file(hub: Hub, like: Oid, path: str) -> WorkFile | None:
-    target = f"{hub.root}/{path}"
-    plain = read_plain(target)
-    if plain is None:
-        return OTHER if os.path.lexists(target) else None
-    mode, data = plain
-    raw = blob_id(like, data)
-    if stat.S_ISLNK(mode):
-        return WorkFile(LINK, raw, raw)
-    return WorkFile("100755" if mode & stat.S_IXUSR else "100644", raw, raw)
 
 
 def _clean_ids(hub: Hub, paths: list[str]) -> dict[str, Oid]:
@@ -291,10 +262,57 @@ def _clean_ids(hub: Hub, paths: list[str]) -> dict[str, Oid]:
     done = hub.git.run(
         "hash-object", "--stdin-paths", stdin=b"".join(quote_path(p) + b"\n" for p in paths), check=False
     )
-    if done.ok and len(done.lines) == len(paths):
-        return {p: Oid(oid) for p, oid in zip(paths, done.lines, strict=True)}
+    lines = done.lines
+    if done.ok and len(lines) == len(paths):
+        return {p: Oid(oid) for p, oid in zip(paths, lines, strict=True)}
     if len(paths) == 1:
         return {}
     # One file that vanished or cannot be read ends the whole batch: halve it until it is alone.
     half = len(paths) // 2
     return _clean_ids(hub, paths[:half]) | _clean_ids(hub, paths[half:])
+
+
+_MERGE = ("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages", "--stdin")
+
+
+class Merged(NamedTuple):
+    """The merged tree, or None and the paths that conflict."""
+
+    tree: Oid | None
+    conflicts: tuple[str, ...]
+
+
+def merge_trees(git: Git, ours: str, theirs: str) -> Merged:
+    """The merge of two commits; :class:`GitError` where git could not tell."""
+    done = git.run(*_MERGE, stdin=f"{ours} {theirs}\n".encode())
+    for merged in read_answers(done.out):
+        return merged
+    raise GitError(done)
+
+
+def read_answers(out: bytes) -> Iterator[Merged]:
+    """The answer to each line of ``--stdin`` ("INPUT FORMAT")."""
+    fields = iter(out.split(b"\0")[:-1])
+    for clean in fields:
+        tree = parse_oid(next(fields, b"").decode("ascii", "replace"))
+        conflicts = list(iter(lambda: next(fields, b""), b""))  # the empty field ends an answer
+        if clean == b"1":
+            yield Merged(tree, ())
+        else:
+            names = (name.decode("utf-8", "surrogateescape") for name in conflicts)
+            yield Merged(None, tuple(dict.fromkeys(names)))
+
+
+def merge_file(git: Git, base: Oid | None, ours: bytes, theirs: bytes) -> bytes | None:
+    """git's merge of one file (git-merge-file(1)); None where it conflicts or is no text."""
+    before = read_object(git, base) if base else b""
+    if before is None or not base:
+        return None  # two files of one name that have nothing in common
+    import tempfile  # with its random numbers 3 ms, and few merge files
+
+    with tempfile.TemporaryDirectory(prefix="cn-merge-") as folder:
+        names = [Path(folder) / name for name in ("ours", "base", "theirs")]
+        for name, data in zip(names, (ours, before, theirs), strict=True):
+            name.write_bytes(data)
+        done = git.run("merge-file", "-p", "--quiet", *map(str, names), check=False)
+    return done.out if done.ok else None

@@ -73,14 +73,14 @@ def build_commit(
         return base
     stream = CommitStream(hub)
     try:
-        tree = None if parents[:1] == (base,) else _tree_of(hub, base)
+        tree = None if parents[:1] == (base,) else _trees_of(hub, base)[0]
         oid = stream.commit(parents, changes, message, at, tree)
         stream.close()
     except BaseException:
         stream.abandon()
         raise
-    built = _tree_of(hub, oid)
-    if parents == (base,) and built == _tree_of(hub, base):
+    built, before = _trees_of(hub, oid, base)
+    if parents == (base,) and built == before:
         return base
     if hub.signs and not scratch:
         return commit_tree(hub, built, parents, message, at)
@@ -197,11 +197,13 @@ def _commit_parts(
                 yield f"M {mode} {oid} ".encode() + path + b"\n"
 
 
-def _tree_of(hub: Hub, name: Oid) -> Oid:
-    info = read_info(hub.git, [f"{name}^{{tree}}"])[0]
-    if info is None:
-        raise unreadable("the tree of what cn builds on", name)
-    return info.oid
+def _trees_of(hub: Hub, *names: Oid) -> list[Oid]:
+    trees = []
+    for name, info in zip(names, read_info(hub.git, [f"{name}^{{tree}}" for name in names]), strict=True):
+        if info is None:
+            raise unreadable("the tree of what cn builds on", name)
+        trees.append(info.oid)
+    return trees
 
 
 def _quoted(path: str) -> bytes:
@@ -220,14 +222,9 @@ def commit_tree(
 ) -> Oid:
     """The commit of a tree that is there already, readable at once, and signed where the hub signs."""
     (name, email), date = hub.identity, f"{int(at.timestamp())} +0000"
-    git = hub.git.with_env(
-        GIT_AUTHOR_NAME=name,
-        GIT_AUTHOR_EMAIL=email,
-        GIT_AUTHOR_DATE=date,
-        GIT_COMMITTER_NAME=name,
-        GIT_COMMITTER_EMAIL=email,
-        GIT_COMMITTER_DATE=date,
-    ).with_settings({"i18n.commitEncoding": "UTF-8"})
+    who = {"NAME": name, "EMAIL": email, "DATE": date}
+    env = {f"GIT_{role}_{key}": value for role in ("AUTHOR", "COMMITTER") for key, value in who.items()}
+    git = hub.git.with_env(**env).with_settings({"i18n.commitEncoding": "UTF-8"})
     lineage = [word for parent in parents for word in ("-p", parent)]
     sign = ["-S"] if hub.signs and not unsigned else []
     words, text = ("commit-tree", *sign, *lineage, "-F", "-", tree), _clean_message(message)

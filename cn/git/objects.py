@@ -7,16 +7,21 @@ import selectors
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import NamedTuple, TypeVar
 
 from cn.git.process import LOCAL_SECONDS, Done, Git, GitError, kill_group, tail
 from cn.values.errors import Blocked
-from cn.values.names import Oid, is_null
+from cn.values.names import Oid
 from cn.values.text import one_line
 
+OUTPUT_BYTES = 8 << 20
+"""What cn reads at most of a git that tells of branches of peers."""
 _PACKED = 100
+_T = TypeVar("_T")
+_R = TypeVar("_R")
 _PACK_TYPES = {"commit": 1, "tree": 2, "blob": 3}
 
 
@@ -38,11 +43,12 @@ class Info(NamedTuple):
 
 
 class Found(NamedTuple):
-    """An object as ``cat-file --batch`` gives it: id, type, bytes."""
+    """An object as ``cat-file --batch`` gives it: id, type, bytes; of a tree also its entries by name."""
 
     oid: Oid
     kind: str
     data: bytes
+    entries: Mapping[str, TreeEntry] = MappingProxyType({})
 
 
 def resolve(git: Git, name: str) -> Oid | None:
@@ -78,6 +84,66 @@ def ask_history(git: Git, question: Sequence[str], commits: Sequence[str]) -> Do
 def is_ancestor(git: Git, old: Oid, new: Oid) -> bool:
     """Does ``new`` contain ``old``? A missing object is contained nowhere."""
     return old == new or ask_history(git, ("merge-base", "--is-ancestor", old, new), (old, new)).ok
+
+
+_SLOW = 3
+"""After so many commits that took all the time, others are not asked for alone."""
+
+
+def read_in_halves(
+    items: Sequence[_T],
+    read: Callable[[Sequence[_T]], list[_R]],
+    failed: Callable[[_T, GitError], list[_R]] = lambda _, __: [],
+    given_up: Callable[[_T], bool] = lambda _: False,
+) -> list[_R]:
+    """``read`` of all at once; where git fails or says too much, in halves down to the bad one.
+
+    ``failed`` is what one item stands for that git cannot answer even alone. What is ``given_up`` by then
+    is not asked for once more.
+    """
+    if not items:
+        return []
+    try:
+        return read(items)
+    except GitError as error:
+        if len(items) == 1:
+            return failed(items[0], error)
+    left = [item for item in items if not given_up(item)]
+    half = len(left) // 2
+    first = read_in_halves(left[:half], read, failed, given_up)
+    return first + read_in_halves([item for item in left[half:] if not given_up(item)], read, failed, given_up)
+
+
+def contained(git: Git, tip: Oid, commits: Sequence[Oid]) -> set[Oid]:
+    """Which of ``commits`` (they may be missing) are part of the history of ``tip``.
+
+    One that git cannot tell of within the limits is not; after some that took all the time, the others that
+    git failed over are not either.
+    """
+    asked = list(dict.fromkeys(commits))
+    infos = zip(asked, read_info(git, asked), strict=True)
+    there = [commit for commit, info in infos if info is not None and info.kind == "commit"]
+
+    def read(some: Sequence[Oid]) -> list[Oid]:
+        lines = "\n".join([f"^{tip}", *some, ""]).encode()
+        others = set(git.run("rev-list", "--stdin", stdin=lines, max_out=OUTPUT_BYTES).lines)
+        return [commit for commit in some if commit not in others]
+
+    slow = list[Oid]()
+
+    def failed(commit: Oid, error: GitError) -> list[Oid]:
+        if not error.done.limited:
+            raise error
+        slow.extend([commit] if error.done.timed_out else [])
+        return []
+
+    return set(read_in_halves(there, read, failed, lambda _: len(slow) >= _SLOW))
+
+
+def merge_bases(git: Git, ours: str, head: Oid) -> list[Oid]:
+    """All merge bases, none for unrelated histories."""
+    done = ask_history(git, ("merge-base", "--all", "--end-of-options", ours, head), (ours, head))
+    return [Oid(line) for line in done.lines] if done.ok else []
 
 
 def list_tree(git: Git, treeish: str, path: str = "", *, recursive: bool = False) -> list[TreeEntry]:
@@ -162,9 +228,11 @@ def read_raw(git: Git, names: Sequence[str]) -> list[Found | None]:
         at = end + 1
         if info is None:
             found.append(None)
-        else:
-            found.append(Found(info.oid, info.kind, out[at : at + info.size]))
-            at += info.size + 1
+            continue
+        data = out[at : at + info.size]
+        at += info.size + 1
+        tree = parse_tree(data, len(info.oid) // 2) if info.kind == "tree" else ()
+        found.append(Found(info.oid, info.kind, data, {entry.path: entry for entry in tree}))
     return found
 
 
@@ -175,7 +243,7 @@ def read_known(git: Git, oids: Sequence[Oid]) -> list[bytes]:
     """
     contents = []
     for oid, one in zip(oids, read_raw(git, oids), strict=True):
-        if one is None and not is_null(oid):
+        if one is None and oid.strip("0"):
             raise unreadable("what is recorded here", oid)
         contents.append(one.data if one else b"")
     return contents
@@ -202,26 +270,25 @@ def ensure_absent(git: Git, names: Sequence[str], kind: str = "") -> None:
         deeper = []
         for name, root, (part, *rest) in walks:
             rev, _, path = name.partition(":")
-            shown = f"{one_line(path) or 'the tree'} of {rev if len(rev) < 40 else rev[:12]}"
             tree = trees[root]
             if tree is None:
-                if root.endswith("}") and not _stands_for_something(git, rev):
+                # An id, or a ref that exists, stands for something, whatever became of its object.
+                named = ("rev-parse", "--verify", "--quiet", "--end-of-options", rev)
+                if root.endswith("}") and not git.run(*named, check=False).ok:
                     continue
-                raise unreadable(shown, root.removesuffix("^{tree}"))
-            entries = parse_tree(tree.data, len(tree.oid) // 2)
-            entry = next((e for e in entries if e.path == part), None)
+                raise unreadable(_shown(rev, path), root.removesuffix("^{tree}"))
+            entry = tree.entries.get(part)
             if entry is None:
                 continue
             if rest and entry.kind == "tree":
                 deeper.append((name, str(entry.oid), rest))
             elif not rest and entry.kind != "commit" and kind in ("", entry.kind):
-                raise unreadable(shown, entry.oid)
+                raise unreadable(_shown(rev, path), entry.oid)
         walks = deeper
 
 
-def _stands_for_something(git: Git, rev: str) -> bool:
-    """Is it an id, or a ref that exists, whatever became of its object?"""
-    return git.run("rev-parse", "--verify", "--quiet", "--end-of-options", rev, check=False).ok
+def _shown(rev: str, path: str) -> str:
+    return f"{one_line(path) or 'the tree'} of {rev if len(rev) < 40 else rev[:12]}"
 
 
 def read_object(git: Git, name: str) -> bytes | None:
@@ -232,14 +299,6 @@ def read_object(git: Git, name: str) -> bytes | None:
 ARGS = ("cat-file", "--batch-command", "--buffer")
 _CHUNK = 1 << 20
 _END_SECONDS = 1.0
-
-
-class Ended(Exception):
-    """It ended before it had answered: its exit code, what it said, and whether it was too slow."""
-
-    def __init__(self, code: int, err: bytes, timed_out: bool) -> None:
-        super().__init__(code)
-        self.code, self.err, self.timed_out = code, err, timed_out
 
 
 class Reader:
@@ -257,7 +316,7 @@ class Reader:
         self._child: subprocess.Popen[bytes] | None = None
 
     def ask(self, lines: bytes, seconds: float) -> bytes:
-        """What git says to these commands; it changes nothing. Raises :class:`Ended`."""
+        """What git says to these commands; it changes nothing. Raises :class:`GitError`, also if it ends over it."""
         if self._child is not None and self._child.poll() is not None:
             self.close()  # it ended while nobody asked: nothing is lost with it
         if self._child is None:
@@ -288,7 +347,7 @@ class Reader:
                 ready = selector.select(max(0.0, deadline - time.monotonic()))
                 if not ready:
                     self._kill()
-                    raise Ended(child.returncode, bytes(err), timed_out=True)
+                    raise GitError(Done(ARGS, child.returncode, b"", tail(bytes(err)), timed_out=True))
                 for key, _ in ready:
                     if key.fileobj is child.stdin:
                         left = _write(key.fd, left)
@@ -301,7 +360,7 @@ class Reader:
                         selector.unregister(key.fileobj)
                 if not {child.stdout, child.stderr} & {key.fileobj for key in selector.get_map().values()}:
                     child.wait()
-                    raise Ended(child.returncode, bytes(err), timed_out=False)
+                    raise GitError(Done(ARGS, child.returncode, b"", tail(bytes(err))))
         del said[-len(last) :]
         return bytes(said)
 
@@ -350,12 +409,7 @@ def _ask(git: Git, word: str, names: Sequence[str]) -> bytes:
     """What git says to ``word`` for each name: its reader, or a process for this question."""
     assert not any("\n" in name for name in names), "an object name cannot hold a line feed"
     lines = "".join(f"{word} {name}\n" for name in names).encode("utf-8", "surrogateescape")
-    if git.reader is None:
-        return git.run(*ARGS, stdin=lines).out
-    try:
-        return git.reader.ask(lines, LOCAL_SECONDS)
-    except Ended as ended:
-        raise GitError(Done(ARGS, ended.code, b"", tail(ended.err), ended.timed_out)) from None
+    return git.run(*ARGS, stdin=lines).out if git.reader is None else git.reader.ask(lines, LOCAL_SECONDS)
 
 
 def write_objects(git: Git, objects: Sequence[tuple[str, bytes]], algorithm: str) -> None:

@@ -86,17 +86,14 @@ _REMEDIES = (
 """What git says, in our locale, and what helps."""
 
 
-def _remedy(done: Done) -> str:
-    found = [remedy for said, remedy in _REMEDIES if said in done.err]
-    return found[0] if found else "'cn doctor' looks for the cause; when it is mended, run again"
-
-
 class GitError(CnError):
     """git answered with an error; ``done`` holds the whole answer."""
 
     def __init__(self, done: Done) -> None:
         verb = next((a for a in done.args if not a.startswith("-")), "?")
-        super().__init__(f"git {verb} failed: {done.reason}", _remedy(done))
+        found = [remedy for said, remedy in _REMEDIES if said in done.err]
+        other = "'cn doctor' looks for the cause; when it is mended, run again"
+        super().__init__(f"git {verb} failed: {done.reason}", next(iter(found), other))
         self.done = done
 
 
@@ -368,6 +365,8 @@ class Git(NamedTuple):
                                 on_done(jobs[index], done)
             finally:
                 for child in running.values():
+                    child.ask_to_end()
+                for child in running.values():
                     child.end()
         return [answers[i] for i in range(len(jobs))]
 
@@ -397,7 +396,9 @@ class Git(NamedTuple):
                 preexec_fn=setup,
             )
         except FileNotFoundError as missing:
-            raise _not_started(missing) from None
+            if missing.filename == "git":
+                raise CnError("git is not installed or not on PATH", "install git 2.39 or newer") from None
+            raise CnError(f"cannot start git in {missing.filename}", "is the folder still there?") from None
 
     def _communicate(self, args: tuple[str, ...], stdin: bytes, seconds: float | None) -> Done:
         child = self.start(*args)
@@ -437,6 +438,7 @@ class Running:
         self.job, self.child, self.stdin, self.selector = job, child, stdin, selector
         self.deadline = time.monotonic() + job.seconds
         self.ended: float | None = None
+        self.asked = 0.0
         self.timed_out = False
         self.too_much = False
         self.size = 0
@@ -469,8 +471,12 @@ class Running:
         def read(pipe: IO[bytes]) -> None:
             data = pipe.read(_CHUNK)
             if data:
+                if sink is self.err:  # only its end is told
+                    data = (b"".join(sink) + data)[-_TAIL:]
+                    sink.clear()
+                else:
+                    self.size += len(data)
                 sink.append(data)
-                self.size += len(data)
                 if self.job.max_out is not None and self.size > self.job.max_out:
                     self.too_much = True
                     self.deadline = 0.0
@@ -504,23 +510,21 @@ class Running:
     def end(self) -> None:
         """Kill what still runs, and let go of everything."""
         if self.open or self.child.returncode is None:
-            if _RECEIVES in self.job.args:
-                self._ask_to_end()
+            self.ask_to_end()
+            while self.asked and time.monotonic() < self.asked + _GRACE and _has_group(self.child):
+                time.sleep(_POLL)
             kill_group(self.child)
         for pipe in list(self.open):
             self._close(pipe)
         self.child.wait()
         self.stdin.close()
 
-    def _ask_to_end(self) -> None:
+    def ask_to_end(self) -> None:
         """A git that receives on this machine takes its locks away when asked to end, and not when killed."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.child.pid, signal.SIGTERM)
-            until = time.monotonic() + _GRACE
-            while time.monotonic() < until:
-                self.child.poll()  # else it would stay in its group
-                os.killpg(self.child.pid, 0)
-                time.sleep(_POLL)
+        if _RECEIVES in self.job.args and not self.asked:
+            self.asked = time.monotonic()
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.child.pid, signal.SIGTERM)
 
     def _close(self, pipe: IO[bytes]) -> None:
         self.selector.unregister(pipe)
@@ -571,15 +575,19 @@ def _prctl() -> Callable[[int, int], int] | None:
     return None
 
 
-def _not_started(missing: FileNotFoundError) -> CnError:
-    if missing.filename == "git":
-        return CnError("git is not installed or not on PATH", "install git 2.39 or newer")
-    return CnError(f"cannot start git in {missing.filename}", "is the folder still there?")
-
-
 def tail(err: bytes) -> str:
     """The end of what a git said on standard error, as text."""
     return decode(err[-_TAIL:]) if err else ""
+
+
+def _has_group(child: subprocess.Popen[bytes]) -> bool:
+    """Is anything left of it? It is waited for first: else it would stay in its own group."""
+    child.poll()
+    try:
+        os.killpg(child.pid, 0)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
 
 
 def kill_group(child: subprocess.Popen[bytes]) -> None:

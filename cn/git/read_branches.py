@@ -4,7 +4,7 @@ Any number of branches is read with a few processes, whatever they are: one ``lo
 questions to the reader of the run. Where git fails over many, or says too much, they are asked about in
 halves, down to the one that is to blame: it is read alone, and costs the others nothing.
 
-The facts are plain data; :mod:`cn.git.branch_content` makes the thread's text of them.
+The facts are plain data, and the text of a thread is made of them.
 """
 
 from __future__ import annotations
@@ -12,18 +12,148 @@ from __future__ import annotations
 import heapq
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
-from cn.git.branch_content import Commit, FileText, Proposal, Touched, merge_bases, read_in_halves
-from cn.git.entries import DIFF_SECONDS, OUTPUT_BYTES, Change, Entry, diff_trees, next_pair
-from cn.git.objects import Info, TreeEntry, parse_tree, read_info, read_known, read_objects
+from cn.git.entries import DIFF_SECONDS, Change, Entry, diff_trees, next_pair
+from cn.git.objects import (
+    OUTPUT_BYTES,
+    Info,
+    merge_bases,
+    parse_tree,
+    read_in_halves,
+    read_info,
+    read_known,
+    read_objects,
+)
 from cn.git.process import Git, GitError
 from cn.protocol.hub_config import Limits
-from cn.protocol.message import FILE, object_id
-from cn.values.names import PATH_BYTES, Oid
-from cn.values.text import decode
+from cn.protocol.message import FILE, Message, object_id
+from cn.values.names import PATH_BYTES, Oid, too_long
+from cn.values.text import decode, one_line, visible
 
+
+class Commit(NamedTuple):
+    """One commit of the branch; ``date`` is ISO 8601 as the author claims it."""
+
+    id: Oid
+    author: str
+    email: str
+    date: str
+    message: str
+
+
+class Touched(NamedTuple):
+    """One changed path: status A, M, D or T, new mode, blob ids, lines added and removed ("-": binary)."""
+
+    status: str
+    path: str
+    mode: str
+    old: Oid
+    new: Oid
+    added: str
+    removed: str
+
+
+class FileText(NamedTuple):
+    """The text of one path: ``patch`` are the hunks of a changed file, None if they are not known."""
+
+    path: str
+    added: bool
+    text: str
+    patch: str | None = None
+
+
+class Proposal(NamedTuple):
+    """A branch of changes. ``left_out`` names what the limits or its kind kept out, with the reason."""
+
+    commits: tuple[Commit, ...]
+    more_commits: bool
+    touched: tuple[Touched, ...]
+    texts: tuple[FileText, ...]
+    left_out: tuple[tuple[str, str], ...]
+    base: Oid | None
+
+
+_WORDS = {"A": "added", "M": "changed", "D": "deleted", "T": "type changed"}
+
+
+def format_proposal(proposal: Proposal, limit: int) -> str:
+    """Commits, files and text as markdown, still unquoted, at most ``limit`` bytes."""
+    lines = ["## Commits", ""]
+    for commit in proposal.commits:
+        subject, *rest = commit.message.strip().splitlines() or [""]
+        lines.append(
+            f"- {commit.id[:10]} {one_line(commit.author, 60)} <{one_line(commit.email, 80)}>"
+            f" {one_line(commit.date, 30)}: {one_line(subject)}"
+        )
+        lines += [f"  {line}" if line.strip() else "" for line in rest]
+    if proposal.more_commits:
+        lines.append(f"- … and more (the last {len(proposal.commits)} are shown)")
+    lines = [_cap("\n".join(lines), limit // 2), "", "## Files", "", *map(_file_line, proposal.touched[:1000])]
+    if len(proposal.touched) > 1000:
+        lines.append(f"- … and {len(proposal.touched) - 1000} more")
+    if not proposal.touched:
+        lines.append("(no file changed)")
+    for path in (t.path for t in proposal.touched if too_long(t.path)):
+        lines += ["", f"(This cannot be merged: {_path(path)[:100]}… is too long a name: {too_long(path)}.)"]
+        break
+    for text in proposal.texts:
+        word = "added" if text.added else "changed"
+        lines += ["", f"## {_path(text.path)} ({word})", "", *_body(text)]
+    if proposal.left_out:
+        lines += ["", "## Not shown", ""]
+        lines += [f"- {_path(path)}: {reason}" for path, reason in proposal.left_out[:1000]]
+    return _cap("\n".join(lines), limit)
+
+
+def names_all_files(text: str, proposal: Proposal) -> bool:
+    """Does this text of :func:`format_proposal` name every file that the branch changes? It is cut at its end."""
+    return not (files := proposal.touched) or (len(files) <= 1000 and f"\n{_file_line(files[-1])}" in text)
+
+
+def _file_line(touched: Touched) -> str:
+    counts = f" (+{touched.added} −{touched.removed})" if touched.added != "-" else " (binary)"
+    return f"- {_WORDS.get(touched.status, touched.status)} {_path(touched.path)}{counts}"
+
+
+def _path(path: str) -> str:
+    """A path on one line; the bytes of it that are no UTF-8 as hexadecimal escapes."""
+    return one_line("".join(f"\\x{ord(c) - 0xDC00:02x}" if "\udc80" <= c <= "\udcff" else c for c in path), 1000)
+
+
+def _body(text: FileText) -> list[str]:
+    if text.added:
+        return text.text.splitlines()
+    if text.patch is None:
+        return ["(the new text)", "", *text.text.splitlines()]
+    return text.patch.splitlines()
+
+
+def format_message_content(message: Message, attachments: list[str], limit: int) -> str:
+    """A message as markdown, still unquoted."""
+    lines = [f"# {one_line(message.subject) or '(no subject)'}", ""]
+    lines.append(f"{message.kind} from {message.sender}, written {message.created:%Y-%m-%dT%H:%MZ}")
+    if message.in_reply_to:
+        lines.append(f"in reply to {one_line(message.in_reply_to)}")
+    if message.about:
+        lines.append(f"about {one_line(message.about.branch)} at {message.about.head[:10]}: {message.about.status}")
+    if message.body:
+        lines += ["", message.body]
+    if attachments:
+        lines += ["", "## Attachments", "", *(f"- {_path(name)}" for name in attachments[:200])]
+    return _cap("\n".join(lines), limit)
+
+
+def _cap(text: str, limit: int) -> str:
+    shown = visible(text) if len(text) > limit else text
+    data = shown.encode("utf-8", "replace")
+    if len(data) <= limit:
+        return shown
+    return data[:limit].decode("utf-8", "ignore") + f"\n\n… cut here: {len(data) - limit} bytes more"
+
+
+_T = TypeVar("_T")
 COMMITS = 100
 """How many commits of a branch are shown."""
 _LOG = "--format=%H%x00%an%x00%ae%x00%ad%x00%B%x00%P%x00%ct"
@@ -54,11 +184,6 @@ def read_commits(git: Git, heads: Sequence[Oid]) -> dict[Oid, bytes]:
     return {h: c for h, c in zip(short, read_objects(git, short), strict=True) if c is not None}
 
 
-def is_message_commit(commit: bytes) -> bool:
-    """Has it no parent? Only then its ``message.md`` can be a message."""
-    return b"\nparent " not in b"\n" + commit.partition(b"\n\n")[0]
-
-
 def is_signed(commit: bytes) -> bool:
     """Has it a signature, whatever it is worth? Else git need not be asked for it (git's ``commit.c``)."""
     return b"\ngpgsig" in commit.partition(b"\n\n")[0]
@@ -66,20 +191,12 @@ def is_signed(commit: bytes) -> bool:
 
 def read_messages(git: Git, commits: Mapping[Oid, bytes], limit: int) -> dict[Oid, bytes | None]:
     """Head → bytes of ``message.md``, for parentless commits that have one (None: over ``limit``)."""
-    roots = [head for head, commit in commits.items() if is_message_commit(commit)]
+    roots = [head for head, commit in commits.items() if b"\nparent " not in b"\n" + commit.partition(b"\n\n")[0]]
     infos = read_info(git, [f"{h}:{FILE}" for h in roots])
     have = {h: i for h, i in zip(roots, infos, strict=True) if i is not None and i.kind == "blob"}
     small = [h for h, i in have.items() if i.size <= limit]
     contents = dict(zip(small, read_objects(git, [have[h].oid for h in small]), strict=True))
     return {head: contents.get(head) for head in have}
-
-
-class _Folder(NamedTuple):
-    """A folder that came with a message: the path above its entries, and the name of its tree."""
-
-    head: Oid
-    above: str
-    tree: str
 
 
 def read_attachments(git: Git, heads: Sequence[Oid]) -> dict[Oid, list[str]]:
@@ -91,53 +208,47 @@ def read_attachments(git: Git, heads: Sequence[Oid]) -> dict[Oid, list[str]]:
     """
     told: dict[Oid, list[str]] = {head: [] for head in heads}
     entries, sizes = Counter[Oid](), Counter[Oid]()
-    folders = [_Folder(head, "", f"{head}^{{tree}}") for head in told]
+
+    def listed(head: Oid) -> bool:
+        return entries[head] <= _ATTACHMENTS and sizes[head] <= _ATTACHED_BYTES
+
+    # A folder: whose it is, the path above its entries, the name of its tree.
+    folders = [(head, "", f"{head}^{{tree}}") for head in told]
     while folders:
-        trees = _find_trees(git, folders)
-        for head, _, name in folders:
-            sizes[head] += trees[name].size if name in trees else _ATTACHED_BYTES + 1
-        deeper = []
-        within = [folder for folder in folders if sizes[folder.head] <= _ATTACHED_BYTES]
-        for (head, above, _), tree in _read_trees(git, within, trees):
-            entries[head] += len(tree)
-            sizes[head] += len(tree) * len(above)  # the path of a folder is in that of each of its entries
-            if entries[head] <= _ATTACHMENTS and sizes[head] <= _ATTACHED_BYTES:
-                told[head] += [f"{above}{e.path}" for e in tree if e.kind != "tree"]
-                deeper += [_Folder(head, f"{above}{e.path}/", e.oid) for e in tree if e.kind == "tree"]
-        folders = [f for f in deeper if entries[f.head] <= _ATTACHMENTS and sizes[f.head] <= _ATTACHED_BYTES]
+        infos = list(zip(folders, read_info(git, [tree for *_, tree in folders]), strict=True))
+        for (head, *_), info in infos:
+            sizes[head] += info.size if info is not None and info.kind == "tree" else _ATTACHED_BYTES + 1
+        near = [(head, above, info) for (head, above, _), info in infos if info is not None and listed(head)]
+        folders = []
+        for some in _in_groups(near, lambda one: one[2].size / _BYTES):
+            trees = read_known(git, [info.oid for *_, info in some])
+            for (head, above, info), data in zip(some, trees, strict=True):
+                tree = parse_tree(data, len(info.oid) // 2) if listed(head) else []
+                entries[head] += len(tree)
+                sizes[head] += len(tree) * len(above)  # the path of a folder is in that of each of its entries
+                if listed(head):
+                    told[head] += [f"{above}{e.path}" for e in tree if e.kind != "tree"]
+                    folders += [(head, f"{above}{e.path}/", e.oid) for e in tree if e.kind == "tree"]
+        folders = [folder for folder in folders if listed(folder[0])]
     return {
         head: sorted((name for name in names if name != FILE), key=_as_bytes)
-        if entries[head] <= _ATTACHMENTS and sizes[head] <= _ATTACHED_BYTES
+        if listed(head)
         else ["(too many to list)"]
         for head, names in told.items()
     }
 
 
-def _find_trees(git: Git, folders: Sequence[_Folder]) -> dict[str, Info]:
-    names = list(dict.fromkeys(folder.tree for folder in folders))
-    infos = zip(names, read_info(git, names), strict=True)
-    return {name: info for name, info in infos if info is not None and info.kind == "tree"}
-
-
-def _read_trees(
-    git: Git, folders: Sequence[_Folder], trees: Mapping[str, Info]
-) -> Iterator[tuple[_Folder, list[TreeEntry]]]:
-    """Each folder with its entries; few bytes are read in one go, and one tree at a time is taken apart."""
-    places: dict[str, list[_Folder]] = {}
-    for folder in folders:
-        places.setdefault(folder.tree, []).append(folder)
-    groups, size = [list[str]()], 0
-    for name in places:
-        size += trees[name].size
-        if size > _BYTES:
-            groups.append([])
-            size = trees[name].size
-        groups[-1].append(name)
-    for names in groups:
-        for name, data in zip(names, read_known(git, [trees[name].oid for name in names]), strict=True):
-            tree = parse_tree(data, len(trees[name].oid) // 2)
-            for folder in places[name]:
-                yield folder, tree
+def _in_groups(items: Iterable[_T], share: Callable[[_T], float]) -> Iterator[list[_T]]:
+    """What is read in one go: as many as their shares make one whole, and one at least."""
+    group, total = list[_T](), 0.0
+    for item in items:
+        if group and total + share(item) > 1:
+            yield group
+            group, total = [], 0.0
+        group.append(item)
+        total += share(item)
+    if group:
+        yield group
 
 
 def _as_bytes(path: str) -> bytes:
@@ -260,16 +371,12 @@ def _log(git: Git, *words: str, stdin: bytes = b"") -> dict[Oid, _Row]:
     fields = out.decode("utf-8", "surrogateescape").split("\0") if out else []
     rows = {}
     for i in range(0, len(fields) - 6, 7):
-        commit = Commit(Oid(fields[i]), *(_as_text(x) for x in fields[i + 1 : i + 5]))
+        texts = (decode(x.encode("utf-8", "surrogateescape")) for x in fields[i + 1 : i + 5])
+        commit = Commit(Oid(fields[i]), *texts)
         at = fields[i + 6]
         seconds = int(at) if at.isdecimal() and len(at) < 16 else 0
         rows[commit.id] = _Row(commit, [Oid(p) for p in fields[i + 5].split()], seconds)
     return rows
-
-
-def _as_text(text: str) -> str:
-    """Text of git's, split at NUL, with undecodable bytes made visible."""
-    return decode(text.encode("utf-8", "surrogateescape"))
 
 
 # What a branch changes.
@@ -279,17 +386,11 @@ class _Draft(NamedTuple):
     """A branch on the way to a proposal: its trees, what it changes, and of that what is shown."""
 
     history: History
-    old: Oid
-    new: Oid
+    trees: tuple[Oid, Oid]
     touched: tuple[Touched, ...] = ()
     shown: tuple[Touched, ...] = ()
     left_out: tuple[tuple[str, str], ...] = ()
     size: int = 0
-
-    @property
-    def trees(self) -> tuple[Oid, Oid]:
-        """What is compared."""
-        return self.old, self.new
 
     @property
     def compared(self) -> list[str]:
@@ -297,8 +398,7 @@ class _Draft(NamedTuple):
         return [t.path for t in self.shown if t.status == "M" and len(t.path) <= PATH_BYTES]
 
 
-_Patches = dict[str, str]
-"""Path → hunks."""
+_Patches = dict[str, str]  # path → hunks
 
 
 def read_proposals(
@@ -319,7 +419,7 @@ def read_proposals(
         drafts = read_in_halves(
             drafts, lambda some: _with_changes(git, some), unchanged, lambda draft: patience.is_over(draft.history.head)
         )
-        for group in _grouped(_within(git, drafts, limits)):
+        for group in _in_groups(_within(git, drafts, limits), _share):
             patches = dict(read_in_halves(group, lambda some: _read_patches(git, some), unpatched))
             yield from _proposals(git, group, patches)
 
@@ -332,9 +432,9 @@ def _with_trees(git: Git, histories: Sequence[History]) -> list[_Draft]:
     for history in histories:
         new = trees[history.head]
         old = trees[history.base] if history.base is not None else None
-        empty = object_id("tree", b"", "sha1" if len(history.head) == 40 else "sha256")
         if new is not None:
-            drafts.append(_Draft(history, old.oid if old is not None else empty, new.oid))
+            before = old.oid if old is not None else object_id("tree", b"", "sha1" if len(new.oid) == 40 else "sha256")
+            drafts.append(_Draft(history, (before, new.oid)))
     return drafts
 
 
@@ -393,7 +493,7 @@ def _within_one(draft: _Draft, limits: Limits, infos: Iterator[Info | None]) -> 
     for t in draft.touched:
         if t.mode not in _PLAIN:
             continue
-        new, old = _size(next(infos)), _size(next(infos))
+        new, old = (info.size if info else 0 for info in (next(infos), next(infos)))
         size = new + (old if t.status == "M" else 0)
         if new > limits.file_bytes or size > 2 * limits.file_bytes:
             left_out.append((t.path, f"{new} bytes, over the limit of a file"))
@@ -405,22 +505,9 @@ def _within_one(draft: _Draft, limits: Limits, infos: Iterator[Info | None]) -> 
     return draft._replace(shown=tuple(shown), left_out=tuple(left_out), size=total)
 
 
-def _size(info: Info | None) -> int:
-    return info.size if info else 0
-
-
-def _grouped(drafts: Sequence[_Draft]) -> Iterator[list[_Draft]]:
-    group, size, paths = list[_Draft](), 0, 0
-    for draft in drafts:
-        named = sum(len(_as_bytes(path)) for path in draft.compared)
-        if group and (size + draft.size > _BYTES or paths + named > _PATHS_BYTES):
-            yield group
-            group, size, paths = [], 0, 0
-        group.append(draft)
-        size += draft.size
-        paths += named
-    if group:
-        yield group
+def _share(draft: _Draft) -> float:
+    """Of what is compared and read in one go."""
+    return draft.size / _BYTES + sum(len(_as_bytes(path)) for path in draft.compared) / _PATHS_BYTES
 
 
 def _read_patches(git: Git, drafts: Sequence[_Draft]) -> list[tuple[Oid, _Patches]]:

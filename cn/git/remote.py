@@ -1,20 +1,141 @@
-"""Talk to remotes: list, fetch, push and delete, with leases."""
+"""Talk to remotes: list, fetch, push and delete, with leases; from temporary repositories.
+
+``git push`` compares every refspec with every ref of both sides: 1,000 refspecs beside 1,000 pins and branches
+took 4.3 s. From a repository that holds no refs but those to be pushed, one pattern does the same in 0.4 s.
+
+A fetch keeps what it got before the last of git's checks: ``.gitmodules`` is looked at when all objects are written
+(git 2.39, unpack-objects and index-pack alike). Objects that were refused must not enter the hub: the next fetch
+would find them there, and ask nothing. So it goes into a folder of its own first.
+"""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
-from cn.git.local_refs import find_local_git_dir
+from cn.git.environment import find_local_git_dir, quote_path
 from cn.git.process import OTHER_FORMAT, TIMED_OUT, Done, Git, Job, transport_options
 from cn.git.repository import read_config
-from cn.git.scratch import AS_PACK, PREFIX, move_into_hub, outgoing, quarantine, quarantine_environment
 from cn.values.errors import CnError
 from cn.values.names import Oid, is_branch, is_oid
+from cn.values.text import one_line, redact
+
+PREFIX = "refs/push/"
+_HEADER = b"# pack-refs with: peeled fully-peeled sorted \n"
+
+
+FOLDER = "outgoing"
+"""Below ``.git/cn``. Not in the transaction's own: that goes while a push may still be at work."""
+
+
+@contextmanager
+def outgoing(git: Git, refs: Mapping[str, Oid], name: str = "branches") -> Iterator[Git]:
+    """git on a repository with these ``refs`` (full names), gone afterwards; one of each ``name`` at a time.
+
+    It lies inside the hub's: settings that the user made for a folder hold there too
+    (git-config(1), "Conditional includes").
+    """
+    import shutil  # with its archives 2 ms, and whoever only lists remotes sends nothing
+
+    common = common_dir(git)
+    folder = common / "cn" / FOLDER / name
+    shutil.rmtree(folder, ignore_errors=True)
+    for name in ("refs", "objects"):
+        (folder / name).mkdir(parents=True)
+    (folder / "HEAD").write_text("ref: refs/heads/none\n")
+    (folder / "config").write_bytes(_config(git, common))
+    names = {ref.encode("utf-8", "surrogateescape"): oid.encode() for ref, oid in refs.items()}
+    (folder / "packed-refs").write_bytes(_HEADER + b"".join(names[ref] + b" " + ref + b"\n" for ref in sorted(names)))
+    objects = git.env.get("GIT_OBJECT_DIRECTORY", str(common / "objects"))
+    try:
+        yield git.with_env(GIT_OBJECT_DIRECTORY=objects).at(folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        with suppress(OSError):  # another one is at work
+            folder.parent.rmdir()
+
+
+def common_dir(git: Git) -> Path:
+    """The git directory that all work trees share."""
+    if git.bare:
+        return git.root
+    if (git.root / ".git").is_dir():
+        return git.root / ".git"
+    return Path(os.path.realpath(git.root / git.run("rev-parse", "--git-common-dir").path))
+
+
+def _config(git: Git, common: Path) -> bytes:
+    sha256 = (git.config or read_config(git)).last("extensions.objectformat", "local") == "sha256"
+    lines = [b"[include]\npath = " + quote_path(common / "config"), b"[core]\nbare = true"]
+    lines += [b"repositoryformatversion = 1\n[extensions]\nobjectFormat = sha256"] if sha256 else []
+    return b"\n".join(lines) + b"\n"
+
+
+AS_PACK = {"fetch.unpackLimit": "1"}
+"""Whatever comes is one pack, so that taking it in is moving a few files."""
+
+
+@contextmanager
+def quarantine(git: Git) -> Iterator[Path]:
+    """A folder for fetches, removed at the end (or by the next run), with all that was not taken in."""
+    import shutil  # with its archives 2 ms, and most runs fetch nothing
+
+    mine = git.env.get("GIT_OBJECT_DIRECTORY")  # of a dry run, beside which another run may be at work
+    folder = Path(mine) / "incoming" if mine else common_dir(git) / "cn" / "txn" / "fetch"
+    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def quarantine_environment(git: Git, folder: Path) -> dict[str, str]:
+    """The environment in which a fetch sees the hub's objects and writes into ``folder``."""
+    (folder / "info").mkdir(parents=True)
+    (folder / "info/alternates").write_bytes(quote_path(_objects(git)) + b"\n")
+    return {"GIT_OBJECT_DIRECTORY": str(folder)}
+
+
+_UNCHECKED = "it is served as files, without git's own protocol (smart HTTP), and git checks no such objects"
+
+
+def move_into_hub(git: Git, folder: Path, done: Done) -> str:
+    """What a good fetch brought becomes the hub's; else nothing, and why not.
+
+    The index of a pack comes last, as git does it.
+    """
+    import shutil
+
+    if _unchecked(done, folder):
+        return _UNCHECKED
+    if not done.ok:
+        return done.reason
+    place = _objects(git) / "pack"
+    place.mkdir(exist_ok=True)
+    for file in sorted(folder.glob("pack/pack-*"), key=lambda file: file.suffix == ".idx"):
+        shutil.move(file, place / file.name)
+    return ""
+
+
+def _unchecked(done: Done, folder: Path) -> bool:
+    """Did a host that knows no git serve the files of a repository ("dumb" HTTP, gitprotocol-http(5))?
+
+    git then writes objects one by one, or looks for a folder of packs that is not here, and its object
+    checks see neither.
+    """
+    if not done.ok:
+        return f"Unable to open local file {folder}" in done.err
+    return any(one.name not in ("info", "pack") for one in folder.iterdir())
+
+
+def _objects(git: Git) -> Path:
+    mine = git.env.get("GIT_OBJECT_DIRECTORY")
+    return Path(mine) if mine else common_dir(git).absolute() / "objects"
 
 
 def push_options(git: Git, target: str) -> tuple[str, ...]:
@@ -39,16 +160,11 @@ AS_LISTED = "--format=%(objectname)%09%(refname)"
 Listing = dict[str, Oid]
 """Branch names without ``refs/heads/``, with their tips. No UTF-8: surrogates."""
 _FETCH = (
-    "fetch",
-    "--quiet",
-    "--no-tags",
-    "--no-write-fetch-head",
-    "--no-auto-maintenance",
-    "--no-recurse-submodules",
-    "--no-show-forced-updates",
-    "--refmap=",
-    "--stdin",
+    *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--no-recurse-submodules"),
+    *("--no-show-forced-updates", "--refmap=", "--stdin"),
 )
+_MOST_SAID = 300
+_PUSH = ("push", "--porcelain", "--no-verify", "--no-signed", "--no-follow-tags")
 
 
 class Result(Enum):
@@ -66,6 +182,10 @@ class RefResult(NamedTuple):
     reason: str = ""
 
 
+LISTING_BYTES = 16 << 20
+"""What a listing may hold: some 200,000 branches. A server can pack a thousand times as much."""
+
+
 class Push(NamedTuple):
     """One ref to push: ``new`` (None deletes), only if the remote has ``expected`` (None: absent)."""
 
@@ -77,25 +197,24 @@ class Push(NamedTuple):
 def list_remotes(
     git: Git, urls: Mapping[str, str], seconds: float, on_done: Callable[[str], None] | None = None
 ) -> dict[str, Listing | str]:
-    """The branches of many remotes at once: key → listing, or the reason it failed."""
-    jobs = [listing_job(git, key, url, seconds) for key, url in urls.items()]
+    """The branches of many remotes at once: key → listing, or the reason it failed.
+
+    By ``ls-remote``, or where that tells the same, ``for-each-ref`` (see :mod:`cn.git.environment`).
+    """
+    if not urls:
+        return {}
+    jobs, direct = [], git.direct
+    for key, url in urls.items():
+        near = find_local_git_dir(url) if direct else None
+        words = ("for-each-ref", AS_LISTED, HEADS) if near else ("ls-remote", "--quiet", "--heads", "--", url)
+        jobs.append(Job(key, words, seconds=seconds, near=Path(near) if near else None, max_out=LISTING_BYTES))
     answers = git.run_many(jobs, width=WIDTH, on_done=(lambda job, _: on_done(job.key)) if on_done else None)
-    return {job.key: _listed(git, done) for job, done in zip(jobs, answers, strict=True)}
-
-
-def _listed(git: Git, done: Done) -> Listing | str:
-    if not done.ok:
-        return done.reason
-    listing = read_listing(done)
-    return OTHER_FORMAT if git.is_foreign(listing.values()) else listing
-
-
-def listing_job(git: Git, key: str, url: str, seconds: float) -> Job:
-    """``ls-remote``, or where that tells the same, ``for-each-ref`` (see :mod:`cn.git.local_refs`)."""
-    near = find_local_git_dir(url) if git.direct else None
-    if near is not None:
-        return Job(key, ("for-each-ref", AS_LISTED, HEADS), seconds=seconds, near=Path(near))
-    return Job(key, ("ls-remote", "--quiet", "--heads", "--", url), seconds=seconds)
+    told: dict[str, Listing | str] = {}
+    for job, done in zip(jobs, answers, strict=True):
+        listing = read_listing(done) if done.ok else {}
+        foreign = OTHER_FORMAT if git.is_foreign(listing.values()) else listing
+        told[job.key] = foreign if done.ok else done.reason
+    return told
 
 
 def read_listing(done: Done) -> Listing:
@@ -111,27 +230,16 @@ def read_listing(done: Done) -> Listing:
     return found
 
 
-def fetch_many(
-    git: Git,
-    wanted: Mapping[str, tuple[str, Sequence[str]]],
-    seconds: float,
-    on_done: Callable[[str], None] | None = None,
-) -> dict[str, str]:
-    """Bring the objects of (url, branches) per key; no ref is written. Key → reason of failure."""
-    names = {key: (url, [HEADS + b for b in branches]) for key, (url, branches) in wanted.items()}
-    return _fetch(git, names, seconds, on_done)
-
-
 def fetch_tips(
     git: Git,
     wanted: Mapping[str, tuple[str, Sequence[tuple[str, Oid]]]],
     seconds: float,
     on_done: Callable[[str], None] | None = None,
 ) -> dict[str, str]:
-    """The same for branches of which the tip is known; where many are wanted, they are asked for by tip.
+    """Bring the objects of (url, branches with their tips) per key; no ref is written. Key → reason of failure.
 
-    git looks for each name among all names of the remote: 10,000 of 10,000 took 50 s, by tip 0.7.
-    A remote that does not give them so, or moved one meanwhile, is asked by name.
+    git looks for each name among all names of the remote: 10,000 of 10,000 took 50 s, by tip 0.7. So many are asked
+    for by tip. A remote that does not give them so, or moved one meanwhile, is asked by name.
     """
     many = {key: (url, [tip for _, tip in pairs]) for key, (url, pairs) in wanted.items() if len(pairs) > _BY_NAME}
     failed = _fetch(git, many, seconds, on_done)
@@ -222,8 +330,7 @@ def _push(git: Git, url: str, number: int, refs: Sequence[Push]) -> tuple[str, .
     if len(leased) < len(refs):
         leases.append("--force-with-lease")
         specs.append(f"{PREFIX}{number}/*:{HEADS}*")
-    transport = push_options(git, url)
-    return ("push", "--porcelain", "--no-verify", "--no-signed", *transport, *leases, "--", url, *specs)
+    return (*_PUSH, *push_options(git, url), *leases, "--", url, *specs)
 
 
 def push_own(
@@ -240,8 +347,7 @@ def push_own(
     names = [*([main[0]] if main else []), *(ref for ref, oid in refs.items() if oid is not None)]
     specs = [f"{main[1]}:{main[0]}"] if main else []
     specs += [f"+{PREFIX}*:{OWN}*"] if new else []
-    options = ("--porcelain", "--no-verify", "--no-signed", "--no-follow-tags")
-    push = ("push", *options, *push_options(git, url), "--", url)
+    push = (*_PUSH, *push_options(git, url), "--", url)
     told: dict[str, RefResult] = {}
     with outgoing(git, new, "own") if refs else nullcontext(git) as pusher:
         for start in range(0, max(len(gone), 1), BATCH):
@@ -260,13 +366,13 @@ def push_own(
             if main and told[main[0]].result is not Result.DONE:
                 break
             names, specs = [], []
-    return dict.fromkeys(gone, RefResult(Result.UNKNOWN, done.reason)) | told
+    return {ref: told.get(ref) or RefResult(Result.UNKNOWN, done.reason) for ref in (*told, *gone)}
 
 
 def _each(done: Done, refs: Sequence[str]) -> dict[str, RefResult]:
     """What one push says of each of its refs. git names them all, also where it has nothing to do."""
     told = read_pushed(done)
-    each = {ref: told.get(ref, RefResult(Result.UNKNOWN, done.reason)) for ref in refs}
+    each = {ref: told.get(ref) or RefResult(Result.UNKNOWN, done.reason) for ref in refs}
     if done.timed_out:  # cut off in the middle: a refusal may not have been the last word
         refused = {ref: one for ref, one in each.items() if one.result is Result.REJECTED}
         each |= {ref: RefResult(Result.UNKNOWN, one.reason) for ref, one in refused.items()}
@@ -274,7 +380,12 @@ def _each(done: Done, refs: Sequence[str]) -> dict[str, RefResult]:
 
 
 def read_pushed(done: Done) -> dict[str, RefResult]:
-    """Per-ref lines of ``git push --porcelain``: flag, ``from:to``, summary (git-push(1) "OUTPUT")."""
+    """Per-ref lines of ``git push --porcelain``: flag, ``from:to``, summary (git-push(1) "OUTPUT").
+
+    With a refusal of the host's goes what its hooks said: git says only that one declined.
+    """
+    said = [line.removeprefix("remote:").strip() for line in done.err.splitlines() if line.startswith("remote:")]
+    words = redact(one_line("; ".join(filter(None, said)), _MOST_SAID))
     told: dict[str, RefResult] = {}
     for line in done.out.decode("utf-8", "surrogateescape").split("\n"):
         parts = line.split("\t")
@@ -286,18 +397,32 @@ def read_pushed(done: Done) -> dict[str, RefResult]:
         elif "[remote failure]" in parts[2] or "failed to report" in parts[2]:
             told[ref] = RefResult(Result.UNKNOWN, parts[2])
         else:
-            told[ref] = RefResult(Result.REJECTED, parts[2])
+            more = f": {words}" if words and "[remote rejected]" in parts[2] else ""
+            told[ref] = RefResult(Result.REJECTED, parts[2] + more)
     return told
 
 
-def main_of(listing: Listing) -> str | None:
-    """The branch that is most likely a peer's main."""
-    return next((b for b in ("main", "master") if b in listing), None)
+_NOT_LET_IN = (
+    "publickey",
+    "ermission denied",
+    "uthentication failed",
+    "could not read Username",
+    "could not read Password",
+    "error: 401",
+    "error: 403",
+)
+
+
+def remedy_of(reason: str, otherwise: str) -> str:
+    """What helps where a remote gave no answer for this reason."""
+    if any(words in reason for words in _NOT_LET_IN):
+        return "the host does not let you in: check the key or password for it (cron has no agent, and nobody to ask)"
+    return otherwise
 
 
 def head_of(git: Git, url: str, seconds: float) -> tuple[str, Oid] | None:
     """The branch that HEAD names at a remote, with its tip (git-ls-remote(1), ``--symref``)."""
-    job = Job("", ("ls-remote", "--quiet", "--symref", "--", url, "HEAD"), seconds=seconds)
+    job = Job("", ("ls-remote", "--quiet", "--symref", "--", url, "HEAD"), seconds=seconds, max_out=LISTING_BYTES)
     (done,) = git.run_many([job], width=1)
     rows = [line.split("\t") for line in done.text.split("\n")] if done.ok else []
     names = [row[0].removeprefix("ref: ") for row in rows if row[0].startswith("ref: ")]

@@ -35,15 +35,10 @@ def read_config(git: Git) -> GitConfig:
     done = git.run("config", "--show-scope", "-z", "--get-regexp", _ASKED, check=False)
     if done.code not in (0, 1):  # 1: none of them is set; anything else is no answer
         raise GitError(done)
-    fields = done.fields
-    found = [_setting(scope, pair) for scope, pair in zip(fields[::2], fields[1::2], strict=False)]
+    rows = ((scope, *pair.partition("\n")) for scope, pair in zip(done.fields[::2], done.fields[1::2], strict=False))
+    found = [Setting(scope, key, value if newline else "true") for scope, key, newline, value in rows]
     ours = [number for number, setting in enumerate(found) if setting.key == _OVERRIDDEN][-1:]
     return GitConfig(tuple(setting for number, setting in enumerate(found) if number not in ours))
-
-
-def _setting(scope: str, pair: str) -> Setting:
-    key, newline, value = pair.partition("\n")
-    return Setting(scope, key, value if newline else "true")
 
 
 _OWN_SCOPES = ("local", "worktree", "command")
@@ -86,7 +81,8 @@ class Hub:
     @cached_property
     def identity(self) -> tuple[str, str]:
         """Name and email of the repository's commits: the hub's own, whoever's machine it is on."""
-        name, email = (_clean_ident(self.config.last(key, *_OWN_SCOPES)) for key in ("user.name", "user.email"))
+        told = [self.config.last(key, *_OWN_SCOPES) for key in ("user.name", "user.email")]
+        name, email = map(_clean_ident, told)
         name = name or _clean_ident(self.name or self.root.name) or "cn"
         fallback = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "cn"
         return name, email or f"{fallback}@cn.invalid"
@@ -96,14 +92,15 @@ class Hub:
         """Are commits signed here: ``cn.sign`` or the user's ``commit.gpgSign``?"""
         return self.config.is_true("cn.sign") or self.config.is_true("commit.gpgsign")
 
-    @property
+    @cached_property
+    def any_mode(self) -> bool:
+        """Does the executable bit of a file say nothing on this file system?"""
+        return self.config.is_false("core.filemode")
+
+    @cached_property
     def origin_url(self) -> str:
         """The first URL of ``origin`` as written, empty where there is none."""
         return next(iter(self.config.all("remote.origin.url")), "")
-
-    def locked(self, fd: int) -> Hub:
-        """The same hub whose local git children inherit the lock's descriptor."""
-        return replace(self, git=self.git._replace(lock_fd=fd))
 
     def with_git(self, git: Git) -> Hub:
         """The same hub on another variant of the runner."""

@@ -17,7 +17,9 @@ def git_processes(hub: Hub) -> list[str]:
     proc = Path("/proc")
     if (proc / "self" / "cwd").exists():
         return list(_from_proc(proc, hub))
-    return _from_ps()
+    done = subprocess.run(["ps", "-A", "-o", "pid=,comm="], capture_output=True, check=False)
+    rows = [line.split(None, 1) for line in done.stdout.decode("utf-8", "replace").splitlines()]
+    return [f"pid {r[0]} ({one_line(r[1], 40)})" for r in rows if len(r) == 2 and Path(r[1]).name.startswith("git")]
 
 
 def find_locks(*git_dirs: Path) -> list[Path]:
@@ -52,12 +54,6 @@ def _from_proc(proc: Path, hub: Hub) -> Iterator[str]:
         here = any(cwd == p or cwd.startswith(p + "/") for p in inside)
         if here or any(os.fsencode(p) in words for p in inside):
             yield f"pid {folder.name} ({one_line(name, 20)})"
-
-
-def _from_ps() -> list[str]:
-    done = subprocess.run(["ps", "-A", "-o", "pid=,comm="], capture_output=True, check=False)
-    rows = [line.split(None, 1) for line in done.stdout.decode("utf-8", "replace").splitlines()]
-    return [f"pid {r[0]} ({one_line(r[1], 40)})" for r in rows if len(r) == 2 and Path(r[1]).name.startswith("git")]
 
 
 def is_shell_command(command: str) -> bool:

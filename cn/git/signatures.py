@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from cn.git.objects import read_info, read_raw
-from cn.git.process import Git, GitConfig, GitError
+from cn.git.objects import read_in_halves, read_info, read_raw
+from cn.git.process import Git, GitConfig
 from cn.values.names import Oid
 
 # git takes the verifier from the signature, not from gpg.format: the others are switched off.
 _SSH_ONLY = {"gpg.format": "ssh", "gpg.program": "false", "gpg.openpgp.program": "false", "gpg.x509.program": "false"}
 _PLAIN = "%H%x00%an%x00%ae%x00"
 _SIGNED = f"{_PLAIN}%G?%x00%GF%x00%GS%x00"
+_KEYS = ("ssh-", "ecdsa-", "sk-")
 HEADER_BYTES = 16 << 10
 """Of a commit's header. An SSH signature has 300 bytes to 4 KiB, and a parent 48."""
 COMMIT_BYTES = 1 << 20
@@ -58,24 +60,17 @@ def read_signatures(git: Git, commits: Sequence[str], keys: Mapping[str, str]) -
         signers = Path(scratch) / "allowed_signers"
         signers.write_text("".join(f'{name} namespaces="git" {key}\n' for name, key in keys.items()))
         hardened = git.with_settings({"gpg.ssh.allowedSignersFile": str(signers), **_SSH_ONLY})
-        rows = [*_log(hardened, fits, _SIGNED), *([*row, "B", "", ""] for row in _authors(git, oversized))]
+        # Nobody is told as the author where names are so long that nobody is called so.
+        authors = read_in_halves(
+            oversized, lambda some: _log(git, some, _PLAIN, COMMIT_BYTES), lambda commit, _: [[commit, "", ""]]
+        )
+        rows = [*_log(hardened, fits, _SIGNED), *([*row, "B", "", ""] for row in authors)]
     return [
         Signature(
             Oid(commit), mark == "G" and signer in keys, mark == "B", mark != "N", fingerprint, signer, author, email
         )
         for commit, author, email, mark, fingerprint, signer in rows
     ]
-
-
-def _authors(git: Git, commits: Sequence[str]) -> list[list[str]]:
-    """Commit, author and email of each; nobody where they are so long that nobody is called so."""
-    try:
-        return _log(git, commits, _PLAIN, COMMIT_BYTES)
-    except GitError:
-        if len(commits) == 1:
-            return [[commits[0], "", ""]]
-        half = len(commits) // 2
-        return [*_authors(git, commits[:half]), *_authors(git, commits[half:])]
 
 
 def _log(git: Git, commits: Sequence[str], form: str, max_out: int | None = None) -> list[list[str]]:
@@ -106,15 +101,10 @@ def _oversized(git: Git, commits: Sequence[str]) -> list[str]:
 def own_key(config: GitConfig) -> str:
     """The public key this hub signs with, as ``TYPE BASE64``; empty when it is not an SSH key."""
     value = config.last("user.signingkey").strip()
-    text = value.removeprefix("key::")
-    if value and not text.startswith(("ssh-", "ecdsa-", "sk-")):
-        path = Path(value).expanduser()
+    texts, path = [value.removeprefix("key::")], Path(value).expanduser()
+    if value and not texts[0].startswith(_KEYS):
         for candidate in (path, path.with_name(path.name + ".pub")):
-            try:
-                text = candidate.read_text("utf-8", "replace")
-            except OSError:
-                continue
-            if text.startswith(("ssh-", "ecdsa-", "sk-")):
-                break
-    words = text.split()
-    return " ".join(words[:2]) if len(words) >= 2 and words[0].startswith(("ssh-", "ecdsa-", "sk-")) else ""
+            with suppress(OSError):
+                texts.append(candidate.read_text("utf-8", "replace"))
+    found = (text.split() for text in texts if text.startswith(_KEYS))
+    return next((" ".join(words[:2]) for words in found if len(words) >= 2), "")

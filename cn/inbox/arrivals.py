@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
 
-from cn.git.branch_content import format_message_content, format_proposal
 from cn.git.objects import read_object
 from cn.git.read_branches import (
     History,
     Patience,
+    format_message_content,
+    format_proposal,
     is_signed,
+    names_all_files,
     read_attachments,
     read_commits,
     read_histories,
@@ -29,26 +31,23 @@ from cn.inbox.plan.arrivals import (
     plan_refused_arrival,
     plan_repeated,
 )
-from cn.inbox.working_copies import lenient_text, read_working, renewed, shows_head
-from cn.outbox.our_branches import apply_notice, find_merges
-from cn.outbox.plan.receipts import plan_notice
-from cn.peers.observe import Observation, fetch_mains
-from cn.peers.plan.arrival import Arrival, RefusedArrival
+from cn.inbox.working_copies import Working, is_stale, lenient_text, read_working, renewed
+from cn.outbox.our_branches import apply_notice
+from cn.outbox.plan.receipts import Arrival, plan_notice
+from cn.peers.observe import ARRIVAL, Observation, fetch_mains, forget_gone, head_name
 from cn.protocol import rules
 from cn.protocol.effects import Keep, Pin, Plan, Put, Withhold, WorkingCopy
-from cn.protocol.layout import inbox_path
-from cn.protocol.ledger import IN, OUT, Event, Item, parse_events
+from cn.protocol.layout import DONE, INBOX, NOTICE, inbox_path
+from cn.protocol.ledger import IN, OUT, Event, Item, topics
 from cn.protocol.message import MessageRefused, parse_message
-from cn.protocol.message_kinds import NOTICE
-from cn.protocol.peers_file import MAILBOX, Peer
-from cn.protocol.thread_file import keep_mains, read_text
-from cn.protocol.triage import TriageRefused
+from cn.protocol.peers_file import Peer
+from cn.protocol.thread_file import TriageRefused, keep_mains, read_text
 from cn.run.executor import Executor
 from cn.run.secret_gate import mask_file
-from cn.transaction.pins import decode
-from cn.transaction.unplaced import read_edited
+from cn.transaction.push import decode
+from cn.transaction.unplaced import read_unplaced
 from cn.values.errors import Refusal
-from cn.values.names import Branch, HubPath, Name, Oid, ThreadKey, ThreadName, join_branch, thread_name
+from cn.values.names import HubPath, Name, Oid, ThreadKey, ThreadName, fold, join_branch, thread_name
 from cn.values.names import Topic as TopicName
 from cn.values.text import decode as decode_text
 from cn.values.text import one_line
@@ -58,47 +57,33 @@ _NOTICES = 10
 """How many refused branches a peer is told of in one run."""
 
 
-class Found(NamedTuple):
-    """One changed inbound branch with what the ledger knows of it."""
-
-    key: ThreadKey
-    branch: Branch
-    head: Oid
-    step: Step
-    item: Item | None
-    past: tuple[Event, ...]
-
-
-def record_arrivals(executor: Executor, seen: Observation, keys: Sequence[ThreadKey]) -> list[RefusedArrival]:
-    """Perform the plan of every arrived branch; those that are not let in."""
-    _read_past(executor, seen, keys)
-    found = [_classified(executor, seen, key) for key in keys]
-    for f in found:
-        if f.step is Step.KNOWN:
-            peer, topic = f.key
-            executor.perform(Plan(f"{peer}/{topic}", (Pin(peer, IN, topic, f.head),)))
-    fresh = [f for f in found if f.step is not Step.KNOWN]
-    peers = dict.fromkeys(f.key[0] for f in fresh)
-    before = {p: executor.snapshot.events_at_heads(p, IN, [f.head for f in fresh if f.key[0] == p]) for p in peers}
+def record_arrivals(executor: Executor, seen: Observation, keys: Sequence[ThreadKey]) -> None:
+    """Perform the plan of every arrived branch. Those that are not let in are noted until they are gone."""
+    forget_gone(executor, seen, keys)
+    found = _classified(executor, seen, keys)
+    for one in found:
+        if one.step is Step.KNOWN:
+            executor.perform(Plan(one.source, (Pin(one.peer, IN, one.topic, one.head),)))
+    fresh = [one for one in found if one.step is not Step.KNOWN]
+    peers = dict.fromkeys(one.peer for one in fresh)
+    before = {p: executor.snapshot.events_at_heads(p, IN, [one.head for one in fresh if one.peer == p]) for p in peers}
     let_in: dict[tuple[Name, Oid], str] = {}  # another branch at the same head is none any more
-    refused: list[RefusedArrival] = []
-    for arrival, f, refusal in _read(executor, seen, fresh) if fresh else ():
+    refused: Counter[Name] = Counter()
+    taken: set[str] = set()
+    if fresh:
+        names = [e.path for folder in (INBOX, DONE) for e in executor.snapshot.folder(folder)]
+        names += [path.rpartition("/")[2] for path in executor.changed if path.startswith(f"{INBOX}/")]
+        taken = {fold(name) for name in names if name.startswith(format_day(executor.now))}
+    for arrival, refusal in _read(executor, seen, fresh) if fresh else ():
         first = let_in.get((arrival.peer, arrival.head), arrival.topic)
         refusal = refusal or _seen_before(executor, arrival, before[arrival.peer].get(arrival.head, []), first)
         if refusal is None:
             let_in.setdefault((arrival.peer, arrival.head), arrival.topic)
-            _let_in(executor, seen, arrival, f)
+            _let_in(executor, seen, arrival, taken)
         else:
-            quiet = sum(one.key[0] == arrival.peer for one in refused) >= _NOTICES
-            refused.append(_refuse(executor, arrival, f, refusal, quiet=quiet))
-    return refused
-
-
-def _read_past(executor: Executor, seen: Observation, keys: Sequence[ThreadKey]) -> None:
-    """One look into each peer's history for all of its branches that need it."""
-    moved = [key for key in keys if not _is_calm(executor.item(key[0], IN, key[1]), seen.inbound[key][1])]
-    for peer in dict.fromkeys(peer for peer, _ in moved):
-        executor.snapshot.read_topics(peer, IN, [topic for p, topic in moved if p == peer])
+            quiet = refused[arrival.peer] >= _NOTICES  # a flood is not answered one by one
+            refused[arrival.peer] += 1
+            _refuse(executor, arrival, refusal._replace(notify=False) if quiet else refusal)
 
 
 def _seen_before(executor: Executor, arrival: Arrival, events: Sequence[Event], first: str) -> Refusal | None:
@@ -129,48 +114,54 @@ def _seen_before(executor: Executor, arrival: Arrival, events: Sequence[Event], 
     return Refusal(rules.SEEN_BEFORE, why, "its creator deletes it, or pushes a new commit to it", notify)
 
 
-def _is_calm(item: Item | None, head: Oid) -> bool:
-    """A pending branch that did not move needs no history."""
-    return item is not None and bool(item.get("thread")) and item.head == head
+def _classified(executor: Executor, seen: Observation, keys: Sequence[ThreadKey]) -> list[Arrival]:
+    """These branches with what the ledger knows of them, by one look into the history of each peer."""
+    items = {(peer, topic): executor.item(peer, IN, topic) for peer, topic in keys}
+    heads = {key: seen.listed[IN][key][1] for key in keys}
+    # A pending branch that did not move needs no history.
+    calm = {key for key, item in items.items() if item and item.get("thread") and item.head == heads[key]}
+    past: dict[ThreadKey, Sequence[Event]] = dict.fromkeys(calm, ())
+    for peer in dict.fromkeys(peer for peer, topic in keys if (peer, topic) not in calm):
+        topics = [topic for p, topic in keys if p == peer and (p, topic) not in calm]
+        found = executor.snapshot.events_of_topics(peer, IN, topics)
+        past |= {(peer, topic): events for topic, events in found.items()}
+    steps = {key: classify(heads[key], items[key], past[key]) for key in keys}
+    return [
+        Arrival(*key, *seen.listed[IN][key], executor.now, step=steps[key], item=items[key], past=past[key])
+        for key in keys
+    ]
 
 
-def _classified(executor: Executor, seen: Observation, key: ThreadKey) -> Found:
-    branch, head = seen.inbound[key]
-    item = executor.item(key[0], IN, key[1])
-    past = () if _is_calm(item, head) else tuple(executor.snapshot.events_of_topic(key[0], IN, key[1]))
-    return Found(key, branch, head, classify(head, item, past), item, past)
-
-
-def _read(executor: Executor, seen: Observation, found: Sequence[Found]) -> list[tuple[Arrival, Found, Refusal | None]]:
+def _read(executor: Executor, seen: Observation, found: Sequence[Arrival]) -> list[tuple[Arrival, Refusal | None]]:
     """Everything that cn knows of these branches."""
     peers: dict[Oid, set[Name]] = {}
-    for f in found:
-        peers.setdefault(f.head, set()).add(f.key[0])
+    for one in found:
+        peers.setdefault(one.head, set()).add(one.peer)
     patience = Patience(lambda head: peers[head])
     git, limits = executor.hub.git, executor.settings.config.limits
-    commits = read_commits(git, list(dict.fromkeys(f.head for f in found)))
-    signatures = _signatures(executor, [f for f in found if f.head not in commits or is_signed(commits[f.head])])
+    commits = read_commits(git, list(dict.fromkeys(one.head for one in found)))
+    signatures = _signatures(executor, [a for a in found if a.head not in commits or is_signed(commits[a.head])])
     messages = read_messages(git, commits, limits.thread_bytes)
-    checked = [(*_checked(executor, f, signatures.get((f.key[0], f.head)), messages.get(f.head)), f) for f in found]
-    shown = [arrival for arrival, refusal, f in checked if _needs_text(arrival, refusal, f)]
-    histories = _histories(executor, seen, shown, patience)
-    texts = {
-        head: format_proposal(proposal, limits.thread_bytes)
-        for head, proposal in read_proposals(git, list(histories.values()), limits, patience)
-    }
-    heard = [arrival for arrival, refusal, _ in checked if refusal is None]
-    attachments = read_attachments(git, [a.head for a in heard if a.message is not None])
-    find_merges(executor, seen, [a for a in heard if _unproven_sender(executor, a) is None])
+    checked = [_checked(executor, a, signatures.get((a.peer, a.head)), messages.get(a.head)) for a in found]
+    let_in = [arrival for arrival, refusal in checked if refusal is None]
+    shown = {a.key: a for a in let_in if a.message is None and a.step is not Step.REPEATED}
+    histories = _histories(executor, seen, list(shown.values()), patience)
+    proposals = dict(read_proposals(git, list(histories.values()), limits, patience))
+    texts = {head: format_proposal(proposal, limits.thread_bytes) for head, proposal in proposals.items()}
+    attachments = read_attachments(git, [a.head for a in let_in if a.message is not None])
     arrivals = []
-    for arrival, refusal, f in checked:
-        if _needs_text(arrival, refusal, f):
+    for arrival, refusal in checked:
+        if arrival.key in shown:
             unread = f"(this branch cannot be shown within cn's limits; look at {arrival.head} with git)"
-            arrival = arrival._replace(content=arrival.content + texts.get(arrival.head, unread))
+            text, base = texts.get(arrival.head, unread), None
+            if arrival.head in texts and names_all_files(text, proposals[arrival.head]):
+                base = histories[arrival.head].base
+            arrival = arrival._replace(content=arrival.content + text, base=base or "none")
         elif arrival.message is not None and refusal is None:
             names = attachments[arrival.head]
             text = format_message_content(arrival.message, names, limits.thread_bytes)
             arrival = arrival._replace(content=text)
-        arrivals.append((arrival, f, refusal))
+        arrivals.append((arrival, refusal))
     return arrivals
 
 
@@ -188,11 +179,10 @@ def _histories(
 
 
 def _checked(
-    executor: Executor, found: Found, sign: Signature | None, message: bytes | None
+    executor: Executor, arrival: Arrival, sign: Signature | None, message: bytes | None
 ) -> tuple[Arrival, Refusal | None]:
     """A branch with its signature and, where it is one, its message; refused where these forbid it."""
-    peer = executor.settings.peers[found.key[0]]
-    arrival = Arrival(peer.name, found.branch, found.head, executor.now, "unverified", "")
+    peer = executor.settings.peers[arrival.peer]
     if sign is not None:
         arrival = arrival._replace(signature=sign.word)
     refusal = _signature_refusal(peer, sign) if peer.key else None
@@ -202,26 +192,20 @@ def _checked(
     return arrival, refusal
 
 
-def _needs_text(arrival: Arrival, refusal: Refusal | None, found: Found) -> bool:
-    """Is its thread to show what the branch changes?"""
-    return arrival.message is None and refusal is None and found.step is not Step.REPEATED
-
-
-def _signatures(executor: Executor, found: Sequence[Found]) -> dict[tuple[Name, Oid], Signature]:
+def _signatures(executor: Executor, found: Sequence[Arrival]) -> dict[tuple[Name, Oid], Signature]:
     """Signatures of the tips, each against the pinned key of its own peer alone.
 
     Two peers may show the same commit: what one's key proves says nothing of the other.
     """
-    by_key: dict[Name, list[Found]] = {}
-    for f in found:
-        pinned = f.key[0] if executor.settings.peers[f.key[0]].key else Name("")
-        by_key.setdefault(pinned, []).append(f)
+    by_key: dict[Name, list[Arrival]] = {}
+    for one in found:
+        by_key.setdefault(one.peer if executor.settings.peers[one.peer].key else Name(""), []).append(one)
     signatures: dict[tuple[Name, Oid], Signature] = {}
     for name, theirs in by_key.items():
         keys = {str(name): executor.settings.peers[name].key} if name else {}
-        heads = list(dict.fromkeys(f.head for f in theirs))
+        heads = list(dict.fromkeys(one.head for one in theirs))
         checked = {s.commit: s for s in read_signatures(executor.hub.git, heads, keys)}
-        signatures |= {(f.key[0], f.head): checked[f.head] for f in theirs if f.head in checked}
+        signatures |= {(one.peer, one.head): checked[one.head] for one in theirs if one.head in checked}
     return signatures
 
 
@@ -229,12 +213,8 @@ def _signature_refusal(peer: Peer, sign: Signature | None) -> Refusal | None:
     if sign is not None and sign.good:
         return None
     why = "signed with another key" if sign is not None and sign.present else "not signed"
-    return Refusal(
-        rules.SIGNATURE,
-        f"the tip is {why}; {peer.name} has a pinned key",
-        "sign it with the pinned key, or change the key in state/peers.md",
-        notify=True,
-    )
+    remedy = "sign it with the pinned key, or change the key in state/peers.md"
+    return Refusal(rules.SIGNATURE, f"the tip is {why}; {peer.name} has a pinned key", remedy, notify=True)
 
 
 def _message_arrival(executor: Executor, arrival: Arrival, data: bytes) -> tuple[Arrival, Refusal | None]:
@@ -250,59 +230,52 @@ def _message_arrival(executor: Executor, arrival: Arrival, data: bytes) -> tuple
         return arrival, Refusal(rules.KNOWN_PEER, why, remedy)
     if message.to != executor.settings.us:
         return arrival, Refusal(rules.KNOWN_PEER, f"it is addressed to {message.to}", "send it to the right hub")
-    return arrival, _unproven_sender(executor, arrival) if message.kind == NOTICE else None
+    return arrival, None
 
 
-def _unproven_sender(executor: Executor, arrival: Arrival) -> Refusal | None:
-    mailbox = executor.settings.peers[arrival.peer].deliver == MAILBOX
-    shared = mailbox and executor.settings.shared_mailbox
-    return rules.proven_sender(arrival.signature, shared, executor.settings.config.mailbox_trusted)
-
-
-def _refuse(executor: Executor, arrival: Arrival, found: Found, refusal: Refusal, *, quiet: bool) -> RefusedArrival:
+def _refuse(executor: Executor, arrival: Arrival, refusal: Refusal) -> None:
     """Not pinned: the condition is looked at again, a corrected key lets it in."""
-    already = any(e.kind == "refused" and e.head == found.head for e in found.past)
-    if quiet:  # a flood is not answered one by one
-        refusal = refusal._replace(notify=False)
+    already = any(e.kind == "refused" and e.head == arrival.head for e in arrival.past)
     executor.perform(plan_refused_arrival(arrival, refusal, executor.settings.us, already))
     text = f"{arrival.source} is refused: {refusal.rule}: {refusal.reason}"
     executor.notes.refused(text, refusal.remedy, source=arrival.source, told_before=already)
-    return RefusedArrival(found.key, found.head, text, refusal.remedy)
+    memory = executor.memory
+    memory.told("arrival", *arrival.key, arrival.head)
+    memory.conditions.set(ARRIVAL, text, refusal.remedy, name=head_name(arrival.key, arrival.head))
 
 
-def _let_in(executor: Executor, seen: Observation, arrival: Arrival, found: Found) -> None:
-    peer, topic = found.key
-    executor.perform(Plan(arrival.source, (Pin(peer, IN, topic, arrival.head),)))
-    if found.step is Step.REPEATED:
-        executor.perform(plan_repeated(arrival))
+def _let_in(executor: Executor, seen: Observation, arrival: Arrival, taken: set[str]) -> None:
+    """``taken`` are the folded names of today's threads, pending or done."""
+    executor.perform(Plan(arrival.source, (Pin(arrival.peer, IN, arrival.topic, arrival.head),)))
+    message = arrival.message
+    if arrival.step is Step.REPEATED:
+        executor.perform(plan_repeated(arrival, executor.settings.us))
         executor.notes.info(f"{arrival.source} was seen before at {arrival.head[:8]}; no new thread")
         return
-    message = arrival.message
+    is_notice = message is not None and message.kind == NOTICE
     if message is not None and message.about is not None:
-        trusted = _unproven_sender(executor, arrival) is None
-        if message.kind == NOTICE or trusted:
-            apply_notice(executor, seen, arrival, message.about)
-    if message is not None and message.kind == NOTICE:
-        if message.about is None:
-            executor.perform(plan_notice(arrival, None, arrival.branch, None, None))
-        return
-    _thread(executor, arrival, found)
+        apply_notice(executor, seen, arrival, message.about)
+    elif is_notice:
+        executor.perform(plan_notice(arrival, None, arrival.branch, None, None))
+    if not is_notice:
+        _thread(executor, arrival, taken)
 
 
-def _thread(executor: Executor, arrival: Arrival, found: Found) -> None:
-    peer, topic = found.key
-    if found.step is Step.MOVED and found.item is not None and found.item.get("thread"):
-        name = ThreadName(found.item.get("thread"))
+def _thread(executor: Executor, arrival: Arrival, taken: set[str]) -> None:
+    item = arrival.item
+    if arrival.step is Step.MOVED and item is not None and item.get("thread"):
+        name = ThreadName(item.get("thread"))
         working = use_working_text(executor, name)
         mains = _mains(executor, inbox_path(name))
-        executor.perform(Plan(arrival.source, (Keep(found.item.head),)))
+        executor.perform(Plan(arrival.source, (Keep(item.head),)))
         if working is not None:
             working = _masked(executor, name, working, mains)
-        executor.perform(plan_moved(arrival, found.item, working, mains))
+        executor.perform(plan_moved(arrival, item, working, mains))
         executor.notes.done(f"{arrival.source} moved to {arrival.head[:8]}; {name} is refreshed", source=arrival.source)
         return
-    earlier = next((e.fields["thread"] for e in reversed(found.past) if e.fields.get("thread")), "")
-    name = thread_name(format_day(executor.now), peer, topic, arrival.head, executor.threads)
+    earlier = next((e.fields["thread"] for e in reversed(arrival.past) if e.fields.get("thread")), "")
+    name = thread_name(format_day(executor.now), *arrival.key, arrival.head, taken)
+    taken.add(fold(name))
     executor.perform(plan_new(arrival, name, earlier))
     executor.notes.done(f"received {arrival.source} as {inbox_path(name)}", source=arrival.source)
 
@@ -321,29 +294,29 @@ def _masked(executor: Executor, name: ThreadName, text: str, mains: Sequence[str
     return masked.decode("utf-8", "replace")
 
 
-def renew_stale(executor: Executor, peer: Name, item: Item) -> str:
-    """Write a pending thread anew whose file shows another head than the ledger names; why, or nothing.
+def renew_stale(executor: Executor, peer: Name, item: Item, working: Working | None) -> str:
+    """Write a pending thread anew whose file shows another head than the ledger names, or decides again
+    what was carried out; why, or nothing.
 
-    Whoever read that file saw another branch: what it decides is void, and what a person wrote is kept.
+    Whoever read that file saw another branch, or an old copy: what it decides is void, and what a person wrote is kept.
     """
-    name = ThreadName(item.get("thread"))
+    name = ThreadName(item.fields["thread"])
     path = inbox_path(name)
-    working = read_working(executor.hub, name, executor.snapshot.algorithm)
     data = working.data if working is not None else executor.snapshot.read(path)
-    if data is None or shows_head(data, item.head):
+    if data is None or not is_stale(data, executor.snapshot.read(path) or b"", item.head):
         return ""
     mains = _mains(executor, path)
     fresh, why = renewed(executor.snapshot, peer, item, _masked(executor, name, lenient_text(data), mains))
-    used = [WorkingCopy(path, working.oid)] if working is not None else []
+    used = [WorkingCopy(*working)] if working is not None else []
     executor.perform(Plan(f"{peer}/{item.topic}", (*used, Put(path, fresh))))
     return why
 
 
 def use_working_text(executor: Executor, name: ThreadName) -> str | None:
     """The thread as it lies in the work tree, an input of the run; else as in main."""
-    working = read_working(executor.hub, name, executor.snapshot.algorithm)
+    working = read_working(executor.hub, name)
     if working is not None:
-        executor.perform(Plan(name, (WorkingCopy(working.path, working.oid),)))
+        executor.perform(Plan(name, (WorkingCopy(*working),)))
     data = working.data if working is not None else executor.snapshot.read(inbox_path(name))
     if data is None:
         return None
@@ -362,9 +335,11 @@ def with_mains(executor: Executor, path: HubPath, text: str) -> str:
 
 
 def _edited(executor: Executor, path: HubPath) -> bytes | None:
-    """What of main was edited here, where main has overtaken it."""
-    noted = read_edited(executor.hub).get(path)
-    return read_object(executor.hub.git, noted.base) if noted and noted.base else None
+    """What of main was edited here, where main has overtaken it: before this run, or while it integrated."""
+    noted, base = read_unplaced(executor.hub).edited.get(path), executor.base
+    if noted and noted.base:
+        return read_object(executor.hub.git, noted.base)
+    return None if base.local == base.tip else read_object(executor.hub.git, f"{base.local}:{path}")
 
 
 def record_vanished(executor: Executor, seen: Observation) -> None:
@@ -372,8 +347,7 @@ def record_vanished(executor: Executor, seen: Observation) -> None:
     for peer, component, tip in seen.vanished(IN):
         topic = decode(component)
         if topic is None:  # too long for a ref: only the ledger has it
-            events = parse_events(executor.snapshot.history(peer))
-            topic = decode(component, {e.topic for e in events if e.side == IN})
+            topic = decode(component, topics(executor.snapshot.history(peer), IN))
         if topic is None:
             continue
         executor.perform(Plan(f"{peer}/{topic}", (Pin(peer, IN, topic, None), Keep(tip))))

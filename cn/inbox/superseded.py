@@ -10,18 +10,16 @@ import json
 from collections.abc import Iterator
 
 from cn.protocol.layout import done_path, inbox_path
-from cn.protocol.ledger import IN, Event, parse_events
+from cn.protocol.ledger import IN, Event, each_event
 from cn.protocol.log import Row, format_event
-from cn.protocol.thread_file import read_decision, read_text, seen_head
-from cn.protocol.triage import Triage, TriageRefused, format_decision
+from cn.protocol.thread_file import Triage, TriageRefused, format_decision, read_decision, read_text, seen_head
 from cn.run.executor import MACHINE_LOG
-from cn.run.machine_log import machine_lines
 from cn.run.run import Run
 from cn.run.secret_gate import without_secrets
 from cn.run.snapshot import Snapshot
-from cn.secrets.findings import own_lines
-from cn.system.files import append_line
-from cn.transaction.kept_copies import keep_aside, kept_sentence
+from cn.secrets.scanner import own_lines
+from cn.system.files import append_line, log_lines
+from cn.transaction.checkout import keep_aside, kept_sentence
 from cn.values.names import HubPath, ThreadName
 from cn.values.text import one_line
 
@@ -72,16 +70,9 @@ def _overtaken(run: Run, name: ThreadName, path: HubPath) -> Row | None:
         other = _shown(run, path, done, theirs)
         here = any(d == other and outcome != OVERTAKEN for d, outcome in _logged(run, name))
         first = f"{'a run here' if here else 'another clone'} was first with {other}"
-    return Row(
-        run.now,
-        f"{peer}/{received.topic}",
-        decision,
-        f"not carried out: {first}",
-        name,
-        received.fields.get("branch", ""),
-        seen_head(data.decode("utf-8", "replace")),
-        OVERTAKEN,
-    )
+    branch, head = received.fields.get("branch", ""), seen_head(data.decode("utf-8", "replace"))
+    source, executed = f"{peer}/{received.topic}", f"not carried out: {first}"
+    return Row(run.now, source, decision, executed, name, branch, head, OVERTAKEN)
 
 
 def _triage(data: bytes, committed: bytes) -> Triage | None:
@@ -107,7 +98,7 @@ def _received(run: Run, name: ThreadName) -> tuple[str, Event] | None:
     for peer in run.snapshot().open_items:
         if name[9:].startswith(f"{peer}-"):
             history = run.snapshot().history(peer).split("\n")
-            for event in parse_events("\n".join(line for line in history if " thread=" in line)):
+            for event in each_event("\n".join(line for line in history if " thread=" in line)):
                 if event.side == IN and event.fields["thread"] == name:
                     return peer, event
     return None
@@ -115,7 +106,7 @@ def _received(run: Run, name: ThreadName) -> tuple[str, Event] | None:
 
 def _logged(run: Run, name: str) -> Iterator[tuple[str, str]]:
     """Decision and outcome of what this clone's machine log tells of the thread."""
-    for line in machine_lines(run.hub.root):
+    for line in log_lines(run.hub.root / MACHINE_LOG):
         if name.encode() in line:
             try:
                 data = json.loads(line)

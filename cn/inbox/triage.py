@@ -7,21 +7,31 @@ from contextlib import nullcontext, suppress
 from cn.git.objects import resolve
 from cn.git.repository import Hub
 from cn.inbox.plan.decisions import Facts, plan_decision, quoted_of
-from cn.inbox.working_copies import ANEW, Working, lenient_text, read_working, renewed, shows_head
+from cn.inbox.working_copies import ANEW, Working, is_stale, lenient_text, read_working, renewed
 from cn.protocol.effects import Plan, Put
 from cn.protocol.layout import inbox_path
 from cn.protocol.ledger import Item
-from cn.protocol.thread_file import read_text, set_triage
-from cn.protocol.triage import Merge, Reply, Triage, TriageRefused, check_section, format_decision, parse_decision
+from cn.protocol.thread_file import (
+    Defer,
+    Merge,
+    Reply,
+    Triage,
+    TriageRefused,
+    check_section,
+    format_decision,
+    parse_decision,
+    read_text,
+    set_triage,
+)
 from cn.run.secret_gate import check_plan, check_words, mask_line
 from cn.run.settings import Settings, read_head_settings
 from cn.run.snapshot import Snapshot
-from cn.secrets.findings import own_lines, text_of, text_of_word
+from cn.secrets.scanner import own_lines, text_of, text_of_word
 from cn.system.clock import now
 from cn.system.files import write_file
 from cn.transaction.lock import hub_lock
 from cn.transaction.unplaced import forget_left
-from cn.values.errors import Refusal, Refused, UsageError
+from cn.values.errors import Refused, UsageError
 from cn.values.names import HubPath, Name, NameRefused, ThreadName, parse_name, parse_thread_name
 from cn.values.report import Report
 from cn.values.text import is_text, one_line
@@ -69,6 +79,8 @@ def write_triage(
     try:
         parsed = parse_decision(decision)
         who = parse_name(actor, "actor") if actor else settings.us
+        if until and not isinstance(parsed, Defer):
+            raise UsageError("--until is for defer: nothing else comes back", "leave it out, or write defer:<reason>")
         if until:
             parse_until(until, now())
         if isinstance(parsed, Reply) and not body.strip():
@@ -104,12 +116,11 @@ def _write(hub: Hub, settings: Settings, thread: str, triage: Triage, *, dry_run
     snapshot = _snapshot(hub)
     peer, item = find_pending(snapshot, thread)
     name = ThreadName(item.get("thread"))
-    working = read_working(hub, name, snapshot.algorithm)
-    data = working.data if working is not None else snapshot.read(inbox_path(name))
+    path, working = inbox_path(name), read_working(hub, name)
+    data = working.data if working is not None else snapshot.read(path)
     if data is None:
-        raise Refused(f"{inbox_path(name)} is missing", "'cn inbox sync' puts it back")
-    path = inbox_path(name)
-    if not shows_head(data, item.head):  # whoever read it saw another branch
+        raise Refused(f"{path} is missing", "'cn inbox sync' puts it back")
+    if is_stale(data, snapshot.read(path) or b"", item.head):  # whoever read it saw another branch, or an old copy
         text, why = renewed(snapshot, peer, item, lenient_text(data))
         if not dry_run:
             _save(hub, path, text, working)
@@ -124,11 +135,11 @@ def _write(hub: Hub, settings: Settings, thread: str, triage: Triage, *, dry_run
         text = set_triage(renewed(snapshot, peer, item, text)[0], triage)
     committed = (snapshot.read(path) or b"").decode("utf-8", "replace")
     about = mask_line(item.get("subject"), settings)
-    mailbox = settings.shared_mailbox
-    facts = Facts(
-        settings.config, settings.peers, peer, item, text, triage.at, mailbox, committed=committed, about=about
-    )
-    if secret := _find_secret(facts, settings, triage):
+    facts = Facts(settings.config, settings.peers, peer, item, text, triage.at, committed=committed, about=about)
+    # What the run that executes it would refuse: it stands in the thread, or would be told to somebody else.
+    outcome = None if isinstance(triage.decision, Merge) else plan_decision(facts, triage)
+    plan = outcome if isinstance(outcome, Plan) else Plan(facts.source, (Put(path, text),))
+    if secret := check_plan(plan, settings, [own_lines(path, text)], [quoted_of(facts)]):
         raise Refused.by(secret)
     if not dry_run:
         _save(hub, path, text, working)
@@ -139,11 +150,3 @@ def _save(hub: Hub, path: HubPath, text: str, working: Working | None) -> None:
     write_file(hub.root / path, text.encode(), root=hub.root)
     if working is None:  # main's text is here now, and this is an edit of it
         forget_left(hub, path)
-
-
-def _find_secret(facts: Facts, settings: Settings, triage: Triage) -> Refusal | None:
-    """What the run that executes it would refuse: it stands in the thread, or would be told to somebody else."""
-    path = inbox_path(facts.thread)
-    outcome = None if isinstance(triage.decision, Merge) else plan_decision(facts, triage)
-    plan = outcome if isinstance(outcome, Plan) else Plan(facts.source, (Put(path, facts.text),))
-    return check_plan(plan, settings, [own_lines(path, facts.text)], [quoted_of(facts)])

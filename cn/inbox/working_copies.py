@@ -3,46 +3,46 @@
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 from cn.git.objects import read_raw
 from cn.git.repository import Hub
 from cn.protocol.layout import INBOX, inbox_path
 from cn.protocol.ledger import Item
-from cn.run.snapshot import Snapshot, thread_names
+from cn.run.snapshot import Snapshot
 from cn.system.files import read_regular
-from cn.transaction.unplaced import is_left, read_left
+from cn.transaction.unplaced import is_left, read_unplaced
 from cn.values.names import Branch, HubPath, Name, Oid, ThreadName
 from cn.values.text import decode
+
+if TYPE_CHECKING:  # who only looks imports what reads decisions where there is one
+    from cn.protocol.thread_life import Written
+    from cn.run.view import View
 
 ANEW = "it is written anew, what stood there is quoted in it: read it, then decide again"
 """What to do after :func:`renewed`."""
 _LARGEST = 8 << 20
+_WORD = re.compile(rb"(?i)triage")
+"""What no section is without."""
 
 
 class Working(NamedTuple):
-    """A pending thread as it lies in the work tree; ``algorithm`` is the repository's hash."""
+    """A pending thread as it lies in the work tree."""
 
     path: HubPath
     data: bytes
-    algorithm: str
-
-    @property
-    def oid(self) -> Oid:
-        """The blob id of its bytes."""
-        from cn.protocol.message import object_id
-
-        return object_id("blob", self.data, self.algorithm)
 
 
-def read_working(hub: Hub, name: ThreadName, algorithm: str) -> Working | None:
+def read_working(hub: Hub, name: ThreadName) -> Working | None:
     """The working copy of a pending thread.
 
     None when it is missing or no regular file, or an old one that cn could not replace yet.
     """
     path = inbox_path(name)
     data = read_regular(f"{hub.root}/{path}", _LARGEST)
-    return None if data is None or is_left(hub, path, data) else Working(path, data, algorithm)
+    return None if data is None or is_left(hub, path, data) else Working(path, data)
 
 
 def versions(snapshot: Snapshot, path: HubPath) -> list[bytes]:
@@ -56,11 +56,22 @@ def shows_head(data: bytes, head: Oid) -> bool:
     """Is this the head that a thread's file shows? Nearly all say yes, and need no parser then."""
     if b"\n**Head:** " + head.encode() not in data:
         return False
-    if b"Triage" not in data:
+    if not _WORD.search(data):
         return True
     from cn.protocol.thread_file import seen_head
 
     return seen_head(lenient_text(data)) == head
+
+
+def is_stale(data: bytes, main: bytes, head: Oid) -> bool:
+    """Does a thread's file show another head, or decide what ``main`` keeps as decided before?"""
+    if not shows_head(data, head):
+        return True
+    if not _WORD.search(data):
+        return False
+    from cn.protocol.thread_file import was_executed
+
+    return was_executed(lenient_text(data), lenient_text(main))
 
 
 def lenient_text(data: bytes) -> str:
@@ -73,7 +84,7 @@ def renewed(snapshot: Snapshot, peer: Name, item: Item, text: str) -> tuple[str,
 
     These are as main last had them for this head. Where a rewritten history has none, the ledger tells.
     """
-    from cn.protocol.thread_file import Header, format_thread, refresh, seen_head
+    from cn.protocol.thread_file import Header, format_thread, refresh, seen_head, was_executed
 
     known = [lenient_text(data) for data in versions(snapshot, inbox_path(ThreadName(item.get("thread"))))]
     fresh = next((one for one in known if seen_head(one) == item.head), "")
@@ -84,8 +95,12 @@ def renewed(snapshot: Snapshot, peer: Name, item: Item, text: str) -> tuple[str,
     shown = seen_head(text)
     what = f"shows the head {shown[:8]}" if shown else "has lost its Head line"
     reason = f"The file named the head {shown or '(none)'}; the branch is at {item.head}. Decide again."
-    reason = reason if shown != item.head else "It stood before the quotation."
-    return refresh(text, fresh, reason, known), f"void: the thread {what}, the branch is at {item.head[:8]}"
+    why = f"void: the thread {what}, the branch is at {item.head[:8]}"
+    if was_executed(text, fresh):
+        reason, why = "It was carried out before. Decide again.", "void: it was carried out before"
+    elif shown == item.head:
+        reason = "It stood before the quotation."
+    return refresh(text, fresh, reason, known), why
 
 
 def unknown_files(hub: Hub, snapshot: Snapshot, pending: list[tuple[Name, Item]]) -> list[str]:
@@ -93,25 +108,25 @@ def unknown_files(hub: Hub, snapshot: Snapshot, pending: list[tuple[Name, Item]]
 
     Not what cn itself could not take away or replace yet: that is told of elsewhere.
     """
-    known = {item.get("thread") for _, item in pending}
+    known = {item.fields["thread"] for _, item in pending}
     folder = hub.root / INBOX
     try:
         names = sorted(e.name for e in os.scandir(folder) if not e.is_dir(follow_symlinks=False))
     except OSError:
         return []
     stray = [n for n in names if n not in known and n.endswith(".md") and not n.startswith(".")]
-    stray += [n for n in thread_names(snapshot.folder(INBOX)) if n not in known and n not in stray]
+    stray += [n for n in snapshot.thread_names() if n not in known and n not in stray]
     if stray:
-        left = read_left(hub)
+        left = read_unplaced(hub).left
         stray = [n for n in stray if f"{INBOX}/{n}" not in left]
     # Whose records are damaged, whose threads are not known as such: that is told of the peer.
     damaged = tuple(f"-{peer}-" for peer in snapshot.damaged)
     return [n for n in stray if not n[8:].startswith(damaged)] if damaged else stray
 
 
-def has_triage(hub: Hub, name: ThreadName, algorithm: str) -> bool:
+def has_triage(hub: Hub, name: ThreadName) -> bool:
     """Does the working copy hold a ``## Triage`` section, or something that must be looked at as one?"""
-    working = read_working(hub, name, algorithm)
+    working = read_working(hub, name)
     return working is not None and shows_triage(working)
 
 
@@ -121,19 +136,58 @@ def may_decide(working: Working) -> bool:
     Nearly all say no, and need no parser then: who only looks does not import it.
     """
     try:
-        return "Triage" in working.data.decode("utf-8")
+        working.data.decode("utf-8")
     except UnicodeDecodeError:
         return True
+    return _WORD.search(working.data) is not None
 
 
 def shows_triage(working: Working) -> bool:
     """Does it hold a ``## Triage`` section, or something that must be looked at as one?"""
     if not may_decide(working):
         return False
-    from cn.protocol.thread_file import read_text
-    from cn.protocol.triage import TriageRefused, find_headings
+    from cn.protocol.thread_file import TriageRefused, find_headings, read_text
 
     try:
         return bool(find_headings(read_text(working.data).split("\n")))
     except TriageRefused:
         return True
+
+
+def read_copies(view: View, copies: Mapping[str, Working]) -> dict[str, Written]:
+    """The decisions in working copies, by thread, in the words in which a refusal of them is remembered.
+
+    ``copies`` are those that may hold one.
+    """
+    from cn.protocol.thread_file import TriageRefused, format_decision, read_decision, read_text
+    from cn.protocol.thread_life import Written
+    from cn.run.secret_gate import without_secrets
+    from cn.secrets.scanner import own_lines
+
+    found: dict[str, Written] = {}
+    shown = {name: working for name, working in copies.items() if shows_triage(working)}
+    view.snapshot.read_many(working.path for working in shown.values())
+    for name, working in shown.items():
+        try:
+            triage = read_decision(read_text(working.data), read_text(view.snapshot.read(working.path) or b""))
+        except TriageRefused as refused:
+            decision, actor, at, problem = "", "", None, refused.text
+        else:
+            if triage is None:
+                continue
+            decision, actor, at, problem = format_decision(triage.decision), triage.actor, triage.at, ""
+        whole = own_lines(working.path, working.data.decode("utf-8", "replace"))
+        decision, actor, problem = (without_secrets(text, view.settings, whole) for text in (decision, actor, problem))
+        found[name] = Written(decision, actor, at, problem)
+    return found
+
+
+def was_refused(item: Item, written: Written) -> bool:
+    """Is this the very decision that was refused before? A refusal stands for its decision only."""
+    from cn.inbox.plan.decisions import refusal_digest
+    from cn.protocol.rules import VALID_TRIAGE
+
+    rule, why = item.get("rule"), item.get("why")
+    if written.problem:
+        return rule == VALID_TRIAGE and why == written.problem
+    return item.get("digest") == refusal_digest(written.decision, written.actor, rule, why, item.head)

@@ -22,18 +22,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
-from cn.llm.request import Answer, Failure, Kind, Request, count_json, read_answer, request_json
-from cn.llm.responses import (
-    HINTS,
-    Checked,
-    error_fields,
-    parse_retry_after,
-    pause_before,
-    read_count,
-    read_error,
-    read_model,
-    unchecked,
-)
+from cn.llm import request as api
+from cn.llm.request import Answer, Checked, Failure, Kind, Request
 from cn.system.clock import now
 from cn.system.extras import require_runtime
 from cn.values.text import hide, one_line
@@ -64,20 +54,20 @@ def call(
     once for each of ``pauses``. An attempt that is never answered takes all the time there is: from
     here a slow answer looks the same, and asking twice would pay twice. Signals end the wait.
     """
-    body = request_json(request).encode("utf-8")
+    body = api.request_json(request).encode("utf-8")
     with _open_session(api_key, base_url, seconds) as line:
         if isinstance(line, Failure):
             return line
         begin, attempt, unknown = time.monotonic(), 1, False
         while True:
             reply = line.ask("POST", "/v1/messages", body)
-            found = reply.failure or read_answer(reply.body)
+            found = reply.failure or api.read_answer(reply.body)
             unknown = unknown or found.unknown
             found = replace(found, attempts=attempt, unknown=unknown, seconds=round(time.monotonic() - begin, 3))
             if isinstance(found, Answer) or not (found.retryable and reply.again):
                 return found
             attempt += 1
-            pause = pause_before(attempt, pauses, reply.retry_after, random.random())  # noqa: S311  no secret
+            pause = api.pause_before(attempt, pauses, reply.retry_after, random.random())  # noqa: S311  no secret
             if pause is None or time.monotonic() + pause >= line.deadline:
                 return found
             time.sleep(pause)
@@ -95,15 +85,15 @@ def check_model(model: str, *, api_key: str, base_url: str = "", seconds: float 
         reply = line.ask("GET", f"/v1/models/{quote(model, safe='')}")
     failure = reply.failure
     if failure is None:
-        return read_model(model, reply.body)
+        return api.read_model(model, reply.body)
     if failure.kind is Kind.NOT_FOUND:
-        kind, message = error_fields(reply.body)
+        kind, message = api.error_fields(reply.body)
         if kind == "not_found_error" and "model" in message:  # else it is the path that is not found
             return replace(failure, text=f"there is no model {one_line(model, 80)}", attempts=1)
-        return unchecked(model, "the server has no Models API")
+        return api.unchecked(model, "the server has no Models API")
     if failure.kind in (Kind.AUTH, Kind.PERMISSION):
         return replace(failure, attempts=1)
-    return unchecked(model, failure.text)
+    return api.unchecked(model, failure.text)
 
 
 def count_tokens(request: Request, *, api_key: str, base_url: str = "", seconds: float = CHECK_SECONDS) -> int | None:
@@ -111,10 +101,10 @@ def count_tokens(request: Request, *, api_key: str, base_url: str = "", seconds:
     with _open_session(api_key, base_url, seconds) as line:
         if isinstance(line, Failure):
             return None
-        reply = line.ask("POST", "/v1/messages/count_tokens", count_json(request).encode("utf-8"))
+        reply = line.ask("POST", "/v1/messages/count_tokens", api.count_json(request).encode("utf-8"))
     if reply.failure is not None:
         return None
-    return read_count(reply.body)
+    return api.read_count(reply.body)
 
 
 def load() -> None:
@@ -160,7 +150,7 @@ class _Session:
 
         self.deadline = deadline
         self.secrets = (api_key,)
-        self.host = _host(base_url)
+        self.host = urlsplit(base_url or ORIGIN).netloc
         self.watch = _Deadline(deadline)
         self.client = _client(api_key, base_url, _transport(self.watch))
         self.response_type = httpx2.Response
@@ -172,7 +162,7 @@ class _Session:
 
         left = self.deadline - time.monotonic()
         if left <= 0:
-            late = Failure(Kind.TIMEOUT, "no time is left", HINTS[Kind.TIMEOUT], retryable=True)
+            late = Failure(Kind.TIMEOUT, "no time is left", api.HINTS[Kind.TIMEOUT], retryable=True)
             return _Reply(b"", late)
         limits: Any = {"timeout": self.timeout_type(left, connect=min(left, CONNECT_SECONDS))}
         try:
@@ -191,8 +181,8 @@ class _Session:
         headers, content = error.response.headers, error.response.content
         return _Reply(
             content,
-            read_error(error.status_code, content, self.secrets),
-            parse_retry_after(headers.get("retry-after", ""), now()),
+            api.read_error(error.status_code, content, self.secrets),
+            api.parse_retry_after(headers.get("retry-after", ""), now()),
             # Not in RFC 9110, but the API sends it and its own clients obey.
             headers.get("x-should-retry", "").lower() != "false",
         )
@@ -216,7 +206,7 @@ class _Session:
             kind = Kind.NETWORK
         why = _reason(error.__cause__ or error)
         text = f"{self.host} {what}{f': {why}' if why and not self.watch.expired else ''}"
-        return Failure(kind, one_line(hide(text, *self.secrets), 400), HINTS[kind], retryable=True, unknown=sent)
+        return Failure(kind, one_line(hide(text, *self.secrets), 400), api.HINTS[kind], retryable=True, unknown=sent)
 
 
 @contextmanager
@@ -259,15 +249,9 @@ def _is_url(text: str) -> bool:
         return False
 
 
-def _host(base_url: str) -> str:
-    """Server and port: a URL may hold credentials."""
-    url = urlsplit(base_url or ORIGIN)
-    return f"{url.hostname}:{url.port}" if url.port else str(url.hostname)
-
-
-def _reason(cause: BaseException | None) -> str:
+def _reason(cause: BaseException) -> str:
     """What the network said, without addresses of objects."""
-    return one_line(str(cause or ""), 200)
+    return one_line(str(cause), 200)
 
 
 @contextmanager
@@ -397,8 +381,6 @@ def _transport(watch: _Deadline) -> httpx2.BaseTransport:
 
 def _keep_alive() -> list[tuple[int, int, int]]:
     """Probes on a silent connection: a long answer must not be forgotten by a router (tcp(7))."""
-    options = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
-    for name in ("TCP_KEEPIDLE", "TCP_KEEPALIVE", "TCP_KEEPINTVL"):
-        if hasattr(socket, name):
-            options.append((socket.IPPROTO_TCP, getattr(socket, name), 60))
-    return options
+    options = (getattr(socket, name, None) for name in ("TCP_KEEPIDLE", "TCP_KEEPALIVE", "TCP_KEEPINTVL"))
+    probes = [(socket.IPPROTO_TCP, option, 60) for option in options if option is not None]
+    return [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1), *probes]

@@ -7,13 +7,16 @@ without Telegram needs no token.
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from cn.protocol.hub_config import AGENT_PATH
 from cn.values.config_reader import Missing, Reader, is_loopback
 from cn.values.errors import ConfigError
+from cn.values.names import HubPath
 from cn.values.text import one_line
 
 ANTHROPIC_ORIGIN = "https://api.anthropic.com"
@@ -205,7 +208,8 @@ def _parse(text: str, env: Mapping[str, str], path: str) -> AgentConfig:
 
 def _telegram(section: Reader, *, present: bool) -> Telegram:
     token = section.secret("token", (TOKEN_VARIABLE,))
-    users = [section.to_number(user, key, (int, 1, 1 << 53)) for key, user in section.items("allowed_users")]
+    listed = section.items("allowed_users")
+    users = [listed.number(key, (int, 1, 1 << 53), None) for key in listed.data]
     url = section.origin("base_url", "TELEGRAM_BASE_URL", TELEGRAM_ORIGIN)
     if token and url.startswith("http://") and not is_loopback(url):
         section.warn("base_url", "the token goes over plain http", "use https")
@@ -248,3 +252,18 @@ def _budgets(section: Reader) -> Budgets:
 def _budget(section: Reader) -> Budget:
     values = {key: section.number(key, bounds, None, word=UNLIMITED) for key, bounds in _BUDGET.items()}
     return Budget(**values)
+
+
+def read_agent_config(
+    read: Callable[[HubPath], bytes | None], path: Path | None = None, env: Mapping[str, str] = os.environ
+) -> AgentConfig:
+    """``agent.yaml`` in main, which ``read`` reads, or the file at ``path``; a hub without one has the defaults."""
+    if path is None:
+        data, name = read(AGENT_PATH) or b"", str(AGENT_PATH)
+    else:
+        name = str(path)
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise ConfigError(f"{name} cannot be read: {error.strerror}", "check --config") from None
+    return parse_agent_config(decode_agent_config(data, name), env, name)

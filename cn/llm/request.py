@@ -7,17 +7,21 @@ the request are made here, so that a dry run prints exactly what would be sent.
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from email.utils import parsedate_to_datetime
 from enum import Enum
 from typing import Any
 
 from cn.values.errors import CnError
-from cn.values.text import one_line
+from cn.values.text import hide, one_line
 
 MAX_BREAKPOINTS = 4
+"""Cache breakpoints a request may have (Messages API, "Prompt caching")."""
 _MOST_TOKENS = 10**12
 """A server may count whatever it likes; no price of more is a number."""
-"""Cache breakpoints a request may have (Messages API, "Prompt caching")."""
 
 
 class RequestRefused(CnError):
@@ -188,7 +192,8 @@ def read_answer(data: bytes) -> Answer | Failure:
         found = json.loads(data)
         blocks = [b for b in found["content"] if b["type"] == "text"]
         text = "".join(str(b["text"]) for b in blocks)
-        usage = _read_usage(found["usage"])
+        counts = (min(max(0, int(found["usage"].get(key) or 0)), _MOST_TOKENS) for key in _COUNTS)
+        usage = Usage(*counts)
         reason = str(found["stop_reason"])
         model, number = one_line(str(found["model"])), one_line(str(found["id"]))
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
@@ -211,9 +216,7 @@ def read_answer(data: bytes) -> Answer | Failure:
     return Answer(text, stop, usage, model, number, note=_note(found, stop, reason))
 
 
-def _read_usage(found: dict[str, Any]) -> Usage:
-    counts = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
-    return Usage(*(min(max(0, int(found.get(count) or 0)), _MOST_TOKENS) for count in counts))
+_COUNTS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 
 
 def _note(found: dict[str, Any], stop: Stop, reason: str) -> str:
@@ -226,3 +229,144 @@ def _note(found: dict[str, Any], stop: Stop, reason: str) -> str:
             return one_line(reason, 80)
         case _:
             return ""
+
+
+# What the API answers beside messages: errors (its page "Errors" for status codes and their shape), what it knows of a
+# model ("Models", ``GET /v1/models/{id}``), "Token counting"; RFC 9110, 10.2.3 for ``Retry-After``.
+
+RETRIED = frozenset({408, 429, 500, 502, 503, 504, *range(520, 526), 529})
+"""Statuses that may pass (520 to 525 are those of the network in front of the API)."""
+_CHARGED = frozenset({408, 502, 504, 520, 524})
+"""Of these the request may have reached the model."""
+MAX_WAIT = 60.0
+"""Seconds a server may make us wait within one call; beyond, the call fails and a later run tries again."""
+
+_KINDS = {
+    401: Kind.AUTH,
+    402: Kind.PERMISSION,
+    403: Kind.PERMISSION,
+    404: Kind.NOT_FOUND,
+    408: Kind.TIMEOUT,
+    413: Kind.TOO_LARGE,
+    429: Kind.RATE_LIMITED,
+    504: Kind.TIMEOUT,
+    529: Kind.OVERLOADED,
+}
+HINTS = {
+    Kind.AUTH: "check the key in ANTHROPIC_KEY: it must be one of the server in llm.base_url",
+    Kind.PERMISSION: "look in the console of the API: the key may not do this, or its account is not paid",
+    Kind.NOT_FOUND: "correct llm.model or llm.base_url in agent.yaml",
+    Kind.TOO_LARGE: "load less: lower the limits of context in agent.yaml",
+    Kind.INVALID: "'cn context' shows what is sent, and how large it is",
+    Kind.RATE_LIMITED: "the next run tries again; lower budgets in agent.yaml if it happens often",
+    Kind.OVERLOADED: "the next run tries again",
+    Kind.SERVER: "the next run tries again",
+    Kind.NETWORK: "check the network and llm.base_url; the next run tries again",
+    Kind.TIMEOUT: "the next run tries again",
+    Kind.EMPTY: "",
+}
+"""The next step after a failure of each kind."""
+
+
+def read_error(status: int, body: bytes, secrets: Sequence[str] = ()) -> Failure:
+    """The failure that a response other than 200 stands for."""
+    kind = _KINDS.get(status) or (Kind.SERVER if status >= 500 else Kind.INVALID)
+    text = f"the API answered with status {status}"
+    if 300 <= status < 400:
+        text = f"the API redirects (status {status}), which is not followed"
+    name, message = error_fields(body)
+    # What the server says, or the beginning of a body of another shape.
+    told = f"{message} ({name})" if name else body[:400].decode("utf-8", "replace")
+    text += f": {told}" if told and (name or not body.lstrip().startswith(b"<")) else ""
+    return Failure(
+        kind,
+        one_line(hide(text, *secrets), 400),
+        HINTS[Kind.NOT_FOUND] if status < 400 else HINTS[kind],
+        retryable=status in RETRIED,
+        unknown=status in _CHARGED,
+    )
+
+
+def error_fields(body: bytes) -> tuple[str, str]:
+    """``error.type`` and ``error.message`` of an error body; empty where it has another shape."""
+    try:
+        error: dict[str, Any] = json.loads(body)["error"]
+        return str(error["type"]), str(error["message"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return "", ""
+
+
+def parse_retry_after(value: str, now: datetime) -> float | None:
+    """Seconds to wait: ``Retry-After`` is a number or a date. None: not said, or not readable."""
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            seconds = (parsedate_to_datetime(value) - now).total_seconds()
+        except (ValueError, TypeError, OverflowError):
+            return None
+    return None if math.isnan(seconds) else max(0.0, seconds)
+
+
+def pause_before(attempt: int, pauses: Sequence[float], asked: float | None, chance: float) -> float | None:
+    """Seconds until attempt ``attempt`` (the second is 2), or None when there shall be none.
+
+    Exponential back-off from ``pauses`` with jitter: ``chance``, of [0, 1), takes up to half of it
+    away, so that many who were refused together do not come back together. What the server
+    ``asked`` for is waited in full, up to :data:`MAX_WAIT`.
+    """
+    if attempt - 2 >= len(pauses) or (asked is not None and asked > MAX_WAIT):
+        return None
+    return max(pauses[attempt - 2] * (1 - chance / 2), asked or 0.0)
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A model that nothing speaks against. ``id`` is what a name such as an alias stands for.
+
+    ``known`` tells whether the API confirmed it; else ``note`` says why nobody can tell. ``note``
+    also warns of a model that will be withdrawn. 0: the limit is not known.
+    """
+
+    id: str
+    known: bool
+    note: str = ""
+    max_tokens: int = 0
+    max_input_tokens: int = 0
+
+
+def unchecked(model: str, why: str) -> Checked:
+    """Nobody can tell whether the model exists."""
+    return Checked(model, False, f"the model {one_line(model, 80)} was not checked: {one_line(why, 300)}")
+
+
+def read_model(model: str, data: bytes) -> Checked | Failure:
+    """The body of a response with status 200."""
+    try:
+        found: dict[str, Any] = json.loads(data)
+        name = str(found["id"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return unchecked(model, "the server's answer is none of the Models API")
+    retires = str(found.get("retires_at") or "")[:10]
+    if found.get("lifecycle") == "retired":
+        text = f"the model {one_line(model, 80)} is retired{f' since {one_line(retires)}' if retires else ''}"
+        return Failure(Kind.NOT_FOUND, text, HINTS[Kind.NOT_FOUND], attempts=1)
+    note = ""
+    if found.get("lifecycle") == "deprecated":
+        when = f"on {one_line(retires)}" if retires else "soon"
+        note = f"the model {one_line(model, 80)} will be withdrawn {when}; choose a newer one in llm.model"
+    return Checked(name, True, note, _limit(found, "max_tokens"), _limit(found, "max_input_tokens"))
+
+
+def _limit(found: dict[str, Any], key: str) -> int:
+    value = found.get(key)
+    return value if isinstance(value, int) and value > 0 else 0
+
+
+def read_count(data: bytes) -> int | None:
+    """``input_tokens`` of a count; None: not readable."""
+    try:
+        count = json.loads(data)["input_tokens"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return count if isinstance(count, int) and count >= 0 else None

@@ -1,13 +1,15 @@
-"""What calls to the model used: events of ``logs/cn.log`` (``docs/protocol/logs.md``), budgets, and sums.
+"""What calls to the model used: events of ``logs/cn.log`` (``docs/protocol/logs.md``), prices, budgets, and sums.
 
 A call is written twice under one id: before it is made, and when it ended. So one whose
-process died counts, as one that may have been charged.
+process died counts, as one that may have been charged. Prices are those of the Claude Platform documentation, page
+"Pricing", looked up on :data:`LOOKED_UP`; a model that is not there has no price: None is not 0.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
@@ -15,12 +17,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from cn.llm.config import Budget, Budgets
-from cn.llm.prices import cost
 from cn.llm.request import Answer, Failure, Kind, Usage
+from cn.protocol.log import json_line
 from cn.run.executor import MACHINE_LOG
-from cn.run.machine_log import machine_lines
-from cn.system.files import append_line
-from cn.values.text import one_line, redact
+from cn.system.files import append_line, log_lines
+from cn.values.text import one_line
 from cn.values.timestamps import StampRefused, format_second, format_stamp, parse_stamp
 
 EVENT = "model"
@@ -98,7 +99,7 @@ def format_call(call: Call) -> str:
             data |= vars(value)
         elif key != "at" and value not in ("", (), None) and value is not False:
             data["call" if key == "id" else key] = value
-    return redact(json.dumps(data, ensure_ascii=True))
+    return json_line(data)
 
 
 def parse_call(line: str | bytes) -> Call | None:
@@ -147,7 +148,7 @@ def log_call(root: Path, call: Call) -> None:
 def read_calls(root: Path, since: datetime | None = None) -> list[Call]:
     """The calls that the machine log of the hub at ``root`` still knows, oldest first."""
     found: dict[str, Call] = {}
-    for number, line in enumerate(machine_lines(root, rotated=_ROTATED)):
+    for number, line in enumerate(log_lines(root / MACHINE_LOG, rotated=_ROTATED)):
         call = parse_call(line) if _MARK in line else None
         if call is not None:
             found[call.id or str(number)] = call  # how it ended takes the place of how it began
@@ -270,3 +271,74 @@ def read_usage(root: Path, by: By, since: datetime | None = None) -> UsageView:
     """What ``cn usage`` shows."""
     calls = read_calls(root, since)
     return UsageView(by, since, tuple(sum_usage(calls, by)), sum_calls(calls, "total"))
+
+
+# Prices.
+
+LOOKED_UP = "2026-11-21"
+_MILLION = 1_000_000
+
+
+@dataclass(frozen=True)
+class Price:
+    """US dollars per million tokens. ``cache_write`` is for five minutes, the lifetime that cn asks for."""
+
+    input: float
+    output: float
+    cache_write: float
+    cache_read: float
+
+
+@dataclass(frozen=True)
+class Tiers:
+    """A price, and a higher one for all tokens of a request whose input is longer than ``limit``."""
+
+    short: Price
+    limit: int
+    long: Price
+
+
+PRICES: dict[str, Price | Tiers] = {
+    "claude-fable-5-2": Price(8, 40, 10, 0.20),
+    "claude-fable-5-1": Price(10, 50, 12.50, 0.25),
+    "claude-fable-5": Price(10, 50, 12.50, 1),
+    "claude-mythos-5-1": Price(10, 50, 12.50, 0.25),
+    "claude-mythos-5": Price(10, 50, 12.50, 1),
+    "claude-opus-5-5": Price(4, 20, 5, 0.20),
+    "claude-opus-5": Price(5, 25, 6.25, 0.50),
+    "claude-opus-4-8": Price(5, 25, 6.25, 0.50),
+    "claude-opus-4-7": Price(5, 25, 6.25, 0.50),
+    "claude-opus-4-6": Price(5, 25, 6.25, 0.50),
+    "claude-opus-4-5": Price(5, 25, 6.25, 0.50),
+    "claude-sonnet-5-5": Price(2, 10, 2.50, 0.10),
+    "claude-sonnet-5": Price(2, 10, 2.50, 0.20),
+    "claude-sonnet-4-6": Price(3, 15, 3.75, 0.30),
+    "claude-sonnet-4-5": Price(3, 15, 3.75, 0.30),
+    "claude-sonnet-4": Price(3, 15, 3.75, 0.30),
+    "claude-haiku-5-5": Tiers(Price(0.10, 0.50, 0.125, 0.01), 100_000, Price(0.50, 2.50, 0.625, 0.05)),
+    "claude-haiku-4-5": Price(1, 5, 1.25, 0.10),
+}
+_DATED = re.compile(r"(.+?)(?:-20[0-9]{6}|-latest)?")
+
+
+def price_of(model: str, prompt_tokens: int = 0) -> Price | None:
+    """The price of a model, by its name with or without a date, for a request of that length."""
+    match = _DATED.fullmatch(model)
+    found = PRICES.get(match[1]) if match else None
+    if isinstance(found, Tiers):
+        return found.long if prompt_tokens > found.limit else found.short
+    return found
+
+
+def cost(usage: Usage, model: str) -> float | None:
+    """US dollars of one request; None where the price is not known."""
+    price = price_of(model, usage.prompt_tokens)
+    if price is None:
+        return None
+    total = (
+        usage.input_tokens * price.input
+        + usage.output_tokens * price.output
+        + usage.cache_write_tokens * price.cache_write
+        + usage.cache_read_tokens * price.cache_read
+    )
+    return round(total / _MILLION, 8)

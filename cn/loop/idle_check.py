@@ -21,7 +21,7 @@ import os
 import time
 
 from cn import __version__
-from cn.git.local_refs import find_local_git_dir, list_many
+from cn.git.environment import find_local_git_dir, list_many
 from cn.transaction.lock_owner import note_owner
 
 TYPE_CHECKING = False  # typing itself takes 3 ms
@@ -47,7 +47,8 @@ def still_quiet(path: str) -> bool:
     """
     root = os.path.realpath(path) if path else _around(os.getcwd())
     try:
-        with open(f"{root}/.git/cn/{NOTE}", encoding="utf-8", errors="surrogateescape") as file:
+        note = os.open(f"{root}/.git/cn/{NOTE}", os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe would be waited for
+        with open(note, encoding="utf-8", errors="surrogateescape") as file:
             lines = [line.split(" ", 1) for line in file.read().split("\n") if line]
         facts = {key: value for key, value in lines if key != "url"}
         urls = dict(value.split("\t", 1) for key, value in lines if key == "url")
@@ -61,7 +62,7 @@ def still_quiet(path: str) -> bool:
             return facts["files"] == files_text(root, read_files(root)) and facts["seen"] == _seen(root, facts, urls)
         finally:
             os.close(lock)
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, KeyError, TypeError):
         return False
 
 

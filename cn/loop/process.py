@@ -6,34 +6,32 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from cn.agent.hooks import answered_turn, execute_output, update_queue
-from cn.agent.wake import drop_pending, wake
+from cn.agent.hooks import answered_turn, drop_pending, execute_output, update_queue, wake
 from cn.git.process import GitError
 from cn.git.repository import Hub
-from cn.git.signatures import own_key
+from cn.git.signatures import own_key, read_signatures
 from cn.inbox.arrivals import record_arrivals, record_vanished, renew_stale, with_mains
-from cn.inbox.check_inbox import check_inbox, restore_pending
-from cn.inbox.due import record_due
-from cn.inbox.merge.merges import Merges
+from cn.inbox.merges import Merges
+from cn.inbox.pending import check_inbox, record_due, restore_pending
 from cn.inbox.plan.arrivals import plan_renewed
 from cn.inbox.plan.decisions import Facts, plan_decision, plan_refused, quoted_of
 from cn.inbox.working_copies import ANEW, Working, has_triage, read_working, shows_triage
 from cn.outbox.deliver import deliver
-from cn.peers.observe import Observation, fetch_changed, note_refused, observe
+from cn.peers.observe import Observation, fetch_changed, observe
 from cn.protocol import rules
 from cn.protocol.effects import Plan, WorkingCopy
 from cn.protocol.layout import inbox_path
 from cn.protocol.ledger import IN, Item
-from cn.protocol.thread_file import read_decision, read_text
-from cn.protocol.triage import Merge, Triage, TriageRefused, format_decision
+from cn.protocol.thread_file import Merge, Triage, TriageRefused, format_decision, read_decision, read_text
 from cn.run.executor import Executor
 from cn.run.memory import Condition
 from cn.run.run import Run, open_run
 from cn.run.secret_gate import check_plan, clean_refusal, mask_line, without_secrets
-from cn.secrets.findings import Text, own_lines
+from cn.run.settings import Settings
+from cn.secrets.scanner import Text, own_lines
 from cn.transaction.mailbox_main import publish
 from cn.values.errors import Refusal
-from cn.values.names import Name, Oid, ThreadKey, ThreadName, digest
+from cn.values.names import Oid, ThreadKey, ThreadName, digest
 from cn.values.report import Progress, Report
 from cn.values.shell_words import command
 from cn.values.text import one_line
@@ -47,26 +45,25 @@ def process(hub: Hub, *, dry_run: bool = False, progress: Progress | None = None
 
     Refused ones stay and say why.
     """
-    report = Report()
-    with open_run(hub, report, dry_run=dry_run, progress=progress) as run:
+    with open_run(hub, dry_run=dry_run, progress=progress) as run:
         _process(run)
     if not dry_run:
-        wake(hub, report)
-    return report
+        wake(hub, run.report)
+    return run.report
 
 
 def process_as_agent(
-    hub: Hub, *, may_give: MayGive | None = None, deliver_first: Callable[[Run], None] | None = None
+    hub: Hub, known: Settings, *, may_give: MayGive | None = None, deliver_first: Callable[[Run], None] | None = None
 ) -> Report:
     """:func:`process` where the runtime itself is the agent: nobody is woken.
 
-    ``may_give`` keeps items from it; ``deliver_first`` delivers what git does not, for which a person waits.
+    ``known`` are the settings as the caller read them; ``may_give`` keeps items from it; ``deliver_first`` delivers
+    what git does not, for which a person waits.
     """
-    report = Report()
-    with open_run(hub, report) as run:
+    with open_run(hub, known=known) as run:
         _process(run, may_give, deliver_first)
     drop_pending(hub)
-    return report
+    return run.report
 
 
 def _process(run: Run, may_give: MayGive | None = None, deliver_first: Callable[[Run], None] | None = None) -> None:
@@ -75,25 +72,19 @@ def _process(run: Run, may_give: MayGive | None = None, deliver_first: Callable[
     decided = {
         (peer, item.topic)
         for peer, item in snapshot.pending()
-        if has_triage(run.hub, ThreadName(item.get("thread")), snapshot.algorithm)
-        or (turn is not None and item.get("input") == turn.input.id)
+        if has_triage(run.hub, ThreadName(item.fields["thread"]))
+        or (turn is not None and item.fields.get("input") == turn.input.id)
     }
-    seen, keys = _look(run, decided)
+    seen, keys = Observation({}), list[ThreadKey]()
+    if peers := {peer for peer, _ in decided if peer in run.settings.peers}:
+        # What is decided on is fetched: a branch that moved since is void.
+        seen = observe(run, only=peers, inbound_only=True, force=True)
+        keys = fetch_changed(run, seen, only=decided)
     run.commit(lambda executor: gather_process(run, executor, seen, keys, may_give))
     if deliver_first is not None:
         deliver_first(run)
     check_inbox(run)
     deliver(run)
-
-
-def _look(run: Run, decided: set[tuple[Name, str]]) -> tuple[Observation | None, list[tuple[Name, str]]]:
-    """Fetch what is decided on: a branch that moved since is void."""
-    peers = {peer for peer, _ in decided if peer in run.settings.peers}
-    if not peers:
-        return None, []
-    seen = observe(run, only=peers, inbound_only=True, force=True)
-    keys = fetch_changed(run, seen, only=decided)
-    return seen, keys
 
 
 class Decided(NamedTuple):
@@ -103,70 +94,53 @@ class Decided(NamedTuple):
     triage: Triage
     working: Working
 
-    @property
-    def is_merge(self) -> bool:
-        """Does it ask for a merge?"""
-        return isinstance(self.triage.decision, Merge)
-
 
 def gather_process(
-    run: Run, executor: Executor, seen: Observation | None, keys: list[tuple[Name, str]], may_give: MayGive | None
+    run: Run, executor: Executor, seen: Observation, keys: list[ThreadKey], may_give: MayGive | None
 ) -> str | None:
     """All that one run decides, on one base."""
-    if seen is not None:
-        record_vanished(executor, seen)
-        refused = record_arrivals(executor, seen, keys)
-        note_refused(run, seen, keys, refused)
+    record_vanished(executor, seen)
+    record_arrivals(executor, seen, keys)
     record_due(executor)
     restore_pending(executor)
     answered = execute_output(run, executor)
     subjects = [answered] if answered else []
-    tips = {key: tip for key, (_, tip) in seen.inbound.items()} if seen is not None else {}
-    decided = _read_decided(run, executor)
-    subjects += _execute(run, executor, decided, tips)
+    tips = {key: tip for key, (_, tip) in seen.listed[IN].items()}
+    subjects += _execute(executor, _read_decided(executor), tips)
     update_queue(run, executor, may_give=may_give)
     if len(subjects) == 1:
         return f"cn: {subjects[0]}"
     return f"cn: {len(subjects)} decisions\n\n" + "\n".join(subjects) if subjects else "cn: process"
 
 
-def _read_decided(run: Run, executor: Executor) -> list[Decided]:
+def _read_decided(executor: Executor) -> list[Decided]:
     """The pending threads with a Triage; one that must not decide is refused."""
-    found: list[tuple[Name, Item, Working]] = []
+    config, peers = executor.settings.config, executor.settings.peers
+    found: list[tuple[Facts, Working]] = []
     for peer, item in executor.snapshot.pending():
         now = executor.item(peer, IN, item.topic)
-        name = ThreadName(item.get("thread"))
+        name = ThreadName(item.fields["thread"])
         if now is None or now.head != item.head or inbox_path(name) in executor.changed:
             continue  # moved in this very run: its Triage is void, and says so
-        working = read_working(run.hub, name, executor.snapshot.algorithm)
+        working = read_working(executor.hub, name)
         if working is None:
             continue  # main's copy is pending, and is put back
-        decides = shows_triage(working)
-        if why := renew_stale(executor, peer, now):
-            _tell_void(run, executor, peer, now, working if decides else None, why)
+        facts, decides = Facts(config, peers, peer, now, "", executor.now), shows_triage(working)
+        why = renew_stale(executor, peer, now, working)
+        if why and decides:
+            refusal = Refusal(rules.VALID_TRIAGE, why, ANEW)
+            _refuse(executor, facts, _raw_decision(working.data), "", refusal, _own(working), new=True)
+        elif why:
+            executor.perform(plan_renewed(peer, now, executor.now, why))
+            executor.notes.info(f"{facts.source}: {why}: it is written anew")
         elif decides:
-            found.append((peer, now, working))
-    executor.snapshot.read_many(working.path for _, _, working in found)
-    decided = (_decided(run, executor, peer, item, working) for peer, item, working in found)
+            found.append((facts, working))
+    executor.snapshot.read_many(working.path for _, working in found)
+    decided = (_decided(executor, facts, working) for facts, working in found)
     return [one for one in decided if one is not None]
 
 
-def _tell_void(run: Run, executor: Executor, peer: Name, item: Item, working: Working | None, why: str) -> None:
-    """``working`` is the file that showed another head, if there was a decision in it."""
-    if working is None:
-        executor.perform(plan_renewed(peer, item, executor.now, why))
-        executor.notes.info(f"{peer}/{item.topic}: {why}: it is written anew")
-        return
-    facts, refusal = _facts(run, executor, peer, item), Refusal(rules.VALID_TRIAGE, why, ANEW)
-    _refuse(executor, facts, _raw_decision(working.data), "", refusal, _own(working), new=True)
-
-
-def _facts(run: Run, executor: Executor, peer: Name, item: Item) -> Facts:
-    return Facts(run.settings.config, run.settings.peers, peer, item, "", executor.now, run.settings.shared_mailbox)
-
-
-def _decided(run: Run, executor: Executor, peer: Name, item: Item, working: Working) -> Decided | None:
-    facts = _facts(run, executor, peer, item)
+def _decided(executor: Executor, facts: Facts, working: Working) -> Decided | None:
     try:
         text = read_text(working.data)
         committed = read_text(executor.snapshot.read(working.path) or b"")
@@ -178,84 +152,92 @@ def _decided(run: Run, executor: Executor, peer: Name, item: Item, working: Work
     if triage is None:
         return None
     text = with_mains(executor, working.path, text)
-    about = mask_line(item.get("subject"), executor.settings)
+    about = mask_line(facts.item.fields.get("subject", ""), executor.settings)
     return Decided(replace(facts, text=text, committed=committed, about=about), triage, working)
 
 
-def _execute(run: Run, executor: Executor, decided: Sequence[Decided], tips: Mapping[ThreadKey, Oid]) -> list[str]:
+def _asked(item: Item) -> tuple[Oid, str]:
+    """What is merged where an item is: its head, as it was shown."""
+    return item.head, item.get("base")
+
+
+def _execute(executor: Executor, decided: Sequence[Decided], tips: Mapping[ThreadKey, Oid]) -> list[str]:
     """Decide thread by thread; returns the lines for the commit message."""
-    keys, people = _keys_and_people(run)
+    if not decided:
+        executor.memory.conditions.tell("undone", {}, executor.notes)
+        return []
+    keys, people = _keys_and_people(executor)
     subjects, undone = [], dict[str, Condition]()
-    with Merges(run.hub, executor.base.tip, executor.base.local, executor.now, keys) as merges:
-        merges.read([d.facts.item.head for d in decided if d.is_merge])
-        for one in decided:
-            actor = one.triage.actor
-            facts = replace(one.facts, identities=people.get(actor, (str(actor),)))
-            decision = format_decision(one.triage.decision)
+    base, always = executor.base, executor.settings.config.rebase == "always"
+    with Merges(executor.hub, base.tip, base.local, executor.now, keys, always=always) as merges:
+        merges.read([_asked(d.facts.item) for d in decided if isinstance(d.triage.decision, Merge)])
+        for facts, triage, working in decided:
+            actor, decision, own = triage.actor, format_decision(triage.decision), _own(working)
+            facts = replace(facts, identities=people.get(actor, (str(actor),)))
             try:
-                outcome = _outcome(run, executor, facts, one.triage, tips, merges)
+                outcome = _outcome(executor, facts, triage, tips, merges)
             except GitError as error:
                 if error.done.disk_full:
                     raise  # nothing else could be done either, and it says what helps
-                if error.done.limited or error.done.crashed:  # the branch is to blame
-                    remedy = "look at the branch with git, or delete the thread"
-                    refusal = Refusal(rules.CLEAN_MERGE, error.text, remedy)
-                    _refuse(executor, facts, decision, actor, refusal, _own(one.working))
+                remedy = "look at the branch with git, or delete the thread"
+                if not (error.done.limited or error.done.crashed):
+                    # Disk or memory may be to blame: the creator is told nothing, the others go on.
+                    condition = digest("not decided", facts.source, facts.item.head, error.text)
+                    text = f"{facts.source}: {decision} could not be done: {error.text}"
+                    undone[condition] = Condition(text, f"it is tried again; if it stays, {remedy}", facts.source)
                     continue
-                # Disk or memory may be to blame: the creator is told nothing, the others go on.
-                condition = digest("not decided", facts.source, facts.item.head, error.text)
-                text = f"{facts.source}: {decision} could not be done: {error.text}"
-                remedy = "it is tried again; if it stays, look at the branch with git, or delete the thread"
-                undone[condition] = Condition(text, remedy, facts.source)
-                continue
+                outcome = Refusal(rules.CLEAN_MERGE, error.text, remedy)  # the branch is to blame
             if isinstance(outcome, Plan):
-                own, quoted = _own(one.working), [quoted_of(facts)]
-                outcome = check_plan(outcome, run.settings, [own], quoted) or outcome
+                outcome = check_plan(outcome, executor.settings, [own], [quoted_of(facts)]) or outcome
             if isinstance(outcome, Refusal):
-                _refuse(executor, facts, decision, actor, outcome, _own(one.working))
+                _refuse(executor, facts, decision, actor, outcome, own)
                 continue
-            used = WorkingCopy(one.working.path, one.working.oid)
-            executor.perform(replace(outcome, effects=(used, *outcome.effects)))
-            if one.is_merge:
-                merges.accept(one.facts.item.head)
+            executor.perform(replace(outcome, effects=(WorkingCopy(*working), *outcome.effects)))
+            if isinstance(triage.decision, Merge):
+                merges.accept(_asked(facts.item))
             executor.notes.done(f"{facts.source}: {decision} by {actor}", source=facts.source)
             subjects.append(f"{facts.source} {one_line(decision, 80)} by {actor}")
-    run.memory.conditions.tell("undone", undone, executor.notes)
+    executor.memory.conditions.tell("undone", undone, executor.notes)
     return subjects
 
 
-def _keys_and_people(run: Run) -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
+def _keys_and_people(executor: Executor) -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
     """Who is known by which key, and the names and emails of those who may decide."""
-    config = run.settings.config
-    keys = {str(p.name): p.key for p in run.settings.peers.values() if p.key}
-    ours = own_key(run.hub.config)
-    if ours:
+    config, hub = executor.settings.config, executor.hub
+    keys = {str(p.name): p.key for p in executor.settings.peers.values() if p.key}
+    if ours := own_key(hub.config):
         keys[str(config.name)] = ours
     people: dict[str, tuple[str, ...]] = {str(r.name): (str(r.name), r.email) for r in config.reviewers}
-    people[str(config.name)] = (str(config.name), *run.hub.identity)
-    return keys, people
+    return keys, {**people, str(config.name): (str(config.name), *hub.identity)}
 
 
 def _outcome(
-    run: Run, executor: Executor, facts: Facts, triage: Triage, tips: Mapping[ThreadKey, Oid], merges: Merges
+    executor: Executor, facts: Facts, triage: Triage, tips: Mapping[ThreadKey, Oid], merges: Merges
 ) -> Plan | Refusal:
     tip = tips.get((facts.peer, facts.item.topic), facts.item.head)
     if tip != facts.item.head:  # it moved to what was refused, or could not be fetched
-        return Refusal(
-            rules.VALID_TRIAGE,
-            f"void: the branch moved from {facts.item.head[:8]} to {tip[:8]}, which did not come in",
-            f"wait until its creator has pushed it well, or end it: {command('cn delete {}', facts.source)}",
-        )
-    if isinstance(triage.decision, Merge) and facts.peer in run.settings.peers:
-        message = f"Merge {facts.branch}\n\nApproved by {triage.actor} in {facts.thread}"
-        merge = merges.try_merge(executor.tip, facts.item.head, message)
-        if merge.commit is not None and run.settings.separate_mailbox:
+        why = f"void: the branch moved from {facts.item.head[:8]} to {tip[:8]}, which did not come in"
+        remedy = f"wait until its creator has pushed it well, or end it: {command('cn delete {}', facts.source)}"
+        return Refusal(rules.VALID_TRIAGE, why, remedy)
+    if isinstance(triage.decision, Merge) and facts.peer in facts.peers:
+        subject = f"Merge {facts.branch}"
+        text = f"{subject}\n\nApproved by {triage.actor} in {facts.thread}"
+        merge = merges.try_merge(executor.tip, _asked(facts.item), text)
+        if merge.commit is not None and executor.settings.separate_mailbox:
             merges.flush()
-            subject = f"Merge {facts.branch}"
-            published = publish(run.hub, executor.published, merge.commit, merge.head, subject, executor.now)
+            published = publish(executor.hub, executor.published, merge.commit, merge.head, subject, executor.now)
             merge = replace(merge, published=published)
-        facts = replace(facts, merge=merge)
+        facts = replace(facts, merge=merge, item=_signed_now(executor, facts))
     return plan_decision(facts, triage)
+
+
+def _signed_now(executor: Executor, facts: Facts) -> Item:
+    """The item with what its signature is by the key that is pinned now: it may have been another when it arrived."""
+    if executor.settings.config.signed != "required":
+        return facts.item
+    key = facts.peers[facts.peer].key
+    (sign,) = read_signatures(executor.hub.git, [facts.item.head], {facts.peer: key} if key else {})
+    return facts.item._replace(fields={**facts.item.fields, "signature": sign.word})
 
 
 def _own(working: Working) -> Text:
@@ -280,9 +262,5 @@ def _refuse(
     refusal = clean_refusal(refusal, executor.settings, whole)
     plan = plan_refused(facts, decision, actor, refusal, executor.now, new=new)
     executor.perform(plan)
-    executor.notes.refused(
-        f"{facts.source}: {decision} is refused: {refusal.rule}: {refusal.reason}",
-        refusal.remedy,
-        source=facts.source,
-        told_before=not plan.effects,
-    )
+    text = f"{facts.source}: {decision} is refused: {refusal.rule}: {refusal.reason}"
+    executor.notes.refused(text, refusal.remedy, source=facts.source, told_before=not plan.effects)

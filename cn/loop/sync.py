@@ -4,34 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cn.agent.hooks import update_queue
-from cn.agent.reflections import next_look
-from cn.agent.wake import TO_WAKE, WAKING, wake
+from cn.agent.hooks import TO_WAKE, WAKING, update_queue, wake
 from cn.git.remote import HEADS, OWN
 from cn.git.repository import ORIGIN_REF, Hub
 from cn.inbox.arrivals import record_arrivals, record_vanished
-from cn.inbox.check_inbox import check_inbox, restore_pending
-from cn.inbox.due import due_since, record_due
+from cn.inbox.pending import check_inbox, due_since, record_due, restore_pending
 from cn.loop.idle_check import AS_OURS, LONGEST, MEMORY, NOTE, files_text, read_files, rows_of, seen_text
 from cn.outbox.deliver import deliver
 from cn.outbox.our_branches import record_ours, record_proven
-from cn.peers.observe import Observation, fetch_changed, note_refused, observe, report_strays
+from cn.peers.observe import Observation, fetch_changed, observe, report_strays
+from cn.protocol.effects import Move, Plan
+from cn.protocol.layout import DONE, SENT
 from cn.protocol.ledger import IN, OUT
-from cn.protocol.queue_item import QUEUE, TURN
+from cn.protocol.own_thread import DONE_CONCERNS
+from cn.protocol.queue_item import LOGS, QUEUE, REFLECTIONS, TURN, Cadence
 from cn.run.executor import Executor
 from cn.run.run import Run, open_run
 from cn.run.settings import MAILBOX_KEY
-from cn.threads.rotate import rotate
+from cn.transaction.checkout import has_written_asides
 from cn.transaction.housekeeping import sweep_kept, sweep_stale, tidy
-from cn.transaction.kept_copies import has_written_asides
-from cn.transaction.pins import parse_pin
+from cn.transaction.push import parse_pin
 from cn.transaction.unplaced import has_to_place
-from cn.values.names import Name, Oid
+from cn.values.names import HubPath, Name, Oid
 from cn.values.report import Mark, Progress, Report
-from cn.values.timestamps import parse_stamp
+from cn.values.timestamps import format_day, parse_stamp
 
 if TYPE_CHECKING:
     from cn.loop.idle_check import Files, Names
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 _WRITTEN = (MEMORY, TO_WAKE, "old", "push")
 """What a run may leave in its state folder; what of it makes the next one do something is looked at."""
 _DAY = 86400
+_QUARTER = timedelta(days=92)
+_MOST = 500
 
 
 class IdleNote:
@@ -124,8 +126,8 @@ def _leaves_nothing(run: Run, seen: Observation) -> bool:
     at_rest = at_rest and not run.memory.stopped and not run.memory.conditions.names("displaced")
     # What moved while it was fetched may be back; a refused thread counts as soon as somebody decides it.
     at_rest = at_rest and not has_to_place(hub) and not (hub.state / WAKING).exists()
-    at_rest = at_rest and not has_written_asides(hub) and not (seen.missing or seen.missing_ours)
-    at_rest = at_rest and not any(item.get("rule") for _, item in snapshot.pending())
+    at_rest = at_rest and not has_written_asides(hub) and not any(seen.missing.values())
+    at_rest = at_rest and not any(item.fields.get("rule") for _, item in snapshot.pending())
     if run.settings.config.interface == "queue":
         waiting = [entry for entry in snapshot.folder(QUEUE) if entry.path.endswith(".md") or entry.kind == "tree"]
         at_rest = at_rest and not waiting
@@ -147,7 +149,7 @@ def _is_settled(run: Run, seen: Observation, refs: bytes) -> bool:
         return False
     if not run.settings.mailbox and heads != {**seen.heads, run.hub.main: main}:
         return False
-    return not (now.changed_inbound() or now.changed_ours() or now.vanished(IN) or now.vanished(OUT))
+    return not any(now.changed(side) or now.vanished(side) for side in (IN, OUT))
 
 
 def _ends(run: Run) -> Iterator[float]:
@@ -155,15 +157,19 @@ def _ends(run: Run) -> Iterator[float]:
     start = run.now.timestamp()
     yield start + LONGEST
     yield start // _DAY * _DAY + _DAY
-    if run.settings.config.interface == "queue" and (look := next_look(run.memory)):
-        yield look.timestamp()
-    for _, item in run.snapshot().pending():
+    if run.settings.config.interface == "queue":
+        from cn.agent.queue import next_look
+
+        if look := next_look(run.memory):
+            yield look.timestamp()
+    snapshot = run.snapshot()
+    for _, item in snapshot.pending():
         if item.state == "deferred" and item.get("until"):
             yield parse_stamp(item.get("until")).timestamp()
-    for peer, item in run.snapshot().outbound():
+    for peer, item in snapshot.outbound():
         if item.get("about") or item.get("kind") == "notice":
             old = item.since.timestamp() + run.settings.config.notice_days * _DAY
-            seen = due_since(run.memory).get(f"{peer}/{item.topic} {item.head}")
+            seen = due_since(run.memory.section("due")).get(f"{peer}/{item.topic} {item.head}")
             yield seen.timestamp() + _DAY if seen else old
 
 
@@ -176,9 +182,8 @@ def sync(
     progress: Progress | None = None,
 ) -> Report:
     """One sync. ``only`` limits it to some peers, ``force`` ignores back-off."""
-    report = Report()
     note = None if only is not None or force or dry_run else IdleNote(hub.root)
-    with open_run(hub, report, dry_run=dry_run, progress=progress) as run:
+    with open_run(hub, dry_run=dry_run, progress=progress) as run:
         chosen = None if only is None else [run.settings.peer(name).name for name in only]
         seen = observe(run, only=chosen, force=force)
         keys = fetch_changed(run, seen)
@@ -191,13 +196,13 @@ def sync(
         if not dry_run and run.memory.begin("sweep"):
             sweep_stale(run.hub)
             sweep_kept(run.hub)
-        report.untidy = not dry_run and run.memory.begin("tidy", "%Y%m%d%H")
+        run.report.untidy = not dry_run and run.memory.begin("tidy", "%Y%m%d%H")
         if note is not None:
             run.memory.save()
             note.write(run, seen)
     if not dry_run:
-        wake(hub, report)
-    return report
+        wake(hub, run.report)
+    return run.report
 
 
 def finish(hub: Hub, report: Report) -> None:
@@ -209,16 +214,26 @@ def finish(hub: Hub, report: Report) -> None:
 def gather_sync(run: Run, executor: Executor, seen: Observation, keys: list[tuple[Name, str]]) -> str | None:
     """All that a sync decides, on one base."""
     record_vanished(executor, seen)
-    refused = record_arrivals(executor, seen, keys)
+    record_arrivals(executor, seen, keys)
     record_ours(executor, seen)
     record_proven(executor, seen)
     record_due(executor)
     restore_pending(executor)
     update_queue(run, executor)
-    for one in refused:
-        run.memory.tell_once("arrival", *one.key, one.head)
-    note_refused(run, seen, keys, refused)
     if not executor.empty and run.memory.begin("rotation"):
-        rotate(executor)
+        _rotate(executor)
     arrived = sum(row.decision in ("received", "rewritten", "moved") for row in executor.rows)
     return f"cn: sync, {arrived} new" if arrived else "cn: sync"
+
+
+def _rotate(executor: Executor) -> None:
+    """Move at most a bounded number of files older than a quarter of a year to a folder of their year."""
+    limit = format_day(executor.now - _QUARTER)
+    folders = (DONE, SENT, *LOGS.values(), f"{REFLECTIONS}/{Cadence.DAILY.value}", DONE_CONCERNS)
+    for folder, entries in executor.snapshot.folders(folders).items():
+        names = [e.path for e in entries if e.kind == "blob"]
+        old = [n for n in names if n[:8].isdigit() and n[:8] < limit and f"{folder}/{n}" not in executor.changed]
+        old = sorted(old)[:_MOST]
+        for name in old:
+            new = HubPath(f"{folder}/{name[:4]}/{name}")
+            executor.perform(Plan(folder, (Move(HubPath(f"{folder}/{name}"), new),)))

@@ -6,7 +6,7 @@ what nobody knows is asked, never blindly repeated; what failed stays, with its 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from cn.git.objects import list_refs, read_info, update_refs, write_objects
@@ -20,10 +20,10 @@ from cn.protocol.ledger import IN, OUT
 from cn.protocol.message import tree_bytes
 from cn.protocol.outbox_entry import Deliver, Entry, Remove, entry_source, take_out
 from cn.protocol.peers_file import MAILBOX
-from cn.protocol.states.sender import Sender
 from cn.run.executor import Executor
 from cn.run.run import Run, open_run
 from cn.run.secret_gate import check_entry
+from cn.run.snapshot import Snapshot
 from cn.transaction import mailbox_main
 from cn.values.errors import ConfigError, Refusal
 from cn.values.names import HubPath, Name, parse_oid, topic_of
@@ -43,10 +43,9 @@ class Outcome(NamedTuple):
 
 def flush(hub: Hub, *, dry_run: bool = False) -> Report:
     """Deliver the outbox now, whatever the back-off says."""
-    report = Report()
-    with open_run(hub, report, dry_run=dry_run) as run:
+    with open_run(hub, dry_run=dry_run) as run:
         deliver(run, force=True)
-    return report
+    return run.report
 
 
 def deliver(run: Run, *, force: bool = False) -> None:
@@ -66,9 +65,10 @@ def deliver(run: Run, *, force: bool = False) -> None:
 def _ready(run: Run, force: bool) -> list[Pair]:
     """The entries to try now; those that must wait are reported quietly."""
     ready = []
-    entries, broken = run.snapshot().outbox()
+    snapshot = run.snapshot()
+    entries, broken = snapshot.outbox()
     for path, why in broken:
-        told_before = not run.memory.tell_once("outbox", path, why)
+        told_before = run.memory.told("outbox", path, why)
         run.report.failed(f"{path}: {why}", f"it is not sent; {take_out(path)}", told_before=told_before)
     for path, entry in entries:
         if entry.to not in run.settings.peers:
@@ -77,16 +77,11 @@ def _ready(run: Run, force: bool) -> list[Pair]:
         elif refusal := rules.may_send(entry, run.settings.us):
             hint = f"{refusal.remedy}; {take_out(path)}"
             _failed(run, path, entry, f"{refusal.rule}: {refusal.reason}", hint)
-        elif isinstance(entry, Deliver) and (secret := _secret(run, path, entry)):
+        elif isinstance(entry, Deliver) and (secret := _secret(run, snapshot, path, entry)):
             _failed(run, path, entry, f"{secret.rule}: {secret.reason}", secret.remedy)
         elif not run.settings.is_outbound(run.settings.peers[entry.to], entry.branch):
-            _failed(
-                run,
-                path,
-                entry,
-                f"{entry.branch} is not ours by the route to {entry.to}",
-                "see deliver: in state/peers.md",
-            )
+            reason = f"{entry.branch} is not ours by the route to {entry.to}"
+            _failed(run, path, entry, reason, "see deliver: in state/peers.md")
         elif not force and entry.to in _hubs(run) and run.memory.unreachable.waits(entry.to):
             reason = run.memory.unreachable.reason(entry.to)
             run.report.failed(f"{entry.branch} waits: {entry.to} is unreachable: {reason}", told_before=True)
@@ -107,13 +102,10 @@ def _write_messages(git: Git, algorithm: str, ready: Sequence[Pair]) -> None:
     write_objects(git, objects, algorithm)
 
 
-def _secret(run: Run, path: HubPath, entry: Deliver) -> Refusal | None:
+def _secret(run: Run, snapshot: Snapshot, path: HubPath, entry: Deliver) -> Refusal | None:
     """What is queued was looked at; but whoever can push to origin may have put it there."""
-
-    def topics() -> Collection[str]:
-        return ledger.topics(run.snapshot().history(entry.to), IN)
-
-    return check_entry(path, run.snapshot().read(path) or b"", entry, topics, run.settings)
+    data, topics = snapshot.read(path) or b"", lambda: ledger.topics(snapshot.history(entry.to), IN)
+    return check_entry(path, data, entry, topics, run.settings)
 
 
 def _failed(run: Run, path: HubPath, entry: Entry, reason: str, hint: str = "", *, tell: bool = False) -> None:
@@ -125,36 +117,26 @@ def _failed(run: Run, path: HubPath, entry: Entry, reason: str, hint: str = "", 
 
 def _perform(run: Run, ready: Sequence[Pair]) -> dict[HubPath, Outcome]:
     """Ask each remote what it has, push the rest, ask again where the answer is unknown."""
-    settings = run.settings
-    groups: dict[str, list[Pair]] = {}
-    for path, entry in ready:
-        groups.setdefault(settings.delivery_url(run.hub, settings.peers[entry.to]), []).append((path, entry))
+    git, seconds = run.hub.git, run.settings.config.limits.peer_seconds
     # One remote may stand for several peers (pickup): the key is the URL.
+    of = {path: run.settings.delivery_url(run.hub, run.settings.peers[entry.to]) for path, entry in ready}
     # Who did not answer a moment ago is not asked again in this run.
-    down = {url: run.down[p] for p, url in _hubs(run).items() if p in run.down and url in groups}
-    asked: dict[str, Listing | str] = {**down}
-    asked |= list_remotes(
-        run.hub.git, {url: url for url in groups if url not in down}, settings.config.limits.peer_seconds
-    )
-    outcomes: dict[HubPath, Outcome] = {}
+    urls = dict.fromkeys(of.values())
+    asked: dict[str, Listing | str] = {u: run.down[p] for p, u in _hubs(run).items() if p in run.down and u in urls}
+    asked |= list_remotes(git, {url: url for url in urls if url not in asked}, seconds)
+    outcomes = {path: _before(run, path, entry, asked[of[path]]) for path, entry in ready}
     pushes: dict[str, tuple[str, list[Push]]] = {}
-    for url, pairs in groups.items():
-        listing = asked[url]
-        for path, entry in pairs:
-            before = _before(run, path, entry, listing)
-            if before is not None:
-                outcomes[path] = before
-                continue
-            pushes.setdefault(url, (url, []))[1].append(_push(entry))
-    results = push_many(run.hub.git, pushes, settings.config.limits.peer_seconds)
+    for path, entry in ready:
+        if outcomes[path] is None:
+            pushes.setdefault(of[path], (of[path], []))[1].append(_push(entry))
+    results = push_many(git, pushes, seconds)
     unknown = {url for url, told in results.items() if any(r.result is not Result.DONE for r in told.values())}
-    again = list_remotes(run.hub.git, {url: url for url in unknown}, settings.config.limits.peer_seconds)
-    for url, pairs in groups.items():
-        for path, entry in pairs:
-            if path not in outcomes:
-                outcomes[path] = _after(entry, results[url][entry.branch], again.get(url))
+    again = list_remotes(git, {url: url for url in unknown}, seconds)
     _note_reachability(run, asked)
-    return outcomes
+    return {
+        path: outcomes[path] or _after(entry, results[of[path]][entry.branch], again.get(of[path]))
+        for path, entry in ready
+    }
 
 
 def _before(run: Run, path: HubPath, entry: Entry, listing: Listing | str) -> Outcome | None:
@@ -170,12 +152,15 @@ def _before(run: Run, path: HubPath, entry: Entry, listing: Listing | str) -> Ou
                 reason = f"the branch exists there with other bytes ({tip[:8]})"
                 hint = f"it waits; ask {entry.to} who made that branch there, and to delete it"
                 return Outcome("", reason, hint)
+            if (prefix := entry.branch.partition("/")[0]) in listing:
+                reason = f"a branch named {prefix} there leaves no room for {entry.branch}"
+                return Outcome("", reason, f"it waits; ask {entry.to} to delete the branch {prefix} there")
         case Remove():
             if tip is None:
                 return Outcome("✓ deleted (it was gone already)")
             ours = run.settings.is_outbound(run.settings.peers[entry.to], entry.branch)
             item = run.snapshot().item(entry.to, OUT, topic_of(entry.branch))
-            recorded = item is not None and item.head == entry.tip and item.state == Sender.DELETING
+            recorded = item is not None and item.head == entry.tip and item.state == "deleting"
             refusal = rules.may_delete(ours, entry.tip, tip, recorded=recorded)
             if refusal:
                 hint = refusal.remedy if recorded else f"{refusal.remedy}; {take_out(path)}"
@@ -184,29 +169,24 @@ def _before(run: Run, path: HubPath, entry: Entry, listing: Listing | str) -> Ou
 
 
 def _push(entry: Entry) -> Push:
-    match entry:
-        case Deliver():
-            return Push(entry.branch, entry.id, None)
-        case Remove():
-            return Push(entry.branch, None, entry.tip)
+    """The branch with what it is to be, and what it is now."""
+    new, old = (entry.id, None) if isinstance(entry, Deliver) else (None, entry.tip)
+    return Push(entry.branch, new, old)
 
 
 def _taken(entry: Entry) -> Outcome:
     """The remote has done as it was asked."""
-    return Outcome("✓ deleted" if isinstance(entry, Remove) else "✓ delivered")
+    return Outcome("✓ delivered" if isinstance(entry, Deliver) else "✓ deleted")
 
 
 def _after(entry: Entry, result: RefResult, listing: Listing | str | None) -> Outcome:
     """The outcome of a push; anything but a clear yes is compared with what the remote has now."""
-    done = _taken(entry)
     if result.result is Result.DONE:
-        return done
-    if isinstance(listing, dict):
-        want = entry.id if isinstance(entry, Deliver) else None
-        if listing.get(entry.branch) == want:
-            return done
-        return Outcome("", result.reason or "the remote did not take it")
-    return Outcome("", f"unknown: {result.reason}")
+        return _taken(entry)
+    if not isinstance(listing, dict):
+        return Outcome("", f"unknown: {result.reason}")
+    is_taken = listing.get(entry.branch) == _push(entry).new
+    return _taken(entry) if is_taken else Outcome("", result.reason or "the remote did not take it")
 
 
 def _hubs(run: Run) -> dict[Name, str]:
@@ -233,7 +213,8 @@ def _commit(run: Run, ready: Sequence[Pair], outcomes: Mapping[HubPath, Outcome]
     confirmed = {path: entry for path, entry in ready if not outcomes[path].reason}
     if not confirmed:
         return
-    delivered = {path: run.snapshot().blob(path) for path in confirmed}
+    snapshot = run.snapshot()
+    delivered = {path: snapshot.blob(path) for path in confirmed}
 
     def plan(executor: Executor) -> str | None:
         for path, entry in confirmed.items():
@@ -268,6 +249,5 @@ def publish_main(run: Run) -> None:
         run.memory.conditions.clear("publish")
     else:
         told, remedy = f"main is not published at {name}: {done.reason}", "it is tried again at each run"
-        told_before = not run.memory.tell_once("publish", text, done.reason)
-        run.report.failed(told, remedy, source=name, told_before=told_before)
+        run.report.failed(told, remedy, source=name, told_before=run.memory.told("publish", text, done.reason))
         run.memory.conditions.set("publish", told, remedy)

@@ -2,68 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from datetime import timedelta
+from itertools import accumulate
 
-from cn.git.branch_content import contained
-from cn.git.objects import is_ancestor, read_object
-from cn.outbox.plan.receipts import plan_adopted, plan_notice, plan_ours_gone, plan_proven
+from cn.git.objects import OUTPUT_BYTES, read_info, read_raw
+from cn.git.process import GitError
+from cn.outbox.plan.receipts import Arrival, plan_adopted, plan_notice, plan_ours_gone, plan_proven, plan_seen_again
 from cn.peers.observe import Observation, fetch_mains, find_main
-from cn.peers.plan.arrival import Arrival
 from cn.protocol import rules
 from cn.protocol.effects import Pin, Plan, Record
-from cn.protocol.ledger import OUT
+from cn.protocol.ledger import FOLDER, IN, OUT, Event, LedgerRefused, events_of_topics
 from cn.protocol.message import About
-from cn.protocol.peers_file import Peer
+from cn.protocol.peers_file import Peer, shares_mailbox
 from cn.run.executor import Executor
-from cn.transaction.pins import decode, encode
+from cn.transaction.push import decode, encode
 from cn.values.errors import Refusal
-from cn.values.names import Branch, Name, Oid, Topic, join_branch, parse_oid, topic_of
+from cn.values.names import Branch, Oid, Topic, is_oid, join_branch, topic_of
 from cn.values.text import one_line
+
+_MONTHS = 24
+_MOST_BYTES = 8 << 20
+_MOST_EVENTS, _MOST_LINE = 100, 4096
 
 
 def record_ours(executor: Executor, seen: Observation) -> None:
     """Compare our branches at the remotes with our records."""
-    for peer, topic in seen.changed_ours():
-        if (peer, topic) in seen.missing_ours:
+    for peer, topic in seen.changed(OUT):
+        if (peer, topic) in seen.missing[OUT]:
             continue
-        branch, tip = seen.ours[(peer, topic)]
+        branch, tip = seen.listed[OUT][peer, topic]
         item = executor.item(peer, OUT, topic)
-        other = _other_name(executor, peer, topic, tip) if item is None else ""
-        if item is None and other:  # not ours to clean up: whoever writes the mailbox may have put it there
-            executor.notes.info(
-                f"{branch} at {peer} is the very commit of our {peer}/{one_line(other, 80)}, pushed under "
-                "another name; cn did not do that, and leaves it there",
-                source=f"{peer}/{topic}",
-            )
-        elif item is None:
-            executor.perform(plan_adopted(peer, branch, tip, executor.now))
-            executor.notes.done(f"adopted {branch} at {peer}: pushed by hand", source=f"{peer}/{topic}")
+        source = f"{peer}/{topic}"
+        if item is None:
+            events = executor.snapshot.events_at_heads(peer, OUT, [tip]).get(tip, [])
+            known, sent = [e.topic for e in events], [e for e in events if e.topic == topic and e.kind == "queued"]
+            if sent:  # an old listing of a slow mirror did not show it
+                executor.perform(plan_seen_again(peer, branch, sent[-1], executor.now))
+                executor.notes.done(f"{branch} is at {peer} again", source=source)
+            elif known and topic not in known:  # not ours to clean up: whoever writes the mailbox may have put it there
+                text = f"{branch} at {peer} is the very commit of our {peer}/{one_line(known[0], 80)}, pushed under "
+                executor.notes.info(f"{text}another name; cn did not do that, and leaves it there", source=source)
+            else:
+                executor.perform(plan_adopted(peer, branch, tip, executor.now))
+                executor.notes.done(f"adopted {branch} at {peer}: pushed by hand", source=source)
         elif item.head != tip:
             text = f"our {branch} at {peer} is at {tip[:8]}, recorded at {item.head[:8]}"
-            executor.notes.info(text, told_before=not executor.memory.tell_once("moved", peer, topic, tip))
-        executor.perform(Plan(f"{peer}/{topic}", (Pin(peer, OUT, topic, tip),)))
+            executor.notes.info(text, told_before=executor.memory.told("moved", peer, topic, tip))
+        executor.perform(Plan(source, (Pin(peer, OUT, topic, tip),)))
     for peer, component, _ in seen.vanished(OUT):
         items = executor.snapshot.open_items.get(peer, {})
         item = next((i for (s, t), i in items.items() if s == OUT and encode(t) == component), None)
-        if item is None:
-            name = decode(component)
-            if name is not None:
-                executor.perform(Plan(f"{peer}/{name}", (Pin(peer, OUT, name, None),)))
-        elif item.state in ("queued", "deleting"):
-            continue  # what the outbox holds is on its way: its delivery sets or drops the pin
-        else:
+        if item is None and (name := decode(component)) is not None:
+            executor.perform(Plan(f"{peer}/{name}", (Pin(peer, OUT, name, None),)))
+        # What the outbox holds is on its way: its delivery sets or drops the pin.
+        elif item is not None and item.state not in ("queued", "deleting"):
             executor.perform(plan_ours_gone(peer, item, executor.now))
-            executor.notes.info(f"our {item.get('branch')} is gone at {peer}", source=f"{peer}/{item.topic}")
-
-
-def _other_name(executor: Executor, peer: Name, topic: str, tip: Oid) -> str:
-    """Under which topic our records know this commit, where they do not under this one."""
-    known = [e.topic for e in executor.snapshot.events_at_heads(peer, OUT, [tip]).get(tip, [])]
-    return known[0] if known and topic not in known else ""
+            unanswered = ", and it did not say what became of it" if item.state == "delivered" else ""
+            text = f"our {item.get('branch')} is gone at {peer}{unanswered}"
+            executor.notes.info(text, source=f"{peer}/{item.topic}")
 
 
 def record_proven(executor: Executor, seen: Observation) -> None:
-    """Merges that were only claimed: look again when the peer's main has changed."""
+    """What was only claimed: look again when the peer's main has changed."""
     for peer_name, known in executor.snapshot.outbound():
         peer = executor.settings.peers.get(peer_name)
         item = executor.item(peer_name, OUT, known.topic)  # this very run may have ended it
@@ -72,20 +72,18 @@ def record_proven(executor: Executor, seen: Observation) -> None:
         if not find_main(executor, seen, peer_name):
             continue
         main = seen.mains[peer_name][1]
-        if not executor.memory.tell_once("claim", peer_name, item.topic, item.head, main):
-            executor.notes.info(
-                f"{peer_name} claims {item.get('branch')} is merged; unproven: {item.get('unproven')}", told_before=True
-            )
+        branch, status, merge = Branch(item.get("branch")), item.get("status"), item.get("merge")
+        if executor.memory.told("claim", peer_name, item.topic, item.head, main):
+            text = f"{peer_name} claims {branch} is {status}; unproven: {item.get('unproven')}"
+            executor.notes.info(text, told_before=True)
             continue
-        merge = item.get("merge")
-        if not merge:
-            continue
-        about = About(Branch(item.get("branch")), item.head, "merged", parse_oid(merge))
-        if check_merge_claim(executor, seen, peer, about, "unverified") is None:
-            executor.perform(plan_proven(peer_name, item, executor.now))
-            executor.notes.done(
-                f"{item.get('branch')} is merged in {peer_name}'s main", source=f"{peer_name}/{item.topic}"
-            )
+        for event in _told_of(executor, seen, peer, branch, item.head):
+            if event.kind == "decided":  # whatever was claimed last: a forged claim hides no true one
+                status, merge = event.fields.get("status", ""), event.fields.get("merge", "")
+        about = About(branch, item.head, status, Oid(merge) if is_oid(merge) else None)
+        if about.final and _check_claim(executor, seen, peer, about, "unverified") is None:
+            executor.perform(plan_proven(peer_name, item, status, executor.now))
+            executor.notes.done(f"{branch} is {status}, by {peer_name}'s main", source=f"{peer_name}/{item.topic}")
 
 
 def apply_notice(executor: Executor, seen: Observation, arrival: Arrival, about: About) -> None:
@@ -94,8 +92,9 @@ def apply_notice(executor: Executor, seen: Observation, arrival: Arrival, about:
     topic = topic_of(about.branch)
     ours = executor.item(peer.name, OUT, topic)
     expected = join_branch(executor.settings.outbound_prefix(peer), Topic(topic))
-    listed = seen.ours.get((peer.name, topic))
-    proof = check_merge_claim(executor, seen, peer, about, arrival.signature) if about.status == "merged" else None
+    listed = seen.listed[OUT].get((peer.name, topic))
+    is_ours = about.branch == expected and (ours is not None or listed is not None)
+    proof = _check_claim(executor, seen, peer, about, arrival.signature) if is_ours else None
     past = executor.snapshot.events_of_topic(peer.name, OUT, topic) if ours is None else []
     deleted = about.branch == expected and any(e.head == about.head for e in past)
     tip = listed[1] if listed else None
@@ -115,41 +114,79 @@ def apply_notice(executor: Executor, seen: Observation, arrival: Arrival, about:
         executor.notes.info(f"{text}{reason}; but it names no branch and head of ours: nothing follows", source=source)
 
 
-def find_merges(executor: Executor, seen: Observation, arrivals: Sequence[Arrival]) -> None:
-    """Look up all merges that these messages claim, with one question for each peer."""
-    said = [(arrival.peer, arrival.message.about) for arrival in arrivals if arrival.message is not None]
-    claimed = [(peer, about.merge) for peer, about in said if about and about.status == "merged" and about.merge]
-    for peer in fetch_mains(executor, seen, [peer for peer, _ in claimed]):
-        merges = [merge for p, merge in claimed if p == peer]
-        held = contained(executor.hub.git, seen.mains[peer][1], merges)
-        seen.merges.update(((peer, merge), merge in held) for merge in merges)
+def _unproven(reason: str) -> Refusal:
+    return Refusal(rules.CREATOR_ONLY_DELETE, reason, "look at the peer's main; the branch stays")
 
 
-def check_merge_claim(
-    executor: Executor, seen: Observation, peer: Peer, about: About, signature: str
-) -> Refusal | None:
-    """*merged* is believed when the peer's main holds that merge with our head as a parent.
-
-    Where the peer's main cannot be read, a signature of the pinned key is enough.
+def _check_claim(executor: Executor, seen: Observation, peer: Peer, about: About, signature: str) -> Refusal | None:
+    """What a message says became of a branch of ours is believed of a sender that is proven, or as the peer's main
+    shows it: its ledger, fetched from its own hub, names our branch, head and that decision.
     """
-
-    def no(reason: str) -> Refusal:
-        return Refusal(rules.CREATOR_ONLY_DELETE, reason, "look at the peer's main; the branch stays")
-
-    if about.merge is None:
-        return no("it names no merge commit")
+    if about.status == "merged":
+        return _check_merge(executor, seen, peer, about, signature)
+    settings = executor.settings
+    shared = shares_mailbox(settings.peers, peer.name)
+    unknown = rules.proven_sender(signature, shared, settings.config.mailbox_trusted)
+    if unknown is None:
+        return None
     if peer.name not in fetch_mains(executor, seen, [peer.name]):
-        return None if signature.startswith("verified") else no(f"{peer.name}'s main cannot be read")
-    main = seen.mains[peer.name][1]
-    commit = read_object(executor.hub.git, about.merge)
-    if commit is None:
-        return no(f"{peer.name}'s main does not hold {about.merge[:8]}")
-    head = commit.partition(b"\n\n")[0].decode("ascii", "replace").split("\n")
-    parents = [line.split(" ")[1] for line in head if line.startswith("parent ")]
-    if (peer.name, about.merge) not in seen.merges:
-        seen.merges[(peer.name, about.merge)] = is_ancestor(executor.hub.git, about.merge, main)
-    if not seen.merges[(peer.name, about.merge)]:
-        return no(f"{peer.name}'s main does not hold {about.merge[:8]}")
+        return _unproven(f"{unknown.reason}, and {peer.name}'s main cannot be read")
+    told = _told_of(executor, seen, peer, about.branch, about.head)
+    ends = [event.fields.get("status") for event in told if event.kind == "decided"]
+    if ends[-1:] == [about.status]:
+        return None
+    return _unproven(f"{unknown.reason}, and {peer.name}'s main does not say so")
+
+
+def _told_of(executor: Executor, seen: Observation, peer: Peer, branch: Branch, head: Oid) -> list[Event]:
+    """What a peer's main records of a branch of ours at this head: nothing where it cannot be read, or is no ledger."""
+    if peer.name not in fetch_mains(executor, seen, [peer.name]):
+        return []
+    if peer.name not in seen.ledgers:
+        seen.ledgers[peer.name] = by_head = dict[str, list[str]]()
+        for line in _their_ledger(executor, seen.mains[peer.name][1]).split("\n"):
+            by_head.setdefault("".join(line.split(" ", 5)[4:5]), []).append(line)
+    topic, lines = topic_of(branch), seen.ledgers[peer.name].get(head, [])
+    lines = [line for line in lines if line.split(" ", 4)[3] == topic and len(line) < _MOST_LINE][-_MOST_EVENTS:]
+    try:
+        return events_of_topics("\n".join([*lines, ""]), IN, [topic])[topic]
+    except LedgerRefused:
+        return []
+
+
+def _their_ledger(executor: Executor, main: Oid) -> str:
+    """The latest months of what a peer's main records of us, within limits: it is the peer's to write."""
+    folder, month, names = f"{main}:{FOLDER}/{executor.settings.us}", executor.now + timedelta(days=1), list[str]()
+    for _ in range(_MONTHS):
+        names.append(f"{folder}/{month:%Y%m}")
+        month = month.replace(day=1) - timedelta(days=1)
+    infos = read_info(executor.hub.git, names)
+    sizes = accumulate(info.size if info and info.kind == "blob" else 0 for info in infos)
+    small = [name for name, info, size in zip(names, infos, sizes, strict=True) if info and size <= _MOST_BYTES]
+    found = read_raw(executor.hub.git, small)
+    return "".join(one.data.decode("utf-8", "replace") for one in reversed(found) if one and one.kind == "blob")
+
+
+def _check_merge(executor: Executor, seen: Observation, peer: Peer, about: About, signature: str) -> Refusal | None:
+    """*merged* is believed when the peer's main itself made that merge, with our head as a parent.
+
+    A merge that came in with another branch is that branch's creator's. Where the peer's main cannot be read, a
+    signature of the pinned key is enough.
+    """
+    if about.merge is None:
+        return _unproven("it names no merge commit")
+    if peer.name not in fetch_mains(executor, seen, [peer.name]):
+        return None if signature.startswith("verified") else _unproven(f"{peer.name}'s main cannot be read")
+    if peer.name not in seen.merges:
+        words = ("rev-list", "--first-parent", "--merges", "--parents", seen.mains[peer.name][1], "--")
+        try:
+            rows = [line.split(" ") for line in executor.hub.git.run(*words, max_out=OUTPUT_BYTES).lines]
+        except GitError:
+            rows = []
+        seen.merges[peer.name] = {commit: parents for commit, *parents in rows}
+    parents = seen.merges[peer.name].get(about.merge)
+    if parents is None:
+        return _unproven(f"{peer.name}'s main did not make {about.merge[:8]}")
     if about.head not in parents[1:]:
-        return no(f"{about.merge[:8]} does not merge {about.head[:8]}")
+        return _unproven(f"{about.merge[:8]} does not merge {about.head[:8]}")
     return None

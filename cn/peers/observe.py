@@ -2,71 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable
+from collections.abc import Collection, Container, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from cn.git.local_refs import find_local_git_dir
+from cn.git.environment import find_local_git_dir
 from cn.git.objects import list_refs, read_info
 from cn.git.process import TIMED_OUT, Git
-from cn.git.remote import HEADS, Listing, fetch_many, fetch_tips, head_of, list_remotes, main_of
-from cn.peers.plan.arrival import RefusedArrival
+from cn.git.remote import HEADS, Listing, fetch_tips, head_of, list_remotes, remedy_of
 from cn.protocol.ledger import IN, OUT
-from cn.protocol.peers_file import MAILBOX, PICKUP, Peer
+from cn.protocol.peers_file import MAILBOX, Peer
 from cn.run.executor import Executor
 from cn.run.run import Run
 from cn.run.settings import MAILBOX_KEY, Settings
-from cn.transaction.pins import Key, encode, read_pins
+from cn.transaction.push import Key, encode, read_pins
 from cn.values.names import Branch, Name, NameRefused, Oid, ThreadKey, parse_branch, topic_of
 from cn.values.shell_words import command
 from cn.values.text import one_line, visible
+
+Listed = dict[ThreadKey, tuple[Branch, Oid]]
 
 
 @dataclass
 class Observation:
     """What was seen of the world in one run.
 
-    ``inbound`` and ``ours`` map (peer, topic) to branch and tip; a peer is in
-    ``saw_inbound`` / ``saw_ours`` when its listing is known, so that absence means gone.
-    ``urls`` are the remotes that were asked, ``listings`` what those that answered have,
-    ``heads`` our own branches where they are the mailbox, ``merges`` of the merges that were
-    claimed whether the peer's main holds them.
+    Of each side (``IN``: peers' branches for us, ``OUT``: ours for them) ``listed`` maps (peer, topic) to branch
+    and tip, ``saw`` has the peers whose listing is known, so that absence means gone, and ``missing`` what could not
+    be fetched. ``urls`` are the remotes that were asked, ``listings`` what those that answered have, ``heads`` our
+    own branches where they are the mailbox, ``merges`` what a peer's main merged (merge and its parents), ``ledgers``
+    the lines of a peer's ledger of us by the head that they name.
     """
 
     pins: dict[Key, Oid]
-    inbound: dict[ThreadKey, tuple[Branch, Oid]] = field(default_factory=dict)
-    ours: dict[ThreadKey, tuple[Branch, Oid]] = field(default_factory=dict)
-    saw_inbound: set[Name] = field(default_factory=set)
-    saw_ours: set[Name] = field(default_factory=set)
+    listed: dict[str, Listed] = field(default_factory=lambda: {IN: {}, OUT: {}})
+    saw: dict[str, set[Name]] = field(default_factory=lambda: {IN: set(), OUT: set()})
+    missing: dict[str, set[ThreadKey]] = field(default_factory=lambda: {IN: set(), OUT: set()})
     mains: dict[Name, tuple[str, Oid]] = field(default_factory=dict)
     unknown: list[str] = field(default_factory=list)
     invalid: list[tuple[Name, str]] = field(default_factory=list)
-    missing: set[ThreadKey] = field(default_factory=set)
-    missing_ours: set[ThreadKey] = field(default_factory=set)
     fetched_mains: dict[Name, bool] = field(default_factory=dict)
-    merges: dict[tuple[Name, Oid], bool] = field(default_factory=dict)
+    merges: dict[Name, dict[str, list[str]]] = field(default_factory=dict)
+    ledgers: dict[Name, dict[str, list[str]]] = field(default_factory=dict)
     urls: dict[str, str] = field(default_factory=dict)
     listings: dict[str, Listing] = field(default_factory=dict)
     heads: Listing = field(default_factory=dict)
 
-    def changed_inbound(self) -> list[ThreadKey]:
-        """Inbound branches whose tip is not the pinned one, sorted."""
+    def changed(self, side: str) -> list[ThreadKey]:
+        """Branches whose tip is not the pinned one, sorted."""
         return sorted(
-            key for key, (_, tip) in self.inbound.items() if self.pins.get((key[0], IN, encode(key[1]))) != tip
+            (peer, topic)
+            for (peer, topic), (_, tip) in self.listed[side].items()
+            if self.pins.get((peer, side, encode(topic))) != tip
         )
-
-    def changed_ours(self) -> list[ThreadKey]:
-        """Branches of ours whose tip is not the pinned one, sorted."""
-        return sorted(key for key, (_, tip) in self.ours.items() if self.pins.get((key[0], OUT, encode(key[1]))) != tip)
 
     def vanished(self, side: str) -> list[tuple[Name, str, Oid]]:
         """Pins whose branch is not listed any more: (peer, encoded topic, last tip)."""
-        listed = self.inbound if side == IN else self.ours
-        saw = self.saw_inbound if side == IN else self.saw_ours
-        there = {(peer, encode(topic)) for peer, topic in listed}
+        there = {(peer, encode(topic)) for peer, topic in self.listed[side]}
         return sorted(
             (peer, component, tip)
             for (peer, pin_side, component), tip in self.pins.items()
-            if pin_side == side and peer in saw and (peer, component) not in there
+            if pin_side == side and peer in self.saw[side] and (peer, component) not in there
         )
 
 
@@ -90,7 +85,9 @@ def observe(
         else:
             urls[peer.name] = peer.hub
     if settings.mailbox and peers:
-        urls[MAILBOX_KEY] = _mailbox(run)
+        # Origin on this machine by its path, which is listed faster.
+        near = settings.mailbox == "origin" and run.hub.git.direct and find_local_git_dir(run.hub.origin_url)
+        urls[MAILBOX_KEY] = run.hub.origin_url if near else settings.mailbox
     known = {MAILBOX_KEY: run.base.heads} if settings.mailbox == "origin" and run.base.heads is not None else {}
     asked = {key: url for key, url in urls.items() if key not in known}
     answers = list_remotes(run.hub.git, asked, settings.config.limits.peer_seconds, run.progress)
@@ -104,6 +101,7 @@ def observe(
             hint = f"{command('cn peer sync {}', key)} tries again"
             if key == MAILBOX_KEY:
                 hint = "check the remote with 'git remote -v'"
+            hint = remedy_of(answer, hint)
             run.report.failed(f"{who(key)} is unreachable: {answer}", hint, source=key, told_before=told_before)
         else:
             listings[key] = answer
@@ -116,16 +114,21 @@ def observe(
     if heads is not None:
         _sort_mailbox(seen, settings, peers, heads, whole=only is None)
     for peer in peers:
-        if peer.name in listings:
-            _sort_peer(seen, settings, peer, listings[peer.name])
+        if (theirs := listings.get(peer.name)) is None:
+            continue
+        if main := next((b for b in ("main", "master") if b in theirs), None):
+            seen.mains[peer.name] = (main, theirs[main])
+        side = _side(peer, at_mailbox=False)
+        seen.saw[side].add(peer.name)
+        for name, tip in theirs.items():
+            if name.startswith(f"{settings.us}/"):
+                _place(seen, peer, name, tip, side)
     return seen
 
 
-def _mailbox(run: Run) -> str:
-    """The mailbox by name; origin on this machine by its path, which is listed faster."""
-    url = run.hub.origin_url
-    near = run.settings.mailbox == "origin" and run.hub.git.direct and find_local_git_dir(url) is not None
-    return url if near else run.settings.mailbox
+def _side(peer: Peer, *, at_mailbox: bool) -> str:
+    """Whose branches lie there, at our mailbox or at the peer's hub: its own for us (IN), or ours for it (OUT)."""
+    return IN if (peer.deliver == MAILBOX) == at_mailbox else OUT
 
 
 def who(key: str) -> str:
@@ -134,40 +137,25 @@ def who(key: str) -> str:
 
 
 def _sort_mailbox(seen: Observation, settings: Settings, peers: list[Peer], heads: Listing, *, whole: bool) -> None:
-    """Branches in our mailbox: peers' for us (mailbox route), ours for peers (pickup route)."""
     by_name = {p.name: p for p in peers}
     for peer in peers:
-        (seen.saw_inbound if peer.deliver == MAILBOX else seen.saw_ours).add(peer.name)
+        seen.saw[_side(peer, at_mailbox=True)].add(peer.name)
     for name, tip in heads.items():
         prefix, slash, _ = name.partition("/")
-        if not slash:
-            continue
         known = by_name.get(Name(prefix))
-        if known is None:
-            if whole and prefix not in settings.peers:
-                seen.unknown.append(name)
-            continue
-        _place(seen, known, name, tip, seen.inbound if known.deliver == MAILBOX else seen.ours)
+        if slash and known is not None:
+            _place(seen, known, name, tip, _side(known, at_mailbox=True))
+        elif slash and whole and prefix not in settings.peers:
+            seen.unknown.append(name)
 
 
-def _sort_peer(seen: Observation, settings: Settings, peer: Peer, heads: Listing) -> None:
-    """Branches at a peer's hub: ours there (mailbox), or its branches for us (pickup)."""
-    (seen.saw_ours if peer.deliver == MAILBOX else seen.saw_inbound).add(peer.name)
-    main = main_of(heads)
-    if main:
-        seen.mains[peer.name] = (main, heads[main])
-    for name, tip in heads.items():
-        if name.startswith(f"{settings.us}/"):
-            _place(seen, peer, name, tip, seen.inbound if peer.deliver == PICKUP else seen.ours)
-
-
-def _place(seen: Observation, peer: Peer, name: str, tip: Oid, where: dict[ThreadKey, tuple[Branch, Oid]]) -> None:
+def _place(seen: Observation, peer: Peer, name: str, tip: Oid, side: str) -> None:
     try:
         branch = parse_branch(name)
     except NameRefused:
         seen.invalid.append((peer.name, name))
         return
-    where[(peer.name, topic_of(branch))] = (branch, tip)
+    seen.listed[side][peer.name, topic_of(branch)] = (branch, tip)
 
 
 _STRAYS = 100
@@ -181,7 +169,7 @@ def report_strays(run: Run, seen: Observation) -> None:
     for name in seen.unknown:
         strays.setdefault(name.partition("/")[0], []).append(name)
     for prefix, names in list(strays.items())[:_STRAYS]:
-        if run.memory.tell_once("unknown", prefix):
+        if not run.memory.told("unknown", prefix):
             more = f" and {len(names) - 1} more" if len(names) > 1 else ""
             ours = prefix == run.settings.us
             whose = "nobody sends us that, under our own prefix" if ours else "the prefix is no peer's"
@@ -189,13 +177,12 @@ def report_strays(run: Run, seen: Observation) -> None:
     conditions = run.memory.conditions
     for name in conditions.names(INVALID):  # of a peer that was not seen they stay as they were
         peer = name.partition(" ")[0]
-        if peer not in run.settings.peers or peer in seen.saw_inbound | seen.saw_ours:
+        if peer not in run.settings.peers or peer in seen.saw[IN] | seen.saw[OUT]:
             conditions.clear(INVALID, name)
     remedy = "its creator must rename it"
     for peer, name in seen.invalid:
         text = f"{peer}'s branch {visible(name)} is refused: valid-name"
-        told_before = not run.memory.tell_once("invalid", peer, name)
-        run.report.refused(text, remedy, source=peer, told_before=told_before)
+        run.report.refused(text, remedy, source=peer, told_before=run.memory.told("invalid", peer, name))
         text = f"{peer}'s branch {one_line(name, 100)} is refused: valid-name"
         conditions.set(INVALID, text, remedy, name=f"{peer} {visible(name)}")
 
@@ -204,7 +191,7 @@ _ALONE = 48
 """How many branches are fetched one by one when fetching them together failed."""
 _Wanted = dict[str, tuple[str, list[tuple[Branch, Oid, ThreadKey]]]]
 """Per remote its URL, and the branches to fetch with the tips that were listed."""
-_FETCH, _ARRIVAL = "fetch", "arrival"
+FETCH, ARRIVAL = "fetch", "arrival"
 """Kinds of conditions: a head could not be fetched, or a rule refuses it."""
 
 
@@ -215,21 +202,22 @@ def fetch_changed(run: Run, seen: Observation, *, only: Container[ThreadKey] | N
     ``only``, nothing but those inbound branches.
     """
     settings, git = run.settings, run.hub.git
-    changed = [key for key in seen.changed_inbound() if only is None or key in only]
+    changed = [key for key in seen.changed(IN) if only is None or key in only]
     changed = [key for key in changed if not _waits(run, seen, key)]
     # What was refused before comes last: a flood of forgeries must not keep the genuine out.
-    changed.sort(key=lambda key: run.memory.told_before("arrival", *key, seen.inbound[key][1]))
+    changed.sort(key=lambda key: run.memory.told_before("arrival", *key, seen.listed[IN][key][1]))
     chosen = _choose(run, changed)
-    ours = [] if only is not None else seen.changed_ours()
-    ours = _missing(git, [(seen.ours[key][1], key) for key in ours])
+    ours = _missing(git, seen, seen.changed(OUT)) if only is None else []
     if not chosen and not ours:
         return []
-    branches = [(_source(settings, key[0], IN), seen.inbound[key], key) for key in chosen]
-    branches += [(_source(settings, key[0], OUT), seen.ours[key], key) for key in ours]
     wanted: _Wanted = {}
-    for (remote, url), (branch, tip), key in branches:
-        if url:
-            wanted.setdefault(remote, (url, []))[1].append((branch, tip, key))
+    for side, keys in ((IN, chosen), (OUT, ours)):
+        for key in keys:
+            peer = settings.peers[key[0]]
+            here = _side(peer, at_mailbox=True) == side
+            remote, url = (MAILBOX_KEY, settings.mailbox) if here else (peer.name, peer.hub)
+            if url:
+                wanted.setdefault(remote, (url, []))[1].append((*seen.listed[side][key], key))
     failed = _fetch(run, wanted)
     for remote, reason in failed.items():
         url, pairs = wanted[remote]
@@ -245,22 +233,22 @@ def fetch_changed(run: Run, seen: Observation, *, only: Container[ThreadKey] | N
         for index, why in reasons.items():
             _report_not_fetched(run, *pairs[int(index)], why)
     # What moved between listing and fetching is left for the next run.
-    tips = [(seen.inbound[key][1], key) for key in chosen]
-    for (tip, key), info in zip(tips, read_info(git, [tip for tip, _ in tips]), strict=True):
+    infos = read_info(git, [seen.listed[IN][key][1] for key in chosen])
+    for key, info in zip(chosen, infos, strict=True):
         if info is None or info.kind != "commit":
-            seen.missing.add(key)
+            seen.missing[IN].add(key)
         if info is not None and info.kind != "commit":  # git takes no such push: the host lies
-            _report_not_fetched(run, seen.inbound[key][0], tip, key, f"it is a {info.kind}, no commit")
-    seen.missing_ours |= set(_missing(git, [(seen.ours[key][1], key) for key in ours]))
-    return [key for key in chosen if key not in seen.missing]
+            _report_not_fetched(run, *seen.listed[IN][key], key, f"it is a {info.kind}, no commit")
+    seen.missing[OUT] |= set(_missing(git, seen, ours))
+    return [key for key in chosen if key not in seen.missing[IN]]
 
 
 def _waits(run: Run, seen: Observation, key: ThreadKey) -> bool:
     """A head that could not be fetched again and again is left alone for a while."""
-    branch, head = seen.inbound[key]
-    if not run.memory.unfetched.waits(_name(key, head)):
+    branch, head = seen.listed[IN][key]
+    if not run.memory.unfetched.waits(head_name(key, head)):
         return False
-    text = f"{_shown(key, branch)} cannot be fetched: {run.memory.unfetched.reason(_name(key, head))}"
+    text = f"{_shown(key, branch)} cannot be fetched: {run.memory.unfetched.reason(head_name(key, head))}"
     run.report.failed(text, "its creator must push it again", source=key[0], told_before=True)
     return True
 
@@ -282,17 +270,10 @@ def _choose(run: Run, changed: list[ThreadKey]) -> list[ThreadKey]:
     return chosen
 
 
-def _missing(git: Git, tips: list[tuple[Oid, ThreadKey]]) -> list[ThreadKey]:
-    infos = read_info(git, [tip for tip, _ in tips])
-    return [key for (_, key), info in zip(tips, infos, strict=True) if info is None or info.kind != "commit"]
-
-
-def _source(settings: Settings, name: Name, side: str) -> tuple[str, str]:
-    """Where a peer's branches for us (IN) or ours for it (OUT) are fetched: key and URL."""
-    peer = settings.peers[name]
-    if (peer.deliver == MAILBOX) == (side == IN):
-        return MAILBOX_KEY, settings.mailbox
-    return name, peer.hub
+def _missing(git: Git, seen: Observation, ours: Sequence[ThreadKey]) -> list[ThreadKey]:
+    """Those branches of ours whose tip is not here."""
+    infos = read_info(git, [seen.listed[OUT][key][1] for key in ours])
+    return [key for key, info in zip(ours, infos, strict=True) if info is None or info.kind != "commit"]
 
 
 def _fetch(run: Run, wanted: _Wanted) -> dict[str, str]:
@@ -303,51 +284,47 @@ def _fetch(run: Run, wanted: _Wanted) -> dict[str, str]:
 
 
 def _report_not_fetched(run: Run, branch: Branch, head: Oid, key: ThreadKey, why: str) -> None:
-    new = run.memory.unfetched.failed(_name(key, head), why)
+    new = run.memory.unfetched.failed(head_name(key, head), why)
     text, remedy = f"{_shown(key, branch)} cannot be fetched: {why}", "its creator must push it again"
     run.report.failed(text, remedy, source=key[0], told_before=not new)
-    run.memory.conditions.set(_FETCH, text, remedy, name=_name(key, head))
+    run.memory.conditions.set(FETCH, text, remedy, name=head_name(key, head))
 
 
-def _name(key: ThreadKey, head: Oid) -> str:
+def head_name(key: ThreadKey, head: Oid) -> str:
+    """A head of a branch, as the name of a condition."""
     return f"{key[0]}/{key[1]} {head}"
 
 
-def note_refused(run: Run, seen: Observation, read: Collection[ThreadKey], refused: Collection[RefusedArrival]) -> None:
-    """Note which heads are not let in now; ``cn status`` shows them until they are gone.
-
-    ``read`` are those that this run looked into. What is not listed any more, or moved, is gone.
-    """
-    conditions = run.memory.conditions
-    for kind in (_ARRIVAL, _FETCH):
+def forget_gone(executor: Executor, seen: Observation, read: Collection[ThreadKey]) -> None:
+    """Forget which heads did not come in, where they are not listed any more, or moved, or are ``read`` now."""
+    conditions = executor.memory.conditions
+    for kind in (ARRIVAL, FETCH):
         for name in conditions.names(kind):
             branch, _, head = name.rpartition(" ")
             peer, _, topic = branch.partition("/")
             key = (Name(peer), topic)
-            listed = seen.inbound.get(key)
+            listed = seen.listed[IN].get(key)
             same = listed is not None and listed[1] == head and key not in read
-            unseen = peer in run.settings.peers and peer not in seen.saw_inbound
+            unseen = peer in executor.settings.peers and peer not in seen.saw[IN]
             if not (same or unseen):
                 conditions.clear(kind, name)
-    for one in refused:
-        conditions.set(_ARRIVAL, one.text, one.remedy, name=_name(one.key, one.head))
 
 
 def fetch_mains(executor: Executor, seen: Observation, peers: Iterable[Name]) -> set[Name]:
     """Fetch peers' main branches (for proofs and merge bases), once a run; returns which of them are here."""
     settings = executor.settings
     asked = [name for name in dict.fromkeys(peers) if find_main(executor, seen, name)]
-    wanted = {str(p): (str(settings.peers[p].hub), [seen.mains[p][0]]) for p in asked if p not in seen.fetched_mains}
+    wanted = {str(p): (str(settings.peers[p].hub), [seen.mains[p]]) for p in asked if p not in seen.fetched_mains}
     if wanted:
         git = executor.hub.git._replace(max_bytes=settings.config.limits.fetch_bytes)
-        failed = fetch_many(git, wanted, settings.config.limits.peer_seconds)
+        failed = fetch_tips(git, wanted, settings.config.limits.peer_seconds)
         seen.fetched_mains.update({Name(p): p not in failed for p in wanted})
     return {p for p in asked if seen.fetched_mains[p]}
 
 
 def find_main(executor: Executor, seen: Observation, name: Name) -> bool:
     """Is a peer's main known? One that is neither ``main`` nor ``master`` is what its HEAD names."""
-    reached = name in seen.saw_ours and name in seen.saw_inbound
+    reached = name in seen.saw[OUT] and name in seen.saw[IN]
     if name not in seen.mains and name not in seen.fetched_mains and reached:
         peer, seconds = executor.settings.peers[name], executor.settings.config.limits.peer_seconds
         found = head_of(executor.hub.git, peer.hub, seconds)

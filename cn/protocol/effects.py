@@ -52,10 +52,10 @@ class Move:
 
 @dataclass(frozen=True)
 class WorkingCopy:
-    """The plan was made of the working copy of a file, the blob ``oid``: it does not block the run."""
+    """The plan was made of the working copy of a file, these bytes: it does not block the run."""
 
     path: HubPath
-    oid: Oid
+    data: bytes
 
 
 @dataclass(frozen=True)
@@ -161,24 +161,8 @@ class Wake:
     turn: bool = False
 
 
-Effect = (
-    Put
-    | Drop
-    | Edit
-    | Move
-    | WorkingCopy
-    | WriteHere
-    | Withhold
-    | Archive
-    | Log
-    | Record
-    | Advance
-    | Post
-    | CleanUp
-    | Pin
-    | Keep
-    | Wake
-)
+FileEffect = Put | Drop | Edit | Move | WorkingCopy | WriteHere | Withhold | Archive
+Effect = FileEffect | Log | Record | Advance | Post | CleanUp | Pin | Keep | Wake
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,8 @@ class HubConfig(NamedTuple):
     mailbox_trusted: bool = False
     local: tuple[HubPath, ...] = ()
     explicit_approval: bool = False
+    rebase: str = "when-needed"
+    signed: str = "optional"
     allowed_secrets: tuple[str, ...] = ()
     notice_days: int = 30
     warn_after: int = 3
@@ -100,7 +102,7 @@ def parse_config(text: str) -> HubConfig:
     top.known(_KEYS)
     limits, merge, secrets = (top.section(key) for key in ("limits", "merge", "secrets"))
     limits.known(_LIMITS)
-    merge.known(["explicit_approval"])
+    merge.known(["explicit_approval", "rebase", "signed"])
     secrets.known(["allow"])
     if "name" not in top.data:
         raise top.complain("name", "the key 'name' is missing")
@@ -110,7 +112,8 @@ def parse_config(text: str) -> HubConfig:
     if mailbox.startswith("-"):
         raise top.complain("mailbox", "mailbox is the name of a git remote")
     name = top.name("name")
-    reviewers = tuple(_reviewer(top, key, item) for key, item in top.items("reviewers"))
+    listed, local, allow = top.items("reviewers"), top.items("local"), secrets.items("allow")
+    reviewers = tuple(_reviewer(listed, key) for key in listed.data)
     names = [name, *(r.name for r in reviewers)]
     if len(set(names)) < len(names):
         raise top.complain("reviewers", "a name is listed twice, or is the hub's own")
@@ -121,30 +124,35 @@ def parse_config(text: str) -> HubConfig:
         reviewers=reviewers,
         mailbox=mailbox,
         mailbox_trusted=top.flag("mailbox_trusted", default=False),
-        local=tuple(_path(top, key, item) for key, item in top.items("local")),
+        local=tuple(_path(local, key) for key in local.data),
         explicit_approval=merge.flag("explicit_approval", default=False),
-        allowed_secrets=tuple(_fingerprint(secrets, key, item) for key, item in secrets.items("allow")),
+        rebase=merge.choice("rebase", ("when-needed", "always"), "when-needed"),
+        signed=merge.choice("signed", ("optional", "required"), "optional"),
+        allowed_secrets=tuple(_fingerprint(allow, key) for key in allow.data),
         limits=Limits(**limits.numbers(_LIMITS)),
         **top.numbers(_NUMBERS),
     )
 
 
-def _fingerprint(reader: Reader, key: str, item: object) -> str:
+def _fingerprint(reader: Reader, key: str) -> str:
+    item = reader.data[key]
     if not isinstance(item, str) or not re.fullmatch(r"[0-9a-f]{16}", item):
         raise reader.complain(key, "a fingerprint has 16 hexadecimal digits; put it in quotes, the refusal names it")
     return item
 
 
-def _reviewer(reader: Reader, key: str, item: object) -> Reviewer:
+def _reviewer(reader: Reader, key: str) -> Reviewer:
+    item = reader.data[key]
     if isinstance(item, str):
-        return Reviewer(reader.to_name(item, key))
+        return Reviewer(reader.name(key))
     if not isinstance(item, dict) or set(item) - {"name", "email"} or "name" not in item:
         raise reader.complain(key, "a reviewer is a name, or {name: …, email: …}")
     one = reader.below(key, item)
     return Reviewer(one.name("name"), one.text("email", ""))
 
 
-def _path(reader: Reader, key: str, value: object) -> HubPath:
+def _path(reader: Reader, key: str) -> HubPath:
+    value = reader.data[key]
     if not isinstance(value, str):
         raise reader.complain(key, "a path must be text; put it in quotes")
     path = value.rstrip("/")

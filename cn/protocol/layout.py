@@ -1,4 +1,4 @@
-"""Where threads and mail lie in the hub (``docs/protocol/hub.md``); small, because looking imports it."""
+"""Where threads and mail lie (``docs/protocol/hub.md``), and the kinds of mail; small, because looking imports it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ DONE = HubPath("threads/inbox/done")
 OUTBOX = HubPath("threads/mail/outbox")
 SENT = HubPath("threads/mail/sent")
 SAY = "-say.md"
-"""How the name of a file ends that is to be said in a chat (:mod:`cn.protocol.chat_reply`)."""
+"""How the name of a file ends that is to be said in a chat (:mod:`cn.protocol.outbox_entry`)."""
+MESSAGE, NOTICE, CONCERN = "message", "notice", "concern"
+FINAL = ("merged", "replied", "opened", "delegated", "acked", "done", "discarded")
+"""The statuses of a notice that end a branch: its creator deletes it."""
+NOT_FINAL = ("refused", "timed-out", "failed")
 
 
 def inbox_path(name: ThreadName) -> HubPath:
@@ -20,8 +24,3 @@ def inbox_path(name: ThreadName) -> HubPath:
 def done_path(name: ThreadName) -> HubPath:
     """Where a processed thread goes."""
     return HubPath(f"{DONE}/{name}")
-
-
-def is_pending(path: str) -> bool:
-    """Is this where a pending thread lies?"""
-    return path.startswith(f"{INBOX}/") and not path.startswith(f"{DONE}/")

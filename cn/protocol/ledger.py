@@ -12,22 +12,19 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import quote, unquote
 
-from cn.protocol.states.sender import SENDER
-from cn.protocol.states.thread import IN_QUEUE, THREAD
+from cn.protocol.states import IN_QUEUE, NONE, SENDER, THREAD, Machine
 from cn.values.errors import CnError
 from cn.values.names import HubPath, Name, NameRefused, Oid, parse_branch, parse_oid, parse_thread_name
-from cn.values.state_machine import Machine
 from cn.values.text import one_line
 from cn.values.timestamps import StampRefused, format_second, parse_stamp
 
 FOLDER = HubPath("state/ledger")
 IN, OUT = "in", "out"
-_MACHINES: Mapping[str, Machine[Any, Any]] = {IN: THREAD, OUT: SENDER}
+_MACHINES = {IN: THREAD, OUT: SENDER}
 """The machine of each side: its events are the kinds, its states the ``state`` of open items."""
-_KINDS = {side: {str(kind.value) for kind in machine.events} for side, machine in _MACHINES.items()}
 _SAFE = "/:.,-_@+~"
 _NO_FIELDS: Mapping[str, str] = MappingProxyType({})
 
@@ -54,8 +51,7 @@ class Event(NamedTuple):
 class Item(NamedTuple):
     """What is known of one unfinished (side, topic): the fold of its events.
 
-    ``state`` is the value of a :class:`~cn.protocol.states.thread.Thread` (``in``) or
-    :class:`~cn.protocol.states.sender.Sender` (``out``).
+    ``state`` is one of :data:`~cn.protocol.states.THREAD` (``in``) or :data:`~cn.protocol.states.SENDER` (``out``).
     """
 
     side: str
@@ -68,6 +64,11 @@ class Item(NamedTuple):
     def get(self, key: str) -> str:
         """A field, empty when it was never set."""
         return self.fields.get(key, "")
+
+    def is_due(self, now: datetime) -> bool:
+        """Has the time of a deferral come?"""
+        until = self.get("until")
+        return self.state == "deferred" and bool(until) and until <= format_second(now)
 
 
 def format_event(event: Event) -> str:
@@ -89,7 +90,7 @@ def parse_event(line: str) -> Event:
         if len(words) < 5:
             raise ValueError("it is cut off: time, side, kind, topic and head are needed")
         at, side, kind, topic, head, *rest = words
-        if kind not in _KINDS.get(side, ()):
+        if side not in _MACHINES or kind not in _MACHINES[side].events:
             raise ValueError(f"there is no kind {side} {kind}")
         if bad := [word for word in rest if "=" not in word]:
             raise ValueError(f"{bad[0]!r} is no key=value")
@@ -103,13 +104,8 @@ def parse_event(line: str) -> Event:
         ) from None
 
 
-def parse_events(text: str) -> list[Event]:
-    """All events of a month."""
-    return list(each_event(text))
-
-
 def each_event(text: str) -> Iterator[Event]:
-    """The same one by one: those of a busy month take more memory than all the rest of a run."""
+    """All events of a month, one by one: together they may take more memory than all the rest of a run."""
     return (parse_event(line) for line in text.split("\n") if line)
 
 
@@ -153,12 +149,7 @@ def check(items: Open, event: Event, what: str = "") -> None:
     """Raise :class:`InvalidTransition` if a new event of ours does not fit what is open."""
     found = items.get((event.side, event.topic))
     if not _of_another_head(found, event):
-        machine = _MACHINES[event.side]
-        machine.step(_state(machine, found), machine.events(event.kind), what)
-
-
-def _state(machine: Machine[Any, Any], found: Item | None) -> Any:
-    return machine.initial if found is None else machine.states(found.state)
+        _MACHINES[event.side].step(found.state if found else NONE, event.kind, what)
 
 
 def _of_another_head(found: Item | None, event: Event) -> bool:
@@ -174,16 +165,16 @@ def apply(items: Open, event: Event) -> None:
     key = (event.side, event.topic)
     found = items.get(key)
     machine = _MACHINES[event.side]
-    after = machine.after(_state(machine, found), machine.events(event.kind))
-    if after is None or after is machine.initial or _of_another_head(found, event):
+    after = machine.after.get((found.state if found else NONE, event.kind))
+    if after is None or after == NONE or _of_another_head(found, event):
         return
     if after in machine.finals:
         items.pop(key, None)
     elif event.kind in _OPENS:
         fields = {name: value for name, value in event.fields.items() if value}
-        items[key] = Item(event.side, event.topic, event.head, after.value, event.at, fields)
+        items[key] = Item(event.side, event.topic, event.head, after, event.at, fields)
     elif found is not None:
-        items[key] = _changed(found, event, after.value)
+        items[key] = _changed(found, event, after)
 
 
 def _changed(found: Item, event: Event, state: str) -> Item:
@@ -247,9 +238,9 @@ def parse_open(text: str) -> Open:
     return items
 
 
-def _check(machine: Machine[Any, Any], state: str, fields: Mapping[str, str]) -> None:
+def _check(machine: Machine, state: str, fields: Mapping[str, str]) -> None:
     """An open item has neither no state nor one that ends; what becomes a path or a ref is a name."""
-    if machine.states(state) in (machine.initial, *machine.finals):
+    if state == NONE or state not in machine.states:
         raise ValueError(state)
     thread, branch = fields.get("thread"), fields.get("branch")
     if thread and parse_thread_name(thread) != thread:

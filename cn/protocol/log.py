@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -35,9 +35,6 @@ class Row(NamedTuple):
     commit: str = ""
     input: str = ""
     note: str = ""
-
-
-_FIELDS = tuple(name for name in Row._fields if name != "at")
 
 
 def log_path(at: datetime) -> HubPath:
@@ -79,5 +76,10 @@ def parse_rows(text: str, day: str) -> list[Row]:
 
 def format_event(row: Row) -> str:
     """The same action as one JSON line of ``logs/cn.log``, secrets taken out."""
-    data = {name: value for name in _FIELDS if (value := getattr(row, name))}
-    return redact(json.dumps({"time": format_second(row.at), "event": "inbox", **data}, ensure_ascii=True))
+    data = {name: value for name, value in row._asdict().items() if value and name != "at"}
+    return json_line({"time": format_second(row.at), "event": "inbox", **data})
+
+
+def json_line(data: Mapping[str, object]) -> str:
+    """One JSON line, secrets taken out of each value: taken out of the line, they may take a quote along."""
+    return json.dumps({key: redact(v) if isinstance(v, str) else v for key, v in data.items()}, ensure_ascii=True)

@@ -11,7 +11,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import NamedTuple
 
-from cn.protocol.message_kinds import CONCERN, FINAL, MESSAGE, NOT_FINAL, NOTICE
+from cn.protocol.layout import CONCERN, FINAL, MESSAGE, NOT_FINAL, NOTICE
 from cn.values.errors import CnError
 from cn.values.names import Branch, Name, NameRefused, Oid, Topic, parse_branch, parse_name, parse_oid, with_digest
 from cn.values.text import one_line, unix_lines, yaml_string, yaml_word
@@ -118,14 +118,16 @@ def parse_message(data: bytes) -> Message:
         hops = fields.get("hops", 0)
         if isinstance(hops, bool) or not isinstance(hops, int) or not 0 <= hops <= 1000:
             raise _bad("hops is no small number")
+        sender, to, created = (_text(fields, key) for key in ("from", "to", "created"))
+        subject, reply = (_text(fields, key, "") for key in ("subject", "in-reply-to"))
         return Message(
             kind=kind,
-            sender=parse_name(_text(fields, "from"), "from"),
-            to=parse_name(_text(fields, "to"), "to"),
-            subject=one_line(_text(fields, "subject", "")),
-            created=parse_stamp(_text(fields, "created")),
+            sender=parse_name(sender, "from"),
+            to=parse_name(to, "to"),
+            subject=one_line(subject),
+            created=parse_stamp(created),
             body=text[match.end() :].strip("\n").rstrip("\r\n"),
-            in_reply_to=one_line(_text(fields, "in-reply-to", ""), 500),
+            in_reply_to=one_line(reply, 500),
             about=_about(about) if about else None,
             hops=hops,
         )
@@ -133,18 +135,17 @@ def parse_message(data: bytes) -> Message:
         raise _bad(refused.text) from None
 
 
+_ABOUT = (("branch", None), ("head", None), ("merge", ""), ("reason", ""))
+"""The other fields of what a message is about, with what stands for them where they are missing."""
+
+
 def _about(data: dict[str, object]) -> About:
     status = _text(data, "status")
     if status not in FINAL + NOT_FINAL:
         raise _bad(f"its status {one_line(status, 40)!r} is unknown")
-    merge = _text(data, "merge", "")
-    return About(
-        parse_branch(_text(data, "branch")),
-        parse_oid(_text(data, "head")),
-        status,
-        parse_oid(merge) if merge else None,
-        one_line(_text(data, "reason", ""), 500),
-    )
+    branch, head, merge, reason = (_text(data, key, default) for key, default in _ABOUT)
+    merged = parse_oid(merge) if merge else None
+    return About(parse_branch(branch), parse_oid(head), status, merged, one_line(reason, 500))
 
 
 def _text(data: dict[str, object], key: str, default: str | None = None) -> str:
@@ -195,11 +196,6 @@ def seal(message: Message, author: tuple[str, str], algorithm: str = "sha1") -> 
     subject = one_line(message.subject) or message.kind
     commit = f"tree {tree}\nauthor {who}\ncommitter {who}\n\n{subject}\n".encode("utf-8", "replace")
     return Sealed(object_id("commit", commit, algorithm), commit, content)
-
-
-def notice_topic(topic: str) -> str:
-    """The topic of a notice about a branch, before it is made unique."""
-    return f"notice-{topic}"
 
 
 def own_topic(wish: str, taken: Container[str], message_id: Oid) -> Topic:

@@ -6,13 +6,13 @@ parted by ``|``; segments beyond the last belong to it, an empty one is absent.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import MISSING, astuple, dataclass, fields
 from typing import get_args
 
-from cn.protocol.chat_reply import ACKNOWLEDGED
 from cn.values.errors import CnError
 from cn.values.text import one_line, visible
+
+ACKNOWLEDGED = "(acknowledged)"
 
 
 class OpRefused(CnError):
@@ -154,20 +154,16 @@ def parse_op(key: str, value: str) -> Op:
 
 def format_op(op: Op) -> tuple[str, str]:
     """Key and value on one line: the inverse of :func:`parse_op` for texts of one line."""
-    return _format(op, lambda text: " ".join(text.split()))
+    return format_whole(type(op)(*(" ".join(text.split()) for text in astuple(op))))
 
 
 def format_whole(op: Op) -> tuple[str, str]:
-    """Key and value with the line feeds of its texts: the inverse of :func:`parse_op`."""
-    return _format(op, lambda text: text.replace("\r\n", "\n"))
+    """Key and value with the line feeds of its texts: the inverse of :func:`parse_op`.
 
-
-def _format(op: Op, clean: Callable[[str], str]) -> tuple[str, str]:
-    """The segments up to the last that is not empty; a bar in any but the last would part it.
-
-    Nothing is cut short: what is missing here would never be sent.
+    The segments up to the last that is not empty; a bar in any but the last would part it. Nothing is cut
+    short: what is missing here would never be sent.
     """
-    texts = [visible(clean(text).strip()) for text in astuple(op)]
+    texts = [visible(text.replace("\r\n", "\n").strip()) for text in astuple(op)]
     while texts and not texts[-1]:
         texts.pop()
     return type(op).__name__.lower(), "|".join([*(text.replace("|", "/") for text in texts[:-1]), *texts[-1:]])

@@ -1,8 +1,9 @@
-"""An entry of the outbox: one outward effect as a file, until the remote has confirmed it.
+"""Files of the outbox: one outward effect each, until the remote has confirmed it.
 
 An entry either delivers a message branch or deletes a branch of ours. The exact commit
 bytes stand in the entry, so that a bare clone is enough to deliver, and so that
-delivering twice pushes the same id.
+delivering twice pushes the same id. A text for a chat (``telegram:<id>``) waits there too;
+nothing in a chat recognizes a message it has had, so one whose fate is unknown is reported, and never sent again.
 """
 
 from __future__ import annotations
@@ -12,17 +13,17 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import assert_never
 
-from cn.protocol.layout import OUTBOX, SENT
+from cn.protocol.layout import NOTICE, OUTBOX, SAY, SENT
 from cn.protocol.log import Row
 from cn.protocol.message import object_id, tree_bytes
-from cn.protocol.message_kinds import NOTICE
-from cn.values.names import Branch, HubPath, Name, Oid, topic_of
+from cn.values.names import Branch, HubPath, Name, NameRefused, Oid, topic_of
 from cn.values.record_header import RecordRefused, format_record, parse_record, read_texts, texts_of
 from cn.values.shell_words import command
 from cn.values.text import one_line
 from cn.values.timestamps import format_day
 
-FORMAT = "outbox/1"
+FORMAT, _SAY_FORMAT = "outbox/1", "say/1"
+_CHAT = re.compile(r"telegram:(-?\d{1,20})")
 _REASON = 500
 """Letters of the reason of a deletion, on one line."""
 
@@ -80,15 +81,11 @@ def entry_source(entry: Entry) -> str:
 
 def entry_row(entry: Entry, at: datetime, executed: str, outcome: str, status: str = "") -> Row:
     """The log row about an entry; ``status`` is what a notice tells."""
-    source, decision = entry_source(entry), _decision(entry, status)
-    return Row(at, source, decision, executed, entry.thread, entry.branch, entry_head(entry), outcome)
-
-
-def _decision(entry: Entry, status: str) -> str:
-    if isinstance(entry, Remove):
-        return "clean up"
-    notice = f"notice:{status}" if status else "notice"
-    return entry.decision or (notice if entry.kind == NOTICE else f"send:{topic_of(entry.branch)}")
+    decision = "clean up"
+    if isinstance(entry, Deliver):
+        notice = f"notice:{status}" if status else "notice"
+        decision = entry.decision or (notice if entry.kind == NOTICE else f"send:{topic_of(entry.branch)}")
+    return Row(at, entry_source(entry), decision, executed, entry.thread, entry.branch, entry_head(entry), outcome)
 
 
 def take_out(path: str) -> str:
@@ -146,3 +143,61 @@ def _read_entry(texts: dict[str, str], body: bytes) -> Entry:
             return read_texts(Remove, texts, reason=one_line(texts.get("reason", ""), _REASON))
         case _:
             raise KeyError("effect")
+
+
+@dataclass(frozen=True)
+class Say:
+    """A text for a chat. ``id`` names its cause, so that the same cause is one file.
+
+    ``machine`` is the clone that sends it: only that one knows how far it is.
+    """
+
+    id: str
+    machine: str
+    chat: str
+    text: str
+    queued: datetime
+    decision: str = "reply"
+
+    @property
+    def name(self) -> str:
+        """The file name."""
+        return f"{format_day(self.queued)}-{self.chat.replace(':', '-')}-{self.id}{SAY}"
+
+    @property
+    def path(self) -> HubPath:
+        """Where it waits."""
+        return HubPath(f"{OUTBOX}/{self.name}")
+
+    @property
+    def sent_path(self) -> HubPath:
+        """Where it lies once it was sent, or given up."""
+        return HubPath(f"{SENT}/{self.name}")
+
+
+def chat_id(chat: str) -> int:
+    """The number of a Telegram chat; raises :class:`NameRefused`."""
+    match = _CHAT.fullmatch(chat)
+    if not match:
+        raise NameRefused(f"{chat[:40]!r} is no chat", "a chat is telegram:<number>")
+    return int(match[1])
+
+
+def is_chat(sender: str) -> bool:
+    """Is the sender of an item a chat?"""
+    return _CHAT.fullmatch(sender) is not None
+
+
+def format_say(say: Say) -> str:
+    """The file; the text follows the head as it is."""
+    return format_record(_SAY_FORMAT, texts_of(say, "text"), say.text.encode("utf-8", "replace")).decode()
+
+
+def parse_say(data: bytes) -> Say:
+    """The inverse of :func:`format_say`; raises :class:`RecordRefused`."""
+    return parse_record(_SAY_FORMAT, data, _read_say)
+
+
+def _read_say(texts: dict[str, str], body: bytes) -> Say:
+    chat_id(texts["chat"])
+    return read_texts(Say, texts, text=body.decode("utf-8"))

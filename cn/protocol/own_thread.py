@@ -11,9 +11,9 @@ import re
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from cn.protocol.cadence import REFLECTIONS, Cadence, is_period
-from cn.protocol.chat_reply import is_chat
-from cn.protocol.triage import closing
+from cn.protocol.outbox_entry import is_chat
+from cn.protocol.queue_item import REFLECTIONS, Cadence, is_period
+from cn.protocol.thread_file import closing
 from cn.values.names import HubPath, digest, fold
 from cn.values.text import is_plain, one_line, redact, slug
 from cn.values.timestamps import format_day, format_stamp, stamp_or_none

@@ -6,6 +6,7 @@ cn changes only the lines of the entry it adds or removes; prose and comments st
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import date
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,7 +23,6 @@ PATH = HubPath("state/peers.md")
 MAILBOX, PICKUP = "mailbox", "pickup"
 _FENCE = r"(?ms)^```ya?ml[ \t]*\r?\n(.*?)^```[ \t]*\r?$"
 _FENCE_START = r"(?mi)^ *(?:```|~~~)[ \t]*ya?ml\b"
-_KEYS = ("name", "hub", "kind", "peered", "key", "deliver", "community")
 _KEY_TYPES = ("ssh-ed25519", "ssh-rsa", "ecdsa-sha2-", "sk-ssh-ed25519", "sk-ecdsa-sha2-")
 
 
@@ -39,6 +39,11 @@ class Peer(NamedTuple):
     key: str = ""
     deliver: str = MAILBOX
     community: bool = False
+
+
+def shares_mailbox(peers: Mapping[Name, Peer], name: Name) -> bool:
+    """Can several peers write the mailbox in which this one's branches lie, so that a prefix alone proves nobody?"""
+    return peers[name].deliver == MAILBOX and sum(p.deliver == MAILBOX for p in peers.values()) > 1
 
 
 def parse_key(text: str) -> str:
@@ -77,14 +82,17 @@ def parse_peers(text: str) -> tuple[Peer, ...]:
         return ()
     if not isinstance(data, list):
         raise ConfigError(f"{PATH}:{offset + 1}: the YAML block is no list", "start each peer with '- name: …'")
-    starts = [node.start_mark.line + 1 + offset for node in _items(block[1])]
-    peers = tuple(_peer(item, line) for item, line in zip(data, starts, strict=True))
-    seen: set[str] = set()
-    for peer, line in zip(peers, starts, strict=True):
-        if peer.name in seen:
-            raise ConfigError(f"{PATH}:{line}: {peer.name} is listed twice", "keep one entry")
-        seen.add(peer.name)
-    return peers
+    peers: dict[str, Peer] = {}
+    for number, item in enumerate(data):
+        try:
+            peer = _peer(item)
+            if peer.name in peers:
+                raise NameRefused(f"{peer.name} is listed twice", "keep one entry")
+        except NameRefused as refused:
+            line = _items(block[1])[number].start_mark.line + 1 + offset
+            raise ConfigError(f"{PATH}:{line}: {refused.text}", refused.hint) from None
+        peers[peer.name] = peer
+    return tuple(peers.values())
 
 
 def _items(block: str) -> list[yaml.Node]:
@@ -106,15 +114,14 @@ def _last_line(node: yaml.Node) -> int:
             return int(end.line) - (end.column == 0 and end.line > node.start_mark.line)
 
 
-def _peer(item: object, line: int) -> Peer:
-    def bad(problem: str) -> ConfigError:
-        return ConfigError(f"{PATH}:{line}: {problem}", f"correct {PATH} and commit it")
+def _peer(item: object) -> Peer:
+    def bad(problem: str) -> NameRefused:
+        return NameRefused(problem, f"correct {PATH} and commit it")
 
     if not isinstance(item, dict):
         raise bad("a peer has keys such as name and hub")
-    unknown = set(item) - set(_KEYS)
-    if unknown:
-        raise bad(f"unknown key {one_line(str(min(unknown)), 80)!r}; known: {', '.join(_KEYS)}")
+    if unknown := set(item) - set(Peer._fields):
+        raise bad(f"unknown key {one_line(str(min(unknown)), 80)!r}; known: {', '.join(Peer._fields)}")
     texts: dict[str, str] = {}
     for key, value in item.items():
         if key == "community" or value is None:
@@ -139,12 +146,9 @@ def _peer(item: object, line: int) -> Peer:
 
 def check_names(config: HubConfig, peers: tuple[Peer, ...]) -> None:
     """A peer that is also the hub or a reviewer is broken configuration."""
-    for peer in peers:
-        if config.is_actor(peer.name):
-            raise ConfigError(
-                f"{PATH}: {peer.name} is a peer and also a name that decides in this hub",
-                "rename the peer, or take the reviewer out of .cn/hub.yaml",
-            )
+    if found := [peer.name for peer in peers if config.is_actor(peer.name)]:
+        problem = f"{PATH}: {found[0]} is a peer and also a name that decides in this hub"
+        raise ConfigError(problem, "rename the peer, or take the reviewer out of .cn/hub.yaml")
 
 
 def format_peer(peer: Peer) -> str:

@@ -3,7 +3,7 @@
 ``state/queue/<cadence>-<id>.md`` waits (``chat-<id>.md`` where it has no thread), what lies in
 ``state/queue/dead/`` is given up until a person looks at it, ``state/turn.md`` is in flight: an
 item, who took it, and the exact text that the agent got as ``state/input.md``. All three are
-in main, so every clone sees them.
+in main, so every clone sees them. An item has a cadence: how often such things come to the agent.
 """
 
 from __future__ import annotations
@@ -11,14 +11,91 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
+from enum import Enum
 from typing import NamedTuple
 
-from cn.protocol.cadence import Cadence
 from cn.values.names import HubPath, InputId, digest, parse_hub_path, parse_name
 from cn.values.record_header import format_record, parse_record, read_texts, texts_of
 from cn.values.text import one_line
 from cn.values.timestamps import format_second
+
+# Cadences, and the periods they divide time into.
+
+
+class Cadence(Enum):
+    """In order of priority: what comes first is done first."""
+
+    INBOX = "inbox"
+    DAILY = "daily"
+    WEEKLY = "weekly"
+    MONTHLY = "monthly"
+    QUARTERLY = "quarterly"
+    YEARLY = "yearly"
+    ADHOC = "adhoc"
+
+    @property
+    def priority(self) -> int:
+        """0 is the most urgent."""
+        return list(Cadence).index(self)
+
+
+PERIODIC = (Cadence.DAILY, Cadence.WEEKLY, Cadence.MONTHLY, Cadence.QUARTERLY, Cadence.YEARLY)
+"""The cadences that have a reflection per period."""
+REFLECTIONS = HubPath("threads/reflections")
+
+
+def period(cadence: Cadence, at: datetime) -> str:
+    """The period a time lies in: ``20260205``, ``2026-W06`` (ISO 8601), ``2026-02``, ``2026-Q1``, ``2026``.
+
+    The names of one cadence sort as the periods do. Time is UTC.
+    """
+    day = at.astimezone(UTC).date()
+    iso, year = day.isocalendar(), f"{day.year:04}"
+    names = {
+        Cadence.DAILY: day.isoformat().replace("-", ""),
+        Cadence.WEEKLY: f"{iso.year:04}-W{iso.week:02}",
+        Cadence.MONTHLY: day.isoformat()[:7],
+        Cadence.QUARTERLY: f"{year}-Q{(day.month + 2) // 3}",
+        Cadence.YEARLY: year,
+    }
+    if cadence not in names:
+        raise ValueError(f"{cadence.value} has no periods")
+    return names[cadence]
+
+
+def is_period(cadence: Cadence, name: str) -> bool:
+    """Is it the name of a period of this cadence, and is there such a period?"""
+    try:
+        first_day(cadence, name)
+    except ValueError:
+        return False
+    return True
+
+
+def first_day(cadence: Cadence, name: str) -> date:
+    """The day a period begins; raises ValueError for a name that is none."""
+    year, rest = int(name[:4]), name[4:].lstrip("-WQ")
+    match cadence:
+        case Cadence.DAILY:
+            day = date(year, int(rest[:2]), int(rest[2:]))
+        case Cadence.WEEKLY:
+            day = date.fromisocalendar(year, int(rest), 1)
+        case Cadence.QUARTERLY:
+            day = date(year, int(rest) * 3 - 2, 1)
+        case _:
+            day = date(year, int(rest or 1), 1)
+    if period(cadence, datetime.combine(day, time(), UTC)) != name:
+        raise ValueError(f"{name!r} is no {cadence.value} period")
+    return day
+
+
+def reflection_path(cadence: Cadence, name: str) -> HubPath:
+    """Where the reflection of a period lies."""
+    return HubPath(f"{REFLECTIONS}/{cadence.value}/{name}.md")
+
+
+# Items.
 
 QUEUE = HubPath("state/queue")
 DEAD = HubPath("state/queue/dead")
@@ -148,10 +225,10 @@ def parse_queue_name(name: str) -> Place | None:
     return Place(_PRIORITIES[match[1]], int(match[3] or 1), InputId(match[2]))
 
 
-def in_order(names: Iterable[str]) -> list[str]:
-    """The file names of the queue in the order of their turns."""
-    found = [(place, name) for name in names if (place := parse_queue_name(name))]
-    return [name for _, name in sorted(found)]
+def places(paths: Iterable[str]) -> list[tuple[Place, HubPath]]:
+    """Which of these are items of the queue, in the order of their turns."""
+    found = ((parse_queue_name(path.rpartition("/")[2]), HubPath(path)) for path in paths)
+    return sorted((place, path) for place, path in found if place is not None)
 
 
 def _fields(item: Input) -> dict[str, str]:
@@ -188,11 +265,9 @@ def format_turn(turn: Turn) -> str:
 
 def parse_turn(data: bytes) -> Turn:
     """The inverse of :func:`format_turn`, but for an item's own content; raises as :func:`parse_queued`."""
-    return parse_record(_TURN, data, _read_turn)
-
-
-def _read_turn(texts: dict[str, str], body: bytes) -> Turn:
-    return read_texts(Turn, texts, input=_input(texts, ""), text=body.decode("utf-8"))
+    return parse_record(
+        _TURN, data, lambda texts, body: read_texts(Turn, texts, input=_input(texts, ""), text=body.decode("utf-8"))
+    )
 
 
 def format_input(item: Input, attempt: int, content: str) -> str:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from cn.protocol.hub_config import HubConfig
 from cn.protocol.message import MOST_TEXT, MessageRefused, parse_message
 from cn.protocol.outbox_entry import Deliver, Entry
-from cn.protocol.triage import Triage
+from cn.protocol.thread_file import Triage
 from cn.values.errors import Refusal
 from cn.values.names import Name, NameRefused, Oid, is_owned, is_protected, parse_name, parse_topic, too_long, topic_of
 from cn.values.text import is_plain, one_line
@@ -66,11 +66,10 @@ class TreeChange(NamedTuple):
 class MergeFacts:
     """What was found out about merging ``head`` into main.
 
-    ``stale`` are paths main changed since the merge base (outside cn's folders), ``overlap``
-    paths that an earlier merge of this run touched too, ``conflicts`` paths that git could
-    not merge, ``dirty`` touched paths with local changes, ``clashes`` pairs of names that are one
-    on a file system without case. ``changes`` is main..result; where there is no result, what the branch
-    changes of its own.
+    ``stale`` are paths at which main holds something else than the branch began with (with ``rebase: always``
+    all that main changed outside cn's folders), ``conflicts`` new paths that main has as a folder, or a folder
+    of theirs as a file, ``dirty`` touched paths with local changes, ``clashes`` pairs of names that are one
+    on a file system without case. ``changes`` is what the branch changes, which is what its merge does.
     ``people`` are authors and signers of the commits merged. ``commit`` is the prepared merge,
     ``published`` the published commit for it where the mailbox is a remote of its own.
     """
@@ -78,7 +77,6 @@ class MergeFacts:
     head: Oid
     common: bool
     stale: tuple[str, ...] = ()
-    overlap: tuple[str, ...] = ()
     conflicts: tuple[str, ...] = ()
     dirty: tuple[str, ...] = ()
     changes: tuple[TreeChange, ...] = ()
@@ -115,24 +113,21 @@ def no_self_merge(actor: Name, creator: Name, people: Sequence[Person], identiti
     known = {text.casefold() for text in identities if text}
     for person in people:
         if {person.name.casefold(), person.email.casefold()} & known:
-            return Refusal(NO_SELF_MERGE, f"{actor} {_wrote(person)}", "somebody else must decide the merge")
+            name, email = one_line(person.name), one_line(person.email)
+            # Signers are known by the name their key is listed under, and have no email.
+            what = f"is an author of the commits ({name} <{email}>)" if email else f"signed the commits (key of {name})"
+            return Refusal(NO_SELF_MERGE, f"{actor} {what}", "somebody else must decide the merge")
     return None
 
 
-def _wrote(person: Person) -> str:
-    """Signers are known by the name their key is listed under, and have no email."""
-    if not person.email:
-        return f"signed the commits (key of {one_line(person.name)})"
-    return f"is an author of the commits ({one_line(person.name)} <{one_line(person.email)}>)"
-
-
-def on_latest_main(facts: MergeFacts) -> Refusal | None:
-    """The branch contains main as it is; merges of the same run count only where they overlap."""
+def merged_as_read(facts: MergeFacts) -> Refusal | None:
+    """What the merge changes on main is what the branch changes since it left it."""
     remedy = "rebase the branch on the latest main and push it again"
     if not facts.common:
-        return Refusal(REBASE_BEFORE_MERGE, "it has no history in common with main", remedy, notify=True)
-    if paths := facts.stale or facts.overlap:
-        return Refusal(REBASE_BEFORE_MERGE, f"{_SINCE}{_some(paths)}", remedy, notify=True)
+        why = "it has no history in common with main, or its thread could not name all its files"
+        return Refusal(REBASE_BEFORE_MERGE, why, remedy, notify=True)
+    if facts.stale:
+        return Refusal(REBASE_BEFORE_MERGE, f"{_SINCE}{_some(facts.stale)}", remedy, notify=True)
     return None
 
 
@@ -150,6 +145,10 @@ def no_protected_path(changes: Sequence[TreeChange]) -> Refusal | None:
     return None
 
 
+_UNSEEN = re.compile(r"[\u00a0\u1680\u2000-\u200a\u202f\u205f\u2800]|(?<=[ -~])[\ufe00-\ufe0f]")
+"""What looks like a blank, or like nothing (a variation selector, but for behind an emoji)."""
+
+
 def only_fit_names(changes: Sequence[TreeChange]) -> Refusal | None:
     """Every new file has a name that any file system holds, and that hides nothing from who reads it.
 
@@ -159,7 +158,7 @@ def only_fit_names(changes: Sequence[TreeChange]) -> Refusal | None:
         name = f"the name {one_line(path, 100)}"
         if why := too_long(path):
             why = f"{name} is too long: {why}"
-        elif not is_plain(path):
+        elif not is_plain(path) or _UNSEEN.search(path):
             why = f"{name} holds control or hidden characters"
         if why:
             return Refusal(VALID_NAME, why, "rename it in the branch and push it again", notify=True)
@@ -203,11 +202,21 @@ def clean(facts: MergeFacts) -> Refusal | None:
     return None
 
 
-def proven_sender(signature: str, shared_mailbox: bool, trusted: bool) -> Refusal | None:
-    """In a mailbox that several peers can write, only a verified key proves the sender."""
+def signed_merge(signature: str, required: bool) -> Refusal | None:
+    """Approved is the exact commit, whoever pushed it; a hub may want it signed with the peer's pinned key too."""
     if signature == "bad":
         return Refusal(SIGNATURE, "its signature does not fit the commit", "sign it again", notify=True)
-    if signature.startswith("verified") or not shared_mailbox or trusted:
+    if signature.startswith("verified") or not required:
+        return None
+    why = "hub.yaml asks for merges that are signed with the peer's pinned key"
+    return Refusal(
+        SIGNATURE, why, "pin the peer's key in state/peers.md, and have the commit signed with it", notify=True
+    )
+
+
+def proven_sender(signature: str, shared_mailbox: bool, trusted: bool) -> Refusal | None:
+    """In a mailbox that several peers can write, only a verified key proves the sender."""
+    if signature.startswith("verified") or (signature != "bad" and (not shared_mailbox or trusted)):
         return None
     why = "several peers can write this mailbox and no pinned key proves the sender"
     remedy = "pin the peer's key in state/peers.md, or set 'mailbox_trusted: true' in .cn/hub.yaml"

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from cn.protocol.layout import FINAL
 from cn.protocol.ledger import IN, OUT, Event
-from cn.protocol.message_kinds import FINAL
 from cn.values.timestamps import format_stamp, parse_stamp
 
 RECEIVED, MOVED, DEFERRED, RETURNED = "received", "moved", "deferred", "returned"
@@ -82,14 +82,7 @@ class Life:
     @property
     def head(self) -> str:
         """The commit reviewed: the one decided on, else the latest."""
-        found = self.decided or self.last("received", "refreshed")
-        return found.head if found else self.received.head
-
-    @property
-    def waits_since(self) -> datetime:
-        """Since when the next move is the actor's (or, deferred, time's)."""
-        found = self.last("received", "refreshed", "returned", "deferred", "assigned", "refused")
-        return found.at if found else self.received.at
+        return (self.decided or self.last("received", "refreshed") or self.received).head
 
 
 def read_lives(events: Iterable[Event]) -> list[Life]:
@@ -114,11 +107,10 @@ def read_lives(events: Iterable[Event]) -> list[Life]:
                 answers[(event.topic, event.head)] = life
         else:
             life = answers.get((event.topic, event.head))
-        if life is None:
-            continue
-        life.events.append(event)
-        if event.side == IN:
-            heads[event.head] = life
+        if life is not None:
+            life.events.append(event)
+            if event.side == IN:
+                heads[event.head] = life
     return lives
 
 
@@ -153,13 +145,12 @@ def executed_text(status: str, merge: str, delivered: bool) -> str:
 
 def _inbound(event: Event) -> tuple[Link, ...]:
     get = event.fields.get
-    by, is_put_off = get("by", ""), event.kind == "deferred" and get("until")
-    until = f"until {_stamp(get('until', ''))}" if is_put_off else ""
+    by = get("by", "")
     again = f", attempt {get('attempt')}" if get("attempt", "1") != "1" else ""
     steps = {
         "received": (RECEIVED, get("branch", "")),
         "refreshed": (MOVED, "a decision for the earlier head is void"),
-        "deferred": (DEFERRED, _join(until, get("reason", ""), by)),
+        "deferred": (DEFERRED, _join(_until(event), get("reason", ""), by)),
         "returned": (RETURNED, "deferred until now"),
         "assigned": (ASSIGNED, _join(f"to {get('actor', '')}", "", by)),
         "refused": (REFUSED, f"{get('rule', '')}: {get('why', '')}".strip(": ")),
@@ -188,8 +179,10 @@ def _join(first: str, reason: str, who: str) -> str:
     return f"{text} by {who}".strip() if who else text
 
 
-def _stamp(text: str) -> str:
-    return format_stamp(parse_stamp(text))
+def _until(event: Event) -> str:
+    """Until when a thread is deferred, if a date says it."""
+    until = event.kind == "deferred" and event.fields.get("until")
+    return f"until {format_stamp(parse_stamp(until))}" if until else ""
 
 
 def _answer(queued: Event, *, at: datetime | None = None) -> Link:
@@ -210,35 +203,23 @@ def _forwards(events: Sequence[Event]) -> list[Link]:
 
 def _waiting(life: Life, links: Sequence[Link], written: Written | None) -> list[Link]:
     """What has not happened yet; only the first of it has a ``since``."""
-    there = {link.step for link in links}
-    found: list[Link] = []
     sent = {e.head for e in life.events if e.side == OUT and e.kind in ("delivered", "deleted")}
     queued = [e for e in life.events if e.side == OUT and e.kind == "queued" and e.head not in sent]
     told = [_answer(event) for event in queued]
-    found += [link for link in told if link.step == TOLD]
+    found = [link for link in told if link.step == TOLD]
     if life.decided is None:
         if written is not None and not written.problem:
             found.append(Link(DECIDED, written.at, f"{written.decision} by {written.actor}", life.head))
             found.append(Link(EXECUTED, None, "'cn inbox process' executes it", since=written.at))
         else:
-            found.append(_undecided(life, written))
-            found.append(Link(EXECUTED, None))
+            last = life.last("received", "refreshed", "returned", "deferred", "assigned", "refused") or life.received
+            text = f"{last.fields.get('actor', '')} decides" if last.kind == "assigned" else _until(last)
+            text = written.problem if written else f"deferred {text}" if _until(last) else text
+            found += [Link(DECIDED, None, text, since=last.at), Link(EXECUTED, None)]
         found.append(Link(INFORMED, None))
-    elif INFORMED not in there:
+    elif not any(link.step == INFORMED for link in links):
         found += [link for link in told if link.step == INFORMED][-1:] or [Link(INFORMED, None, since=life.decided.at)]
-    last = life.last("received", "refreshed", "repeated", "gone")
-    if (last is None or last.kind != "gone") and life.later is None:
+    if life.later is None and (life.last("received", "refreshed", "repeated", "gone") or life.received).kind != "gone":
         informed = next((link.at for link in reversed(links) if link.step == INFORMED), None)
         found.append(Link(DELETED, None, since=informed))
     return found
-
-
-def _undecided(life: Life, written: Written | None) -> Link:
-    text = written.problem if written else ""
-    last = life.last("received", "refreshed", "returned", "deferred", "assigned", "refused")
-    if last is not None and not text:
-        if last.kind == "deferred" and last.fields.get("until"):
-            text = f"deferred until {_stamp(last.fields['until'])}"
-        elif last.kind == "assigned":
-            text = f"{last.fields.get('actor', '')} decides"
-    return Link(DECIDED, None, text, since=life.waits_since)

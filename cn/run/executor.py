@@ -7,38 +7,15 @@ dry run, the list that is shown.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import KeysView, Sequence
-from collections.abc import Set as AbstractSet
-from datetime import datetime
+from collections.abc import Sequence
 from typing import Final, NamedTuple, assert_never
 
 from cn.git.fast_import import EntryChange, FileChange, build_commit
 from cn.git.objects import read_known, read_object, write_objects
 from cn.git.repository import Hub
-from cn.protocol import ledger, log, outbox_entry
-from cn.protocol.effects import (
-    Advance,
-    Archive,
-    CleanUp,
-    Drop,
-    Edit,
-    Effect,
-    Keep,
-    Log,
-    Move,
-    Pin,
-    Plan,
-    Post,
-    Put,
-    Record,
-    Wake,
-    Withhold,
-    WorkingCopy,
-    WriteHere,
-    describe,
-)
+from cn.protocol import effects, ledger, log, outbox_entry
+from cn.protocol.effects import Effect, Plan
 from cn.protocol.hub_config import is_local
-from cn.protocol.layout import DONE, INBOX
 from cn.protocol.ledger import OUT, Event
 from cn.protocol.log import Row
 from cn.protocol.message import Message, Sealed, object_id, own_topic, seal, tree_bytes
@@ -50,13 +27,13 @@ from cn.run.settings import Settings
 from cn.run.snapshot import Snapshot
 from cn.transaction import mailbox_main
 from cn.transaction.base import Base
-from cn.transaction.commit import Draft, LocalAppend, LocalFile, RefUpdate
+from cn.transaction.commit import Draft
 from cn.transaction.housekeeping import KEPT
-from cn.transaction.pins import keep, pin_ref
+from cn.transaction.journal import IN_STATE, LocalAppend, LocalFile, RefUpdate
+from cn.transaction.push import keep, pin_ref
 from cn.values.errors import Refused
-from cn.values.names import HubPath, Name, Oid, fold, is_machine_local, join_branch, parse_oid, topic_of
+from cn.values.names import HubPath, Name, Oid, is_machine_local, join_branch, parse_oid, topic_of
 from cn.values.report import Report
-from cn.values.timestamps import format_day
 
 MACHINE_LOG = "logs/cn.log"
 Content = bytes | Oid | None
@@ -80,46 +57,46 @@ class Executor:
     """
 
     def __init__(
-        self,
-        hub: Hub,
-        settings: Settings,
-        snapshot: Snapshot,
-        now: datetime,
-        base: Base,
-        memory: Memory,
-        *,
-        dry_run: bool = False,
+        self, hub: Hub, settings: Settings, snapshot: Snapshot, base: Base, memory: Memory, *, dry_run: bool = False
     ) -> None:
         self.hub: Final = hub
         self.settings: Final = settings
         self.snapshot: Final = snapshot
-        self.now: Final = now
         self.base: Final = base
         self.memory: Final = memory
+        self.now: Final = memory.at
         self.notes: Final = Report()
-        self._tip = base.tip
+        self._tip = self.base.tip
         self._published: Oid | None = None
         self._files: dict[HubPath, Content] = {}
         self._here: dict[HubPath, LocalFile] = {}
         self._withheld: dict[HubPath, bytes] = {}
         self._inputs: dict[HubPath, Oid] = {}
         self._rows: list[Row] = []
+        self.changed: Final = self._files.keys()
+        """The files of main that this run writes or removes."""
+        self.changed_here: Final = self._here.keys()
+        """The files of this machine that it writes or removes."""
+        self.withheld: Final = self._withheld.keys()
+        """The files in which something is masked."""
+        self.rows: Final[Sequence[Row]] = self._rows
+        """The rows that it logs."""
         self._wakes: list[str] = []
         self._pins: dict[str, RefUpdate] = {}
         self._kept: list[Oid] = []
         self._events: dict[Name, list[Event]] = {}
         self._items: dict[Name, ledger.Open] = {}
         self._topics: dict[Name, set[str]] = {}
-        self._threads: set[str] | None = None
         self._looked: set[HubPath] = set()
-        self._steps: list[Step] | None = [] if dry_run else None
+        self.steps: Final[list[Step] | None] = [] if dry_run else None
+        """What a dry run shows."""
         self._touched: list[HubPath] = []
-        if settings.separate_mailbox:
-            text = snapshot.text(mailbox_main.PATH).strip()
+        if self.settings.separate_mailbox:
+            text = self.snapshot.text(mailbox_main.PATH).strip()
             self._published = parse_oid(text) if text else None
-        for peer in snapshot.mended:
+        for peer in self.snapshot.mended:
             path, data = ledger.open_path(peer), ledger.format_open(self._open(peer)).encode()
-            self.perform(Plan(peer, (Edit(path, data, f"write {path} from the history"),)))
+            self.perform(Plan(peer, (effects.Edit(path, data, f"write {path} from the history"),)))
 
     # What adds to the commit.
 
@@ -128,47 +105,47 @@ class Executor:
         for effect in plan.effects:
             self._touched, logged = [], len(self._rows)
             self._one(effect)
-            if self._steps is not None:
+            if self.steps is not None:
                 paths = tuple(dict.fromkeys(self._touched))
-                self._steps.append(Step(plan.cause, describe(effect), paths, tuple(self._rows[logged:])))
+                self.steps.append(Step(plan.cause, effects.describe(effect), paths, tuple(self._rows[logged:])))
 
     def _one(self, effect: Effect) -> None:
         match effect:
-            case Put(path, text):
+            case effects.Put(path, text):
                 self._write(path, text.encode("utf-8", "replace"))
-            case Drop(path):
+            case effects.Drop(path):
                 self._write(path, None)
-            case Archive(path, data):
+            case effects.Archive(path, data):
                 self._write(path, data, told=path.startswith("logs/"))
-            case Edit(path, data):
+            case effects.Edit(path, data):
                 self._set(path, data)
-            case Move(old, new):
+            case effects.Move(old, new):
                 self._set(new, self.snapshot.blob(old))
                 self._set(old, None)
-            case WorkingCopy(path, oid):
-                self._inputs[path] = oid
-            case WriteHere(path, data, was):
+            case effects.WorkingCopy(path, data):
+                self._inputs[path] = object_id("blob", data, self.snapshot.algorithm)
+            case effects.WriteHere(path, data, was):
                 self._write_here(path, data, was)
-            case Withhold(path, data):
+            case effects.Withhold(path, data):
                 self._withheld[path] = data
-            case Log(row):
+            case effects.Log(row):
                 self._log(row)
-            case Record(peer, event):
+            case effects.Record(peer, event):
                 self._record(peer, event)
-            case Advance(commit, _, published):
+            case effects.Advance(commit, _, published):
                 self._tip = commit
                 self._published = published or self._published
-            case Post():
+            case effects.Post():
                 self._post(effect)
-            case CleanUp(entry):
+            case effects.CleanUp(entry):
                 self._queue(entry, "deleting")
                 self._log(entry_row(entry, self.now, "queued", "queued"))
-            case Pin(peer, side, topic, head):
+            case effects.Pin(peer, side, topic, head):
                 ref = pin_ref(peer, side, topic)
                 self._pins[ref] = RefUpdate(ref, head)
-            case Keep(head):
+            case effects.Keep(head):
                 self._kept.append(head)
-            case Wake(thread, turn):
+            case effects.Wake(thread, turn):
                 if turn or self.settings.config.interface == "triage":
                     self._wakes.append(thread)
             case _:
@@ -192,12 +169,10 @@ class Executor:
     def _set(self, path: HubPath, content: Content) -> None:
         self._files[path] = content
         self._touched.append(path)
-        if self._threads is not None and path.startswith(f"{INBOX}/"):
-            self._threads.add(fold(path.rpartition("/")[2]))
 
     def _write_here(self, path: HubPath, data: bytes | None, was: bytes | None = None) -> None:
         digest = "" if was is None else hashlib.sha256(was).hexdigest()
-        self._here[path] = LocalFile(self.hub.root / path, data, digest)
+        self._here[path] = LocalFile(path, data, digest)
 
     def _mask(self, path: HubPath, data: bytes, *, told: bool) -> bytes:
         """A file's bytes as they may be committed; the whole of them is kept on this machine."""
@@ -214,14 +189,16 @@ class Executor:
 
     def _log(self, row: Row) -> None:
         self._rows.append(row)
-        self._touched.append(log.log_path(row.at))
+        if self.steps is not None:
+            self._touched.append(log.log_path(row.at))
 
     def _record(self, peer: Name, event: Event) -> None:
         # Before anything is changed: a plan that does not fit the ledger ends the run here.
-        ledger.check(self._open(peer), event, f"{peer}/{event.topic}")
+        items = self._open(peer)
+        ledger.check(items, event, f"{peer}/{event.topic}")
+        ledger.apply(items, event)
         self._events.setdefault(peer, []).append(event)
-        ledger.apply(self._open(peer), event)
-        if self._steps is not None:
+        if self.steps is not None:
             self._touched += [self._month_path(peer), ledger.open_path(peer)]
 
     def _queue(self, entry: Entry, kind: str, fields: dict[str, str] | None = None) -> None:
@@ -230,27 +207,17 @@ class Executor:
         event = Event(self.now, OUT, kind, topic_of(entry.branch), entry_head(entry), fields or {})
         self._record(entry.to, event)
 
-    def _post(self, post: Post) -> None:
+    def _post(self, post: effects.Post) -> None:
         message = post.message
         sealed = self._seal(message)
         peer = self.settings.peer(message.to)
         topic = own_topic(post.topic, self._taken(peer.name), sealed.id)
         self._topics[peer.name].add(topic)
         about = message.about
-        entry = Deliver(
-            sealed.id,
-            peer.name,
-            join_branch(self.settings.outbound_prefix(peer), topic),
-            message.kind,
-            self.now,
-            message.subject,
-            post.thread,
-            post.source,
-            about.branch if about else "",
-            post.decision,
-            commit=sealed.commit,
-            content=sealed.content,
-        )
+        branch = join_branch(self.settings.outbound_prefix(peer), topic)
+        said = (message.subject, post.thread, post.source, about.branch if about else "", post.decision)
+        what = (sealed.id, peer.name, branch, message.kind, self.now)
+        entry = Deliver(*what, *said, commit=sealed.commit, content=sealed.content)
         fields = {
             "branch": entry.branch,
             "kind": message.kind,
@@ -288,49 +255,14 @@ class Executor:
         """The last commit of the main that peers read, where that is another one."""
         return self._published
 
-    @property
-    def changed(self) -> KeysView[HubPath]:
-        """The files of main that this run writes or removes."""
-        return self._files.keys()
-
-    @property
-    def changed_here(self) -> KeysView[HubPath]:
-        """The files of this machine that it writes or removes."""
-        return self._here.keys()
-
-    @property
-    def rows(self) -> tuple[Row, ...]:
-        """The rows that it logs."""
-        return tuple(self._rows)
-
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        """What a dry run shows."""
-        return tuple(self._steps or ())
-
-    @property
-    def withheld(self) -> KeysView[HubPath]:
-        """The files in which something is masked."""
-        return self._withheld.keys()
-
     def kept_in(self, path: HubPath) -> str:
         """Where the whole of a masked file is."""
-        return f".git/{self.hub.state.name}/{KEPT}/{path}"
+        return f"{IN_STATE}{KEPT}/{path}"
 
     @property
     def empty(self) -> bool:
         """Would this run commit nothing?"""
         return not (self._files or self._here or self._rows or self._events) and self._tip == self.snapshot.commit
-
-    @property
-    def threads(self) -> AbstractSet[str]:
-        """Folded names of today's threads, pending or done."""
-        day = format_day(self.now)
-        if self._threads is None:
-            names = [e.path for folder in (INBOX, DONE) for e in self.snapshot.folder(folder)]
-            names += [path.rpartition("/")[2] for path in self._files if path.startswith(f"{INBOX}/")]
-            self._threads = {fold(name) for name in names if name.startswith(day)}
-        return self._threads
 
     def names(self, folder: HubPath) -> set[str]:
         """The names of the files in a folder."""
@@ -377,8 +309,12 @@ class Executor:
         would be committed, whatever way it came: no command is without this.
         """
         self._check()
-        rows = self._clean_rows()
-        extra = self._publish()
+        message, rows = self._masked(message)
+        extra: tuple[Oid, ...] = ()
+        if self.settings.separate_mailbox:  # the published commit that goes with this main, if it is new
+            text = f"{self.settings.us}: main"
+            made = mailbox_main.publish(self.hub, self._published, self._tip, None, text, self.now)
+            extra = () if made == self.snapshot.text(mailbox_main.PATH).strip() else (made,)
         files = {**self._files, **self._ledgers(), **self._logs(rows)}
         if extra:
             files[mailbox_main.PATH] = f"{extra[0]}\n".encode()
@@ -386,15 +322,18 @@ class Executor:
         if not files and not refs and not self._here and self._tip == self.snapshot.commit:
             return None
         lines = "".join(log.format_event(row) + "\n" for row in rows)
-        appends = [LocalAppend(self.hub.root / MACHINE_LOG, lines)] if lines else []
+        appends = [LocalAppend(MACHINE_LOG, lines)] if lines else []
         if self._wakes:
             names = "".join(f"{name}\n" for name in dict.fromkeys(self._wakes))
-            appends.append(LocalAppend(self.hub.state / "wake", names))
-        kept = [LocalFile(self.hub.state / KEPT / path, data) for path, data in self._withheld.items()]
+            appends.append(LocalAppend(f"{IN_STATE}wake", names))
+        kept = [LocalFile(self.kept_in(path), data) for path, data in self._withheld.items()]
         return Draft(
             tip=self._tip,
-            changes=tuple(_change(path, files[path]) for path in sorted(files)),
-            message=mask_text(message, self.settings)[0],
+            changes=tuple(
+                EntryChange(path, "100644", new) if isinstance(new, str) else FileChange(path, new)
+                for path, new in sorted(files.items(), key=lambda pair: pair[0])
+            ),
+            message=message,
             at=self.now,
             inputs=self._inputs,
             extra_parents=extra,
@@ -413,17 +352,20 @@ class Executor:
             if refusal := check_change(path, data, self.snapshot.read(path), self.settings):
                 raise Refused.by(refusal)
 
-    def _clean_rows(self) -> list[Row]:
-        told = "\n".join(text for row in self._rows for text in (row.decision, row.executed))
+    def _masked(self, message: str) -> tuple[str, Sequence[Row]]:
+        """The message and the rows without secrets."""
+        told = "\n".join([message, *(text for row in self._rows for text in (row.decision, row.executed))])
         if not mask_text(told, self.settings)[1]:  # all at once first: there seldom is one
-            return self._rows
+            return message, self._rows
         cells = [tuple(mask_line(text, self.settings) for text in (row.decision, row.executed)) for row in self._rows]
-        return [row._replace(decision=one, executed=two) for row, (one, two) in zip(self._rows, cells, strict=True)]
+        rows = [row._replace(decision=one, executed=two) for row, (one, two) in zip(self._rows, cells, strict=True)]
+        return mask_text(message, self.settings)[0], rows
 
     def _ledgers(self) -> dict[HubPath, Content]:
         files: dict[HubPath, Content] = {}
-        self.snapshot.read_many(f"{ledger.FOLDER}/{peer}" for peer in self._events)
-        months = {peer: self._month_path(peer) for peer in self._events}
+        folders = self.snapshot.folders(f"{ledger.FOLDER}/{peer}" for peer in self._events)
+        held = zip(self._events, folders.values(), strict=True)
+        months = {peer: ledger.month_path(peer, self.now, [e.path for e in entries]) for peer, entries in held}
         self.snapshot.read_many(months.values())
         for peer, events in self._events.items():
             lines = "".join(ledger.format_event(e) + "\n" for e in events)
@@ -436,28 +378,14 @@ class Executor:
         return ledger.month_path(peer, self.now, names)
 
     def _logs(self, rows: Sequence[Row]) -> dict[HubPath, Content]:
-        by_path: dict[HubPath, list[Row]] = {}
-        for row in rows:
-            by_path.setdefault(log.log_path(row.at), []).append(row)
-        return {path: log.append_rows(self.snapshot.text(path), some).encode() for path, some in by_path.items()}
-
-    def _publish(self) -> tuple[Oid, ...]:
-        """Where peers read another remote: the published commit that goes with this main, if it is new."""
-        if not self.settings.separate_mailbox:
-            return ()
-        before = self.snapshot.text(mailbox_main.PATH).strip()
-        message = f"{self.settings.us}: main"
-        made = mailbox_main.publish(self.hub, self._published, self._tip, None, message, self.now)
-        return () if made == before else (made,)
+        paths = {at: log.log_path(at) for at in dict.fromkeys(row.at for row in rows)}
+        some = {path: [row for row in rows if paths[row.at] == path] for path in dict.fromkeys(paths.values())}
+        return {path: log.append_rows(self.snapshot.text(path), those).encode() for path, those in some.items()}
 
     def _refs(self) -> tuple[RefUpdate, ...]:
         """What is kept and what is unpinned comes before the pins. A dry run sets none."""
-        if self._steps is not None:
+        if self.steps is not None:
             return ()
         pins = sorted(self._pins.values(), key=lambda u: (u.new is not None, u.ref))
         kept = keep(self.hub, self._kept, self.now) if self._kept else None
         return (*([RefUpdate(*kept)] if kept else []), *pins)
-
-
-def _change(path: HubPath, content: Content) -> EntryChange | FileChange:
-    return EntryChange(path, "100644", content) if isinstance(content, str) else FileChange(path, content)

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cn.git.repository import Hub
-from cn.system.files import overwrite, write_file
+from cn.system.files import overwrite, read_regular, write_file
 from cn.values.errors import Blocked
 from cn.values.names import digest
-from cn.values.timestamps import format_second, parse_stamp
+from cn.values.timestamps import format_second, parse_stamp, stamp_or_none
 
 if TYPE_CHECKING:  # who only looks reports nothing
     from cn.values.report import Report
@@ -125,6 +125,26 @@ def _key(kind: str, name: str) -> str:
     return f"{kind} {name}" if name else kind
 
 
+_FAILED = dict.fromkeys(("unreachable", "fetch", "attempts"), ("reason", "since", "next"))
+_NEEDED: dict[str, tuple[str, ...]] = {"standing": ("text", "since"), **_FAILED}
+
+
+def _well_formed(data: object) -> dict[str, Any]:
+    """What has the shape of a memory; all else is lost, as any of it may be."""
+    parts = {key: part for key, part in data.items() if isinstance(part, dict)} if isinstance(data, dict) else {}
+    for key, part in parts.items():
+        parts[key] = {name: one for name, one in part.items() if _fits(one, _NEEDED.get(key, ()))}
+    return parts if _fits(parts.get("stopped"), ("text", "hint", "since")) else {**parts, "stopped": {}}
+
+
+def _fits(one: object, needed: tuple[str, ...]) -> bool:
+    """Has an entry these fields, each of its kind? One that needs none is a word or a number."""
+    if not needed or not isinstance(one, dict) or not set(needed) <= one.keys():
+        return not needed and isinstance(one, str | int)
+    kinds = (isinstance(value, int if name in ("count", "told") else str) for name, value in one.items())
+    return all(kinds) and all(stamp_or_none(one[name]) for name in ("since", "next") if name in needed)
+
+
 class Memory:
     """The memory of a clone as it was read at ``at``; :meth:`save` writes it when it changed.
 
@@ -135,43 +155,29 @@ class Memory:
         self.at = at
         self._path: Path = hub.state / "local.json"
         try:
-            data = json.loads(self._path.read_text("utf-8"))
-        except (OSError, ValueError):
+            data = json.loads(read_regular(self._path) or b"")
+        except (ValueError, RecursionError):
             data = {}
-        self._data: dict[str, Any] = data if isinstance(data, dict) else {}
+        self._take(_well_formed(data))
         self._before = self.checkpoint()
+
+    def _take(self, data: dict[str, Any]) -> None:
+        self._data = data
+        self.conditions = Conditions(self.section("standing"), self.at)
+        """What is shown until it is gone."""
+        self.unreachable = Failures(self.section("unreachable"), self.at)
+        """Peers and the mailbox, by their key."""
+        self.unfetched = Failures(self.section("fetch"), self.at)
+        """Heads of branches that could not be fetched."""
+        self.attempts = Failures(self.section("attempts"), self.at)
+        """Deliveries, by the name of the file in the outbox."""
+        self.stopped = self.section("stopped")
+        """What stopped the last run as a whole, ``text``, ``hint``, ``since`` and ``kind``; empty: nothing."""
 
     def section(self, name: str) -> dict[str, Any]:
         """One section, to read and to change."""
-        part = self._data.setdefault(name, {})
-        if not isinstance(part, dict):
-            part = self._data[name] = {}
+        part: dict[str, Any] = self._data.setdefault(name, {})
         return part
-
-    @property
-    def conditions(self) -> Conditions:
-        """What is shown until it is gone."""
-        return Conditions(self.section("standing"), self.at)
-
-    @property
-    def unreachable(self) -> Failures:
-        """Peers and the mailbox, by their key."""
-        return Failures(self.section("unreachable"), self.at)
-
-    @property
-    def unfetched(self) -> Failures:
-        """Heads of branches that could not be fetched."""
-        return Failures(self.section("fetch"), self.at)
-
-    @property
-    def attempts(self) -> Failures:
-        """Deliveries, by the name of the file in the outbox."""
-        return Failures(self.section("attempts"), self.at)
-
-    @property
-    def stopped(self) -> dict[str, Any]:
-        """What stopped the last run as a whole, ``text``, ``hint``, ``since`` and ``kind``; empty: nothing."""
-        return self.section("stopped")
 
     def note_stop(self, text: str, hint: str, kind: str) -> bool:
         """Note why no run can work; returns whether it is new. The newest ``hint`` counts."""
@@ -181,15 +187,15 @@ class Memory:
         self.stopped.update({"hint": hint, "kind": kind})
         return new
 
-    def tell_once(self, *what: str) -> bool:
-        """Note that this is told; returns whether it is for the first time."""
-        if self.told_before(*what):
-            return False
-        put_bounded(self.section("told"), digest(*what), 1)
-        return True
+    def told(self, *what: str) -> bool:
+        """Note that this is told; returns whether it was before."""
+        before = self.told_before(*what)
+        if not before:
+            put_bounded(self.section("told"), digest(*what), 1)
+        return before
 
     def told_before(self, *what: str) -> bool:
-        """Was it noted by :meth:`tell_once`?"""
+        """Was it noted by :meth:`told`?"""
         return digest(*what) in self.section("told")
 
     def begin(self, name: str, period: str = "%Y%m%d") -> bool:
@@ -205,7 +211,7 @@ class Memory:
 
     def rollback(self, checkpoint: str) -> None:
         """Forget what was noted since the checkpoint."""
-        self._data = json.loads(checkpoint)
+        self._take(json.loads(checkpoint))
 
     def save(self) -> None:
         """Write it back, if anything changed."""
@@ -218,14 +224,10 @@ class Memory:
         except Blocked as why:
             # Where there is no room for a new file, the one that is there may do: what was told is to be
             # remembered.
-            if not isinstance(why.__cause__, OSError) or not self._fit(data):
+            try:
+                room = self._path.stat().st_size if isinstance(why.__cause__, OSError) else -1
+            except OSError:
+                room = -1
+            if room < 0 or not overwrite(self._path, data.ljust(room, b"\n")):
                 raise
         self._before = self.checkpoint()
-
-    def _fit(self, data: bytes) -> bool:
-        """Write into the room that the file has; False: it has not enough."""
-        try:
-            room = self._path.stat().st_size
-        except OSError:
-            return False
-        return overwrite(self._path, data.ljust(room, b"\n"))

@@ -4,37 +4,37 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import TypeVar
 
 from cn.git.entries import read_index
 from cn.git.environment import quote_path
-from cn.git.objects import reading
+from cn.git.objects import list_tree, read_objects, reading
 from cn.git.process import GitError
 from cn.git.repository import Hub
+from cn.protocol import ledger
 from cn.protocol.hub_config import PATH as CONFIG
+from cn.protocol.ledger import LedgerRefused
 from cn.protocol.peers_file import PATH as PEERS
 from cn.run.executor import MACHINE_LOG, Executor
 from cn.run.interrupted import opened
-from cn.run.ledger_check import check_ledgers, note_ledgers
 from cn.run.memory import Condition, Memory
-from cn.run.settings import Settings, decode_texts, from_origin, not_in_effect, parse_settings, read_head_settings
+from cn.run.settings import Settings, from_origin, not_in_effect, parse_settings, read_head_settings
 from cn.run.snapshot import Snapshot
 from cn.system.clock import now
 from cn.transaction.base import Base, observe_base
 from cn.transaction.checkout import IN_ITS_PLACE, LAYOUT
-from cn.transaction.commit import Draft, build, commit, displaced_words, recover
-from cn.transaction.housekeeping import rotate_log, sweep_failed
+from cn.transaction.commit import Draft, build, commit, displaced_words
+from cn.transaction.housekeeping import sweep_failed
 from cn.transaction.lock import hub_lock
 from cn.transaction.mailbox_main import PATH as PUBLISHED
-from cn.transaction.pins import clone_id
-from cn.transaction.publish import wait_for_place
-from cn.transaction.unplaced import read_left
+from cn.transaction.publish import recover, rotate_log, wait_for_place
+from cn.transaction.push import clone_id
+from cn.transaction.unplaced import read_unplaced
 from cn.values.errors import Blocked, CnError, ConfigError, LockHeld
-from cn.values.names import Oid
+from cn.values.names import Name, Oid, is_oid
 from cn.values.report import Mark, Progress, Report
 from cn.values.text import visible
 
@@ -64,10 +64,9 @@ class Run:
     _snapshot: Snapshot | None = None
     _machine: str = ""
 
-    @property
-    def now(self) -> datetime:
+    def __post_init__(self) -> None:
+        self.now = self.memory.at
         """When the run began."""
-        return self.memory.at
 
     @property
     def machine(self) -> str:
@@ -77,11 +76,11 @@ class Run:
 
     def executor(self, base: Base) -> Executor:
         """An executor on ``base`` that has performed nothing."""
-        settings, snapshot = self.settings, self.snapshot(base)
+        settings = self.settings
         if self.offline:
             # What peers may read is published by a run that asks origin: two clones would differ.
-            settings = settings._replace(config=settings.config._replace(mailbox=""))
-        return Executor(self.hub, settings, snapshot, self.now, base, self.memory, dry_run=self.dry_run)
+            settings = settings._replace(separate_mailbox=False)
+        return Executor(self.hub, settings, self.snapshot(base), base, self.memory, dry_run=self.dry_run)
 
     @property
     def placed(self) -> Base:
@@ -100,8 +99,7 @@ class Run:
         snapshot = self.snapshot(base)
         snapshot.look_ahead()
         try:
-            texts = decode_texts(snapshot.read(CONFIG), snapshot.read(PEERS))
-            settings = parse_settings(self.hub, *texts)
+            settings = parse_settings(self.hub, snapshot.read(CONFIG), snapshot.read(PEERS), self.settings)
         except ConfigError as error:
             raise from_origin(self.hub, error) if base.local != base.tip else error from None
         shown = set(snapshot.damaged) if snapshot.open_items else set()  # the status sees these by itself
@@ -114,15 +112,18 @@ class Run:
         }
         self.memory.conditions.replace("damaged", hidden)
         for peer, reason in damaged.items():
-            told_before = not self.memory.tell_once("damaged", peer, reason)
+            told_before = self.memory.told("damaged", peer, reason)
             hint = "'cn doctor' tells how to mend it; the other peers go on"
             self.report.failed(f"{peer} is left out: {reason}", hint, source=peer, told_before=told_before)
         behind = Snapshot(self.hub.git, base.local) if base.local != base.tip else snapshot
         for draft in not_in_effect(self.hub, snapshot, behind):
-            told_before = not self.memory.tell_once("draft", draft.source, str(base.tip))
+            told_before = self.memory.told("draft", draft.source, str(base.tip))
             self.report.info(f"{draft.text}; {draft.remedy}", told_before=told_before)
         self.memory.conditions.replace("displaced", find_displaced(self.hub, snapshot))
-        self.settings = settings._replace(peers={n: p for n, p in settings.peers.items() if n not in damaged})
+        if damaged:  # what is left is not what the files say
+            peers = {n: p for n, p in settings.peers.items() if n not in damaged}
+            settings = settings._replace(peers=peers, files=None)
+        self.settings = settings
 
     def commit(self, plan: Callable[[Executor], str | None]) -> None:
         """Plan on the base, commit, and report what the last plan noted.
@@ -163,8 +164,7 @@ class Run:
         for line in committed.reports:
             self.report.info(line)
         if reason := committed.unpushed:
-            told_before = not self.memory.tell_once("pins", reason)
-            self.report.info(f"origin did not take cn's pins: {reason}", told_before=told_before)
+            self.report.info(f"origin did not take cn's pins: {reason}", told_before=self.memory.told("pins", reason))
         self.report.notes.extend(executor.notes.notes)
         if committed.base is not self.base:  # somebody's commit came in after the plan
             self._read_settings(committed.base)
@@ -178,7 +178,7 @@ class Run:
         executor = self.executor(self.base)
         subject, result = plan(executor)
         draft = executor.draft(subject or "cn: run")
-        for cause, text, paths, rows in executor.steps:
+        for cause, text, paths, rows in executor.steps or ():
             logged = tuple((row.source, row.decision, row.executed) for row in rows)
             self.report.plan(f"{cause}: {text}", source=cause, paths=paths, rows=logged)
         if draft is not None and draft.extra_parents:
@@ -197,18 +197,13 @@ def find_displaced(hub: Hub, snapshot: Snapshot) -> dict[str, Condition]:
     Nothing is brought there. Where cn alone writes, its next commit takes the place; where people write
     too, nothing is taken out of main unseen.
     """
-    found = {}
-    for folder in sorted(LAYOUT):
-        above, _, name = folder.rpartition("/")
-        for entry in snapshot.folder(above):
-            if entry.path == name and entry.kind != "tree":
-                found[folder] = Condition(*displaced_words(hub, folder, entry.mode))
-    return found
+    found = snapshot.displaced(sorted(LAYOUT))
+    return {folder: Condition(*displaced_words(hub, folder, mode)) for folder, mode in found.items()}
 
 
 def find_unplaced(hub: Hub) -> dict[str, Condition]:
     """Where the work tree is behind main, since cn could not write there: one for each folder and reason."""
-    files = read_left(hub)
+    files = read_unplaced(hub).left
     groups: dict[tuple[str, str], list[str]] = {}
     for path in sorted(files):
         folder = path.rpartition("/")[0] or "."
@@ -232,66 +227,70 @@ def scratch_objects(hub: Hub, folder: str) -> Hub:
 
 @contextmanager
 def open_run(
-    hub: Hub, report: Report, *, dry_run: bool = False, progress: Progress | None = None, offline: bool = False
+    hub: Hub,
+    report: Report | None = None,
+    *,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+    offline: bool = False,
+    known: Settings | None = None,
 ) -> Iterator[Run]:
     """Lock, recover, and observe main. A dry run does neither of the first two.
 
-    ``offline``: work on local main without asking origin; the next run brings the two together.
+    ``report``: to tell it beside what is told already. ``offline``: work on local main without asking origin; the next
+    run brings the two together. ``known``: the settings as they were read a moment ago.
     """
-    with _handing_over(report), ExitStack() as stack:
-        with _noting(hub, dry_run, CnError, OSError):
+    report = report if report is not None else Report()
+    with ExitStack() as stack:
+        with _noting(hub, report, dry_run, CnError, OSError):
             hub = hub.with_git(stack.enter_context(reading(hub.git)))
-            free, settings = read_head_settings(replace(hub, origin=False) if offline else hub)
-            place = _scratch(free) if dry_run else hub_lock(free, settings.config.lock_wait)
-            hub = stack.enter_context(place)
-        with _noting(hub, dry_run, CnError, OSError):
+            free, settings = read_head_settings(
+                replace(hub, origin=False) if offline else hub, None if offline else known
+            )
             if dry_run:  # its objects go elsewhere
+                folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="cn-dry-run-"))
+                hub = scratch_objects(free, folder)
+            else:
+                hub = stack.enter_context(hub_lock(free, settings.config.lock_wait))
+        with _noting(hub, report, dry_run, CnError, OSError):
+            if dry_run:
                 hub = hub.with_git(stack.enter_context(reading(hub.git)))
-            base = _find_base(hub, report, dry_run)
-            memory = Memory(hub, now())
-            run = Run(hub, base, settings, memory, report, dry_run, progress, offline=offline)
+            else:
+                for line in recover(hub):  # what a killed run left
+                    report.info(line)
+                rotate_log(hub.root / MACHINE_LOG)
+            base = observe_base(hub, dry_run=dry_run)
+            for line in base.reports:
+                report.info(line)
+            run = Run(hub, base, settings, Memory(hub, now()), report, dry_run, progress, offline=offline)
             opened.append((free, run.made))
             run._read_settings(base)
         # Once the run is open, what a command refuses is its own answer, and stops no other run.
-        with _noting(hub, dry_run, Blocked, GitError, OSError), _remembering(run):
+        with _noting(hub, report, dry_run, Blocked, GitError, OSError), _remembering(run):
             yield run
             _check_end(run)
 
 
 def run_once(hub: Hub, plan: Callable[[Run, Executor], str | None], *, dry_run: bool) -> Report:
     """A run of one commit (:meth:`Run.commit`), as most commands of a person are; what it reports."""
-    report = Report()
-    with open_run(hub, report, dry_run=dry_run) as run:
+    with open_run(hub, dry_run=dry_run) as run:
         run.commit(lambda executor: plan(run, executor))
-    return report
+    return run.report
 
 
 @contextmanager
-def _handing_over(report: Report) -> Iterator[None]:
-    """Give what the run had to tell to the error that ends it: it is told once, and would be lost."""
+def _noting(hub: Hub, report: Report, dry_run: bool, *stops: type[Exception]) -> Iterator[None]:
+    """Note what stops a run, one of ``stops``: for ``cn status``, and to be told once.
+
+    Every error takes over what the run had to tell: that is told once, and would be lost.
+    """
     try:
         yield
-    except CnError as error:
-        error.report = report
-        raise
-
-
-@contextmanager
-def _scratch(hub: Hub) -> Iterator[Hub]:
-    with tempfile.TemporaryDirectory(prefix="cn-dry-run-") as folder:
-        yield scratch_objects(hub, folder)
-
-
-@contextmanager
-def _noting(hub: Hub, dry_run: bool, *stops: type[Exception]) -> Iterator[None]:
-    """Note what stops a run, one of ``stops``: for ``cn status``, and to be told once."""
-    try:
-        yield
-    except (LockHeld, BrokenPipeError):
-        raise
-    except stops as why:
+    except Exception as why:
         error = Blocked.by_system(why) if isinstance(why, OSError) else why
-        if not isinstance(error, CnError):
+        if isinstance(error, CnError):
+            error.report = report
+        if isinstance(why, (LockHeld, BrokenPipeError)) or not (isinstance(why, stops) and isinstance(error, CnError)):
             raise
         memory = Memory(hub, now())
         new = memory.note_stop(*error.plain, type(error).__name__)
@@ -302,18 +301,6 @@ def _noting(hub: Hub, dry_run: bool, *stops: type[Exception]) -> Iterator[None]:
             with suppress(Blocked):  # the disk may be what stops it
                 memory.save()
         raise error from why.__cause__
-
-
-def _find_base(hub: Hub, report: Report, dry_run: bool) -> Base:
-    """Finish what a killed run left, and find out what main is."""
-    if not dry_run:
-        for line in recover(hub):
-            report.info(line)
-        rotate_log(hub.root / MACHINE_LOG)
-    base = observe_base(hub, dry_run=dry_run)
-    for line in base.reports:
-        report.info(line)
-    return base
 
 
 @contextmanager
@@ -361,3 +348,73 @@ def _check_end(run: Run) -> None:
             wait_for_place(run.hub, 0.0)
             read_index(run.hub.git)
             run.memory.stopped.clear()
+
+
+def check_ledgers(snapshot: Snapshot, memory: Memory, report: Report) -> None:
+    """Check ledgers that this clone did not write against their own history.
+
+    ``open`` is only an index of it, which whoever can push to ``origin`` could change. It is mended in the
+    snapshot, and by the next commit of the run; or the peer is damaged. What was checked is remembered by its
+    tree, so that a quiet run asks nothing.
+    """
+    known = memory.section("ledgers")
+    now = snapshot.ledgers
+    snapshot.read_histories([peer for peer in now if peer not in known])
+    for peer, tree in now.items():
+        before = known.get(peer)
+        if before == tree:
+            continue
+        if before is None or not _grew_well(snapshot, before, tree):
+            _check_whole(snapshot, peer, memory, report)
+        if peer not in snapshot.damaged and peer not in snapshot.mended:
+            known[peer] = tree
+
+
+def note_ledgers(snapshot: Snapshot, memory: Memory, paths: Iterable[str]) -> None:
+    """Remember the ledgers among ``paths`` as they are: a commit of this clone wrote them."""
+    prefix = f"{ledger.FOLDER}/"
+    ours = {path.removeprefix(prefix).partition("/")[0] for path in paths if path.startswith(prefix)}
+    if ours:
+        memory.section("ledgers").update({peer: tree for peer, tree in snapshot.ledgers.items() if peer in ours})
+
+
+def _grew_well(snapshot: Snapshot, before: Oid, tree: Oid) -> bool:
+    """Did the months only grow since ``before``, by events that give the new ``open``?"""
+    git = snapshot.git
+    if not is_oid(str(before)) or read_objects(git, [before]) == [None]:
+        return False  # of an earlier main, and no longer here
+    old, new = ({e.path: e.oid for e in list_tree(git, t)} for t in (before, tree))
+    months = [name for name in ledger.months(new) if old.get(name) != new[name]]
+    if any(name not in new for name in ledger.months(old)):
+        return False
+    names = [f"{before}:open", f"{tree}:open", *(f"{t}:{m}" for m in months for t in (before, tree))]
+    was, now, *contents = [(data or b"") for data in read_objects(git, names)]
+    added = b""
+    for one, two in zip(contents[::2], contents[1::2], strict=True):
+        if not two.startswith(one):
+            return False
+        added += two[len(one) :]
+    try:
+        items = ledger.parse_open(was.decode())
+        wanted = ledger.fold_history(ledger.each_event(added.decode()), items)
+        return ledger.parse_open(now.decode()) == wanted
+    except (LedgerRefused, UnicodeDecodeError):
+        return False
+
+
+def _check_whole(snapshot: Snapshot, peer: Name, memory: Memory, report: Report) -> None:
+    """Fold the whole history; ``open`` is that, or is mended. A line that is no event damages the peer."""
+    path = ledger.open_path(peer)
+    try:
+        wanted = ledger.fold_history(ledger.each_event(snapshot.history(peer)))
+    except LedgerRefused as refused:
+        snapshot.open_items.pop(peer, None)
+        snapshot.damaged[peer] = f"its ledger is damaged: {refused.text}"
+        return
+    if snapshot.open_items.get(peer, {}) == wanted:
+        return
+    snapshot.mended.add(peer)
+    snapshot.damaged.pop(peer, None)
+    snapshot.open_items[peer] = wanted
+    text = f"{path} was not what the history says; it is written anew from the history"
+    report.info(text, told_before=memory.told("mended", peer, str(snapshot.commit)))

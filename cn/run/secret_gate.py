@@ -14,19 +14,8 @@ from cn.protocol.outbox_entry import Deliver
 from cn.protocol.queue_item import LOGS
 from cn.protocol.rules import NO_SECRETS
 from cn.run.settings import Settings
-from cn.secrets.findings import (
-    MASK,
-    Finding,
-    Text,
-    own_lines,
-    quoted_here,
-    refuse,
-    texts_of,
-    texts_of_change,
-    texts_of_entry,
-    unnamed,
-)
-from cn.secrets.scanner import beginnings, find_secrets, mask_secrets
+from cn.secrets.findings import quoted_here, refuse, texts_of, texts_of_change, texts_of_entry, unnamed
+from cn.secrets.scanner import MASK, Finding, Text, beginnings, find_secrets, mask_secrets, own_lines
 from cn.values.errors import Refusal
 from cn.values.names import HubPath
 
@@ -46,7 +35,8 @@ def check_plan(
 
 def check_texts(texts: Sequence[Text], settings: Settings, sources: Sequence[Text] = ()) -> Refusal | None:
     """The same for texts."""
-    return refuse(find_secrets(texts, sources), settings.config.allowed_secrets)
+    found = find_secrets(texts, sources)
+    return refuse(found, settings.config.allowed_secrets) if found else None
 
 
 def check_words(texts: Sequence[Text], settings: Settings, topic: Callable[[], str]) -> Refusal | None:
@@ -54,7 +44,7 @@ def check_words(texts: Sequence[Text], settings: Settings, topic: Callable[[], s
     refusal = check_texts(texts, settings)
     if refusal is None or not (hidden := topic()):
         return refusal
-    return check_texts([unnamed(text, hidden) for text in texts], settings)
+    return check_texts(unnamed(texts, hidden), settings)
 
 
 def check_change(path: HubPath, data: bytes, old: bytes | None, settings: Settings) -> Refusal | None:
@@ -80,7 +70,7 @@ def check_entry(
         return None
     about = {name.partition("/")[2] for name in (entry.about, entry.source)}
     for topic in about.intersection(topics()):
-        texts = [unnamed(unnamed(text, topic), topic.lower()) for text in texts]
+        texts = unnamed(unnamed(texts, topic), topic.lower())
     return check_texts(texts, settings)
 
 

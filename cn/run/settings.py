@@ -28,17 +28,22 @@ class NoConfig(ConfigError):
     """There is no configuration in that commit."""
 
 
+_NOT_COMMITTED = f"{hub_config.PATH} is not committed", "run 'git add -- .cn/hub.yaml' and commit"
+
+
 class Settings(NamedTuple):
     """``hub.yaml`` and ``peers.md`` of one commit, and where the mailbox is.
 
-    ``mailbox`` is the git remote in which peers leave their branches, empty when that is
-    this repository itself.
+    ``mailbox`` is the git remote in which peers leave their branches, empty when that is this repository
+    itself. Is it ``separate_mailbox``, another remote than ``origin``, which keeps our state? ``files`` are the
+    bytes that say all of it.
     """
 
     config: HubConfig
     peers: Mapping[Name, Peer]
     mailbox: str
-    origin: bool
+    separate_mailbox: bool
+    files: tuple[bytes, bytes | None] | None = None
 
     @property
     def us(self) -> Name:
@@ -52,16 +57,6 @@ class Settings(NamedTuple):
             known = ", ".join(self.peers) or "none yet"
             raise Refused(f"{name!r} is no peer of this hub", f"peers: {known}; add one with 'cn peer add'")
         return found
-
-    @property
-    def shared_mailbox(self) -> bool:
-        """Can several peers write the mailbox, so that a prefix alone proves nobody?"""
-        return sum(p.deliver == MAILBOX for p in self.peers.values()) > 1
-
-    @property
-    def separate_mailbox(self) -> bool:
-        """Do peers read and write another remote than ``origin``, which keeps our state?"""
-        return bool(self.config.mailbox) and self.config.mailbox != "origin"
 
     def inbound_prefix(self, peer: Peer) -> Name:
         """The prefix of the branches a peer makes for us."""
@@ -83,30 +78,28 @@ class Settings(NamedTuple):
 def not_in_effect(hub: Hub, *mains: Snapshot) -> list[Condition]:
     """Configuration files whose working copy is what none of ``mains`` says (origin's, the local one)."""
     changed = []
-    for path in (hub_config.PATH, hub_peers.PATH):
-        try:
+    for path in (str(hub_config.PATH), str(hub_peers.PATH)):
+        data = b""
+        with suppress(OSError):
             data = (hub.root / path).read_bytes()
-        except OSError:
-            data = b""
         texts = [(main.read(path) or b"").replace(b"\r\n", b"\n") for main in mains]
-        if data.replace(b"\r\n", b"\n") not in texts and not is_left(hub, str(path), data or None):
-            changed.append(_draft(hub, str(path), new=not any(texts)))
+        if data.replace(b"\r\n", b"\n") in texts or is_left(hub, path, data or None):
+            continue
+        back = command("git checkout {} -- {}", hub.main, path)
+        if (hub.root / path).exists():
+            remedy = f"{back} throws it away" if any(texts) else "remove it"
+            text = f"{path} has a change that is not committed: it is not in effect"
+            changed.append(Condition(text, f"commit it, or {remedy}", path))
+        else:
+            text = f"{path} is missing from the work tree: what {hub.main} has is in effect"
+            changed.append(Condition(text, f"{back} brings it back", path))
     return changed
 
 
-def _draft(hub: Hub, path: str, *, new: bool) -> Condition:
-    back = command("git checkout {} -- {}", hub.main, path)
-    if not (hub.root / path).exists():
-        text = f"{path} is missing from the work tree: what {hub.main} has is in effect"
-        return Condition(text, f"{back} brings it back", path)
-    text = f"{path} has a change that is not committed: it is not in effect"
-    return Condition(text, f"commit it, or {'remove it' if new else f'{back} throws it away'}", path)
-
-
-def read_head_settings(hub: Hub) -> tuple[Hub, Settings]:
-    """The hub with the main branch its configuration names, read from HEAD."""
+def read_head_settings(hub: Hub, known: Settings | None = None) -> tuple[Hub, Settings]:
+    """The hub with the main branch its configuration names, read from HEAD; ``known`` as in :func:`parse_settings`."""
     try:
-        settings = read_settings(hub, "HEAD")
+        settings = read_settings(hub, "HEAD", known)
     except NoConfig:
         raise explain_missing_config(hub) from None
     return replace(hub, main=settings.config.main, name=settings.us), settings
@@ -130,18 +123,18 @@ def explain_missing_config(hub: Hub) -> CnError:
     except Refused as error:
         return error
     if (hub.root / hub_config.PATH).is_file() or known is None:
-        add = command("git add -- {}", hub_config.PATH)
-        return NoConfig(f"{hub_config.PATH} is not committed", f"run {add} and commit")
+        return NoConfig(*_NOT_COMMITTED)
     return NoConfig(
         f"{hub.main} has no {hub_config.PATH} any more",
         f"{command('git checkout {} -- {}', known, hub_config.PATH)} brings it back; then commit it",
     )
 
 
-def read_settings(hub: Hub, commit: Oid | str) -> Settings:
+def read_settings(hub: Hub, commit: Oid | str, known: Settings | None = None) -> Settings:
     """Read both files from ``commit``; raises :class:`ConfigError` with file, line, remedy."""
     names = [f"{commit}:{path}" for path in (hub_config.PATH, hub_peers.PATH)]
-    return parse_settings(hub, *decode_texts(*read_objects(hub.git, names)))
+    config, peers = read_objects(hub.git, names)
+    return parse_settings(hub, config, peers, known)
 
 
 def from_origin(hub: Hub, error: ConfigError) -> ConfigError:
@@ -154,28 +147,29 @@ def from_origin(hub: Hub, error: ConfigError) -> ConfigError:
     )
 
 
-def decode_texts(config: bytes | None, peers: bytes | None) -> tuple[str, str]:
-    """The bytes of both files as text; raises :class:`ConfigError`."""
-    if config is None:
-        raise NoConfig(
-            f"{hub_config.PATH} is not committed", f"run {command('git add -- {}', hub_config.PATH)} and commit"
-        )
+def parse_settings(
+    hub: Hub, config_file: bytes | None, peers_file: bytes | None, known: Settings | None = None
+) -> Settings:
+    """Both files, checked against each other; where the mailbox is, and the peers beside this hub.
+
+    ``known`` are settings of this hub as they were read before: nearly always the files are the same.
+    """
+    if config_file is None:
+        raise NoConfig(*_NOT_COMMITTED)
+    files = config_file, peers_file
+    if known is not None and known.files == files:
+        return known
     try:
-        return config.decode("utf-8"), (peers or b"").decode("utf-8")
+        config_text, peers_text = config_file.decode("utf-8"), (peers_file or b"").decode("utf-8")
     except UnicodeDecodeError as error:
         raise ConfigError(f"the configuration is not UTF-8: {error}", "save it as UTF-8 and commit it") from None
-
-
-def parse_settings(hub: Hub, config_text: str, peers_text: str) -> Settings:
-    """Both files, checked against each other; where the mailbox is, and the peers beside this hub."""
     config = hub_config.parse_config(config_text)
     peers = hub_peers.parse_peers(peers_text.replace("\r\n", "\n"))
     hub_peers.check_names(config, peers)
+    placed = {}
+    for peer in peers:
+        # A relative path means a place beside the hub, and never a remote of that name.
+        beside = is_local(peer.hub) and not peer.hub.startswith(("/", "~", "file://"))
+        placed[peer.name] = peer._replace(hub=Url(str(hub.root / peer.hub))) if beside else peer
     mailbox = config.mailbox or ("origin" if hub.origin else "")
-    # A relative path means a place beside the hub, and never a remote of that name.
-    placed = [p._replace(hub=Url(str(hub.root / p.hub))) if _is_relative(p.hub) else p for p in peers]
-    return Settings(config, {p.name: p for p in placed}, mailbox, hub.origin)
-
-
-def _is_relative(url: str) -> bool:
-    return is_local(url) and not url.startswith(("/", "~", "file://"))
+    return Settings(config, placed, mailbox, config.mailbox not in ("", "origin"), files)

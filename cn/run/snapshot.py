@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from cn.git.objects import Found, TreeEntry, ensure_absent, parse_tree, read_raw
+from cn.git.objects import Found, TreeEntry, ensure_absent, read_raw
 from cn.git.process import Git
 from cn.protocol import ledger
 from cn.protocol.hub_config import PATH as CONFIG
@@ -17,12 +17,13 @@ from cn.values.errors import Refused
 from cn.values.names import HubPath, Name, Oid, is_name
 
 if TYPE_CHECKING:  # imported where something waits
-    from cn.protocol.chat_reply import Say
-    from cn.protocol.outbox_entry import Entry
+    from cn.protocol.outbox_entry import Entry, Say
 
 T = TypeVar("T")
-_ABOVE = (".cn", "logs", "state", "threads", "threads/mail", "threads/reflections")
+_ABOVE = ("", ".cn", "logs", "logs/inbox", "state", "threads", "threads/mail", "threads/reflections")
 """Folders of what every command reads: they tell, with no further question, what is not there."""
+_FIRST = (*_ABOVE, CONFIG, PEERS, ledger.FOLDER, INBOX, OUTBOX)
+"""What every command needs comes with the first question."""
 
 
 class Snapshot:
@@ -40,14 +41,11 @@ class Snapshot:
         self.git = git
         self.commit = commit
         self._files: dict[str, Found | None] = like._files if like else {}
-        self._folders: dict[str, list[TreeEntry]] = {}
-        self._by_name: dict[str, dict[str, TreeEntry]] = {}
         self.damaged: dict[Name, str] = {}
         self.mended: set[Name] = set()
         self._open: dict[Name, Open] | None = None
         self._outbox: tuple[list[tuple[HubPath, Entry]], list[tuple[HubPath, str]]] | None = None
         self._history: dict[tuple[Name, str], str] = {}
-        self._past: dict[tuple[Name, str, str], list[Event]] = {}
 
     @property
     def algorithm(self) -> str:
@@ -60,40 +58,33 @@ class Snapshot:
         Where their folder was read before, git is asked for their ids: it looks for each path from
         the root, and reading 1,000 files of one folder by their paths takes it 0.5 s.
         """
+        asked = paths if self._files else (*paths, *_FIRST)
         # git takes a name a line; a file of cn's own has no line feed in its name.
-        wanted = [p for p in dict.fromkeys(paths) if p not in self._files and "\n" not in p]
+        wanted = [p for p in dict.fromkeys(asked) if p not in self._files and "\n" not in p]
         names = {path: self._name(path) for path in wanted}
         self._files.update((path, None) for path, name in names.items() if name is None)
-        asked = {path: name for path, name in names.items() if name is not None}
-        if not asked:
+        there = {path: name for path, name in names.items() if name is not None}
+        if not there:
             return
-        self._files.update(zip(asked, read_raw(self.git, list(asked.values())), strict=True))
+        self._files.update(zip(there, read_raw(self.git, list(there.values())), strict=True))
         # git says the same of a file that is not there and of one that it cannot read.
-        unclear = [path for path in asked if self._files[path] is None and not self._is_absent(path)]
+        unclear = [path for path in there if self._files[path] is None and not self._is_absent(path)]
         if unclear:
             ensure_absent(self.git, [f"{self.commit}:{path}" for path in unclear])
 
     def _is_absent(self, path: str) -> bool:
         """Do the folders read so far tell that there is no such file?"""
         parts = path.split("/") if path else []
-        for depth, name in enumerate(parts):
-            above = self._files.get("/".join(parts[:depth]))
-            if above is not None and (above.kind != "tree" or name not in self._names("/".join(parts[:depth]))):
-                return True
-        return False
+        above = ((self._files.get("/".join(parts[:depth])), name) for depth, name in enumerate(parts))
+        return any(folder is not None and name not in folder.entries for folder, name in above)
 
     def _name(self, path: str) -> str | None:
         """What git is asked for ``path``; None: its folder is known, and has no such entry."""
-        folder, slash, name = path.rpartition("/")
+        folder, slash, _ = path.rpartition("/")
         if not slash or folder not in self._files:
             return f"{self.commit}:{path}"
-        entry = self._names(folder).get(name)
+        entry = self._entry(path)
         return entry.oid if entry else None
-
-    def _names(self, folder: str) -> dict[str, TreeEntry]:
-        if folder not in self._by_name:
-            self._by_name[folder] = {e.path: e for e in self.folder(folder)}
-        return self._by_name[folder]
 
     def look_ahead(self, peers: Iterable[Name] = ()) -> None:
         """Load what every command needs, configuration and the folders of cn, with one question.
@@ -101,7 +92,7 @@ class Snapshot:
         Of ``peers``, of whom there may be records, also what is not finished.
         """
         opens = (ledger.open_path(peer) for peer in peers)
-        self.read_many(("", *_ABOVE, CONFIG, PEERS, ledger.FOLDER, INBOX, OUTBOX, *opens))
+        self.read_many((*_FIRST, *opens))
 
     def oid(self, path: str) -> Oid | None:
         """The id of what is at a path, a file or a folder; None when there is nothing."""
@@ -122,28 +113,46 @@ class Snapshot:
         """A file of cn's own as text, empty when it is not there."""
         return (self.read(path) or b"").decode("utf-8", "replace")
 
-    def folder(self, path: str) -> list[TreeEntry]:
+    def folder(self, path: str) -> Collection[TreeEntry]:
         """The entries of a folder."""
-        if path not in self._folders:
-            found = self._find(path)
-            is_tree = found is not None and found.kind == "tree"
-            self._folders[path] = parse_tree(found.data, len(found.oid) // 2) if found and is_tree else []
-        return self._folders[path]
+        found = self._find(path)
+        return found.entries.values() if found else ()
+
+    def folders(self, paths: Iterable[str]) -> dict[str, Collection[TreeEntry]]:
+        """The entries of each of these folders, with one question."""
+        wanted = list(paths)
+        self.read_many(wanted)
+        return {path: self.folder(path) for path in wanted}
+
+    def _entry(self, path: str) -> TreeEntry | None:
+        """What the folder above says of a path."""
+        folder, _, name = path.rpartition("/")
+        found = self._find(folder)
+        return found.entries.get(name) if found else None
+
+    def displaced(self, folders: Iterable[str]) -> dict[str, str]:
+        """Those in whose place something else is, with its mode."""
+        found = {folder: self._entry(folder) for folder in folders}
+        return {folder: entry.mode for folder, entry in found.items() if entry and entry.kind != "tree"}
 
     @property
     def open_items(self) -> dict[Name, Open]:
         """Per peer what is not finished, in both directions."""
         if self._open is None:
-            peers = [Name(e.path) for e in self.folder(ledger.FOLDER) if e.kind == "tree" and is_name(e.path)]
-            self.read_many(ledger.open_path(p) for p in peers)
+            paths = {peer: ledger.open_path(peer) for peer in self.ledgers}
+            self.read_many(paths.values())
             self._open = {}
-            for peer in peers:
-                path = ledger.open_path(peer)
+            for peer, path in paths.items():
                 try:
                     self._open[peer] = ledger.parse_open(self.text(path))
                 except LedgerRefused as refused:
                     self.damaged[peer] = f"{path} is damaged: {refused.text}"
         return self._open
+
+    @property
+    def ledgers(self) -> dict[Name, Oid]:
+        """Peer → the tree of its ledger."""
+        return {Name(e.path): e.oid for e in self.folder(ledger.FOLDER) if e.kind == "tree" and is_name(e.path)}
 
     def item(self, peer: Name, side: str, topic: str) -> Item | None:
         """One unfinished item."""
@@ -151,8 +160,8 @@ class Snapshot:
 
     def pending(self) -> list[tuple[Name, Item]]:
         """Inbound items with a thread that is not decided, oldest first."""
-        found = [(peer, item) for peer, item in self._of_side(ledger.IN) if item.get("thread")]
-        return sorted(found, key=lambda pair: (pair[1].since, pair[1].get("thread")))
+        found = [(peer, item) for peer, item in self._of_side(ledger.IN) if "thread" in item.fields]
+        return sorted(found, key=lambda pair: (pair[1].since, pair[1].fields["thread"]))
 
     def outbound(self) -> list[tuple[Name, Item]]:
         """Our branches that are not finished, oldest first."""
@@ -179,15 +188,12 @@ class Snapshot:
 
     def events_of_topic(self, peer: Name, side: str, topic: str) -> list[Event]:
         """What the ledger says of one topic, oldest first."""
-        if (peer, side, topic) not in self._past:
-            self.read_topics(peer, side, [topic])
-        return self._past[(peer, side, topic)]
+        return self.events_of_topics(peer, side, [topic])[topic]
 
-    def read_topics(self, peer: Name, side: str, topics: Iterable[str]) -> None:
-        """Load what :meth:`events_of_topic` says of many topics, with one look at the history."""
+    def events_of_topics(self, peer: Name, side: str, topics: Iterable[str]) -> dict[str, list[Event]]:
+        """What the ledger says of many topics, with one look at the history."""
         with readable_ledger(peer):
-            found = ledger.events_of_topics(self.history(peer), side, topics)
-        self._past.update({(peer, side, topic): events for topic, events in found.items()})
+            return ledger.events_of_topics(self.history(peer), side, topics)
 
     def events_at_heads(self, peer: Name, side: str, heads: Iterable[Oid]) -> dict[Oid, list[Event]]:
         """What the ledger says of some heads, under any topic, with one look at the history."""
@@ -196,9 +202,12 @@ class Snapshot:
 
     def blob(self, path: str) -> Oid | None:
         """The id of a file, told by its folder; None when there is none."""
-        folder, _, name = path.rpartition("/")
-        entry = self._names(folder).get(name)
+        entry = self._entry(path)
         return entry.oid if entry and entry.kind == "blob" else None
+
+    def thread_names(self) -> list[str]:
+        """The files of threads in the inbox."""
+        return [e.path for e in self.folder(INBOX) if e.kind == "blob" and e.path.endswith(".md") and e.path[0] != "."]
 
     def outbox_paths(self) -> list[HubPath]:
         """The files of the outbox that are entries, or should be."""
@@ -225,7 +234,7 @@ class Snapshot:
         paths = [path for path in self._waiting() if path.endswith(SAY)]
         if not paths:
             return [], []
-        from cn.protocol.chat_reply import parse_say
+        from cn.protocol.outbox_entry import parse_say
 
         says, broken = self._read_records(paths, parse_say)
         return sorted(says, key=lambda pair: (pair[1].queued, pair[1].id)), broken
@@ -244,11 +253,6 @@ class Snapshot:
             except RecordRefused as refused:
                 broken.append((path, refused.text))
         return read, broken
-
-
-def thread_names(entries: Sequence[TreeEntry]) -> list[str]:
-    """The thread files among the entries of an inbox folder."""
-    return [e.path for e in entries if e.kind == "blob" and e.path.endswith(".md") and not e.path.startswith(".")]
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from cn.protocol.hub_config import PATH as CONFIG
 from cn.protocol.ledger import FOLDER, IN, Event, events_of_topics, parse_event
 from cn.protocol.peers_file import PATH as PEERS
 from cn.run.memory import Memory
-from cn.run.settings import NoConfig, Settings, decode_texts, explain_missing_config, parse_settings, read_settings
+from cn.run.settings import NoConfig, Settings, explain_missing_config, parse_settings, read_settings
 from cn.run.snapshot import Snapshot, readable_ledger
 from cn.system.clock import now
 from cn.values.errors import ConfigError, Refused
@@ -60,31 +60,17 @@ def require_queue(view: View) -> None:
 
 def open_view(hub: Hub) -> View:
     """Read main's configuration and tip; raises :class:`Refused` when there is no main."""
+    head = Snapshot(hub.git, Oid("HEAD"))  # which most often is main
+    known: Snapshot | None = head
     try:
-        head = Snapshot(hub.git, Oid("HEAD"))
         head.look_ahead(_peers_here(hub))
-        texts = decode_texts(head.read(CONFIG), head.read(PEERS))
-        settings = parse_settings(hub, *texts)
+        settings = parse_settings(hub, head.read(CONFIG), head.read(PEERS))
     except ConfigError as error:
-        # HEAD is elsewhere, or broken there: main counts.
-        with suppress(ConfigError):
+        known = None
+        try:  # HEAD is elsewhere, or broken there: main counts
             settings = read_settings(hub, hub.main_ref)
-            return _opened(hub, settings, None)
-        if isinstance(error, NoConfig):
-            raise explain_missing_config(hub) from None
-        raise
-    return _opened(hub, settings, head)
-
-
-def _peers_here(hub: Hub) -> list[Name]:
-    """Of whom the work tree has records: a guess at what main has, which spares asking git twice."""
-    with suppress(OSError):
-        return [Name(name) for name in os.listdir(hub.root / FOLDER) if is_name(name)]
-    return []
-
-
-def _opened(hub: Hub, settings: Settings, head: Snapshot | None) -> View:
-    """``head`` is what was read of HEAD, which most often is main."""
+        except ConfigError:
+            raise (explain_missing_config(hub) if isinstance(error, NoConfig) else error) from None
     hub = replace(hub, main=settings.config.main, name=settings.us)
     tracking = f"refs/remotes/origin/{hub.main}"
     form = "--format=%(refname)%00%(objectname)%00%(HEAD)%00%(tree)"
@@ -95,11 +81,18 @@ def _opened(hub: Hub, settings: Settings, head: Snapshot | None) -> View:
     if main is None:
         raise Refused(*missing_main(hub))
     on_main, tree = next((mark == "*", tree) for name, _, mark, tree in rows if name == hub.main_ref)
-    same = head if head is not None and head.oid("") == tree else None
+    same = known if known is not None and known.oid("") == tree else None
     if same is None:
         settings = read_settings(hub, main)
     origin = refs.get(ORIGIN_REF) or refs.get(tracking) if hub.origin else None
     return View(hub, settings, Snapshot(hub.git, main, same), now(), on_main, origin)
+
+
+def _peers_here(hub: Hub) -> list[Name]:
+    """Of whom the work tree has records: a guess at what main has, which spares asking git twice."""
+    with suppress(OSError):
+        return [Name(name) for name in os.listdir(hub.root / FOLDER) if is_name(name)]
+    return []
 
 
 def read_events(view: View, peer: Name, *, since: str = "", about: str = "") -> list[Event]:

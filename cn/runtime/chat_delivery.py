@@ -8,23 +8,23 @@ knows, and that part is not sent again.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
 from cn.git.repository import Hub
-from cn.protocol.chat_reply import Say, chat_id
 from cn.protocol.effects import Log, Move, Plan
 from cn.protocol.log import Row
+from cn.protocol.outbox_entry import Say, chat_id
 from cn.run.executor import Executor
 from cn.run.run import Run
 from cn.system.clock import now
 from cn.system.files import write_file
-from cn.telegram.api import Failure, Trouble, is_heard, split_text
+from cn.telegram.api import LONGEST_PAUSE, Failure, Trouble, is_heard
 from cn.values.errors import CnError
 from cn.values.names import HubPath
-from cn.values.report import Report
+from cn.values.split_text import split_text
 from cn.values.timestamps import StampRefused, format_second, parse_stamp
 
 Speak = Callable[[int, str], Failure | None]
@@ -58,9 +58,6 @@ class _Note:
         data = {"done": self.done, "sending": self.sending, "unknown": self.unknown, "after": after}
         write_file(self.path, json.dumps(data).encode())
 
-    def drop(self) -> None:
-        self.path.unlink(missing_ok=True)
-
 
 @dataclass(frozen=True)
 class Unsent:
@@ -81,20 +78,22 @@ def send_texts(run: Run, speak: Speak, allowed: Collection[int]) -> list[Unsent]
     """
     says, broken = run.snapshot().says()
     for path, reason in broken:
-        told_before = not run.memory.tell_once("say", path, reason)
-        run.report.failed(f"{path}: {reason}", "it is not sent", told_before=told_before)
-    if run.dry_run:
-        for _, say in says:
-            run.report.plan(f"say to {say.chat}: {say.text}", source=say.chat)
-        return []
-    _drop_old_notes(run, {path.rpartition("/")[2] for path, _ in says})
+        run.report.failed(f"{path}: {reason}", "it is not sent", told_before=run.memory.told("say", path, reason))
+    waiting = {path.rpartition("/")[2] for path, _ in says}
+    for note in (run.hub.state / "say").glob("*"):
+        if note.name not in waiting:  # a run was killed before it could drop it
+            note.unlink(missing_ok=True)
     ended: dict[HubPath, tuple[Say, str]] = {}
     unsent: dict[str, Unsent] = {}
     for path, say in says:
         if say.machine != run.machine:
             continue
         if not is_heard(chat_id(say.chat), run.memory.section("chats").get(say.chat), allowed):
-            _keep(run, say)
+            # It stays in the outbox: a person may allow that chat, or take the file out.
+            reason = f"{say.chat} is no allowed user's, and none of them wrote there to this machine"
+            new = run.memory.attempts.failed(say.name, reason)
+            hint = "add the user to telegram.allowed_users in .cn/agent.yaml, or remove the file; see who put it there"
+            run.report.failed(f"{say.name} is not sent: {reason}", hint, source=say.chat, told_before=not new)
             continue
         if say.chat in unsent:
             continue  # in order: what comes later does not overtake
@@ -106,45 +105,14 @@ def send_texts(run: Run, speak: Speak, allowed: Collection[int]) -> list[Unsent]
     if ended:
         _commit(run, ended)
     for path in ended:
-        _note(run, path).drop()
+        _note(run, path).path.unlink(missing_ok=True)
     return list(unsent.values())
-
-
-def _keep(run: Run, say: Say) -> None:
-    """It stays in the outbox: a person may allow that chat, or take the file out."""
-    reason = f"{say.chat} is no allowed user's, and none of them wrote there to this machine"
-    text = f"{say.name} is not sent: {reason}"
-    new = run.memory.attempts.failed(say.name, reason)
-    hint = "add the user to telegram.allowed_users in .cn/agent.yaml, or remove the file; see who put it there"
-    run.report.failed(text, hint, source=say.chat, told_before=not new)
-
-
-def still_unsent(unsent: Sequence[Unsent], first: Sequence[Unsent]) -> list[Unsent]:
-    """What is still unsent after another try: new where it was when the run ``first`` tried."""
-    new = {text.say.name for text in first if text.new}
-    return [replace(text, new=text.new or text.say.name in new) for text in unsent]
-
-
-def report_unsent(unsent: Sequence[Unsent], report: Report) -> None:
-    """Tell of the texts that stay."""
-    for found in unsent:
-        text = f"{found.say.chat}: not sent: {found.reason}"
-        report.failed(text, "it stays in the outbox", source=found.say.chat, told_before=not found.new)
 
 
 def next_send_time(hub: Hub) -> datetime | None:
     """When the first text may be sent that its server wants to wait; None: there is none."""
-    folder = hub.state / "say"
-    notes = [_Note.read(path) for path in folder.iterdir()] if folder.is_dir() else []
+    notes = map(_Note.read, (hub.state / "say").glob("*"))
     return min((note.after for note in notes if note.after), default=None)
-
-
-def _drop_old_notes(run: Run, waiting: set[str]) -> None:
-    """Notes of texts that are out of the outbox: a run was killed before it could drop them."""
-    folder = run.hub.state / "say"
-    for path in folder.iterdir() if folder.is_dir() else ():
-        if path.name not in waiting:
-            path.unlink(missing_ok=True)
 
 
 def _note(run: Run, path: HubPath) -> _Note:
@@ -179,7 +147,7 @@ def _say(run: Run, say: Say, speak: Speak) -> str | Unsent:
             text = f"{say.chat}: nobody knows whether a text arrived: {failure}"
             run.report.failed(text, "it is not sent again; ask the reader", source=say.chat)
         elif failure.retry_after:
-            note.after = now() + timedelta(seconds=failure.retry_after)
+            note.after = now() + timedelta(seconds=min(failure.retry_after, LONGEST_PAUSE))
         note.write()
         if failure is not None and failure.trouble is Trouble.REJECTED:
             run.report.failed(f"{say.chat}: refused: {failure}", "it is given up", source=say.chat)

@@ -2,28 +2,113 @@
 
 Which pairs: by name whatever is archived; else those whose answer held. A rejected output, or one
 that came too late, decided nothing that could change.
+
+Two answers agree in *decision* when they end the item the same way, and what else they ask for goes to the same
+places: ``reply`` and ``reply``, ``delegate`` to the same peer, ``send`` to the same one. The words (messages,
+reasons, bodies) are compared too, and told apart from it: no model says the same twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from enum import Enum
 
 from cn.agent.archive import Rejected, archived_names, read_archived, read_rejected
+from cn.agent.plan.ops import Beside, check_output, find_ending, find_foreign_ops
+from cn.agent.plan.output import parse_output
 from cn.agent.plan.prompt import Packed
-from cn.agent.plan.replay import AnswerDecision, Change, compare, read_answer_decision
 from cn.llm.config import AgentConfig
 from cn.llm.request import Answer, Failure, Stop
 from cn.llm.usage import Call, over_budget
+from cn.protocol.ops import Commit, Defer, Delegate, Op, Send, format_whole
 from cn.protocol.queue_item import Shown, Trigger, parse_input, parse_trigger
 from cn.run.view import View
 from cn.runtime.gather_prompt import Ask, ask_packed, asker, pack_text
 from cn.system.clock import now
 from cn.system.extras import require_runtime
-from cn.values.errors import Refused
+from cn.values.errors import Refusal, Refused
 from cn.values.text import one_line
 from cn.values.timestamps import StampRefused, parse_stamp
+
+ITEM = "ID"
+"""Stands for every name of the item, so that attempts with different ids compare."""
+
+
+class Change(Enum):
+    """How far two answers differ: not at all, in words alone, in what is decided."""
+
+    NONE = "none"
+    WORDING = "wording"
+    DECISION = "decision"
+
+
+@dataclass(frozen=True)
+class AnswerDecision:
+    """What an answer decides.
+
+    ``ending`` is the op that ends the item (``ack`` where none says so), empty where it is
+    rejected for what the text alone shows: ``rejected`` says why, rule first. ``aims`` are what decides:
+    each op without its words, the ending first; ``ops`` the same with them, in the order written.
+    """
+
+    ending: str
+    aims: tuple[str, ...]
+    ops: tuple[str, ...]
+    body: str
+    rejected: tuple[str, ...] = ()
+
+
+def read_answer_decision(answer: bytes, id: str, names: Iterable[str]) -> AnswerDecision:
+    """What an answer to the item ``id`` decides; ``names`` is what an op may call the item.
+
+    Rules that need the hub of that day (known peers, approvals) are not asked.
+    """
+    output = parse_output(answer)
+    known = frozenset({id, *names})
+    refused = [*check_output(output, id), *find_foreign_ops(output.ops, known)]
+    ending = find_ending(output.ops)
+    if isinstance(ending, Refusal):
+        refused.append(ending)
+    ops = tuple(_normal(format_whole(op), known) for op in output.ops)
+    if refused or isinstance(ending, Refusal):
+        told = tuple(f"{r.rule}: {r.reason}" for r in refused)
+        return AnswerDecision("", tuple(map(_aim, output.ops)), ops, output.body, told)
+    end = "ack" if ending is None else format_whole(ending)[0]
+    beside = [_aim(op) for op in output.ops if isinstance(op, Beside)]
+    first = end if ending is None else _aim(ending)
+    return AnswerDecision(end, (first, *beside), ops, output.body)
+
+
+def _aim(op: Op) -> str:
+    """An op without its words."""
+    key = format_whole(op)[0]
+    match op:
+        case Delegate(_, to) | Send(to):
+            return f"{key} {to}"
+        case Defer(_, until) if until:
+            return f"{key} until {until}"
+        case Commit(_, artifact):
+            return f"{key} {artifact}"
+        case _:
+            return key
+
+
+def _normal(pair: tuple[str, str], names: frozenset[str]) -> str:
+    key, value = pair
+    first, bar, rest = value.partition("|")
+    return f"{key}: {ITEM if first in names else first}{bar}{rest}"
+
+
+def compare(before: AnswerDecision, now: AnswerDecision) -> Change:
+    """How far the answer given now differs from the one that was given."""
+    if bool(before.rejected) != bool(now.rejected) or before.ending != now.ending:
+        return Change.DECISION
+    if before.aims != now.aims:
+        return Change.DECISION
+    return Change.NONE if (before.ops, before.body) == (now.ops, now.body) else Change.WORDING
+
 
 LAST = 10
 """How many are taken where nobody says which."""
@@ -54,16 +139,13 @@ class Pair:
     @property
     def before(self) -> AnswerDecision:
         """What the archived answer decided."""
-        typed = self._typed(self.answer)
+        typed = self.typed(self.answer)
         if self.rejected is not None and not typed.rejected:  # by a rule that the text alone does not show
             return AnswerDecision("", typed.aims, typed.ops, typed.body, (self.rejected.why,))
         return typed
 
-    def typed(self, answer: str) -> AnswerDecision:
-        """What another answer would decide."""
-        return self._typed(answer.encode("utf-8", "replace"))
-
-    def _typed(self, answer: bytes) -> AnswerDecision:
+    def typed(self, answer: bytes) -> AnswerDecision:
+        """What an answer decides by its text."""
         thread = self.shown.thread
         return read_answer_decision(answer, self.trigger.id, (thread, f"{thread}.md") if thread else ())
 
@@ -160,7 +242,7 @@ def _one(view: View, config: AgentConfig, pair: Pair, ask: Ask) -> Replayed:
     outcome, call = ask_packed(view, packed, ask, pair.source, trigger, replay=True)
     match outcome:
         case Answer(stop=Stop.END_TURN | Stop.STOP_SEQUENCE):
-            return Replayed(pair, packed, pair.typed(outcome.text), call=call)
+            return Replayed(pair, packed, pair.typed(outcome.text.encode("utf-8", "replace")), call=call)
         case Answer():
             more = f": {one_line(outcome.note, 200)}" if outcome.note else ""
             return Replayed(pair, packed, error=f"no whole answer ({outcome.stop.value}){more}", call=call)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import secrets
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -10,20 +10,15 @@ from pathlib import Path
 from cn.agent.plan.output import parse_output
 from cn.agent.plan.prompt import Packed
 from cn.git.repository import Hub
-from cn.llm.check_model import is_due, look_up
-from cn.llm.config import AgentConfig
-from cn.llm.config_file import read_agent_config
+from cn.llm.config import AgentConfig, read_agent_config
 from cn.llm.request import Failure
 from cn.llm.usage import over_budget
-from cn.protocol.cadence import Cadence
-from cn.protocol.chat_reply import ACKNOWLEDGED
-from cn.protocol.ops import Reply, format_op
-from cn.protocol.queue_item import Input, format_input, new_input_id
+from cn.protocol.ops import ACKNOWLEDGED, Reply, format_op
+from cn.protocol.queue_item import Cadence, Input, format_input, new_input_id
 from cn.run.view import View, open_view
-from cn.runtime.gather_prompt import ask_packed, asker, pack_text
+from cn.runtime.gather_prompt import ask_packed, asker, is_due, look_up, pack_text
 from cn.system.clock import now
 from cn.system.extras import require_runtime
-from cn.system.random import nonce
 from cn.values.errors import Refused
 from cn.values.names import HubPath
 from cn.values.report import Report
@@ -49,14 +44,9 @@ class QuestionSession:
     view: View
     config: AgentConfig
 
-    @property
-    def model(self) -> str:
-        """The model that answers."""
-        return self.config.llm.model
-
     def pack(self, question: str, at: datetime) -> Packed:
         """The request of a question."""
-        asked = Input(new_input_id(at, (nonce(),)), SENDER, Cadence.ADHOC, at, HubPath(""))
+        asked = Input(new_input_id(at, (secrets.token_hex(8),)), SENDER, Cadence.ADHOC, at, HubPath(""))
         text = format_input(asked, 1, quote(question.strip()))
         return pack_text(self.view, self.config, text, at)
 
@@ -84,10 +74,10 @@ class QuestionSession:
 def open_session(hub: Hub, path: Path | None, report: Report, *, dry_run: bool = False) -> QuestionSession:
     """Read the hub's configuration, look the model up; raises :class:`ConfigError` where one is missing."""
     view = open_view(hub)
-    config = read_agent_config(view.snapshot, os.environ, path)
+    config = read_agent_config(view.snapshot.read, path)
     if not dry_run:
         config.require_llm()
         require_runtime("anthropic")
-        if is_due(hub, config):
+        if is_due(view.memory, config):
             look_up(hub, config, report)
     return QuestionSession(view, config)

@@ -7,61 +7,66 @@ from there, and a model is never asked again for an answer that is there.
 
 from __future__ import annotations
 
+import gc
+import os
+import sys
 import time
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import cache
+from pathlib import Path
 
 from cn.agent.hooks import update_queue
 from cn.agent.interface import is_answered, put_output
 from cn.agent.plan.output import parse_output
-from cn.agent.plan.turns import (
-    Allowed,
-    Because,
-    Later,
-    Permission,
-    plan_lapsed,
-    plan_rejected,
-    plan_released,
-    source_of,
-    time_limit,
-)
+from cn.agent.plan.turns import plan_lapsed, plan_rejected, plan_released, source_of, time_limit
 from cn.agent.queue import MayGive, current_turn, failing, peek_turn, tell_chat
 from cn.git.repository import Hub
-from cn.llm.check_model import is_due, look_up
-from cn.llm.config import AgentConfig
-from cn.llm.request import Answer, Failure, Kind, Stop
+from cn.llm import client
+from cn.llm.config import AgentConfig, read_agent_config
+from cn.llm.request import Answer, Failure, Kind, Stop, request_json
 from cn.llm.usage import over_budget, read_calls
-from cn.loop.process import process_as_agent
+from cn.loop.process import process, process_as_agent
 from cn.protocol import rules
 from cn.protocol.queue_item import INPUT, Input, Turn, is_input_id
 from cn.run.executor import Executor
 from cn.run.memory import Memory
 from cn.run.run import Run, open_run
 from cn.run.secret_gate import clean_refusal, mask_line
-from cn.run.view import View, open_view
-from cn.runtime.chat_delivery import Speak, Unsent, report_unsent, send_texts, still_unsent
-from cn.runtime.gather_prompt import Ask, ask_packed, pack_text
-from cn.secrets.findings import text_of
+from cn.run.settings import Settings
+from cn.run.view import View, open_view, require_queue
+from cn.runtime.chat_delivery import Speak, Unsent, send_texts
+from cn.runtime.daemon_files import is_stopping
+from cn.runtime.gather_prompt import Ask, ask_packed, asker, is_due, look_up, pack_item, pack_text
+from cn.secrets.scanner import text_of
+from cn.system.child import GO
 from cn.system.clock import now
-from cn.transaction.pins import clone_id
-from cn.values.errors import Refusal
+from cn.system.extras import require_runtime
+from cn.system.files import hold
+from cn.telegram import client as telegram
+from cn.transaction.push import clone_id
+from cn.values.errors import LockHeld, Refusal
 from cn.values.report import Report
 from cn.values.text import one_line
+from cn.views.queue import find_item
+
+_JUST = timedelta(seconds=30)
 
 
 @dataclass(frozen=True)
 class TurnTools:
-    """What a turn works with. ``speak`` is None where there is no bot."""
+    """What a turn works with. ``speak`` is None where there is no bot; ``settings`` are the hub's at its start."""
 
     hub: Hub
+    settings: Settings
     config: AgentConfig
     ask: Ask
     speak: Speak | None
 
-    def may_give(self, asked: Input) -> Permission:
-        """May the model be asked about this item, as the budgets say?"""
-        reason = over_budget(self.hub.root, self.config.budgets, asked.sender, now())
-        return Because(reason) if reason else Allowed()
+    def may_give(self, asked: Input) -> str:
+        """Which budget forbids to ask the model about this item; empty: none."""
+        return over_budget(self.hub.root, self.config.budgets, asked.sender, now())
 
 
 def run_turn(tools: TurnTools, view: View, report: Report) -> bool:
@@ -74,37 +79,35 @@ def run_turn(tools: TurnTools, view: View, report: Report) -> bool:
     forgotten = turn is not None and _was_forgotten(view, turn)
     if turn is not None and forgotten:
         give_back(hub, turn, report, tools.may_give)
-    if _check(tools, report) or forgotten:
+    if _check(view, tools, report) or forgotten:
         view = open_view(hub)
         turn = in_flight(view)
-    if turn is None or is_answered(hub) or not _just_given(turn, view):
+    # Given to the agent a moment ago, by a run that looked at all else: the rest can be done after its answer.
+    fresh = turn is not None and timedelta() <= view.now - turn.since < _JUST and view.on_main and turn.attempt == 1
+    if turn is None or is_answered(hub) or not fresh:
         _process(tools, report, tools.may_give)
         view = open_view(hub)
         turn = in_flight(view)
         if turn is None or is_answered(hub):
             return False
-    if tools.may_give(turn.input) != Allowed():
+    if tools.may_give(turn.input):
         give_back(hub, turn, report, tools.may_give)
     else:
         _ask(view, tools, turn, report)
     return (hub.root / INPUT).exists()  # every run puts it right
 
 
-def _check(tools: TurnTools, report: Report) -> bool:
+def _check(view: View, tools: TurnTools, report: Report) -> bool:
     """Look the model up where an item waits for it and nobody did lately; was it time to?
 
     What can be done without a model is done first, and nothing is claimed: a wrong name in the
     configuration costs no item an attempt, and holds up no answer that is there.
     """
-    if not is_due(tools.hub, tools.config):
+    if not is_due(view.memory, tools.config):
         return False
     wanted: list[Input] = []
 
-    def note_wanted(asked: Input) -> Permission:
-        wanted.append(asked)
-        return Later()
-
-    _process(tools, report, note_wanted)
+    _process(tools, report, wanted.append)
     if wanted or (in_flight(open_view(tools.hub)) is not None and not is_answered(tools.hub)):
         look_up(tools.hub, tools.config, report)
     return True
@@ -116,7 +119,7 @@ def _process(tools: TurnTools, report: Report, may_give: MayGive) -> None:
     def say(run: Run) -> None:
         unsent.extend(_say(run, tools))
 
-    report.notes += process_as_agent(tools.hub, may_give=may_give, deliver_first=say).notes
+    report.notes += process_as_agent(tools.hub, tools.settings, may_give=may_give, deliver_first=say).notes
     _send_again(tools, unsent, report)
 
 
@@ -139,8 +142,11 @@ def _send_again(tools: TurnTools, unsent: list[Unsent], report: Report) -> None:
             break
         time.sleep(pause)
         with open_run(tools.hub, report) as run:
-            unsent = still_unsent(_say(run, tools), unsent)
-    report_unsent(unsent, report)
+            told = {text.say.name for text in unsent if text.new}
+            unsent = [replace(text, new=text.new or text.say.name in told) for text in _say(run, tools)]
+    for found in unsent:
+        text = f"{found.say.chat}: not sent: {found.reason}"
+        report.failed(text, "it stays in the outbox", source=found.say.chat, told_before=not found.new)
 
 
 def in_flight(view: View) -> Turn | None:
@@ -157,25 +163,17 @@ def _was_forgotten(view: View, turn: Turn) -> bool:
     if any((call.trigger or call.input) == turn.trigger for call in asked):
         return False
     memory = view.memory
-    once = memory.tell_once("forgotten", turn.trigger)  # one that is never asked is given up in the end
+    once = not memory.told("forgotten", turn.trigger)  # one that is never asked is given up in the end
     memory.save()
     return once
-
-
-_JUST = timedelta(seconds=30)
-
-
-def _just_given(turn: Turn, view: View) -> bool:
-    """Given to the agent a moment ago, by a run that looked at all else: the rest can be done after its answer."""
-    return timedelta() <= view.now - turn.since < _JUST and view.on_main and turn.attempt == 1
 
 
 def _ask(view: View, tools: TurnTools, turn: Turn, report: Report) -> None:
     packed = pack_text(view, tools.config, turn.text, turn.since)
     source = source_of(turn.input)
     trigger = turn.trigger if turn.attempt > 1 else ""
-    outcome, _ = ask_packed(view, packed, tools.ask, source, trigger)
-    _note_reachable(view.hub, outcome)
+    outcome, call = ask_packed(view, packed, tools.ask, source, trigger)
+    _note_reachable(Memory(view.hub, call.at), outcome)
     if isinstance(outcome, Answer) and not _fault(turn, outcome):
         report.info(f"{source}: {outcome.model} answered in {outcome.seconds:.1f} s", source=source)
         # From now on the model is not asked again. Where 'cn out' was first, that answer counts.
@@ -185,9 +183,8 @@ def _ask(view: View, tools: TurnTools, turn: Turn, report: Report) -> None:
         _end(tools, turn, report, outcome)
 
 
-def _note_reachable(hub: Hub, outcome: Answer | Failure) -> None:
+def _note_reachable(memory: Memory, outcome: Answer | Failure) -> None:
     """Whether a model answers here is shown by ``cn status``."""
-    memory = Memory(hub, now())
     if isinstance(outcome, Failure):
         memory.conditions.set("model", f"the model gave no answer: {outcome.text}")
     else:
@@ -238,18 +235,14 @@ def _end(tools: TurnTools, turn: Turn, report: Report, outcome: Answer | Failure
             else:
                 executor.perform(plan_lapsed(turn, facts, one_line(mask_line(outcome.text, run.settings), 300)))
                 executor.notes.failed(f"{source}: {outcome.text}", outcome.hint, source=source)
-            if _is_the_items(outcome):
-                update_queue(run, executor, may_give=tools.may_give)  # the others need not wait for the next run
+            if isinstance(outcome, Answer) or not (outcome.retryable or outcome.kind in _NOT_THE_ITEM):
+                # It lies with this item: the others need not wait for the next run, nor fail the same way.
+                update_queue(run, executor, may_give=tools.may_give)
             return f"cn: {source} has no answer"
 
         run.commit(plan)
         unsent = _say(run, tools)
     _send_again(tools, unsent, report)
-
-
-def _is_the_items(outcome: Answer | Failure) -> bool:
-    """Does it lie with this item? Else every other one would now fail the same way."""
-    return isinstance(outcome, Answer) or not (outcome.retryable or outcome.kind in _NOT_THE_ITEM)
 
 
 def _fault(turn: Turn, answer: Answer) -> tuple[str, str] | tuple[()]:
@@ -273,3 +266,96 @@ def _fault(turn: Turn, answer: Answer) -> tuple[str, str] | tuple[()]:
     if is_input_id(id) and id != turn.input.id:
         return f"its id is {id}, the input's {turn.input.id}", "copy the id of the input exactly"
     return ()
+
+
+# ``cn agent`` and ``cn agent --process``: turns with the real clients.
+
+_MOST_TURNS = 20
+"""Turns of one cron run at most: the next run goes on."""
+_ENOUGH = 30.0
+"""Seconds after which no further turn is begun under the daemon, so that it can be ended without haste."""
+
+
+def cycle(hub: Hub, path: Path | None, *, until_idle: bool, report: Report) -> bool:
+    """One turn, or turns until nothing waits; tells whether more waits.
+
+    Under the daemon it is always the latter, for a while: a start costs more than a turn.
+
+    Raises :class:`ConfigError` where a key is missing that is needed, or the model is not there, and
+    :class:`LockHeld` where another process is at it; what was done until then stands in ``report``.
+    """
+    begun, under_daemon = time.monotonic(), "CN_DAEMON" in os.environ
+    with ExitStack() as stack:
+        lock = hold(hub.state / "agent.lock")
+        if lock is None:
+            raise LockHeld("another process asks the model for this hub", "it goes on by itself")
+        stack.callback(os.close, lock)
+        view = open_view(hub)
+        require_queue(view)
+        config = read_agent_config(view.snapshot.read, path)
+        report.level = config.log_level
+        # Before anything is claimed.
+        ask = asker(config)
+        require_runtime("anthropic")
+        if config.telegram.enabled:
+            config.require_telegram()
+            require_runtime("telegram")
+        for warning in config.warnings:
+            report.info(warning)
+        tools = TurnTools(hub, view.settings, config, ask, _speaker(config, stack))
+        more, turns = run_turn(tools, view, report), 1
+        while (until_idle or under_daemon) and more and turns < _MOST_TURNS:
+            if under_daemon and time.monotonic() - begun > _ENOUGH:
+                break
+            view = open_view(hub)
+            if under_daemon and is_stopping(hub):
+                turn = in_flight(view)
+                if turn is not None and not is_answered(hub):
+                    give_back(hub, turn, report)  # no model was asked about it
+                return False
+            more, turns = run_turn(tools, view, report), turns + 1
+    return under_daemon and more
+
+
+def _speaker(config: AgentConfig, stack: ExitStack) -> Speak | None:
+    """The bot, opened when there is something to say."""
+
+    @cache
+    def bot() -> telegram.Telegram:
+        wanted = config.require_telegram()
+        return stack.enter_context(telegram.Telegram(wanted.token, wanted.base_url))
+
+    return (lambda chat, text: bot().send_message(chat, text)) if config.telegram.enabled else None
+
+
+def show_request(hub: Hub, path: Path | None) -> tuple[str, Report]:
+    """What a turn would do: the plan of an output that waits, else the request that would be sent."""
+    view = open_view(hub)
+    if in_flight(view) is not None and is_answered(hub):
+        return "", process(hub, dry_run=True)
+    config = read_agent_config(view.snapshot.read, path)
+    report = Report()
+    for warning in config.warnings:
+        report.info(warning)
+    if find_item(view, None) is None:
+        report.info("nothing waits for the agent")
+        return "", report
+    return request_json(pack_item(view, config).request), report
+
+
+def stand_by() -> bool:
+    """Load all that a turn needs, then wait: True for the word to begin, False when the daemon is gone.
+
+    Importing takes longer than a turn does. The daemon keeps one such child; it holds no lock and has read
+    nothing of the hub, so ending it at any time is harmless.
+    """
+    import yaml  # noqa: F401
+
+    client.load_all()
+    telegram.load()
+    gc.freeze()  # what is loaded stays: no collection needs to look at it
+    word = sys.stdin.buffer.readline()
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, sys.stdin.fileno())
+    os.close(nothing)
+    return word == GO

@@ -1,32 +1,52 @@
 """Look for secrets with detect-secrets, loaded only when a text may hold one.
 
 Of its detectors those that know a form; guesses by entropy or by words such as "password"
-would refuse too much of what people write. See its documentation, "plugins".
+would refuse too much of what people write. See its documentation, "plugins". The secret itself is in no
+finding: a fingerprint names it, the same one wherever it stands.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
 
-from cn.secrets.findings import (
-    LOGIN,
-    MASK,
-    PRIVATE_KEY,
-    Finding,
-    Text,
-    end_of_key,
-    fingerprint,
-    is_placeholder,
-    joined,
-    key_goes_on,
-    key_starts,
-    may_hold,
-    plain,
-    whole,
+from cn.protocol.layout import DONE, INBOX
+from cn.protocol.queue_item import INPUT, LOGS, QUEUE, TURN
+
+_MAYBE = re.compile(
+    r"PRIVATE KEY|Private-Lines:|PuTTY-User-Key-File|\b(?:xox[a-z]|glpat|sk|npm|pypi|hf)\\?[-_]|(?:AKIA|ASIA|ABIA|ACCA|A3T[A-Z0-9])[0-9A-Z]{16}|\d:[\w-]{35}|://[^/\s:@]{1,200}:[^/\s@]{1,200}@"
 )
-
+_LONG = r"[A-Za-z0-9_+/=~]"
+_MIXED = re.compile(rf"(?<!{_LONG})(?={_LONG}{{16}})(?={_LONG}*[0-9]){_LONG}*[A-Za-z]")
+_PLAIN = re.compile(r"\b(?:[0-9a-f]{40}(?:[0-9a-f]{24})?|SHA256:[A-Za-z0-9+/=]+)\b")
+_BLOCK = re.compile(r"(?:-----)?BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY|PuTTY-User-Key-File")
+_BEGIN = re.compile(rf"{_BLOCK.pattern}|Private-Lines:")
+"""The first line of a private key, and of the second part of PuTTY's."""
+_END = re.compile(r"END (?:(?!BEGIN)[A-Z0-9 ]){0,40}PRIVATE KEY(?: BLOCK)?(?:-----)?|Private-MAC: *\w*")
+"""Its last line; where another one begins in that, it is none."""
+_HEAD_ONLY = re.compile(rf"(?:{_BEGIN.pattern})(?: BLOCK)?[-\s\d]*")
+_LONGEST_USER = 200
+_NOT_USER, _NOT_HOST = re.compile(r"[\s/:@]"), re.compile(r"[^\w.-]")
+_ESCAPE = re.compile(r"\\([_.:/@+=~-])")
+"""A character as Markdown may write it."""
+_BREAK = re.compile(r"\\[nr]|[\s\\]")
+_NO_PASSWORD = re.compile(r"[A-Z]+(?:[_-][A-Z]+)*|[xX*.…_-]+|<[^>]*>")
+_FILLED = re.compile(r"[A-Za-z0-9_-]{0,14}?([xX*])\1{7,}[A-Za-z0-9_-]{0,4}")
+_WORDS = re.compile(r"sk-(?:ant|proj|svcacct|admin)-(?:[a-z]+[0-9]{2}-)?(?:[a-z]{1,15}[-_])+[a-z]{1,15}")
+_LONG_KEY = re.compile(r"sk-(?:ant|proj|svcacct|admin)-")
+QUOTED = (f"{INBOX}/", f"{DONE}/", f"{QUEUE}/", f"{LOGS['input']}/", TURN, INPUT)
+"""Where lines that start with ``>`` are a peer's, as they came."""
+_PLACES = ("path: ", "topic: ", "thread: ")
+_CUT_OFF = 60
+_LONGEST_KEY = 1_000
+PRIVATE_KEY = "Private Key"
+LOGIN = "Basic Auth Credentials"
+"""Kinds whose detectors tell less than what counts: where a key begins, the password of a URL."""
+MASK = "(not shown, as it looks like a secret)"
+"""Stands for a line that holds a secret. It has no colon, so that YAML takes it as a value."""
 _DETECTORS = (
     "AWSKeyDetector",
     "AzureStorageKeyDetector",
@@ -82,13 +102,154 @@ _Hit = tuple[str, str]
 """A kind, and what a detector found of it."""
 
 
+class Text(NamedTuple):
+    """One text that is about to leave or to be committed. ``where`` is its file, or what it is."""
+
+    where: str
+    lines: tuple[str, ...]
+    first: int = 1
+
+
+def text_of(where: str, text: str) -> Text:
+    """A text of any lines."""
+    return Text(where, tuple(text.split("\n")))
+
+
+def own_lines(path: str, text: str) -> Text:
+    """A document without what is a peer's: the lines that cn quoted, and what a head says of its branch.
+
+    Line numbers stay.
+    """
+    lines = text.split("\n")
+    theirs = path.startswith(QUOTED)
+    kept = ["" if theirs and line.startswith(">") else line for line in lines]
+    if path.startswith(f"{INBOX}/") and "---" in lines:
+        end = lines.index("---")
+        kept[:end] = [""] * end
+    elif theirs:  # what an agent is asked; a turn has the head of its input below its own
+        at = 0
+        while lines[at : at + 1] == ["---"] and "---" in lines[at + 1 :]:
+            end = lines.index("---", at + 1)
+            kept[at:end] = ["" if line.startswith(_PLACES) else line for line in lines[at:end]]
+            at = end + 1
+    return Text(path, tuple(kept))
+
+
+def text_of_word(where: str, word: str) -> Text:
+    """A word of a command: of one line, without a number, or of several."""
+    lines = tuple(word.split("\n"))
+    return Text(where, lines, 1 if len(lines) > 1 else 0)
+
+
+def joined(texts: Sequence[Text]) -> Text:
+    """Several as one."""
+    return Text("", tuple(line for text in texts for line in text.lines))
+
+
+class Finding(NamedTuple):
+    """Something in line ``line`` of ``where`` (0: it has no lines) that looks like a secret of this kind."""
+
+    where: str
+    line: int
+    kind: str
+    fingerprint: str
+
+
+def may_hold(text: Text, ours: Sequence[str] = ()) -> bool:
+    """Is it worth to load the detector, or is one of ``ours`` there? Ids of git and times are no secrets."""
+    # All lines at once, which none of the patterns goes beyond: a run asks this of thousands of texts.
+    all_lines = "\n".join(text.lines)
+    if _MAYBE.search(all_lines) or any(secret in all_lines for secret in ours):
+        return True
+    # Is there a long word of letters and digits? In one pass, however long a line is.
+    return _MIXED.search(all_lines) is not None and _MIXED.search(_PLAIN.sub("", all_lines)) is not None
+
+
+def plain(text: str) -> str:
+    """A text without the escapes of Markdown."""
+    return _ESCAPE.sub(r"\1", text)
+
+
+def fingerprint(secret: str) -> str:
+    """16 hex digits that stand for a secret, whatever kinds it is of and wherever it stands."""
+    return hashlib.sha256(plain(secret).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+
+
+def whole(kind: str, found: str, lines: Sequence[str], at: int, start: int = 0) -> str:
+    """All of the secret of which a detector found this in line ``at``, from its character ``start`` on.
+
+    A private key to its end, however it is broken into lines; a password with its user and host, because
+    a word alone is soon guessed from its fingerprint.
+    """
+    if kind == LOGIN:
+        colon = lines[at].find(f":{found}@")
+        if colon < 0:
+            return found
+        before, after = lines[at][max(0, colon - _LONGEST_USER) : colon], lines[at][colon + len(found) + 2 :]
+        return f"{_NOT_USER.split(before)[-1]}:{found}@{_NOT_HOST.split(after, maxsplit=1)[0]}"
+    if kind != PRIVATE_KEY:
+        return found
+    end = end_of_key(lines, at, start)
+    if end is None:
+        another = _BLOCK.search(lines[at], _behind_begin(lines[at], start))
+        text = lines[at][start : another.start() if another else None]
+        if not another and _HEAD_ONLY.fullmatch(text) and at + 1 < len(lines):
+            text += lines[at + 1]
+    else:
+        last, column = end
+        text = "".join([*lines[at:last], lines[last][:column]])[start:]
+    return _BREAK.sub("", text)
+
+
+def key_starts(lines: Sequence[str]) -> list[tuple[int, int]]:
+    """From where on there may be private keys: index of a line, character in it."""
+    return [(at, begin.start()) for at, line in enumerate(lines) for begin in _BEGIN.finditer(line)]
+
+
+def end_of_key(lines: Sequence[str], at: int, start: int) -> tuple[int, int] | None:
+    """Behind which line and character the private key ends that begins there; None: nowhere near.
+
+    Where another one begins first it has no end.
+    """
+    pos = _behind_begin(lines[at], start)
+    for index in range(at, min(len(lines), at + _LONGEST_KEY)):
+        line = lines[index]
+        another = _BLOCK.search(line, pos) if "BEGIN" in line or "PuTTY" in line else None
+        # No further than there: a line may hold thousands of them.
+        stop = another.start() if another else len(line)
+        if line.find("END", pos, stop) >= 0 or line.find("MAC", pos, stop) >= 0:
+            end = _END.search(line, pos, stop)
+            if end:
+                return index, end.end()
+        if another:
+            return None
+        pos = 0
+    return None
+
+
+def _behind_begin(line: str, start: int) -> int:
+    begin = _BEGIN.match(line, start)
+    return begin.end() if begin else start
+
+
+def is_placeholder(kind: str, found: str, after: str = "") -> bool:
+    """Does it only show where a secret would stand? ``after`` is what follows it in its line."""
+    if kind == LOGIN:
+        return _NO_PASSWORD.fullmatch(found) is not None
+    if _FILLED.fullmatch(found) or _WORDS.fullmatch(found):
+        return True
+    # The whole of a key with such a beginning is far longer: what is shown opens nothing.
+    cut = _LONG_KEY.match(found) is not None and len(found) < _CUT_OFF
+    return cut and after.startswith(("…", "..."))
+
+
 def find_secrets(texts: Sequence[Text], sources: Sequence[Text] = ()) -> list[Finding]:
     """What looks like a secret, in the order of the texts. Nothing is asked of any network.
 
     What stands in one of the ``sources`` too is told of there: a person can edit that.
     """
     ours = _own_values()
-    if not _is_worth(joined(texts), ours):  # all at once: thousands of letters have four texts each
+    if not may_hold(joined(texts), ours):  # all at once: thousands of letters have four texts each
         return []
     hits = (hit for text in texts for hit in _search(text, ours))
     return list(dict.fromkeys(_placed(one, found, sources) for one, found in hits))
@@ -141,7 +302,9 @@ def mask_secrets(text: Text, allowed: Collection[str]) -> tuple[list[str], list[
             lines[at] = f"{_kept(line, ours)} {MASK}".lstrip()
         elif inside:
             lines[at] = MASK
-        inside = (inside or (at, True) in kinds) and key_goes_on(line)
+        # Does the key go on behind this line, or another one that begins in it?
+        begins = list(_BEGIN.finditer(line))
+        inside = (inside or (at, True) in kinds) and not _END.search(line, begins[-1].end() if begins else 0)
     return lines, list(found)
 
 
@@ -149,7 +312,7 @@ def _kept(line: str, ours: Sequence[str]) -> str:
     """What stays of a line before its mask, unless a secret or a key begins in that already."""
     match = _KEPT.match(line)
     kept = match[0].rstrip(" ") if match else ""
-    return "" if key_starts(kept) or _search(Text("", (kept,)), ours) else kept
+    return "" if key_starts([kept]) or _search(Text("", (kept,)), ours) else kept
 
 
 def _own_values() -> list[str]:
@@ -157,14 +320,9 @@ def _own_values() -> list[str]:
     return [value for value in values if len(value) > 8]
 
 
-def _is_worth(text: Text, ours: Sequence[str]) -> bool:
-    """Is the detector to look at it?"""
-    return may_hold(text) or any(s in line for s in ours for line in text.lines)
-
-
 def _search(text: Text, ours: Sequence[str]) -> list[tuple[Finding, str]]:
     """The findings of one text, each with what was found."""
-    if not _is_worth(text, ours):
+    if not may_hold(text, ours):
         return []
     from detect_secrets.settings import get_settings, transient_settings
 
@@ -174,7 +332,7 @@ def _search(text: Text, ours: Sequence[str]) -> list[tuple[Finding, str]]:
         get_settings().disable_filters(*_GUESSES)
         for index, line in enumerate(text.lines):
             for kind, found in sorted(_in_line(line, ours)):
-                for start in (key_starts(line) or [0]) if kind == PRIVATE_KEY else [0]:
+                for start in ([place for _, place in key_starts([line])] or [0]) if kind == PRIVATE_KEY else [0]:
                     if kind == PRIVATE_KEY:
                         if (index, start) < inside:
                             continue  # one key, though its parts have headers of their own
@@ -212,17 +370,13 @@ def _scan(part: str, ours: Sequence[str]) -> set[_Hit]:
     text = _HALF.sub("\N{REPLACEMENT CHARACTER}", part)
     kinds = {(secret.type, str(secret.secret_value)) for secret in scan_line(text)}
     if text != part:
-        kinds = {(kind, _there(part, text, found)) for kind, found in kinds}
+        # What stands in the part where the text, as long as that, holds what was found; else the whole part.
+        places = ((kind, text.find(found), len(found)) for kind, found in kinds)
+        kinds = {(kind, part[at : at + size] if at >= 0 else part) for kind, at, size in places}
     for kind, form in _MORE.items():
         kinds |= {(kind, match[form.groups]) for match in form.finditer(part)}
     kinds |= {("a key of this hub", secret) for secret in ours if secret in part}
     return {(kind, found) for kind, found in kinds if not is_placeholder(kind, found, part.partition(found)[2])}
-
-
-def _there(part: str, text: str, found: str) -> str:
-    """What stands in ``part`` where ``text``, as long as that, holds what was found; else the whole part."""
-    at = text.find(found)
-    return part[at : at + len(found)] if at >= 0 else part
 
 
 def _parts(line: str) -> Iterator[str]:

@@ -1,1 +1,1 @@
-"""This machine: files, clock, randomness, crontab, systemd, child processes."""
+"""This machine and this installation: files, clock, systemd, child processes, extras."""

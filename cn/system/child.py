@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 import subprocess
@@ -10,53 +9,39 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from cn.system.files import hold
 from cn.system.systemd import VARIABLES
-from cn.values.errors import CnError, Refused
-
-
-def hold(path: Path) -> int | None:
-    """Take the lock ``path`` until the descriptor is closed; None while somebody else has it.
-
-    ``flock`` belongs to the open file: whoever inherits the descriptor holds it too (flock(2)).
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
-    except OSError as why:
-        raise Refused(f"cannot open the lock {path}: {why.strerror}", "make the hub writable") from why
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(fd)
-        return None
-    except BaseException:
-        os.close(fd)
-        raise
-    return fd
-
+from cn.values.errors import CnError
 
 GO = b"go\n"
 """The word that one that stands by waits for."""
 
 
-class Child:
-    """A running command. It holds a lock, so it is alone even after its parent was killed."""
+class Child(subprocess.Popen[bytes]):
+    """A running command. One that was started holds a lock, so it is alone even after its parent was killed.
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self._process = process
+    It has our output, a session of its own (Ctrl-C reaches only us), none of systemd's variables, and our
+    process id as ``CN_DAEMON``.
+    """
+
+    def __init__(self, command: Sequence[str], folder: Path, stdin: int, descriptors: tuple[int, ...] = ()) -> None:
+        env = {name: value for name, value in os.environ.items() if name not in VARIABLES}
+        env["CN_DAEMON"] = str(os.getpid())
+        try:
+            super().__init__(
+                list(command), cwd=folder, env=env, stdin=stdin, pass_fds=descriptors, start_new_session=True
+            )
+        except OSError as why:
+            raise CnError(f"cannot start {command[0]}: {why.strerror}", "is cn still installed there?") from why
 
     @classmethod
     def start(cls, command: Sequence[str], folder: Path, lock: Path) -> Child | None:
-        """Start ``command`` in ``folder``; None while an earlier child still holds ``lock``.
-
-        It has our output, a session of its own (Ctrl-C reaches only us), none of systemd's
-        variables, and our process id as ``CN_DAEMON``.
-        """
+        """Start ``command`` in ``folder``; None while an earlier child still holds ``lock``."""
         fd = hold(lock)
         if fd is None:
             return None
         try:
-            return cls(_popen(command, folder, subprocess.DEVNULL, (fd,)))
+            return cls(command, folder, subprocess.DEVNULL, (fd,))
         finally:
             os.close(fd)
 
@@ -66,14 +51,14 @@ class Child:
 
         Its standard input is a pipe that only we hold: when we are gone, it reads the end.
         """
-        return cls(_popen(command, folder, subprocess.PIPE, ()))
+        return cls(command, folder, subprocess.PIPE)
 
     def go(self) -> bool:
         """Let one that stands by begin; False when it is gone."""
-        if self.poll() is not None or self._process.stdin is None:
+        if self.poll() is not None or self.stdin is None:
             return False
         try:
-            with self._process.stdin as pipe:
+            with self.stdin as pipe:
                 pipe.write(GO)
         except OSError:
             return False
@@ -82,35 +67,14 @@ class Child:
     def dismiss(self) -> None:
         """End one that stands by. It has begun nothing, so it need not finish anything."""
         self.end(signal.SIGKILL)
-        self._process.wait()
-        if self._process.stdin is not None:
-            self._process.stdin.close()
-
-    @property
-    def pid(self) -> int:
-        """Its process id."""
-        return self._process.pid
-
-    def poll(self) -> int | None:
-        """Its exit code, negative for a signal; None while it runs."""
-        return self._process.poll()
+        self.wait()
+        if self.stdin is not None:
+            self.stdin.close()
 
     def end(self, number: signal.Signals) -> None:
         """Send a signal to it and, for SIGKILL, to everything it started."""
         with suppress(ProcessLookupError, PermissionError):
             if number is signal.SIGKILL:
-                os.killpg(self._process.pid, number)
+                os.killpg(self.pid, number)
             else:
-                self._process.send_signal(number)
-
-
-def _popen(command: Sequence[str], folder: Path, stdin: int, descriptors: tuple[int, ...]) -> subprocess.Popen[bytes]:
-    """With our output, a session of its own, none of systemd's variables, and our process id."""
-    env = {name: value for name, value in os.environ.items() if name not in VARIABLES}
-    env["CN_DAEMON"] = str(os.getpid())
-    try:
-        return subprocess.Popen(
-            list(command), cwd=folder, env=env, stdin=stdin, pass_fds=descriptors, start_new_session=True
-        )
-    except OSError as why:
-        raise CnError(f"cannot start {command[0]}: {why.strerror}", "is cn still installed there?") from why
+                self.send_signal(number)

@@ -1,10 +1,11 @@
-"""Python packages that not every hub needs: the extras of ``pyproject.toml``."""
+"""What this installation brings: the extras of ``pyproject.toml`` that not every hub needs, and the hub template."""
 
 from __future__ import annotations
 
 from importlib.util import find_spec
+from pathlib import Path
 
-from cn.values.errors import ConfigError
+from cn.values.errors import ConfigError, Refused
 
 RUNTIME = {"anthropic": "anthropic", "telegram": "python-telegram-bot"}
 """The modules of the extra ``runtime``, and the packages that bring them."""
@@ -22,3 +23,12 @@ def require_runtime(*modules: str) -> None:
             f"the Python package {' and '.join(missing)} is not installed",
             f"pip install 'cn-hub[runtime]'; with pipx: pipx inject cn-hub {' '.join(RUNTIME.values())}",
         )
+
+
+def template_dir() -> Path:
+    """``hub-template``: inside the wheel, or at the top of a checkout."""
+    package = Path(__file__).resolve().parent.parent
+    for candidate in (package / "hub-template", package.parent / "hub-template"):
+        if candidate.is_dir():
+            return candidate
+    raise Refused("the hub template is missing from this installation", "install cn-hub again")

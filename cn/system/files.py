@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
+import sys
 import time
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
 
-from cn.values.errors import Blocked
+from cn.values.errors import Blocked, Refused
+from cn.values.names import Oid
 
 _TEMPORARY = ".cn-tmp-"
 StrPath = str | os.PathLike[str]
 """Where many files are looked at, plain text is: making a Path of each costs more than the look."""
 _STALE_SECONDS = 3600.0
+MOST_LOGGED = 16 << 20
 
 
 PRIVATE = 0o600
@@ -104,6 +109,29 @@ def append_line(path: Path, line: str, *, root: Path | None = None) -> None:
         raise Blocked(f"cannot append to {path}: {why.strerror}", "is the disk full or read-only?") from why
 
 
+def append_once(path: Path, text: str, size: int, *, root: Path | None = None) -> None:
+    """Append a text unless a killed run has done so, wholly or in part.
+
+    ``size`` is the file's length when the journal was written: what stands behind that
+    was written since. With ``root``, no parent below it may be a symlink.
+    """
+    data = text.encode("utf-8", "surrogateescape")
+    make_parents(path, root)
+    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        with os.fdopen(os.open(path, flags, 0o666), "r+b", buffering=0) as file:
+            length = os.fstat(file.fileno()).st_size
+            file.seek(size if size <= length else 0)
+            since = file.read()
+            if data in since:
+                return
+            rest = data[len(since) :] if data.startswith(since) else data
+            while rest:
+                rest = rest[os.write(file.fileno(), rest) :]
+    except OSError as why:
+        raise Blocked(f"cannot append to {path}: {why.strerror}", "the next run tries again") from why
+
+
 def is_writable(folder: Path) -> bool:
     """May this process make and remove files in the folder, as far as its permissions tell?"""
     return os.access(folder, os.W_OK | os.X_OK)
@@ -125,6 +153,14 @@ def sync_folder(folder: Path) -> None:
             os.fsync(fd)
         finally:
             os.close(fd)
+
+
+def drop(*paths: Path) -> None:
+    """Remove files for good, those that are there, one after the other."""
+    for path in paths:
+        with suppress(FileNotFoundError):
+            path.unlink()
+            sync_folder(path.parent)
 
 
 def make_parents(path: Path, root: Path | None) -> None:
@@ -169,7 +205,40 @@ def read_plain(path: StrPath) -> tuple[int, bytes] | None:
         return None
 
 
-def read_regular(path: StrPath, limit: int) -> bytes | None:
+def look_at(root: Path, paths: Iterable[str], like: Oid) -> dict[str, tuple[int, Oid]]:
+    """Mode and id of each of these files below ``root``, as :func:`raw_id`; what is not there is missing.
+
+    The mode is 0 of what is neither a regular file nor a symlink, and of what lies behind a symlink or a file.
+    """
+    found: dict[str, tuple[int, Oid]] = {}
+    reached: dict[str, bool] = {}  # folders are looked at once, not for each file
+    for path in paths:
+        folder, target = path.rpartition("/")[0], f"{root}/{path}"
+        if folder not in reached:
+            reached[folder] = blocked_parent(root, target) is None
+        plain = read_plain(target) if reached[folder] else None
+        if plain is not None:
+            found[path] = plain[0], blob_id(like, plain[1])
+        elif not reached[folder] or os.path.lexists(target):
+            found[path] = 0, Oid("")
+    return found
+
+
+def blob_id(like: Oid, data: bytes) -> Oid:
+    """The id of a blob, in the object format of the id ``like``."""
+    import hashlib  # OpenSSL takes 2 ms, and who only looks compares no files
+
+    name = "sha1" if len(like) == 40 else "sha256"
+    return Oid(hashlib.new(name, b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest())
+
+
+def raw_id(path: StrPath, like: Oid) -> Oid | None:
+    """The id of a file's bytes, in the object format of ``like``; None where there is no file."""
+    plain = read_plain(path)
+    return blob_id(like, plain[1]) if plain else None
+
+
+def read_regular(path: StrPath, limit: int = sys.maxsize) -> bytes | None:
     """At most ``limit`` bytes of a regular file; None for all else. Follows no link, waits for no pipe."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -227,18 +296,38 @@ def place(source: StrPath, target: StrPath) -> None:
             beside.unlink()
 
 
-def place_below(root: Path, source: StrPath, target: str) -> None:
-    """:func:`place` in a folder below ``root``, which is made where it is missing.
+def place_below(root: Path, files: Mapping[str, StrPath]) -> dict[str, OSError]:
+    """:func:`place` each file at its path below ``root``, in folders that are made where they are missing.
 
-    Raises :class:`NotADirectoryError` where a parent is no real folder.
+    Path → why it could not be; :class:`NotADirectoryError` where a parent is no real folder.
     """
-    if blocked_parent(root, target) is not None:
-        raise NotADirectoryError(0, "a parent is not a real folder")
-    try:
-        place(source, target)
-    except FileNotFoundError:
-        Path(target).parent.mkdir(parents=True, exist_ok=True)
-        place(source, target)
+    failed: dict[str, OSError] = {}
+    for path, source in files.items():
+        target = f"{root}/{path}"
+        try:
+            if blocked_parent(root, target) is not None:
+                raise NotADirectoryError(0, "a parent is not a real folder")
+            try:
+                place(source, target)
+            except FileNotFoundError:
+                Path(target).parent.mkdir(parents=True, exist_ok=True)
+                place(source, target)
+        except OSError as why:
+            failed[path] = why
+    return failed
+
+
+def exchange(
+    root: Path, path: str, aside: StrPath, new: StrPath | None, raw: Oid
+) -> tuple[Oid | None, dict[str, OSError]]:
+    """Move the file at ``path`` below ``root`` aside, and place ``new`` there, if anything.
+
+    The id of what was moved, and what :func:`place_below` says. Is the id not ``raw``, somebody wrote meanwhile: then
+    nothing is placed. That the file cannot be moved raises.
+    """
+    move(f"{root}/{path}", aside)
+    found = raw_id(aside, raw)
+    return found, place_below(root, {path: new} if new is not None and found == raw else {})
 
 
 def free_name(path: Path) -> Path:
@@ -272,3 +361,49 @@ def _alive(name: str) -> bool:
     except OSError:
         return True
     return True
+
+
+def log_lines(path: Path, *, rotated: int = 1, most: int = MOST_LOGGED) -> list[bytes]:
+    """The lines of a log, oldest first, at most the last ``most`` bytes.
+
+    ``rotated`` is how many of the older files are read too. The first line may be a part of one.
+    """
+    parts: list[bytes] = []
+    for number in range(rotated + 1):
+        part = _tail(path.with_name(f"{path.name}.{number}") if number else path, most)
+        parts.append(part)
+        most -= len(part)
+    return [line for part in reversed(parts) for line in part.split(b"\n")]
+
+
+def _tail(path: Path, most: int) -> bytes:
+    if most <= 0:
+        return b""
+    try:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - most))
+            return file.read(most)
+    except OSError:
+        return b""
+
+
+def hold(path: Path) -> int | None:
+    """Take the lock ``path`` until the descriptor is closed; None while somebody else has it.
+
+    ``flock`` belongs to the open file: whoever inherits the descriptor holds it too (flock(2)).
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+    except OSError as why:
+        raise Refused(f"cannot open the lock {path}: {why.strerror}", "make the hub writable") from why
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        return None
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd

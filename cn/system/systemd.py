@@ -51,19 +51,19 @@ def watchdog_seconds() -> float | None:
 
 
 class Lines:
-    """One line per event on standard output, without ``secrets``.
+    """One line per event on standard output, without ``secrets``; what matters less than ``least`` is left out.
 
     Under the journal a line begins with its priority, elsewhere with the time.
     """
 
-    def __init__(self, secrets: Sequence[str] = (), *, quiet: bool = False) -> None:
+    def __init__(self, secrets: Sequence[str] = (), least: Level = Level.INFO) -> None:
         self._secrets = [s for s in secrets if s]
-        self._quiet = quiet
+        self._least = least
         self._journal = _is_journal()
 
     def say(self, text: str, level: Level = Level.INFO) -> None:
         """Write a line. Nobody reading any more is no reason to stop."""
-        if self._quiet and level is Level.INFO:
+        if level > self._least:
             return
         for secret in self._secrets:
             text = text.replace(secret, "***")

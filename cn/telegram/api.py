@@ -11,10 +11,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 
-from cn.values.split_text import LIMIT as LIMIT
-from cn.values.split_text import split_text as split_text
-from cn.values.split_text import utf16_length as utf16_length
-
 # What comes in.
 
 
@@ -97,18 +93,15 @@ def read_update(update: object) -> Incoming | Ignored:
     if not media and not text.strip():
         return Ignored(update_id, "it has no content")
     at = _time(message.get("edit_date") if edited else message.get("date"))
-    kind = EDITED if edited else _unsupported(media) if media else _command(text)
+    kind: Command | Unsupported | None = None
+    if edited:
+        kind = EDITED
+    elif media:
+        what = media.replace("_", " ")
+        kind = Unsupported(media, f"I read text only, so I cannot take this ({what}). Send it as text.")
+    elif command := _COMMAND.match(text):
+        kind = Command(command[1].lower())
     return Incoming(update_id, chat_id, user_id, message_id, at, text, kind)
-
-
-def _unsupported(media: str) -> Unsupported:
-    name = media.replace("_", " ")
-    return Unsupported(media, f"I read text only, so I cannot take this ({name}). Send it as text.")
-
-
-def _command(text: str) -> Command | None:
-    found = _COMMAND.match(text)
-    return Command(found[1].lower()) if found else None
 
 
 def _mapping(value: object) -> Mapping[str, object]:
@@ -140,33 +133,6 @@ def is_heard(chat_id: int, writer: int | None, allowed: Collection[int]) -> bool
 
 START_REPLY = "Write to me as text. /status and /inbox show where things stand, without asking the agent."
 """The answer to ``/start``, which Telegram sends when a person opens the chat."""
-
-# What becomes of a received message.
-
-
-@dataclass(frozen=True)
-class Enqueued:
-    """It is safely in the queue of the agent, under this id."""
-
-    id: str = ""
-
-
-@dataclass(frozen=True)
-class Already:
-    """It was queued before: the same ``update_id`` again, after a restart."""
-
-    id: str = ""
-
-
-@dataclass(frozen=True)
-class Failed:
-    """It could not be queued. ``later``: the hub is the reason, not this message."""
-
-    reason: str
-    later: bool = False
-
-
-Queued = Enqueued | Already | Failed
 
 # What Telegram answers.
 
@@ -209,6 +175,9 @@ class Failure:
         return f"{self.trouble.value}{pause}: {self.reason}"
 
 
+LONGEST_PAUSE = 3600.0
+
+
 @dataclass(frozen=True)
 class Pauses:
     """Seconds between tries: ``first``, then doubled up to ``longest``."""
@@ -220,8 +189,8 @@ class Pauses:
         """How long to wait after this many failed tries (from 1).
 
         ``chance`` in [0, 1) spreads the bots of the world; what Telegram itself asks for
-        is never undercut.
+        is not undercut, up to :data:`LONGEST_PAUSE`.
         """
-        least = failure.retry_after if failure else 0.0
+        least = min(failure.retry_after, LONGEST_PAUSE) if failure else 0.0
         full = min(self.first * 2 ** min(tries - 1, 32), self.longest)
         return least + chance * self.first if least else full * (0.5 + chance / 2)

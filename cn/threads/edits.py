@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from cn.git.merge_tree import merge_file
+from cn.git.entries import merge_file
 from cn.git.objects import read_object
 from cn.git.repository import Hub
 from cn.protocol.effects import Edit, Plan, WorkingCopy
@@ -19,12 +19,13 @@ from cn.run.executor import Executor
 from cn.run.run import open_run
 from cn.run.secret_gate import check_texts, mask_line, mask_path
 from cn.run.settings import Settings
-from cn.secrets.findings import Text, name_of, own_lines, quoted_here
+from cn.secrets.findings import quoted_here
+from cn.secrets.scanner import Text, own_lines
 from cn.threads.plan.edits import FOLDERS, Kind, Left, judge
 from cn.threads.read_edits import Edited, read_edit, read_edits
 from cn.threads.refused_edits import note_edits
 from cn.transaction import unplaced
-from cn.transaction.unplaced import forget_edited, read_edited, read_left
+from cn.transaction.unplaced import forget_edited, read_unplaced
 from cn.values.errors import CnError, Refused, UsageError
 from cn.values.names import HubPath, ThreadName
 from cn.values.report import Mark, Report
@@ -49,47 +50,46 @@ def commit_edits(hub: Hub, message: str | None = None, *, dry_run: bool = False)
     """Commit the edits of people in cn's folders, byte for byte, on local main."""
     if message is not None and not (is_text(message) and message.strip()):
         raise UsageError("the message is empty or not UTF-8", "say in a few words what changed")
-    report = Report()
-    with open_run(hub, report, dry_run=dry_run, offline=True) as run:
+    with open_run(hub, dry_run=dry_run, offline=True) as run:
         if refusal := check_texts([Text("the commit message", tuple((message or "").split("\n")))], run.settings):
             raise Refused.by(refusal)
 
         def plan(executor: Executor) -> tuple[str | None, _Looked]:
             edits = read_edits(run.hub, FOLDERS)
-            left = read_left(run.hub)
-            edits = [e for e in edits if e.path not in left or not left[e.path].is_it(read_edit(run.hub, e.path))]
-            looked = _take(executor, edits)
+            left = read_unplaced(run.hub).left
+            known = [one.edit.path for one in edits if one.edit.path in left]
+            cns = {path for path in known if left[path].is_it(read_edit(run.hub, path))}
+            looked = _take(executor, [one for one in edits if one.edit.path not in cns])
             return message or _subject(looked.taken), looked
 
         looked = run.commit_for(plan)
         taken = looked.taken
         if not taken:
-            report.info("nothing to commit")
+            run.report.info("nothing to commit")
         elif not dry_run:
-            report.done(f"committed {_names(taken)} as {run.base.tip[:7]}")
+            run.report.done(f"committed {_names(taken)} as {run.base.tip[:7]}")
         if not dry_run:
             note_edits(run, looked.refused)
-            known = read_edited(run.hub)
+            known = read_unplaced(run.hub).edited
             forget_edited(run.hub, [path for path in known if path in taken or path not in looked.paths])
-    return report
+    return run.report
 
 
 def push(hub: Hub, *, dry_run: bool = False) -> Report:
     """Bring local main to origin: an ordinary run that decides nothing."""
     if not hub.origin:
         raise Refused("this hub has no origin to push to", "'git remote add origin URL' names one")
-    report = Report()
-    with open_run(hub, report, dry_run=dry_run) as run:
+    with open_run(hub, dry_run=dry_run) as run:
         origin = run.commit_for(lambda executor: (None, executor.base.origin))
         main = run.base.tip
         if origin == main:
-            report.info(f"nothing to push: origin has {run.hub.main} at {main[:7]}")
+            run.report.info(f"nothing to push: origin has {run.hub.main} at {main[:7]}")
         elif dry_run:
-            report.plan(f"push {run.hub.main} to origin")
+            run.report.plan(f"push {run.hub.main} to origin")
         else:
             count = run.hub.git.run("rev-list", "--count", main, *([f"^{origin}"] if origin else [])).text
-            report.done(f"pushed {run.hub.main} at {main[:7]} to origin ({count} new)")
-    return report
+            run.report.done(f"pushed {run.hub.main} at {main[:7]} to origin ({count} new)")
+    return run.report
 
 
 def _subject(paths: Sequence[str]) -> str:
@@ -109,9 +109,9 @@ class _Looked(NamedTuple):
 def _take(executor: Executor, edits: Sequence[Edited]) -> _Looked:
     """Perform what may be committed, say what is left out and why."""
     pending = {str(inbox_path(ThreadName(item.get("thread")))) for _, item in executor.snapshot.pending()}
-    overtaken = read_edited(executor.hub)
-    tracked = [one.path for one in edits if one.edit.tracked]
-    looked = _Looked([one.path for one in edits], [], [])
+    overtaken = read_unplaced(executor.hub).edited
+    tracked = [one.edit.path for one in edits if one.edit.tracked]
+    looked = _Looked([one.edit.path for one in edits], [], [])
     for one in edits:
         outcome = judge(one.edit, pending)
         if isinstance(outcome, str):
@@ -128,11 +128,11 @@ def _take(executor: Executor, edits: Sequence[Edited]) -> _Looked:
 
 def _displaced(one: Edited, tracked: Sequence[str]) -> Left | None:
     """A folder in the place of a file, or a file in that of a folder, would take the other out of main."""
-    above = [path for path in tracked if one.path.startswith(f"{path}/") or path.startswith(f"{one.path}/")]
+    above = [path for path in tracked if one.edit.path.startswith(f"{path}/") or path.startswith(f"{one.edit.path}/")]
     if not above:
         return None
     where = one_line(above[0], 200)
-    return Left(one.path, f"and {where} cannot both be there", "move one of them, and commit that first")
+    return Left(one.edit.path, f"and {where} cannot both be there", "move one of them, and commit that first")
 
 
 def _take_one(executor: Executor, one: Edited, path: HubPath, known: unplaced.Edited | None) -> HubPath | Left | None:
@@ -149,7 +149,7 @@ def _take_one(executor: Executor, one: Edited, path: HubPath, known: unplaced.Ed
         return Left(path, "cannot be read", "mend its permissions")
     if data == main:
         return None
-    oid = object_id("blob", data, executor.snapshot.algorithm)
+    here, oid = WorkingCopy(path, data), object_id("blob", data, executor.snapshot.algorithm)
     staged = one.index is not None and one.index.oid == oid
     if one.index != one.head and not staged:
         return _staged(path)
@@ -167,13 +167,13 @@ def _take_one(executor: Executor, one: Edited, path: HubPath, known: unplaced.Ed
             return None
         data = merged
         mains.append(decode(read_object(executor.hub.git, known.base) or b"") if known.base else "")
-    named = [name_of(path)] if main is None else []
+    named = [Text("the file's name", (path,), 0)] if main is None else []
     text = decode(data).replace("\0", "")
     texts = [*named, own_lines(path, text), quoted_here(path, text, *mains)]
     secret = check_texts(texts, executor.settings)
     if secret is not None:
         return Left(path, f"is refused: {secret.rule}: {secret.reason}", secret.remedy)
-    executor.perform(Plan(path, (Edit(path, data), WorkingCopy(path, oid))))
+    executor.perform(Plan(path, (Edit(path, data), here)))
     return path
 
 

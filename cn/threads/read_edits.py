@@ -20,6 +20,10 @@ from cn.values.text import one_line
 _ABSENT = "000000"
 
 
+Status = tuple[str, Entry | None, Entry | None]
+"""A path that git names, bytes that are no UTF-8 as surrogates; the entries that HEAD and the index have for it."""
+
+
 @dataclass(frozen=True)
 class Edited:
     """An edit with the entries that HEAD and the index have for it."""
@@ -28,29 +32,17 @@ class Edited:
     head: Entry | None
     index: Entry | None
 
-    @property
-    def path(self) -> str:
-        """Where it is; bytes that are no UTF-8 as surrogates."""
-        return self.edit.path
-
 
 def read_edits(hub: Hub, folders: Sequence[str]) -> list[Edited]:
     """Every path below ``folders`` where HEAD, index and work tree differ, sorted; ignored files are left out."""
     args = ("status", "--porcelain=v2", "-z", "--no-renames", "--untracked-files=all", "--ignore-submodules=none")
     # What is out of the index, but still there, git lists twice.
-    found = {
-        one.path.rstrip("/"): one for one in reversed(list(parse_status(hub.git.run(*args, "--", *folders).fields)))
-    }
-    return [_edited(hub, found[path]) for path in sorted(found)]
-
-
-@dataclass(frozen=True)
-class Status:
-    """One path that git names, and the entries that HEAD and the index have for it."""
-
-    path: str
-    head: Entry | None = None
-    index: Entry | None = None
+    listed = reversed(list(parse_status(hub.git.run(*args, "--", *folders).fields)))
+    found = {one[0].rstrip("/"): one for one in listed}
+    return [
+        Edited(Edit(path, *_look(hub, named), tracked=head is not None or index is not None), head, index)
+        for path, (named, head, index) in sorted(found.items(), key=lambda pair: pair[0])
+    ]
 
 
 def parse_status(fields: Iterable[str]) -> Iterator[Status]:
@@ -63,17 +55,17 @@ def parse_status(fields: Iterable[str]) -> Iterator[Status]:
         try:
             match kind:
                 case "?":
-                    found = Status(rest)
+                    found: Status = rest, None, None
                 case "1":
                     state, _, head_mode, index_mode, _, head, index, path = rest.split(" ", 7)
                     # "git add -N" holds no bytes
                     staged = UNMERGED if state[1] == "A" else _entry(index_mode, index)
-                    found = Status(path, _entry(head_mode, head), staged)
+                    found = path, _entry(head_mode, head), staged
                 case "u":
-                    found = Status(rest.split(" ", 9)[9], None, UNMERGED)
+                    found = rest.split(" ", 9)[9], None, UNMERGED
                 case _:
                     raise ValueError
-            if not found.path:
+            if not found[0]:
                 raise ValueError
         except (ValueError, IndexError, NameRefused):
             raise Refused(f"git status says what cn does not know: {one_line(line, 80)}") from None
@@ -82,12 +74,6 @@ def parse_status(fields: Iterable[str]) -> Iterator[Status]:
 
 def _entry(mode: str, oid: str) -> Entry | None:
     return None if mode == _ABSENT else Entry(mode, parse_oid(oid))
-
-
-def _edited(hub: Hub, one: Status) -> Edited:
-    kind, size = _look(hub, one.path)
-    tracked = one.head is not None or one.index is not None
-    return Edited(Edit(one.path.rstrip("/"), kind, size, tracked), one.head, one.index)
 
 
 def _look(hub: Hub, path: str) -> tuple[Kind, int]:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from cn.git.repository import Hub
-from cn.protocol.cadence import PERIODIC, REFLECTIONS
 from cn.protocol.effects import Plan, WorkingCopy
 from cn.protocol.layout import inbox_path
-from cn.protocol.message import object_id
 from cn.protocol.own_thread import ADHOC, CONCERNS, DONE_CONCERNS, Own, is_named, is_own, parse_own
+from cn.protocol.queue_item import PERIODIC, REFLECTIONS
 from cn.run.executor import Executor
 from cn.run.snapshot import Snapshot
 from cn.run.view import View
 from cn.system.files import blocked_parent, read_regular
 from cn.threads.plan.edits import MOST
-from cn.transaction.unplaced import is_left, read_edited
+from cn.transaction.unplaced import is_left, read_unplaced
 from cn.values.errors import Refused
 from cn.values.names import HubPath, NameRefused, ThreadName, parse_thread_name
 from cn.values.text import decode, is_text, one_line
@@ -29,8 +29,11 @@ _FOLDERS = (ADHOC, *(f"{REFLECTIONS}/{cadence.value}" for cadence in PERIODIC), 
 def own_paths(snapshot: Snapshot, hub: Hub | None = None) -> list[HubPath]:
     """The threads of our own in main, and with ``hub`` those that lie only in its work tree."""
     found = {f"{folder}/{e.path}" for folder in _FOLDERS for e in snapshot.folder(folder) if e.mode.startswith("100")}
-    for folder in _FOLDERS if hub is not None else ():
-        found |= {f"{folder}/{name}" for name in _names_here(hub, folder)}
+    for folder in _FOLDERS:
+        if hub is not None and blocked_parent(hub.root, hub.root / folder / "x") is None:
+            with suppress(OSError):
+                here = [e.name for e in os.scandir(hub.root / folder) if e.is_file(follow_symlinks=False)]
+                found |= {f"{folder}/{name}" for name in here}
     return [HubPath(path) for path in sorted(found) if is_own(path)]
 
 
@@ -38,15 +41,6 @@ def done_concerns(snapshot: Snapshot) -> list[HubPath]:
     """The concerns that are filed away."""
     names = [e.path for e in snapshot.folder(DONE_CONCERNS) if e.kind == "blob"]
     return [HubPath(f"{DONE_CONCERNS}/{name}") for name in sorted(names) if is_own(f"{CONCERNS}/{name}")]
-
-
-def _names_here(hub: Hub | None, folder: str) -> list[str]:
-    if hub is None or blocked_parent(hub.root, hub.root / folder / "x") is not None:
-        return []
-    try:
-        return [e.name for e in os.scandir(hub.root / folder) if e.is_file(follow_symlinks=False)]
-    except OSError:
-        return []
 
 
 def read_here(hub: Hub, path: str) -> bytes | None:
@@ -103,10 +97,9 @@ def use_own(executor: Executor, path: HubPath) -> Own:
     before = Snapshot(executor.hub.git, executor.base.local).read(path) if behind else committed
     data = committed if here is None or here == before else here
     if data != committed:
-        if path in read_edited(executor.hub) or before != committed:
+        if path in read_unplaced(executor.hub).edited or before != committed:
             raise Refused(f"{path} was changed here and in main", "'cn commit' brings both together; then again")
-        oid = object_id("blob", data, executor.snapshot.algorithm)
-        executor.perform(Plan(path, (WorkingCopy(path, oid),)))
+        executor.perform(Plan(path, (WorkingCopy(path, data),)))
     if len(data) > MOST:
         raise Refused(f"{path} has more than {MOST} bytes", "keep what is large elsewhere")
     text = data.decode("utf-8", "surrogateescape")

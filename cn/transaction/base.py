@@ -1,23 +1,32 @@
-"""What main is, and the commit a run plans on: origin's main and the commits made here, together."""
+"""What main is, and the commit a run plans on: origin's main and the commits made here, together.
+
+Most paths are git's to merge. In cn's folders rules decide: what origin says of ledger,
+queue, logs, outbox and sent stands; a thread that is done on either side is done; of a thread
+changed on both sides origin's stands, and ours is kept beside.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime
 from typing import NamedTuple
 
-from cn.git.entries import read_tree
-from cn.git.fast_import import build_commit, set_entry
+from cn.git.entries import Entry, merge_trees, read_changes, read_tree
+from cn.git.fast_import import FileChange, build_commit, set_entry
 from cn.git.lost_branch import head_branch, missing_main
-from cn.git.objects import is_ancestor, resolve, update_refs
-from cn.git.remote import Listing
+from cn.git.objects import empty_tree, is_ancestor, list_tree, read_all, read_known, resolve, update_refs
+from cn.git.process import CHECK_REFUSES, GitError
+from cn.git.remote import Listing, fetch_tips, list_remotes, remedy_of
 from cn.git.repository import ORIGIN_REF, Hub
-from cn.transaction.integrate import integrate, later, ledger_losses, restore_ledger
+from cn.system.files import write_file
+from cn.transaction.checkout import kept_sentence
 from cn.transaction.journal import read_journal, restore_path
-from cn.transaction.origin import fetch_main, list_origin
 from cn.transaction.protected_files import TRUSTED_REF, accept, built_by_cn, untrusted
 from cn.values.errors import Blocked
-from cn.values.names import Oid
+from cn.values.names import HubPath, Oid, is_protected
 from cn.values.shell_words import command
 from cn.values.text import visible
+from cn.values.timestamps import from_epoch
 
 _OPEN = {
     "rebase-merge": "a rebase",
@@ -29,6 +38,9 @@ _OPEN = {
     "BISECT_LOG": "a bisect",
 }
 _FETCH_TRIES = 3
+SECONDS = 60.0
+_BACK = "main has to go back at origin to a commit before it, such as the one that 'git rev-parse main' names here"
+_LOOK = "check the network and 'git remote -v', then run again"
 
 
 class Base(NamedTuple):
@@ -97,8 +109,13 @@ def work_place(hub: Hub) -> dict[str, Oid]:
     """cn's own refs and main, if this is a place to work in; else :class:`BadPlace` or :class:`Blocked`."""
     _whole(hub)
     form = "--format=%(refname)%00%(objectname)%00%(HEAD)"
-    lines = hub.git.run("for-each-ref", form, hub.main_ref, ORIGIN_REF, TRUSTED_REF).lines
-    rows = [line.split("\0") for line in lines]
+    done = hub.git.run("for-each-ref", form, hub.main_ref, ORIGIN_REF, TRUSTED_REF)
+    if broken := next((ref for ref in (ORIGIN_REF, TRUSTED_REF) if f"broken ref {ref}" in done.err), ""):
+        remedy = f"{command('rm -- {}', str(hub.git_dir / broken))}, then run again"
+        raise Blocked(
+            f"{broken} is broken: a crash of the machine, or a tool that copies files, left no commit", remedy
+        )
+    rows = [line.split("\0") for line in done.lines]
     refs = {name: Oid(oid) for name, oid, _ in rows}
     on_main = any(name == hub.main_ref and mark == "*" for name, _, mark in rows)
     open_work = next((what for name, what in _OPEN.items() if (hub.work_git_dir / name).exists()), None)
@@ -161,7 +178,9 @@ def _observe_origin(hub: Hub, known: Oid | None, local: Oid, dry_run: bool) -> L
             return heads
         if tip == known:
             return heads
-        fetch_main(hub)
+        if why := fetch_tips(hub.git, {"": (origin_url(hub), [(hub.main, tip)])}, SECONDS).get(""):
+            text = f"origin's main cannot be fetched: {why}"
+            raise Blocked.uncommitted(text, _BACK if why.startswith(CHECK_REFUSES) else remedy_of(why, _LOOK))
         # It may have moved between the two questions; what was brought then holds the tip.
         if resolve(hub.git, tip) is not None:
             _check_grown(hub, known, tip, local, dry_run)
@@ -173,18 +192,14 @@ def _check_grown(hub: Hub, known: Oid | None, tip: Oid, local: Oid, dry_run: boo
     """Neither main nor ledger of origin may lose what we knew."""
     if known is not None and not is_ancestor(hub.git, known, tip):
         text = f"origin's main was rewound: {known[:12]} is not in it any more"
-        raise _rewound(hub, known, tip, text, _dropping(hub, known, tip, local), dry_run)
+        # By this main here lets go of what origin lost, and keeps what was only made here.
+        onto = command("git rebase --onto {} {} {}", tip, known, hub.main)
+        dropping = command("git reset --keep {}", tip) if is_ancestor(hub.git, local, known) else onto
+        raise _rewound(hub, known, tip, text, dropping, dry_run)
     before = known or (local if is_ancestor(hub.git, local, tip) else None)
     if before is not None and (lost := ledger_losses(hub, before, tip)):
         text = f"origin's main lost entries of the ledger: {', '.join(sorted(lost)[:5])}"
         raise _rewound(hub, before, tip, text, "", dry_run)
-
-
-def _dropping(hub: Hub, known: Oid, tip: Oid, local: Oid) -> str:
-    """The command by which main here lets go of what origin lost, and keeps what was only made here."""
-    if is_ancestor(hub.git, local, known):
-        return command("git reset --keep {}", tip)
-    return command("git rebase --onto {} {} {}", tip, known, hub.main)
 
 
 def _rewound(hub: Hub, known: Oid, tip: Oid | None, text: str, dropping: str, dry_run: bool) -> Blocked:
@@ -228,3 +243,191 @@ def _restored(hub: Hub, commit: Oid) -> Oid:
         message="cn: restore what a commit made over a stale index took away",
         at=later(hub, commit),
     )
+
+
+# By URL, not by name: a fetch or push by name would also write the user's ``refs/remotes/origin/*``. No network
+# child writes a ref; refs are written by local children, which hold the hub's lock.
+
+
+def list_origin(hub: Hub) -> Listing:
+    """Origin's branches now. Raises :class:`Blocked` when it does not answer."""
+    answer = list_remotes(hub.git, {"": origin_url(hub)}, SECONDS)[""]
+    if isinstance(answer, str):
+        raise Blocked.uncommitted(f"origin is unreachable: {answer}", remedy_of(answer, _LOOK))
+    return answer
+
+
+def origin_url(hub: Hub, *, push: bool = False) -> str:
+    """The configured URL as written: git applies ``insteadOf`` itself."""
+    pushed = hub.config.all("remote.origin.pushurl") if push else []
+    if url := next(iter(pushed), hub.origin_url):
+        return url
+    raise Blocked("the remote origin has no URL", "see 'git remote -v'")
+
+
+_ORIGINS = ("state/ledger/", "state/queue/", "state/turn.md", "logs/", "threads/mail/outbox/", "threads/mail/sent/")
+_INBOX = "threads/inbox/"
+_DONE = "threads/inbox/done/"
+_LEDGER = "state/ledger"
+
+
+def integrate(hub: Hub, origin: Oid, local: Oid, *, keep: bool) -> tuple[Oid, list[str]]:
+    """The merge of ``local`` into ``origin``, and sentences about what was kept beside it.
+
+    The same two commits always give the same merge. With ``keep``, copies of what did not
+    get in are written below ``.git/cn/aside``.
+    """
+    base = hub.git.run("merge-base", origin, local, check=False)
+    if not base.ok:
+        raise Blocked(
+            "origin's main and yours share no history",
+            "is 'git remote get-url origin' the right hub? cn never joins unrelated histories",
+        )
+    special = _Special.read(hub, Oid(base.lines[0]), origin, local)
+    wanted, ousted = special.decide()
+    tree = _merge(hub, origin, local, special)
+    at = later(hub, origin, local)
+    changes = [set_entry(path, entry) for path, entry in wanted.items()]
+    merged = build_commit(
+        hub, base=tree, parents=(origin, local), changes=changes, message="cn: integrate local commits", at=at
+    )
+    return merged, [_kept(hub, local, path, entry, keep) for path, entry in ousted.items()]
+
+
+def restore_ledger(hub: Hub, known: Oid, local: Oid) -> Oid:
+    """``local``, or a commit on it that has all the ledger lines of ``known`` again."""
+    lost = ledger_losses(hub, known, local)
+    if not lost:
+        return local
+    changes = [FileChange(HubPath(path), data) for path, data in sorted(lost.items())]
+    return build_commit(
+        hub, base=local, parents=(local,), changes=changes, message="cn: restore the ledger", at=later(hub, local)
+    )
+
+
+def ledger_losses(hub: Hub, old: Oid, new: Oid) -> dict[str, bytes]:
+    """Path → old content and the lines that only ``new`` has, for each file that lost lines."""
+    found = read_all(hub.git, [f"{commit}:{_LEDGER}" for commit in (old, new)])
+    # A file or a symlink in its place is no ledger.
+    before, after = (one.oid if one and one.kind == "tree" else None for one in found)
+    if before is None or before == after:
+        return {}
+    changes = read_changes(hub.git, before, after or empty_tree(hub.git))
+    # Only the history grows for ever: ``open`` holds what is unfinished, and shrinks.
+    gone = [c for c in changes if c.old and not c.path.endswith("/open")]
+    was = read_known(hub.git, [c.old.oid for c in gone if c.old])
+    now = iter(read_known(hub.git, [c.new.oid for c in gone if c.new]))
+    losses = {}
+    for change, old_data in zip(gone, was, strict=True):
+        new_data = next(now) if change.new else b""
+        mine, theirs = old_data.splitlines(keepends=True), new_data.splitlines(keepends=True)
+        known, left = set(mine), set(theirs)
+        if not known <= left:
+            extra = [line for line in theirs if line not in known]
+            losses[f"{_LEDGER}/{change.path}"] = b"".join(mine + extra)
+    return losses
+
+
+def _merge(hub: Hub, origin: Oid, local: Oid, special: _Special) -> Oid:
+    """git's merge of everything else.
+
+    The special paths are set to the merge base's entries on both sides first, so that git's
+    detection of renamed folders cannot move a new thread because others went to ``done/``.
+    """
+    sides: list[Oid] = []
+    for side, changed in ((origin, special.theirs), (local, special.ours)):
+        back = [set_entry(path, special.base.get(path)) for path in changed]
+        at = datetime.fromtimestamp(0, UTC)
+        sides.append(
+            build_commit(hub, base=side, parents=(side,), changes=back, message="scratch", at=at, scratch=True)
+        )
+    try:
+        tree, conflicts = merge_trees(hub.git, sides[0], sides[1])
+    except GitError as failed:
+        text = f"cannot merge origin's main with yours: {failed.done.reason}"
+        raise Blocked(text, f"run {_pull(hub)} to see why") from None
+    if tree is None:
+        shown = ", ".join(visible(n) for n in sorted(conflicts)[:10])
+        raise Blocked(
+            f"your local commits conflict with origin's main in {shown}",
+            f"run {_pull(hub)}, resolve the conflict, commit, and run again",
+        )
+    return tree
+
+
+def _pull(hub: Hub) -> str:
+    """As it works where nothing of git is configured: it names no default for diverged branches."""
+    return command("git pull --no-rebase origin {}", hub.main)
+
+
+class _Special(NamedTuple):
+    """The paths of cn's folders that changed on a side, and what each side has there."""
+
+    base: Mapping[str, Entry]
+    theirs: Mapping[str, Entry | None]
+    ours: Mapping[str, Entry | None]
+    origin_done: Mapping[str, dict[str, Entry]]
+    local_done: Mapping[str, dict[str, Entry]]
+
+    @classmethod
+    def read(cls, hub: Hub, base: Oid, origin: Oid, local: Oid) -> _Special:
+        theirs, ours = (
+            {
+                c.path: c.new
+                for c in read_changes(hub.git, base, side)
+                if c.path.startswith((*_ORIGINS, _INBOX)) and not is_protected(c.path)
+            }
+            for side in (origin, local)
+        )
+        names = {_name(path) for path in (*theirs, *ours) if path.startswith(_INBOX)}
+        done = (_done_threads(hub, side, names) for side in (origin, local))
+        return cls(read_tree(hub.git, base, {*theirs, *ours}), theirs, ours, *done)
+
+    def decide(self) -> tuple[dict[str, Entry | None], dict[str, Entry]]:
+        """Path → the entry the merge shall have, for every special path; and what of ours does not get in."""
+        wanted = {path: self._decide(path) for path in sorted({*self.theirs, *self.ours})}
+        wanted |= {_INBOX + name: None for name in {*self.origin_done, *self.local_done}}
+        ousted = {}
+        for path, entry in self.ours.items():
+            # Its very content may have got into the other side's ``done/``.
+            done = self.origin_done.get(_name(path), {}) if path.startswith(_INBOX) else {}
+            if entry is not None and wanted[path] != entry and entry not in done.values():
+                ousted[path] = entry
+        return wanted, ousted
+
+    def _decide(self, path: str) -> Entry | None:
+        known = self.base.get(path)
+        theirs, ours = self.theirs.get(path, known), self.ours.get(path, known)
+        if path.startswith(_DONE):
+            return theirs if _name(path) in self.origin_done else ours
+        if path.startswith(_INBOX):
+            return theirs if path in self.theirs else ours
+        # A file that only we have is no conflict, and a message in it must not be lost.
+        return theirs if theirs is not None or known is not None else ours
+
+
+def _name(path: str) -> str:
+    return path.rsplit("/", 1)[-1]
+
+
+def _done_threads(hub: Hub, commit: Oid, names: Collection[str]) -> dict[str, dict[str, Entry]]:
+    found = dict[str, dict[str, Entry]]()
+    for e in list_tree(hub.git, commit, _DONE.rstrip("/"), recursive=True) if names else []:
+        if _name(e.path) in names:
+            found.setdefault(_name(e.path), {})[_DONE + e.path] = Entry(e.mode, e.oid)
+    return found
+
+
+def _kept(hub: Hub, local: Oid, path: str, entry: Entry, keep: bool) -> str:
+    # The name depends on the commit only: looking twice keeps one copy.
+    target = hub.state / "aside" / local[:12] / path
+    if keep:
+        (data,) = read_known(hub.git, [entry.oid])
+        write_file(target, data)
+    return kept_sentence(hub, path, target, "was changed on both sides, and origin's stands")
+
+
+def later(hub: Hub, *commits: Oid) -> datetime:
+    """The latest commit time: the result depends on its inputs alone."""
+    lines = hub.git.run("show", "-s", "--format=%ct", *commits).lines
+    return max(from_epoch(line) for line in lines)

@@ -3,27 +3,129 @@
 An old file is moved aside and looked at again before the new one is linked in its place;
 an editor that saves at that very moment finds its text in the work tree or in the aside.
 What cannot be put in place now is noted, and :func:`place_again` tries it in the next runs.
+
+Files moved aside lie in ``.git/cn/old/TOKEN`` until the next run, which compares once more and keeps what has
+changed; what is kept goes to ``.git/cn/aside``.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 
-from cn.git.entries import OTHER, SUBMODULE, Change, Entry, WorkFile, raw_id, read_files, read_tree
-from cn.git.process import Done, Git
+from cn.git.entries import OTHER, SUBMODULE, Change, Entry, WorkFile, read_files, read_tree
+from cn.git.process import Git
 from cn.git.repository import Hub
-from cn.protocol.layout import is_pending
-from cn.system.files import StrPath, blocked_parent, move, place, place_below
+from cn.protocol.layout import DONE, INBOX
+from cn.system.files import StrPath, blocked_parent, exchange, free_name, move, place, place_below, raw_id, write_file
 from cn.transaction.journal import Journal
-from cn.transaction.kept_copies import Asides, keep_aside, kept_sentence
 from cn.transaction.unplaced import Edited, Left, read_unplaced, write_unplaced
 from cn.values.names import Oid, folders_above, main_decides, never_blocks
 from cn.values.text import visible
+
+
+def sweep_asides(hub: Hub, current: str = "") -> list[str]:
+    """Look at the asides of earlier runs once more; keep those that were written to, drop the rest."""
+    reports = []
+    kept = {current, read_unplaced(hub).token}  # what is tried again may have been killed in the middle of it
+    for folder, written in _asides(hub):
+        if folder.name not in kept:
+            for file, path in written:
+                aside = keep_aside(hub, path, file)
+                reports.append(kept_sentence(hub, path, aside, "was written to while cn replaced it"))
+            shutil.rmtree(folder, ignore_errors=True)
+    return reports
+
+
+def has_written_asides(hub: Hub) -> bool:
+    """Was one of the files that cn replaced written to since?"""
+    return any(one for _, written in _asides(hub) for one in written)
+
+
+def _asides(hub: Hub) -> Iterator[tuple[Path, Iterator[tuple[Path, str]]]]:
+    """The folders of asides; those in each that were written to since, and where they lay."""
+    try:
+        folders = sorted(p for p in (hub.state / "old").iterdir() if p.is_dir() and not p.is_symlink())
+    except OSError:
+        return
+    for folder in folders:
+        files = ((folder / name, path, raw) for name, (path, raw) in Asides.of(hub, folder.name).manifest.items())
+        yield folder, ((file, path) for file, path, raw in files if os.path.lexists(file) and raw_id(file, raw) != raw)
+
+
+def aside_name(hub: Hub, path: str) -> Path:
+    """A free name below ``.git/cn/aside`` for a copy of ``path`` that people may want back."""
+    return free_name(hub.state / "aside" / datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ") / path)
+
+
+def keep_aside(hub: Hub, path: str, source: StrPath) -> Path:
+    """Move ``source`` to where people find it."""
+    target = aside_name(hub, path)
+    move(source, target)
+    return target
+
+
+def kept_sentence(hub: Hub, path: str, kept: Path, why: str) -> str:
+    """One sentence that tells where a copy is."""
+    try:
+        where = kept.relative_to(hub.root)
+    except ValueError:
+        where = kept
+    return f"{visible(path)} {why}; your copy is kept at {visible(str(where))}"
+
+
+@dataclass
+class Asides:
+    """The files moved aside under one token, and what each held when it was looked at."""
+
+    folder: Path
+    manifest: dict[str, tuple[str, Oid]]
+
+    @classmethod
+    def of(cls, hub: Hub, token: str) -> Asides:
+        """Those that were made under this token."""
+        folder = hub.state / "old" / token
+        manifest: dict[str, tuple[str, Oid]] = {}
+        with suppress(OSError, ValueError, TypeError, AttributeError, RecursionError):
+            plain = json.loads((folder / "manifest").read_bytes() if (folder / "manifest").is_file() else b"{}")
+            manifest = {name: (str(p), Oid(str(raw))) for name, (p, raw) in plain.items() if name.isdigit()}
+        return cls(folder, manifest)
+
+    def plan(self, files: Iterable[tuple[str, Oid]]) -> list[str]:
+        """Names for the files to be moved here, written down before anything moves."""
+        names = []
+        for path, raw in files:
+            name = str(len(self.manifest))
+            self.by_path.setdefault(path, []).append(name)
+            self.manifest[name] = (path, raw)
+            names.append(f"{self.folder}/{name}")
+        if names:
+            plain = {n: [p, raw] for n, (p, raw) in self.manifest.items()}
+            write_file(self.folder / "manifest", json.dumps(plain).encode())
+        return names
+
+    def of_path(self, path: str) -> tuple[Path, Oid] | None:
+        """The aside of ``path`` that an interrupted run made."""
+        for name in reversed(self.by_path.get(path, [])):
+            if os.path.lexists(self.folder / name):
+                return self.folder / name, self.manifest[name][1]
+        return None
+
+    @cached_property
+    def by_path(self) -> dict[str, list[str]]:
+        """The names under which each path was moved here, by an interrupted run too."""
+        names: dict[str, list[str]] = {}
+        for name, (path, _) in self.manifest.items():
+            names.setdefault(path, []).append(name)
+        return names
+
 
 LAYOUT = frozenset(
     (
@@ -71,16 +173,13 @@ def place_again(hub: Hub, main: Oid) -> list[str]:
     reports = check_out(hub, Journal(noted.token, main, main, ""), changes)
     shutil.rmtree(hub.state / "txn", ignore_errors=True)
     files = read_files(hub, main, {path: (entries.get(path),) for path in noted.left})
-    placed = [visible(path) for path in noted.left if _is_placed(files[path], entries.get(path))]
+    # Main's file lies here, and no text that a person wrote meanwhile.
+    here = {path: (files[path], entries.get(path)) for path in noted.left}
+    placed = [visible(p) for p, (f, entry) in here.items() if (f.holds(entry, any_mode=True) if f else entry is None)]
     if placed:
         more = f" and {len(placed) - _SHOWN} more" if len(placed) > _SHOWN else ""
         reports.append(f"brought to the work tree after all: {', '.join(placed[:_SHOWN])}{more}")
     return reports
-
-
-def _is_placed(file: WorkFile | None, entry: Entry | None) -> bool:
-    """Does main's file lie here, and no text that a person wrote meanwhile?"""
-    return entry is None if file is None else file.holds(entry, any_mode=True)
 
 
 _SHOWN = 8
@@ -104,34 +203,34 @@ class _Checkout:
     def bring(self, changes: Sequence[Change]) -> None:
         wanted = {c.path: (c.old, c.new) for c in changes}
         files = read_files(self.hub, self.journal.new, wanted)
-        for path in [p for p in self.edited if (f := files.get(p)) and self.is_main(wanted[p], f)]:
-            del self.edited[path]
+        for path, file in files.items():
+            if path in self.edited and file and any(file.holds(entry, any_mode=True) for entry in wanted[path]):
+                del self.edited[path]
         todo: list[tuple[Change, WorkFile | None]] = []
         for change in changes:
             file = files[change.path]
-            if self.settled(change, file):
-                continue
-            if self.may_replace(change, file):
+            settled = change.new is None if file is None else change.new in file.same
+            if not settled and self.may_replace(change, file):
                 todo.append((change, file))
         staged = self.stage([c for c, _ in todo if c.new is not None])
         old = [(c, f) for c, f in todo if f is not None]
         names = dict(zip((c.path for c, _ in old), self.asides.plan((c.path, f.raw) for c, f in old), strict=True))
+        fresh: dict[str, str] = {}
         for change, file in todo:  # plain text: Paths of all these take longer than most of what follows
             new = f"{staged}/{change.path}" if change.new is not None else None
             if new is not None and not os.path.lexists(new):
                 self.leave(change, file, self.refused.get(change.path, "git checkout-index failed"))
                 continue
-            self.replace(change, file, names.get(change.path), new)
+            if file is not None:
+                self.replace(change, file, names[change.path], new)
+            elif new is not None:
+                fresh[change.path] = new
+        unplaced = place_below(self.hub.root, fresh)
+        for change, _ in todo:
+            if change.path in unplaced:
+                self.note_unplaced(change, unplaced[change.path])
         if todo:
             shutil.rmtree(staged, ignore_errors=True)
-
-    def is_main(self, entries: Sequence[Entry | None], file: WorkFile) -> bool:
-        return any(file.holds(entry, any_mode=True) for entry in entries)
-
-    def settled(self, change: Change, file: WorkFile | None) -> bool:
-        if file is None:
-            return change.new is None
-        return change.new in file.same
 
     def may_replace(self, change: Change, file: WorkFile | None) -> bool:
         if file is None:
@@ -153,7 +252,8 @@ class _Checkout:
         if self.was_ours(change, file) or main_decides(change.path):
             return True
         self.note_edited(change, file.raw)
-        if change.new is not None or not is_pending(change.path):  # else whoever sets it aside tells it
+        is_pending = change.path.startswith(f"{INBOX}/") and not change.path.startswith(f"{DONE}/")
+        if change.new is not None or not is_pending:  # else whoever sets it aside tells it
             has = "another" if change.new is not None else "it no more"
             told = f"was changed here meanwhile: your text stays in the work tree, main has {has}"
             self.reports.append(f"{visible(change.path)} {told}")
@@ -213,49 +313,44 @@ class _Checkout:
             lines = b"".join(path.encode("utf-8", "surrogateescape") + b"\0" for path in paths)
             into = f"--prefix={staged}/"
             done = git.run("checkout-index", "--quiet", "-z", "--stdin", into, stdin=lines, check=False)
+            if done.ok:
+                return
             if done.limited or done.killed or done.disk_full or _TORN in done.err:
-                self.stop(staged, paths, done)
+                # It was no path's fault: the next would fare no better. The last file there may be half of one.
+                there = [path for path in paths if os.path.lexists(f"{staged}/{path}")]
+                for path in there[-1:]:
+                    os.unlink(f"{staged}/{path}")
+                self.refused |= dict.fromkeys(set(paths) - set(there[:-1]), done.reason)
                 return
             paths = [path for path in paths if not os.path.lexists(f"{staged}/{path}")]
-            if done.ok or not paths:
+            if not paths:
                 return
             said = done.err.partition("\n")[0].rpartition(": ")[2]  # behind a path of any length
             self.refused[paths[0]] = visible(said) or done.reason
             paths = paths[1:]
 
-    def stop(self, staged: Path, paths: Sequence[str], done: Done) -> None:
-        """It was no path's fault: the next would fare no better. The last file there may be half of one."""
-        there = [path for path in paths if os.path.lexists(f"{staged}/{path}")]
-        for path in there[-1:]:
-            os.unlink(f"{staged}/{path}")
-        absent = set(paths) - set(there[:-1])
-        self.refused |= dict.fromkeys(absent, done.reason)
-
-    def replace(self, change: Change, file: WorkFile | None, aside: str | None, new: str | None) -> None:
-        target = f"{self.hub.root}/{change.path}"
-        if file is not None and aside is not None:
-            try:
-                move(target, aside)
-            except OSError as why:
-                self.leave(change, file, why.strerror or "it cannot be moved")
-                return
-            if (found := raw_id(aside, file.raw)) != file.raw:
-                self.put_back(change.path, aside)
-                self.note_edited(change, found or file.raw)
-                return
-        if new is not None:
-            self.link_new(change, new, target)
-        if file is not None and aside is not None and not self.was_ours(change, file):
+    def replace(self, change: Change, file: WorkFile, aside: str, new: str | None) -> None:
+        try:
+            found, unplaced = exchange(self.hub.root, change.path, aside, new, file.raw)
+        except OSError as why:
+            self.leave(change, file, why.strerror or "it cannot be moved")
+            return
+        if found != file.raw:
+            self.put_back(change.path, aside)
+            self.note_edited(change, found or file.raw)
+            return
+        if unplaced:
+            self.note_unplaced(change, unplaced[change.path])
+        if not self.was_ours(change, file):
             kept = keep_aside(self.hub, change.path, aside)
             self.reports.append(kept_sentence(self.hub, change.path, kept, "differed from main, which decides here"))
 
-    def link_new(self, change: Change, new: str, target: str) -> None:
-        try:
-            place_below(self.hub.root, new, target)
-        except FileExistsError:  # a person's, of this moment
-            self.note_edited(change, raw_id(target, change.new.oid) if change.new else None)
+    def note_unplaced(self, change: Change, why: OSError) -> None:
+        if isinstance(why, FileExistsError):  # a person's, of this moment
+            here = self.hub.root / change.path
+            self.note_edited(change, raw_id(here, change.new.oid) if change.new else None)
             self.say_changed(change.path)
-        except OSError as why:
+        else:
             self.leave(change, None, why.strerror or "it cannot be written")
 
     def leave(self, change: Change, file: WorkFile | None, reason: str) -> None:

@@ -6,15 +6,14 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
 from typing import NamedTuple
 
 from cn.git.entries import (
     LINK,
     OTHER,
     SUBMODULE,
-    Below,
     Change,
+    find_below,
     gives_way,
     read_changes,
     read_files,
@@ -25,19 +24,17 @@ from cn.git.entries import (
 from cn.git.fast_import import EntryChange, FileChange, build_commit, written_paths
 from cn.git.repository import ORIGIN_REF, Hub
 from cn.protocol.layout import INBOX
+from cn.system.files import drop
 from cn.transaction.base import Base, observe_base
-from cn.transaction.journal import Journal, LocalAppend, LocalFile, RefUpdate, drop, push_path, restore_path
+from cn.transaction.journal import Journal, LocalAppend, LocalFile, RefUpdate, push_path, restore_path
 from cn.transaction.protected_files import TRUSTED_REF
 from cn.transaction.publish import MainMoved, publish, wait_for_place
 from cn.transaction.push import arrived_pushes, leave_unpushed, push
-from cn.transaction.recover import recover
-from cn.transaction.unplaced import read_left
+from cn.transaction.unplaced import read_unplaced
 from cn.values.errors import Blocked, CnError, Refused
 from cn.values.names import HubPath, Oid, folders_above, main_decides, never_blocks
 from cn.values.shell_words import command
 from cn.values.text import one_line, visible
-
-__all__ = ["Committed", "Draft", "LocalAppend", "LocalFile", "RefUpdate", "commit", "local_changes", "recover"]
 
 _ATTEMPTS = 5
 
@@ -111,11 +108,12 @@ class _Own:
 
 def _commit(hub: Hub, plan: Callable[[Base], Draft | None], base: Base | None, own: _Own) -> Committed:
     reports: list[str] = []
-    moved = False
+    moved, carried = False, set[Oid]()
     for _ in range(_ATTEMPTS):
         base = base or observe_base(hub)
         reports += [r for r in base.reports if r not in reports]
-        arrived = arrived_pushes(hub, base)
+        # What is carried out is that once, whatever stays of its note.
+        arrived = [note for note in arrived_pushes(hub, base) if note.new not in carried]
         own.taken |= any(note.new in own.tried for note in arrived)
         if arrived and not hub.origin:
             leave_unpushed(hub, arrived)
@@ -135,6 +133,7 @@ def _commit(hub: Hub, plan: Callable[[Base], Draft | None], base: Base | None, o
             base = None
             continue
         moved |= moves
+        carried.update(journal.covers)
         if not arrived or own.taken:  # planned a second time it would be done twice
             return Committed(base, journal.new, moved, tuple(reports), own.unpushed)
         base = None
@@ -148,12 +147,13 @@ def _carry_out(hub: Hub, base: Base, journal: Journal, moves: bool, reports: lis
         wait_for_place(hub)
     if hub.origin and (journal.new != base.origin or journal.refs):
         pushed = push(hub, base, journal)
-        own.unpushed = pushed.reason or own.unpushed
-        if not pushed.main:
+        if pushed is None:
             return False
+        own.unpushed = pushed or own.unpushed
     own.taken |= hub.origin and journal.new in own.tried
-    if moves:
-        journal = _with_own_refs(hub, journal)
+    if moves:  # what we know of origin and trust here moves along with main
+        known = (TRUSTED_REF, *([ORIGIN_REF] if hub.origin else []))
+        journal = journal._replace(refs=(*journal.refs, *(RefUpdate(ref, journal.new) for ref in known)))
     reports += publish(hub, journal)
     drop(restore_path(hub))
     return True
@@ -171,7 +171,7 @@ def _prepare(hub: Hub, base: Base, draft: Draft | None, arrived: Sequence[Journa
         if new != base.tip:
             message = "cn: " + one_line(draft.message.split("\n")[0].removeprefix("cn: "))
         folders.update(f for path in written_paths(draft.changes) for f in folders_above(path))
-    texts: dict[Path, str] = {}  # one for each file: of several a killed run could not tell which it did
+    texts: dict[str, str] = {}  # one for each file: of several a killed run could not tell which it did
     for append in (append for one in made for append in one.appends):
         texts[append.path] = texts.get(append.path, "") + append.text
     changes = tuple(read_changes(hub.git, base.local, new))
@@ -233,14 +233,6 @@ def displaced_words(hub: Hub, folder: str, mode: str) -> tuple[str, str]:
     )
 
 
-def _with_own_refs(hub: Hub, journal: Journal) -> Journal:
-    """What we know of origin and trust here moves along with main."""
-    own = [RefUpdate(TRUSTED_REF, journal.new)]
-    if hub.origin:
-        own.append(RefUpdate(ORIGIN_REF, journal.new))
-    return journal._replace(refs=(*journal.refs, *own))
-
-
 def local_changes(hub: Hub, base: Oid, paths: Iterable[str]) -> list[str]:
     """Which of ``paths`` have an index entry or a working file that differs from ``base``'s entry."""
     wanted = list(dict.fromkeys(paths))
@@ -270,11 +262,11 @@ def _changed(hub: Hub, like: Oid, changes: list[Change], inputs: Mapping[str, Oi
         return []
     index = read_index(hub.git)
     # Not yet replaced by cn itself, and so no change of anybody's.
-    here = {path: one.here for path, one in read_left(hub).items()}
+    here = {path: one.here for path, one in read_unplaced(hub).left.items()}
     files = read_files(hub, like, {c.path: (c.old, c.new, here.get(c.path)) for c in changes})
     main = {c.path: c.old for c in changes}
     lying = {path for path, old in main.items() if old is not None}
-    below = Below(index)
+    below = find_below(index, [c.path for c in changes if c.old is None])
     found = []
     for c in changes:
         file, used = files[c.path], inputs.get(c.path)
@@ -284,7 +276,7 @@ def _changed(hub: Hub, like: Oid, changes: list[Change], inputs: Mapping[str, Oi
         staged = entry in (c.old, c.new)
         if entry is None:  # a file of main above it that becomes a folder is in nobody's way
             staged = staged and all(index[p] == main.get(p) for p in folders_above(c.path) if p in index)
-        staged = staged and (c.old is not None or all(index[p] == main.get(p) for p in below(c.path)))
+        staged = staged and (c.old is not None or all(index[p] == main.get(p) for p in below[c.path]))
         staged = staged or (entry is not None and entry.oid == used)
         may_be = [c.old, c.new, *([here[c.path]] if c.path in here else ())]
         plain = file is None and None in may_be

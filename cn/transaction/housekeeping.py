@@ -21,8 +21,6 @@ _KEPT_SECONDS = 90 * 86400.0
 _STALE_SECONDS = 3600.0
 _MOMENT = 0.2
 _REPORT_BYTES = 1 << 16
-_LOG_BYTES = 4 << 20
-_LOGS_KEPT = 3
 _MOST_REFS = 200
 _MOST_PACKS = 20
 _MOST_LOOSE = 100
@@ -35,17 +33,6 @@ _SMALL = {"core.deltaBaseCacheLimit": "8m", "pack.threads": "1", "pack.deltaCach
 for deltas found. 37,000 objects packed wholly anew: 152 MB, with these 71, of the same size and with the same
 processor time."""
 _REPACK = ("repack", "-q", "-d", "-l", "--geometric=8", *_WINDOW, "--no-write-bitmap-index")
-
-
-def rotate_log(path: Path) -> None:
-    """``cn.log`` → ``cn.log.1`` → … when it has grown over 4 MiB; the oldest goes."""
-    with suppress(FileNotFoundError):
-        if path.parent.is_symlink() or path.lstat().st_size < _LOG_BYTES:
-            return
-        for number in range(_LOGS_KEPT, 1, -1):
-            with suppress(FileNotFoundError):
-                path.with_name(f"{path.name}.{number - 1}").rename(path.with_name(f"{path.name}.{number}"))
-        path.rename(path.with_name(f"{path.name}.1"))
 
 
 def sweep_stale(hub: Hub) -> None:

@@ -10,23 +10,25 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from cn.git.entries import Change, Entry
 from cn.git.repository import Hub
-from cn.system.files import PRIVATE, sync_folder, write_file
+from cn.system.files import PRIVATE, read_regular, write_file
 from cn.values.errors import Blocked
-from cn.values.names import Oid
+from cn.values.names import Oid, is_oid
 
-_FORMAT = 1
+_FORMATS = (2, 1)
+"""What is written, and what is read: in the older one machine-local files have absolute paths."""
+IN_STATE = ".git/cn/"
+"""How the path of a file in :attr:`Hub.state` begins, wherever that is."""
 
 
 class LocalAppend(NamedTuple):
     """Machine-local text appended after the commit, exactly once even across a crash."""
 
-    path: Path
+    path: str
     text: str
 
 
@@ -36,7 +38,7 @@ class LocalFile(NamedTuple):
     It is removed only while it still holds the bytes whose SHA-256 is ``was`` (empty: any).
     """
 
-    path: Path
+    path: str
     data: bytes | None
     was: str = ""
 
@@ -51,9 +53,9 @@ class RefUpdate(NamedTuple):
 class Journal(NamedTuple):
     """One local publication: main from ``old`` to ``new``, and what belongs to it.
 
-    ``appends`` are of one file each, ``sizes`` their lengths before, ``index_hash`` the SHA-256
-    of the index file that replaces ``index.lock``, ``covers`` the notes of pushes that are
-    carried out with it. ``old == new``: only refs, appends and files. In the note of a push
+    Machine-local files are named as :func:`local_place` finds them: a hub may be moved before this is finished.
+    ``appends`` are of one file each, ``sizes`` their lengths before, ``covers`` the notes
+    of pushes that are carried out with it. ``old == new``: only refs, appends and files. In the note of a push
     ``expected`` is where origin's main was.
     """
 
@@ -67,14 +69,8 @@ class Journal(NamedTuple):
     appends: tuple[LocalAppend, ...] = ()
     files: tuple[LocalFile, ...] = ()
     sizes: tuple[int, ...] = ()
-    index_hash: str = ""
     covers: tuple[Oid, ...] = ()
     expected: Oid | None = None
-
-    @property
-    def token_bytes(self) -> bytes:
-        """The content of our ``index.lock`` before the new index is in it."""
-        return f"cn {self.token}\n".encode()
 
 
 def journal_path(hub: Hub) -> Path:
@@ -92,84 +88,66 @@ def push_path(hub: Hub, new: Oid) -> Path:
     return hub.state / "push" / new
 
 
+def local_place(hub: Hub, name: str) -> tuple[Path, Path] | None:
+    """Where a machine-local file lies, and the folder of this clone above it; None: outside, and never written."""
+    inside = name.removeprefix(IN_STATE)
+    path = Path(os.path.normpath((hub.root if inside == name else hub.state) / inside))
+    return next(((path, root) for root in (hub.state, hub.root) if root in path.parents), None)
+
+
 def read_pushes(hub: Hub) -> list[Journal]:
     """The notes of all pushes whose local share is not done."""
+    notes = ((path.name, read_journal(path)) for path in _in_push(hub) if is_oid(path.name))
+    return [note for name, note in notes if note is not None and note.new == name]
+
+
+def stray_notes(hub: Hub) -> list[Path]:
+    """What lies among the notes and is none, such as copies that a tool made: nothing is done for it."""
+    known = {note.new for note in read_pushes(hub)}
+    return [path for path in _in_push(hub) if path.name not in known]
+
+
+def _in_push(hub: Hub) -> list[Path]:
     try:
-        names = sorted(p.name for p in (hub.state / "push").iterdir() if not p.name.startswith("."))
+        return sorted(path for path in (hub.state / "push").iterdir() if path.name[0] != ".")
     except FileNotFoundError:
         return []
-    notes = [read_journal(hub.state / "push" / name) for name in names]
-    return [note for note in notes if note is not None]
 
 
 def write_journal(path: Path, journal: Journal) -> None:
     """Write and flush it."""
     changes = [[c.path, *(c.old or (None, None)), *(c.new or (None, None))] for c in journal.changes]
-    plain = {"format": _FORMAT, **journal._asdict(), "changes": changes, "inputs": dict(journal.inputs or {})}
-    write_file(path, json.dumps(plain, default=_text).encode(), mode=PRIVATE)
+    plain = {"format": _FORMATS[0], **journal._asdict(), "changes": changes, "inputs": dict(journal.inputs or {})}
+    write_file(path, json.dumps(plain, default=lambda data: data.decode("latin-1")).encode(), mode=PRIVATE)
 
 
 def read_journal(path: Path) -> Journal | None:
     """The journal at ``path``, or None. An unreadable one stops the run: it may hold a promise."""
+    data = read_regular(path) if os.path.lexists(path) else None
+    if data is None and os.path.lexists(path):
+        raise Blocked(f"cannot read {path}: it is no file, or none of yours", "move it away, then run again")
     try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        return None
-    except OSError as why:
-        raise Blocked(f"cannot read {path}: {why.strerror}") from why
-    try:
-        return _parse(json.loads(data))
-    except (ValueError, KeyError, TypeError, IndexError) as why:
+        return None if data is None else _parse(json.loads(data))
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as why:
         raise Blocked(
             f"{path} is damaged: {why}", "compare 'git status' with main, then move the file away and run again"
         ) from why
 
 
-def drop(path: Path) -> None:
-    """Forget it."""
-    with suppress(FileNotFoundError):
-        path.unlink()
-        sync_folder(path.parent)
-
-
-def with_sizes(journal: Journal) -> Journal:
-    """The journal with the present lengths of the files to append to."""
-    return journal._replace(sizes=tuple(_size(a.path) for a in journal.appends))
-
-
-def _size(path: Path) -> int:
-    try:
-        return os.stat(path, follow_symlinks=False).st_size
-    except OSError:
-        return 0
-
-
-def _text(value: bytes | os.PathLike[str]) -> str:
-    """What JSON has no word for: bytes and paths."""
-    return value.decode("latin-1") if isinstance(value, bytes) else os.fsdecode(value)
-
-
 def _parse(data: dict[str, Any]) -> Journal:
-    if data["format"] != _FORMAT:
+    if data["format"] not in _FORMATS:
         raise ValueError("it is of another version of cn")
-    return Journal(
-        token=data["token"],
-        old=Oid(data["old"]),
-        new=Oid(data["new"]),
-        message=data["message"],
-        changes=tuple(Change(p, _entry(om, oo), _entry(nm, no)) for p, om, oo, nm, no in data["changes"]),
-        inputs={path: Oid(oid) for path, oid in data["inputs"].items()},
-        refs=tuple(RefUpdate(ref, Oid(new) if new else None) for ref, new in data["refs"]),
-        appends=tuple(LocalAppend(Path(path), text) for path, text in data["appends"]),
-        files=tuple(
-            LocalFile(Path(path), None if text is None else text.encode("latin-1"), was)
-            for path, text, was in data["files"]
+    known = {name: data[name] for name in Journal._fields} | {
+        "changes": tuple(Change(p, _entry(om, oo), _entry(nm, no)) for p, om, oo, nm, no in data["changes"]),
+        "refs": tuple(RefUpdate(ref, new) for ref, new in data["refs"]),
+        "appends": tuple(LocalAppend(path, text) for path, text in data["appends"]),
+        "files": tuple(
+            LocalFile(path, None if text is None else text.encode("latin-1"), was) for path, text, was in data["files"]
         ),
-        sizes=tuple(data["sizes"]),
-        index_hash=data["index_hash"],
-        covers=tuple(Oid(oid) for oid in data["covers"]),
-        expected=Oid(data["expected"]) if data["expected"] else None,
-    )
+        "sizes": tuple(data["sizes"]),
+        "covers": tuple(data["covers"]),
+    }
+    return Journal(**known)
 
 
 def _entry(mode: str | None, oid: str | None) -> Entry | None:

@@ -47,7 +47,7 @@ def hub_lock(hub: Hub, wait: float) -> Iterator[Hub]:
         with suppress(OSError):
             os.unlink(hub.state / TOLD)
         note_owner(fd)
-        yield hub.locked(fd)
+        yield hub.with_git(hub.git._replace(lock_fd=fd))
     finally:
         # Closing, not LOCK_UN: a child that still works keeps the lock through its copy.
         os.close(fd)

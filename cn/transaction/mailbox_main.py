@@ -18,16 +18,11 @@ from cn.values.names import HubPath, Oid, is_owned
 PATH = HubPath("state/published")
 
 
-def filtered_tree(hub: Hub, commit: Oid) -> Oid:
-    """The tree of ``commit`` without cn's own folders."""
-    entries = [e for e in list_tree(hub.git, commit) if not is_owned(e.path)]
-    lines = b"".join(f"{e.mode} {e.kind} {e.oid}\t{e.path}".encode("utf-8", "surrogateescape") + b"\0" for e in entries)
-    return Oid(hub.git.run("mktree", "-z", stdin=lines).text)
-
-
 def publish(hub: Hub, last: Oid | None, main: Oid, head: Oid | None, message: str, at: datetime) -> Oid:
     """The next published commit for ``main``; ``last`` itself when nothing changed and nothing was merged."""
-    tree = filtered_tree(hub, main)
+    entries = [e for e in list_tree(hub.git, main) if not is_owned(e.path)]
+    lines = b"".join(f"{e.mode} {e.kind} {e.oid}\t{e.path}".encode("utf-8", "surrogateescape") + b"\0" for e in entries)
+    tree = Oid(hub.git.run("mktree", "-z", stdin=lines).text)
     if last is not None and head is None:
         (known,) = read_info(hub.git, [f"{last}^{{tree}}"])
         if known and known.oid == tree:

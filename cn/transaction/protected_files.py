@@ -8,7 +8,7 @@ was made in this clone, or when a key that this clone's git config lists signed 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from cn.git.entries import read_changes
@@ -60,13 +60,18 @@ def untrusted(
     trusted = trusted or trusted_commit(hub) or resolve(hub.git, hub.main_ref)
     if trusted is None or trusted == new:
         return []
-    guarded = is_guarded(hub)
-    changed = [c for c in read_changes(hub.git, trusted, new) if is_protected(c.path) or guarded(c.path)]
+    guarded = hub.config.is_true("cn.guard")  # then cn's own folders count like protected files
+    changes = read_changes(hub.git, trusted, new)
+    changed = [c for c in changes if is_protected(c.path) or (guarded and is_owned(c.path))]
     if not changed:
         return []
     touched = _touching(hub.git, trusted, new, {c.path for c in changed})
     suspects = {c for commits in touched.values() for c in commits} - built
-    foreign = suspects - _made_here(hub)
+    made = set[Oid]()  # what the reflogs show as results of an act in this clone
+    for ref in ("HEAD", hub.main_ref):
+        done = hub.git.run("log", "-g", "-z", "--format=%H %gs", "--end-of-options", ref, "--", check=False)
+        made.update(parse_reflog(done.fields) if done.ok else ())
+    foreign = suspects - made
     foreign -= _signed(hub, foreign)
     found = []
     for change in changed:
@@ -77,11 +82,6 @@ def untrusted(
             old, new_blob = (entry.oid if entry else None for entry in (change.old, change.new))
             found.append(TrustChange(change.path, old, new_blob, bad))
     return found
-
-
-def is_guarded(hub: Hub) -> Callable[[str], bool]:
-    """With ``cn.guard`` in this clone's git config, cn's own folders count like protected files."""
-    return is_owned if hub.config.is_true("cn.guard") else lambda path: False
 
 
 def built_by_cn(hub: Hub, commit: Oid, given: Iterable[Oid]) -> frozenset[Oid]:
@@ -111,15 +111,6 @@ def _touching(git: Git, old: Oid, new: Oid, paths: set[str]) -> dict[str, list[O
             commit = Oid(fields[at].strip())
             at += 1
     return touched
-
-
-def _made_here(hub: Hub) -> set[Oid]:
-    """The commits that the reflogs of HEAD and main show as results of an act in this clone."""
-    made: set[Oid] = set()
-    for ref in ("HEAD", hub.main_ref):
-        done = hub.git.run("log", "-g", "-z", "--format=%H %gs", "--end-of-options", ref, "--", check=False)
-        made.update(parse_reflog(done.fields) if done.ok else ())
-    return made
 
 
 def parse_reflog(fields: Iterable[str]) -> Iterator[Oid]:

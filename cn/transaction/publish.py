@@ -11,35 +11,40 @@ import os
 import shutil
 import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from cn.git.entries import Below, Change, Entry, read_index
-from cn.git.objects import read_object, update_refs
-from cn.git.process import GitError
+from cn.git.entries import Change, Entry, find_below, read_index, read_tree
+from cn.git.objects import is_ancestor, read_object, update_refs
+from cn.git.process import Git, GitError
+from cn.git.remote import FOLDER as OUTGOING
 from cn.git.repository import Hub
-from cn.system.files import PRIVATE, is_writable, make_parents, place, read_plain, write_file
-from cn.transaction.checkout import check_out
+from cn.system.files import PRIVATE, append_once, blocked_parent, drop, place, read_plain, sweep_temporary, write_file
+from cn.transaction.base import work_place
+from cn.transaction.checkout import aside_name, check_out, kept_sentence, place_again, sweep_asides
 from cn.transaction.journal import (
     Journal,
-    LocalAppend,
     LocalFile,
     RefUpdate,
-    drop,
     journal_path,
+    local_place,
     push_path,
-    with_sizes,
+    read_journal,
+    restore_path,
     write_journal,
 )
-from cn.transaction.kept_copies import aside_name, kept_sentence
-from cn.transaction.pins import PREFIX
+from cn.transaction.protected_files import TRUSTED_REF
+from cn.transaction.push import PREFIX
+from cn.transaction.unplaced import has_to_place
 from cn.values.errors import Blocked, CnError, Refused
-from cn.values.names import Oid, folders_above, main_decides
+from cn.values.names import Oid, folders_above, main_decides, never_blocks
 from cn.values.text import visible
 
 _POLL = 0.05
 _STALE_LOOKS = 30
+_LOG_BYTES = 4 << 20
+_LOGS_KEPT = 3
 
 
 def write_refs(hub: Hub, refs: Sequence[RefUpdate]) -> list[str]:
@@ -84,45 +89,27 @@ def remove_stale(lock: Path, value: str) -> bool:
     return True
 
 
-def write_local(hub: Hub, file: LocalFile) -> None:
+def _write_local(hub: Hub, file: LocalFile, path: Path, root: Path) -> None:
     """Write or remove a machine-local file. Doing it again changes nothing."""
     if file.data is not None:
-        if file.path.is_relative_to(hub.state):  # what must not be committed
-            write_file(file.path, file.data, mode=PRIVATE)
-        else:
-            write_file(file.path, file.data, root=hub.root)
+        # What is in the state must not be committed.
+        write_file(path, file.data, root=root, mode=PRIVATE if root == hub.state else 0o666)
         return
-    found = read_plain(file.path)
+    found = read_plain(path) if blocked_parent(root, path) is None else None
     if found is not None and (not file.was or hashlib.sha256(found[1]).hexdigest() == file.was):
         with suppress(FileNotFoundError):
-            file.path.unlink()
+            path.unlink()
 
 
-def append_once(append: LocalAppend, size: int, *, root: Path | None = None) -> None:
-    """Append the text unless a killed run has done so, wholly or in part.
-
-    ``size`` is the file's length when the journal was written: what stands behind that
-    was written since. With ``root``, no parent below it may be a symlink.
-    """
-    data = append.text.encode("utf-8", "surrogateescape")
-    make_parents(append.path, root)
-    flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-    try:
-        with os.fdopen(os.open(append.path, flags, 0o666), "r+b", buffering=0) as file:
-            length = os.fstat(file.fileno()).st_size
-            file.seek(size if size <= length else 0)
-            since = file.read()
-            if data in since:
-                return
-            rest = data[len(since) :] if data.startswith(since) else data
-            _write_all(file.fileno(), rest)
-    except OSError as why:
-        raise Blocked(f"cannot append to {append.path}: {why.strerror}", "the next run tries again") from why
-
-
-def _write_all(fd: int, data: bytes) -> None:
-    while data:
-        data = data[os.write(fd, data) :]
+def rotate_log(path: Path) -> None:
+    """``cn.log`` → ``cn.log.1`` → … when it has grown over 4 MiB; the oldest goes."""
+    with suppress(FileNotFoundError):
+        if path.parent.is_symlink() or path.lstat().st_size < _LOG_BYTES:
+            return
+        for number in range(_LOGS_KEPT, 1, -1):
+            with suppress(FileNotFoundError):
+                path.with_name(f"{path.name}.{number - 1}").rename(path.with_name(f"{path.name}.{number}"))
+        path.rename(path.with_name(f"{path.name}.1"))
 
 
 LOCK_WAIT = 10.0
@@ -132,11 +119,6 @@ _NO_MODE = "0"
 
 class MainMoved(Exception):
     """Local main is no longer what the run planned on; nothing was published here."""
-
-
-def index_path(hub: Hub) -> Path:
-    """The index of this work tree."""
-    return hub.work_git_dir / "index"
 
 
 def lock_path(hub: Hub) -> Path:
@@ -151,7 +133,7 @@ def publish(hub: Hub, journal: Journal) -> list[str]:
     """
     wait_for_index(hub)
     with _undisturbed():
-        journal = with_sizes(journal)
+        journal = with_sizes(hub, journal)
         write_journal(journal_path(hub), journal)
         if journal.old == journal.new:
             return _finish(hub, journal)
@@ -193,26 +175,28 @@ def _undisturbed() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+def with_sizes(hub: Hub, journal: Journal) -> Journal:
+    """The journal with the present lengths of the files to append to."""
+    places = (local_place(hub, append.path) for append in journal.appends)
+    return journal._replace(sizes=tuple(p[0].lstat().st_size if p and os.path.lexists(p[0]) else 0 for p in places))
+
+
 def _swap_index(
     hub: Hub, journal: Journal, changes: Sequence[Change], reports: list[str], *, move: bool = True
 ) -> None:
     """Steps 5 to 7. Whatever fails before the commit point gives the index free again."""
-    take_index(hub, journal)
-    try:
-        fill_index(hub, journal, lambda copy: edit_index(hub, journal, changes, copy, reports))
+    with _index_copy(hub, journal) as git:
+        _edit_index(hub, git, journal, changes, reports)
         if move:
             move_main(hub, journal)
-    except (MainMoved, GitError, Refused, OSError):
-        lock_path(hub).unlink()
-        raise
 
 
 def _publish_work_tree(hub: Hub, journal: Journal, changes: Sequence[Change]) -> list[str]:
     """Steps 8 to 10. What fails here leaves the journal, and the next run goes on."""
     try:
-        os.rename(lock_path(hub), index_path(hub))
+        _replace_index(hub)
         reports = check_out(hub, journal, changes)
-        refresh_index(hub, journal)
+        _refresh_index(hub, journal)
         return reports + _finish(hub, journal)
     except OSError as why:
         text = f"it could not be brought to {hub.root}: {why.strerror}"
@@ -221,14 +205,20 @@ def _publish_work_tree(hub: Hub, journal: Journal, changes: Sequence[Change]) ->
 
 def wait_for_index(hub: Hub, seconds: float = LOCK_WAIT) -> None:
     """Wait until nobody holds the index, or raise :class:`Blocked`."""
-    deadline = time.monotonic() + seconds
-    while os.path.lexists(lock_path(hub)):
+    if not _goes(lock_path(hub), time.monotonic() + seconds):
+        raise Blocked(
+            f"{lock_path(hub)} exists: another git is changing the index of {hub.root}",
+            "wait for it; if none is running it was left by a crash, and can be removed; then run again",
+        )
+
+
+def _goes(lock: Path, deadline: float) -> bool:
+    """Is it gone, by then at the latest?"""
+    while os.path.lexists(lock):
         if time.monotonic() >= deadline:
-            raise Blocked(
-                f"{lock_path(hub)} exists: another git is changing the index of {hub.root}",
-                "wait for it; if none is running it was left by a crash, and can be removed; then run again",
-            )
+            return False
         time.sleep(_POLL)
+    return True
 
 
 def wait_for_place(hub: Hub, seconds: float = LOCK_WAIT) -> None:
@@ -238,25 +228,45 @@ def wait_for_place(hub: Hub, seconds: float = LOCK_WAIT) -> None:
     """
     of_git = hub.work_git_dir, hub.git_dir, (hub.git_dir / hub.main_ref).parent, hub.git_dir / "objects"
     for folder in dict.fromkeys((*of_git, hub.state, hub.state / "push")):
-        if folder.exists() and not is_writable(folder):
+        if folder.exists() and not os.access(folder, os.W_OK | os.X_OK):
             raise Blocked(f"cannot write in {folder}", "make it writable for the user of cn, then run again")
     wait_for_index(hub, seconds)
     deadline = time.monotonic() + min(seconds, _REF_WAIT)
     for lock in (hub.git_dir / f"{hub.main_ref}.lock", hub.work_git_dir / "HEAD.lock"):
-        while os.path.lexists(lock):
-            if time.monotonic() >= deadline:
-                raise Blocked(
-                    f"cannot move main: {lock} exists",
-                    "if no git is running it was left by a crash: remove it, then run again",
-                )
-            time.sleep(_POLL)
+        if not _goes(lock, deadline):
+            remedy = "if no git is running it was left by a crash: remove it, then run again"
+            raise Blocked(f"cannot move main: {lock} exists", remedy)
 
 
-def take_index(hub: Hub, journal: Journal, seconds: float = LOCK_WAIT) -> None:
-    """Step 5: create ``index.lock`` with our token in it."""
+@contextmanager
+def _index_copy(hub: Hub, journal: Journal, seconds: float = LOCK_WAIT) -> Iterator[Git]:
+    """Steps 5 and 6: hold ``index.lock``, and give git on a copy of the index to edit; what fails lets go of it.
+
+    The copy keeps the time of the original: git judges by it which cached file states can
+    be trusted (git's ``racy-git`` documentation).
+    """
+    _take_index(hub, journal, seconds)
+    try:
+        copy = _copy_path(hub)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        git = hub.git.with_env(GIT_INDEX_FILE=copy)
+        try:
+            shutil.copy2(hub.work_git_dir / "index", copy)
+        except FileNotFoundError:
+            git.run("read-tree", "--empty")
+        yield git
+    except (MainMoved, CnError, OSError):
+        lock_path(hub).unlink()
+        raise
+
+
+def _take_index(hub: Hub, journal: Journal, seconds: float) -> None:
+    """Create ``index.lock`` with our token in it, if a killed run has not left just that."""
+    if _lock_is_ours(hub, journal):
+        return
     # Linked, not created and then written: whenever a kill comes, the lock says whose it is.
     ours = hub.state / "txn" / "lock"
-    write_file(ours, journal.token_bytes)
+    write_file(ours, _token(journal))
     deadline = time.monotonic() + seconds
     while True:
         wait_for_index(hub, max(0.0, deadline - time.monotonic()))
@@ -266,47 +276,27 @@ def take_index(hub: Hub, journal: Journal, seconds: float = LOCK_WAIT) -> None:
             return
 
 
-def fill_index(hub: Hub, journal: Journal, edit: Callable[[Path], None]) -> Journal:
-    """Step 6: edit a copy of the index, note its hash in the journal, make it ``index.lock``.
-
-    The copy keeps the time of the original: git judges by it which cached file states can
-    be trusted (git's ``racy-git`` documentation).
-    """
-    copy = hub.state / "txn" / "index"
-    copy.parent.mkdir(parents=True, exist_ok=True)
-    with suppress(FileNotFoundError):
-        copy.unlink()
-    with suppress(FileNotFoundError):
-        shutil.copy2(index_path(hub), copy)
-    edit(copy)
-    if not copy.exists():
-        hub.git.with_env(GIT_INDEX_FILE=copy).run("read-tree", "--empty")
-    journal = journal._replace(index_hash=file_hash(copy) or "")
-    write_journal(journal_path(hub), journal)
-    os.rename(copy, lock_path(hub))
-    return journal
+def _replace_index(hub: Hub) -> None:
+    """Step 8: the copy becomes the index, and the lock goes. A lock that stays is taken over by the next run."""
+    os.rename(_copy_path(hub), hub.work_git_dir / "index")
+    lock_path(hub).unlink()
 
 
-def file_hash(path: Path) -> str | None:
-    """SHA-256 of a file, None when there is none."""
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError:
-        return None
+def _copy_path(hub: Hub) -> Path:
+    return hub.state / "txn" / "index"
 
 
-def edit_index(hub: Hub, journal: Journal, changes: Sequence[Change], copy: Path, reports: list[str]) -> None:
+def _edit_index(hub: Hub, git: Git, journal: Journal, changes: Sequence[Change], reports: list[str]) -> None:
     """Set the touched entries that are still the old ones; a staged edit stays as it is.
 
     Not where main now has a file for a folder, or the other way round: an index that kept what is staged
     there would take main's out again with the next commit. The staged text is kept aside.
     """
-    index = read_index(hub.git, copy) if copy.exists() else {}
+    index = read_index(git)
     inputs = journal.inputs or {}
     edits: list[tuple[str, Entry | None]] = []
     added = {c.path for c in changes if c.new is not None}
-    below = Below(index)
+    below = find_below(index, added)
     parents = {c.path: list(folders_above(c.path)) for c in changes}
     folders = {folder for path in added for folder in parents[path]}
     for change in sorted(changes, key=lambda c: c.new is not None):
@@ -317,7 +307,7 @@ def edit_index(hub: Hub, journal: Journal, changes: Sequence[Change], copy: Path
         ours = now == change.old if now is not None else not (change.old or above)
         ours = ours or (now is not None and now.oid == inputs.get(path))
         instead = change.new is None and (path in folders or not added.isdisjoint(parents[path]))
-        blocking = [*above, *(p for p in below(path) if p in index)] if change.new is not None else []
+        blocking = [*above, *(p for p in below[path] if p in index)] if change.new is not None else []
         if not ours and not main_decides(path) and not instead and not blocking:
             reports.append(f"{visible(path)} has a staged change that stays staged; main has another")
             continue
@@ -326,14 +316,10 @@ def edit_index(hub: Hub, journal: Journal, changes: Sequence[Change], copy: Path
         index.pop(path, None)
         edits.append((path, change.new))
     if edits:
-        git = hub.git.with_env(GIT_INDEX_FILE=copy)
-        lines = b"".join(_index_line(path, entry, journal.new) for path, entry in edits)
+        none = f"{_NO_MODE} {'0' * len(journal.new)}"
+        rows = (f"{f'{entry.mode} {entry.oid}' if entry else none}\t{path}\0" for path, entry in edits)
+        lines = "".join(rows).encode("utf-8", "surrogateescape")
         git.run("update-index", "--add", "--replace", "--remove", "-z", "--index-info", stdin=lines)
-
-
-def _index_line(path: str, entry: Entry | None, like: Oid) -> bytes:
-    head = f"{entry.mode} {entry.oid}" if entry else f"{_NO_MODE} {'0' * len(like)}"
-    return head.encode() + b"\t" + path.encode("utf-8", "surrogateescape") + b"\0"
 
 
 def _keep_staged(hub: Hub, path: str, entry: Entry, reports: list[str]) -> None:
@@ -372,34 +358,113 @@ def unlock_main(hub: Hub, journal: Journal) -> None:
     remove_stale(hub.work_git_dir / "HEAD.lock", "")
 
 
-def refresh_index(hub: Hub, journal: Journal) -> None:
+def _refresh_index(hub: Hub, journal: Journal) -> None:
     """Step 10: let git note the state of the new files. A convenience: a busy index is left alone."""
-
-    def refresh(copy: Path) -> None:
-        git = hub.git.with_env(GIT_INDEX_FILE=copy)
-        git.run("update-index", "-q", "--refresh", check=False)
-
     try:
-        take_index(hub, journal, 0.0)
+        with _index_copy(hub, journal, 0.0) as git:
+            git.run("update-index", "-q", "--refresh", check=False)
     except Refused:
         return
-    try:
-        fill_index(hub, journal, refresh)
-    except (GitError, Refused, OSError):
-        lock_path(hub).unlink()
-        raise
-    os.rename(lock_path(hub), index_path(hub))
+    _replace_index(hub)
 
 
 def _finish(hub: Hub, journal: Journal) -> list[str]:
     reports = write_refs(hub, journal.refs)
+    names = [file.path for file in journal.files] + [append.path for append in journal.appends]
+    places = {name: local_place(hub, name) for name in names}
     for file in journal.files:
-        write_local(hub, file)
+        if place := places[file.path]:
+            _write_local(hub, file, *place)
     for append, size in zip(journal.appends, journal.sizes, strict=True):
-        append_once(append, size, root=hub.root if append.path.is_relative_to(hub.root / "logs") else None)
+        if place := places[append.path]:
+            append_once(place[0], append.text, size, root=place[1])
+    outside = (visible(path) for path, place in places.items() if place is None)
+    reports += [f"{path} is not in this hub: what an interrupted run had to do there is left out" for path in outside]
     # The notes go before the journal: as long as it is there, doing all this again is harmless.
-    for covered in journal.covers:
-        drop(push_path(hub, covered))
-    drop(journal_path(hub))
+    drop(*(push_path(hub, covered) for covered in journal.covers), journal_path(hub))
     shutil.rmtree(hub.state / "txn", ignore_errors=True)
     return reports
+
+
+def recover(hub: Hub) -> tuple[str, ...]:
+    """Finish or take back what a killed run left; sentences about it.
+
+    What could not be brought to the work tree before is tried again.
+    """
+    reports = _recover(hub)
+    try:
+        main = work_place(hub)[hub.main_ref] if has_to_place(hub) else None
+    except Refused:
+        return reports  # main is not checked out: the run says so itself
+    return (*reports, *place_again(hub, main)) if main else reports
+
+
+def _recover(hub: Hub) -> tuple[str, ...]:
+    for unfinished in ("txn", OUTGOING):
+        shutil.rmtree(hub.state / unfinished, ignore_errors=True)
+    for folder in (hub.state, hub.state / "push", hub.root / "state"):
+        sweep_temporary(folder)
+    journal = read_journal(journal_path(hub))
+    if journal is None:
+        return tuple(sweep_asides(hub))
+    for folder in {place[0].parent for file in journal.files if (place := local_place(hub, file.path))}:
+        sweep_temporary(folder)
+    refs = work_place(hub)
+    main = refs[hub.main_ref]
+    _unlock_refs(hub, journal)
+    text = ""
+    if not is_ancestor(hub.git, journal.new, main):
+        text = "a run that was interrupted before its commit was taken back"
+    elif journal.new != refs.get(TRUSTED_REF, journal.new) and is_ancestor(hub.git, journal.new, refs[TRUSTED_REF]):
+        # This ref moves beyond ``new`` only in a run that follows, which has dropped its journal first.
+        text = "an old journal lay here again, of a run that later ones followed: it was dropped"
+    if text:
+        if _lock_is_ours(hub, journal):
+            lock_path(hub).unlink()
+        drop(journal_path(hub))
+        return (text, *sweep_asides(hub))
+    reports = ["a run that was interrupted after its commit was finished"]
+    now = read_tree(hub.git, main, [c.path for c in journal.changes]) if main != journal.new else None
+    if now is not None:
+        reports += _note_reverted(hub, journal, now)
+    live = [c for c in journal.changes if now is None or now.get(c.path) == c.new]
+    reports += resume(hub, journal, live)
+    return (*reports, *sweep_asides(hub, journal.token))
+
+
+def _token(journal: Journal) -> bytes:
+    """The content of our ``index.lock`` before the new index is in it."""
+    return f"cn {journal.token}\n".encode()
+
+
+def _lock_is_ours(hub: Hub, journal: Journal) -> bool:
+    try:
+        data = lock_path(hub).read_bytes()
+    except OSError:
+        return False
+    # An empty lock with our journal: killed between creating it and writing the token? No way
+    # to tell it from git's own, so it stays and is reported.
+    return data == _token(journal)
+
+
+def _unlock_refs(hub: Hub, journal: Journal) -> None:
+    """Remove what a killed update-ref of ours left: its bytes, or our index.lock, say so."""
+    if _lock_is_ours(hub, journal):
+        unlock_main(hub, journal)
+    else:
+        main = hub.git_dir / f"{hub.main_ref}.lock"
+        with suppress(OSError):
+            if main.read_text("ascii", "replace").strip() == journal.new:
+                main.unlink()
+
+
+def _note_reverted(hub: Hub, journal: Journal, now: Mapping[str, Entry]) -> list[str]:
+    """Somebody removed our lock and committed the stale index: remember what to restore."""
+    reverted = [c for c in journal.changes if now.get(c.path) == c.old]
+    owned = tuple(c for c in reverted if never_blocks(c.path))
+    if owned:
+        write_journal(restore_path(hub), journal._replace(changes=owned, refs=(), appends=(), sizes=()))
+    merged = [visible(c.path) for c in reverted if not never_blocks(c.path)]
+    over = "a commit made over a stale index took"
+    reports = [f"{over} away what cn had written; it is restored"] if owned else []
+    return reports + ([f"{over} back what was merged: {', '.join(merged[:20])}"] if merged else [])

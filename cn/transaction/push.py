@@ -1,28 +1,114 @@
-"""Step 3: origin's main goes forward, and cn's refs go there in the same push.
+"""cn's own refs, and the push that brings them to origin with main (``docs/protocol/transaction.md``, step 3).
 
-Main decides: a pin that origin refuses, or that somebody holds there, fails alone, is told once, and goes
+A pin is one ref for each recorded branch, so that an idle check is one listing (``docs/protocol/branches.md``).
+``refs/cn/pins/<peer>/in/<topic>`` holds the head of a peer's branch that the ledger knows, ``…/out/…`` the tip
+of one of ours. Heads whose pin goes stay reachable through ``refs/cn/keep/<clone>``.
+
+In a push main decides: a ref that origin refuses, or that somebody holds there, fails alone, is told once, and goes
 again with the next push. A note says what belongs to a push until the local share is done.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
+import secrets
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from cn.git.objects import is_ancestor, list_refs
+from cn.git.fast_import import commit_tree
+from cn.git.objects import empty_tree, is_ancestor, list_refs, read_info, resolve
+from cn.git.process import Git
 from cn.git.remote import OWN, RefResult, Result, push_own
 from cn.git.repository import Hub
-from cn.system.files import write_file
-from cn.transaction.base import Base
-from cn.transaction.journal import Journal, drop, push_path, read_pushes, write_journal
-from cn.transaction.origin import SECONDS, HeldLock, locks_at_origin, origin_main, origin_url, replaced_at_origin
+from cn.git.running import find_locks, git_processes
+from cn.protocol.ledger import IN, OUT
+from cn.system.files import drop, read_regular, write_file
+from cn.transaction.base import SECONDS, Base, list_origin, origin_url
+from cn.transaction.journal import Journal, push_path, read_pushes, write_journal
 from cn.values.errors import Blocked, CnError
-from cn.values.names import Oid
+from cn.values.names import Name, Oid, is_local
+from cn.values.shell_words import command
 from cn.values.text import redact
+
+PREFIX = "refs/cn/pins/"
+_PLAIN = set("abcdefghijklmnopqrstuvwxyz0123456789-_")
+_AS_IT_IS = re.compile(r"[a-z0-9_-]+")
+_COMPONENT = re.compile(r"(?:[a-z0-9_-]|%[0-9a-f]{2})+|\+[0-9a-f]{64}")
+_LONGEST = 180
+_PARENTS = 500
+Key = tuple[Name, str, str]
+"""(peer, side, encoded topic)"""
+
+
+def encode(topic: str) -> str:
+    """A topic as one safe component of a ref name, on any file system; a long one becomes ``+`` and a digest."""
+    if len(topic) <= _LONGEST and _AS_IT_IS.fullmatch(topic):
+        return topic
+    data = topic.encode("utf-8", "surrogateescape")
+    text = "".join(chr(b) if chr(b) in _PLAIN else f"%{b:02x}" for b in data)
+    return text if len(text) <= _LONGEST else "+" + hashlib.sha256(data).hexdigest()
+
+
+def decode(component: str, candidates: Iterable[str] = ()) -> str | None:
+    """The topic of an encoded component; a digest is looked up among ``candidates``."""
+    if component.startswith("+"):
+        return next((c for c in candidates if encode(c) == component), None)
+    parts = component.split("%")
+    data = parts[0].encode() + b"".join(bytes([int(p[:2], 16)]) + p[2:].encode() for p in parts[1:])
+    return data.decode("utf-8", "surrogateescape")
+
+
+def pin_ref(peer: Name, side: str, topic: str) -> str:
+    """The full name of a pin."""
+    return f"{PREFIX}{peer}/{side}/{encode(topic)}"
+
+
+def read_pins(git: Git) -> dict[Key, Oid]:
+    """All pins."""
+    return {key: oid for ref, oid in list_refs(git, PREFIX).items() if (key := parse_pin(ref)) is not None}
+
+
+def parse_pin(ref: str) -> Key | None:
+    """Whose pin it is; None for a ref that cn did not write."""
+    parts = ref.removeprefix(PREFIX).split("/")
+    if len(parts) != 3 or parts[1] not in (IN, OUT) or not _COMPONENT.fullmatch(parts[2]):
+        return None
+    return Name(parts[0]), parts[1], parts[2]
+
+
+def keep(hub: Hub, heads: Iterable[Oid], at: datetime) -> tuple[str, Oid] | None:
+    """A commit that keeps ``heads`` alive for ever, and the ref it belongs to."""
+    unique = list(dict.fromkeys(heads))
+    infos = zip(unique, read_info(hub.git, unique), strict=True)
+    parents = [head for head, info in infos if info is not None and info.kind == "commit"]
+    if not parents:
+        return None
+    ref = f"refs/cn/keep/{clone_id(hub)}"
+    last = resolve(hub.git, ref)
+    tree = empty_tree(hub.git)
+    for start in range(0, len(parents), _PARENTS):
+        batch = ([last] if last else []) + parents[start : start + _PARENTS]
+        last = commit_tree(hub, tree, batch, "cn: reviewed", at, unsigned=True)
+    assert last is not None
+    return ref, last
+
+
+def clone_id(hub: Hub, *, make: bool = True) -> str:
+    """A random name of this clone, kept in its git config (``cn.clone``); empty if it has none to be made."""
+    known = hub.config.last("cn.clone", "local")
+    known = known or hub.git.run("config", "--local", "--get", "cn.clone", check=False).text  # made meanwhile
+    if not known and make:
+        known = secrets.token_hex(4)
+        hub.git.run("config", "--local", "cn.clone", known)
+    return known
+
 
 _PAUSES = (0.0, 0.2, 0.5, 1.0)
 _HELD = ("cannot lock ref", "failed to update ref", "incorrect old value", "reference already exists")
@@ -47,28 +133,27 @@ class Answer(NamedTuple):
     lacks: Mapping[str, str]
 
 
-class Pushed(NamedTuple):
-    """``main``: is it origin's now? ``reason``: why some of cn's refs are not there."""
+def push(hub: Hub, base: Base, journal: Journal) -> str | None:
+    """Bring the journal's commit and refs to origin, where it has not got them; again what it did not take.
 
-    main: bool
-    reason: str
-
-
-def push(hub: Hub, base: Base, journal: Journal) -> Pushed:
-    """Bring the journal's commit and refs to origin, where it has not got them. Not ``main``: plan again."""
-    refs = _to_push(hub, journal)
+    Why some of cn's refs are not there, or nothing; None: main is not origin's, plan again.
+    """
+    waiting = _read_unpushed(hub)
+    here = list_refs(hub.git, OWN) if waiting else {}
+    refs = {ref: here.get(ref) for ref, gone in sorted(waiting.items()) if gone or ref in here}
+    refs |= {ref.ref: ref.new for ref in journal.refs}
     if journal.new == base.origin:
         answer = _push_refs(hub, refs)
     else:
         taken = _push_main(hub, base, journal, refs)
         if taken is None:
-            return Pushed(False, "")
+            return None
         answer = taken
     _note_unpushed(hub, {ref: refs[ref] is None for ref in answer.lacks})  # nothing else waits now
     reason = next(iter(answer.lacks.values()), "")
     if reason and (lock := _lock_on(hub, *answer.lacks)) is not None:
         reason += f"; {lock.path} is there: {lock.remedy}"
-    return Pushed(True, reason)
+    return reason
 
 
 def _push_refs(hub: Hub, refs: Mapping[str, Oid | None]) -> Answer:
@@ -91,12 +176,20 @@ def _push_main(hub: Hub, base: Base, journal: Journal, refs: Mapping[str, Oid | 
         answer = send(hub, journal.new, refs)
         rejected = answer.main
         # An answer other than "done" is no proof of anything: ask.
-        now = _ask_origin(hub, rejected) if rejected else journal.new
+        if rejected is None:
+            return Answer(None, without or answer.lacks)
+        try:
+            now = list_origin(hub).get(hub.main)
+        except CnError as silent:
+            raise Blocked(
+                f"nobody knows whether origin took main: {rejected.reason}; asked for it, {silent.text}",
+                "do not repeat it now; run 'cn sync' when origin answers: if origin has it, that finishes it",
+            ) from silent
         if now == journal.new:
             return Answer(None, without or answer.lacks)
         if now != base.origin:
             return None
-        if rejected is None or rejected.transient:
+        if rejected.transient:
             continue
         if refs:  # a rule of the host may refuse all of a push because of them
             refs, without = {}, dict.fromkeys(refs, rejected.reason)
@@ -105,7 +198,10 @@ def _push_main(hub: Hub, base: Base, journal: Journal, refs: Mapping[str, Oid | 
         text = f"origin did not take main: {rejected.reason}"
         if rejected.told:
             _forget(hub, note)
-            raise Blocked.uncommitted(text, _remedy(hub, rejected.reason))
+            missing = "missing necessary objects" in rejected.reason
+            if missing and (replaced := replaced_at_origin(hub)):
+                raise Blocked.uncommitted(text, "somebody put {} there; {}".format(*replaced))
+            raise Blocked.uncommitted(text, "may you push to origin's main, and is origin a bare repository?")
         raise Blocked.uncommitted(text, "origin was asked, and does not have it; run again", " here")
     if (lock := _lock_on(hub, hub.main_ref)) is not None:
         raise Blocked.uncommitted(f"{lock.path} keeps origin from taking main", f"{lock.remedy}, then run again")
@@ -116,13 +212,6 @@ def _lock_on(hub: Hub, *refs: str) -> HeldLock | None:
     """What keeps one of the refs from being set, where origin is on this machine."""
     names = ("packed-refs.lock", *(f"{ref}.lock" for ref in refs))
     return next((lock for lock in locks_at_origin(hub) if str(lock.path).endswith(names)), None)
-
-
-def _remedy(hub: Hub, reason: str) -> str:
-    """What helps where origin refuses main."""
-    if "missing necessary objects" in reason and (replaced := replaced_at_origin(hub)):
-        return f"somebody put {replaced.name} there; {replaced.remedy}"
-    return "may you push to origin's main, and is origin a bare repository?"
 
 
 def send(hub: Hub, main: Oid | None, refs: Mapping[str, Oid | None]) -> Answer:
@@ -144,17 +233,6 @@ def send(hub: Hub, main: Oid | None, refs: Mapping[str, Oid | None]) -> Answer:
 
 def _is_held(told: RefResult) -> bool:
     return told.result is not Result.DONE and any(word in told.reason for word in _HELD)
-
-
-def _ask_origin(hub: Hub, rejected: Rejected) -> Oid | None:
-    """Origin's main after a push that was not answered with "done"."""
-    try:
-        return origin_main(hub)
-    except CnError as silent:
-        raise Blocked(
-            f"nobody knows whether origin took main: {rejected.reason}; asked for it, {silent.text}",
-            "do not repeat it now; run 'cn sync' when origin answers: if origin has it, that finishes it",
-        ) from silent
 
 
 def arrived_pushes(hub: Hub, base: Base) -> list[Journal]:
@@ -197,9 +275,9 @@ def unpushed_path(hub: Hub) -> Path:
 def _read_unpushed(hub: Hub) -> dict[str, bool]:
     """Each name, and whether it is to be deleted at origin: that it is absent here does not say so."""
     try:
-        plain = json.loads(unpushed_path(hub).read_bytes())
+        plain = json.loads(read_regular(unpushed_path(hub)) or b"")
         return {name: gone is True for name, gone in plain.items() if name.startswith(OWN)}
-    except (OSError, ValueError, AttributeError, TypeError):
+    except (ValueError, AttributeError, TypeError, RecursionError):
         return {}
 
 
@@ -213,9 +291,51 @@ def _note_unpushed(hub: Hub, refs: Mapping[str, bool]) -> None:
             unpushed_path(hub).unlink(missing_ok=True)
 
 
-def _to_push(hub: Hub, journal: Journal) -> dict[str, Oid | None]:
-    """The journal's refs, and as they are here those that origin did not take before."""
-    waiting = _read_unpushed(hub)
-    here = list_refs(hub.git, OWN) if waiting else {}
-    again = {ref: here.get(ref) for ref, gone in sorted(waiting.items()) if gone or ref in here}
-    return again | {ref.ref: ref.new for ref in journal.refs}
+class HeldLock(NamedTuple):
+    """A lock file in an origin on this machine: its age in seconds, and the gits that may be at work there."""
+
+    path: Path
+    age: float
+    users: list[str]
+
+    @property
+    def remedy(self) -> str:
+        """What helps, as far as this machine can tell."""
+        if self.users:
+            return f"{', '.join(self.users[:3])} may be at work there: let it end"
+        return f"no git of this machine is there: one that was killed left it; {command('rm -- {}', str(self.path))}"
+
+
+def locks_at_origin(hub: Hub) -> list[HeldLock]:
+    """Locks of git where main is pushed to, if that is a folder of this machine.
+
+    They may be another machine's too, on a shared disk: none is ever removed.
+    """
+    url = origin_url(hub, push=True)
+    if not is_local(url):
+        return []
+    folder = hub.root / url.removeprefix("file://")
+    folder = folder / ".git" if (folder / ".git").is_dir() else folder
+    found = []
+    for path in find_locks(folder):
+        with suppress(OSError):
+            found.append((path, max(0.0, time.time() - path.lstat().st_mtime)))
+    users = git_processes(replace(hub, root=folder, git_dir=folder, work_git_dir=folder)) if found else []
+    return [HeldLock(path, age, users) for path, age in found]
+
+
+def replaced_at_origin(hub: Hub) -> tuple[str, str] | None:
+    """A ref that hides an object at origin (git-replace(1)), and what takes it away: a push upon its object fails.
+
+    On this machine cn has the receiving git overlook it.
+    """
+    url = origin_url(hub)
+    if is_local(url):
+        return None
+    words = ("ls-remote", "--refs", "--", url, "refs/replace/*")
+    lines = hub.git.run(*words, check=False, network=True, seconds=SECONDS).lines
+    if not lines:
+        return None
+    ref, more = lines[0].partition("\t")[2], f" (and {len(lines) - 1} more)" if len(lines) > 1 else ""
+    mend = command("git update-ref -d {}", ref)  # a push that deletes it fails as well
+    return f"{ref}{more}", f"{mend}, typed in that repository on its host, mends it"

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from cn.git.repository import Hub
-from cn.system.files import write_file
+from cn.system.files import blob_id, read_regular, write_file
 from cn.values.names import Oid
 
 if TYPE_CHECKING:  # imported where something is noted
@@ -35,8 +35,6 @@ class Left(NamedTuple):
         """Is a file of these bytes (None: no file) what cn left, and no edit of anybody?"""
         if self.here is None or data is None:
             return self.here is None and data is None
-        from cn.git.entries import blob_id
-
         return blob_id(self.here.oid, data) == self.here.oid
 
 
@@ -64,7 +62,7 @@ def unplaced_path(hub: Hub) -> Path:
 def read_unplaced(hub: Hub) -> Unplaced:
     """What is noted. Where the note cannot be read nothing is; 'git status' shows it all the same."""
     try:
-        plain = json.loads(unplaced_path(hub).read_bytes())
+        plain = json.loads(read_regular(unplaced_path(hub)) or b"")
         if plain["left"]:
             from cn.git.entries import Entry
         left = {
@@ -73,13 +71,8 @@ def read_unplaced(hub: Hub) -> Unplaced:
         }
         edited = {path: Edited(Oid(base) if base else None, Oid(raw)) for path, (base, raw) in plain["edited"].items()}
         return Unplaced(str(plain["token"]), left, edited, frozenset(map(str, plain["hidden"])))
-    except (OSError, ValueError, AttributeError, TypeError, KeyError):
+    except (ValueError, AttributeError, TypeError, KeyError, RecursionError):
         return Unplaced("", {}, {})
-
-
-def read_left(hub: Hub) -> Mapping[str, Left]:
-    """What cn left, by path."""
-    return read_unplaced(hub).left
 
 
 def has_to_place(hub: Hub) -> bool:
@@ -88,61 +81,44 @@ def has_to_place(hub: Hub) -> bool:
     return bool(noted.left or noted.hidden)
 
 
-def read_edited(hub: Hub) -> Mapping[str, Edited]:
-    """What somebody edited while main got another version, by path."""
-    return read_unplaced(hub).edited
-
-
 def is_left(hub: Hub, path: str, data: bytes | None) -> bool:
     """Are these bytes at ``path`` (None: no file) what cn itself could not replace yet?"""
-    one = read_left(hub).get(path)
+    one = read_unplaced(hub).left.get(path)
     return one is not None and one.is_it(data)
 
 
 def write_unplaced(hub: Hub, left: Mapping[str, Left], edited: Mapping[str, Edited]) -> None:
     """Note exactly these, where that is news, and hide what is left from git."""
     known = read_unplaced(hub)
-    hide = _to_hide(hub, left, known.hidden) if left or known.hidden else None
-    hidden = hide.hidden if hide else frozenset[str]()
-    if (left, edited, hidden) != known[1:]:
-        _write(hub, known, left, edited, hidden)
-    if hide and hide.paths:  # noted before: a bit that nobody knows of would stay
-        _mark(hub, "--skip-worktree", hide.paths)
-
-
-def _write(
-    hub: Hub, known: Unplaced, left: Mapping[str, Left], edited: Mapping[str, Edited], hidden: frozenset[str]
-) -> None:
+    hide, hidden = _to_hide(hub, left, known.hidden) if left or known.hidden else ([], frozenset())
     if not left and not edited and not hidden:
         unplaced_path(hub).unlink(missing_ok=True)
-        return
-    # What was moved aside until now is no longer needed where others are left.
-    token = known.token if left == known.left and known.token else os.urandom(16).hex()
-    plain = {
-        "token": token,
-        "left": {path: [*(one.here or ("", "")), one.reason] for path, one in left.items()},
-        "edited": {path: [one.base or "", one.found] for path, one in edited.items()},
-        "hidden": sorted(hidden),
-    }
-    write_file(unplaced_path(hub), json.dumps(plain, ensure_ascii=True).encode())
+    elif (left, edited, hidden) != known[1:]:
+        # What was moved aside until now is no longer needed where others are left.
+        token = known.token if left == known.left and known.token else os.urandom(16).hex()
+        plain = {
+            "token": token,
+            "left": {path: [*(one.here or ("", "")), one.reason] for path, one in left.items()},
+            "edited": {path: [one.base or "", one.found] for path, one in edited.items()},
+            "hidden": sorted(hidden),
+        }
+        write_file(unplaced_path(hub), json.dumps(plain, ensure_ascii=True).encode())
+    if hide:  # noted before: a bit that nobody knows of would stay
+        _mark(hub, "--skip-worktree", hide)
 
 
-class _Hide(NamedTuple):
-    """``paths`` are to be hidden now; ``hidden`` are those that cn hid, or will have."""
+def _to_hide(hub: Hub, left: Iterable[str], known: frozenset[str]) -> tuple[list[str], frozenset[str]]:
+    """What is to be hidden now, and all that cn hid, or will have; what is left no more is shown.
 
-    paths: list[str]
-    hidden: frozenset[str]
-
-
-def _to_hide(hub: Hub, left: Iterable[str], known: frozenset[str]) -> _Hide:
-    """Show what is left no more. What somebody else hid is not cn's; a busy index is asked again by the next run."""
+    What somebody else hid is not cn's; a busy index is asked again by the next run.
+    """
     wanted = frozenset(left)
     done = hub.git.run("ls-files", "-t", "-z", "--full-name", check=False)
     marks = {path: mark for mark, _, path in (field.partition(" ") for field in done.fields)} if done.ok else {}
     paths = [path for path in sorted(wanted) if marks.get(path) == "H"]
     gone = [path for path in sorted(known - wanted) if marks.get(path) == "S"]
     shown = done.ok and (not gone or _mark(hub, "--no-skip-worktree", gone))
-    return _Hide(paths, frozenset(paths) | (known & wanted if shown else known))
+    return paths, frozenset(paths) | (known & wanted if shown else known)
 
 
 def _mark(hub: Hub, how: str, paths: Iterable[str]) -> bool:

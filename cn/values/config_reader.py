@@ -93,24 +93,19 @@ class Reader:
 
     def text(self, key: str, default: str, pattern: str = "") -> str:
         """A text, expanded; the default where a variable is missing."""
-        if key not in self.data:
-            return default
-        value = self.data[key]
+        value = self.data.get(key, default)
         if not isinstance(value, str):
             raise self._bad(key, "it must be text")
         found = self._expanded(key, value)
         if found is None:
             return default
-        if pattern and not re.fullmatch(pattern, found):
+        if pattern and key in self.data and not re.fullmatch(pattern, found):
             raise self._bad(key, "it does not look like one")
         return found
 
     def name(self, key: str) -> Name:
         """A hub, peer or actor."""
-        return self.to_name(self.data[key], key)
-
-    def to_name(self, value: object, key: str) -> Name:
-        """The same for a value of a list."""
+        value = self.data[key]
         if not isinstance(value, str):
             raise self._bad(key, "a name must be text; put it in quotes")
         try:
@@ -146,7 +141,7 @@ class Reader:
 
     def flag(self, key: str, *, default: bool) -> bool:
         """``true`` or ``false``."""
-        value = self._parsed(key, self.data[key], default) if key in self.data else default
+        value = self._parsed(key, default)
         if isinstance(value, str) and value.lower() in ("true", "false"):
             value = value.lower() == "true"
         if not isinstance(value, bool):
@@ -155,28 +150,31 @@ class Reader:
 
     def number(self, key: str, bounds: tuple[type, float, float], default: Any, word: str = "") -> Any:
         """A number within bounds; ``word`` stands for the default None."""
-        if key not in self.data:
-            return default
-        value = self._parsed(key, self.data[key], _NOTHING)
+        value = self._parsed(key, _NOTHING)
         if value is _NOTHING or (word and value == word):
             return default
-        return self._checked(value, key, bounds)
+        kind, low, high = bounds
+        problem = ""
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            problem = "must be a number"
+        elif not low <= value <= high:
+            problem = f"must lie between {low} and {high}"
+        elif kind is int and value != int(value):
+            problem = "must be a whole number"
+        if problem:
+            raise self.complain(key, f"{self._full(key)} {problem}")
+        return kind(value)
 
     def numbers(self, bounds: Mapping[str, tuple[type, float, float]]) -> dict[str, Any]:
         """Those of some numbers that are given."""
         return {key: self.number(key, bound, None) for key, bound in bounds.items() if key in self.data}
 
-    def items(self, key: str) -> list[tuple[str, object]]:
-        """The items of a list, each with its key; empty when it is missing."""
+    def items(self, key: str) -> Reader:
+        """The items of a list by their numbers; empty when it is missing."""
         value = self.data.get(key)
         if value is not None and not isinstance(value, list):
             raise self._bad(key, "it is a list")
-        return [(f"{key}.{number}", item) for number, item in enumerate(value or [])]
-
-    def to_number(self, value: object, key: str, bounds: tuple[type, float, float]) -> Any:
-        """A number of a list; None where a variable is missing."""
-        found = self._parsed(key, value, None)
-        return None if found is None and value is not None else self._checked(found, key, bounds)
+        return self.below(key, {str(number): item for number, item in enumerate(value or [])})
 
     def origin(self, key: str, variable: str, default: str) -> str:
         """``scheme://host[:port]`` of a server, http or https, and nothing else."""
@@ -193,21 +191,9 @@ class Reader:
 
     # How they are read.
 
-    def _checked(self, value: object, key: str, bounds: tuple[type, float, float]) -> Any:
-        kind, low, high = bounds
-        problem = ""
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            problem = "must be a number"
-        elif not low <= value <= high:
-            problem = f"must lie between {low} and {high}"
-        elif kind is int and value != int(value):
-            problem = "must be a whole number"
-        if problem:
-            raise self.complain(key, f"{self._full(key)} {problem}")
-        return kind(value)
-
-    def _parsed(self, key: str, value: object, default: object) -> object:
+    def _parsed(self, key: str, default: object) -> object:
         """A value; what a variable gives is a number if it looks like one."""
+        value = self.data.get(key, default)
         if not isinstance(value, str) or "${" not in value or self.env is None:
             return value
         found = self._expanded(key, value)

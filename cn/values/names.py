@@ -8,7 +8,7 @@ from collections.abc import Callable, Container, Iterator
 from typing import NewType
 
 from cn.values.errors import CnError
-from cn.values.text import is_plain, visible
+from cn.values.text import is_plain, slug, visible
 
 Name = NewType("Name", str)
 """A hub, peer or actor: ``[a-z0-9][a-z0-9_-]*``, at most 40 characters."""
@@ -29,9 +29,11 @@ Url = NewType("Url", str)
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 _OID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
-_TOPIC = re.compile(r"[a-z0-9_-][a-z0-9._-]*")
+_TOPIC = re.compile(r"(?!.*\.\.)[a-z0-9_-][a-z0-9._-]{0,99}(?<!\.)(?<!\.lock)")
+_PART = r"(?!\.)[^\x00-\x20\x7f~^:?*\[\\/\ud800-\udfff]+(?<!\.lock)"
+_BRANCH = re.compile(rf"(?!-|refs/)(?!.*(?:\.\.|@\{{)){_PART}(?:/{_PART})+(?<!\.)")
+"""git-check-ref-format(1); none of its parts can be read in two ways."""
 _SCHEMES = ("file", "git", "http", "https", "ssh")
-_TOPIC_BYTES = 100
 _THREAD_BYTES = 120
 _RESERVED = {"head", "refs", "heads", "cn", "done"}
 
@@ -70,39 +72,16 @@ def is_oid(text: str) -> bool:
     return _OID.fullmatch(text) is not None
 
 
-def is_null(oid: Oid) -> bool:
-    """Is it git's all-zero id, which stands for "no object"?"""
-    return not oid.strip("0")
-
-
 def parse_branch(text: str) -> Branch:
     """A branch of the protocol, ``prefix/topic``, as ``git check-ref-format`` would take it."""
-    prefix, slash, topic = text.partition("/")
-    parts = text.split("/")
-    bad = (
-        not slash
-        or not prefix
-        or not topic
-        or ".." in text
-        or "@{" in text
-        or text.startswith("-")
-        or text.endswith((".", "/"))
-        or any(not p or p.startswith(".") or p.endswith(".lock") for p in parts)
-        or re.search(r"[\x00-\x20\x7f~^:?*\[\\]", text)
-        or any("\ud800" <= c <= "\udfff" for c in text)
-    )
-    if bad or text.startswith("refs/"):
+    if not _BRANCH.fullmatch(text):
         raise _refuse("branch", text, "a branch is PREFIX/TOPIC in git's grammar for names, as UTF-8")
     return Branch(text)
 
 
 def is_branch(name: str) -> bool:
     """Would git take it for a branch, also for one without a slash?"""
-    try:
-        parse_branch(f"x/{name}")
-    except NameRefused:
-        return False
-    return True
+    return _BRANCH.fullmatch(f"x/{name}") is not None
 
 
 def topic_of(branch: Branch) -> Topic:
@@ -112,10 +91,17 @@ def topic_of(branch: Branch) -> Topic:
 
 def parse_topic(text: str) -> Topic:
     """A topic of ours: ``[a-z0-9._-]``, at most 100 bytes, no slash, no ``.lock``."""
-    bad = not _TOPIC.fullmatch(text) or len(text) > _TOPIC_BYTES
-    if bad or ".." in text or text.endswith((".lock", ".")):
+    if not _TOPIC.fullmatch(text):
         raise _refuse("topic", text, "use a-z, 0-9, '.', '_' and '-', at most 100, no slash, not ending in .lock")
     return Topic(text)
+
+
+def reply_topic(topic: str) -> Topic:
+    """The topic of a reply: ``re-<topic>``."""
+    try:
+        return parse_topic(f"re-{topic}")
+    except NameRefused:
+        return parse_topic(f"re-{slug(topic)}")
 
 
 def join_branch(prefix: Name, topic: Topic) -> Branch:

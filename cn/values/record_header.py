@@ -42,15 +42,11 @@ def texts_of(record: Any, body: str) -> dict[str, str]:
 
 
 def _text(value: object) -> str:
-    match value:
-        case datetime():
-            return format_second(value)
-        case bytes():
-            return value.decode("utf-8", "surrogateescape")
-        case Enum():
-            return str(value.value)
-        case _:
-            return str(value)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "surrogateescape")
+    return (
+        format_second(value) if isinstance(value, datetime) else str(value.value if isinstance(value, Enum) else value)
+    )
 
 
 def read_texts(kind: Callable[..., T], texts: Mapping[str, str], **given: object) -> T:

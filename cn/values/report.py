@@ -43,6 +43,8 @@ class Report:
     notes: list[Note] = field(default_factory=list)
     untidy: bool = False
     """The repository is to be packed when this was shown: nobody waits for it."""
+    level: str = ""
+    """``logging.level`` of agent.yaml: how much is shown where the command line does not say."""
 
     def add(self, mark: Mark, text: str, hint: str = "", *, source: str = "", told_before: bool = False) -> None:
         """Add one note."""

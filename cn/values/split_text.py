@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Iterator
+from itertools import accumulate
 
 LIMIT = 4096
 """The longest text of one message, https://core.telegram.org/bots/api#sendmessage."""
@@ -44,44 +46,28 @@ def split_text(text: str, limit: int = LIMIT) -> tuple[str, ...]:
 
 def _parts(text: str, limit: int) -> Iterator[str]:
     while (most := _reach(text, limit)) < len(text):
-        end, start = _cut(text, most)
+        end = _cut(text, most)
         if text[:end].strip():
             yield text[:end]
-        text = text[start:]
+        text = text[end:].lstrip()
     if text.strip():
         yield text
 
 
 def _reach(text: str, limit: int) -> int:
     """How many characters fit."""
-    window = text[:limit]
-    size = utf16_length(window)
-    end = len(window)
-    while size > limit:
-        end -= 1
-        size -= 2 if text[end] > "\uffff" else 1
-    return end
+    sizes = accumulate(2 if c > "\uffff" else 1 for c in text[:limit])
+    return bisect_right(list(sizes), limit)
 
 
-def _cut(text: str, most: int) -> tuple[int, int]:
-    """Where the part ends (at most at ``most``, at least at 1), and where the next begins."""
+def _cut(text: str, most: int) -> int:
+    """Where the part ends, at most at ``most``, at least at 1; white space that follows goes."""
     for pause in _PAUSES:
-        best = (0, 0)
-        for found in pause.finditer(text, 0, most + 1):
-            if found.start(1) <= most:
-                best = found.span(1)
-        end = best[0]
+        ends = [found.start(1) for found in pause.finditer(text, 0, most + 1)]
+        end = max((end for end in ends if end <= most), default=0)
         if end and (end >= most * _LEAST or pause is _PAUSES[-1]) and text[:end].strip():
-            return end, _after(text, best[1])
-    end = next((i for i in range(most, max(0, most - _CLUSTER), -1) if not _joined(text, i)), most)
-    return end, _after(text, end) if text[end].isspace() else end
-
-
-def _after(text: str, start: int) -> int:
-    """Behind the white space; a pause found in the window may go on beyond it."""
-    while start < len(text) and text[start].isspace():
-        start += 1
-    return start
+            return end
+    return next((i for i in range(most, max(0, most - _CLUSTER), -1) if not _joined(text, i)), most)
 
 
 def _joined(text: str, i: int) -> bool:

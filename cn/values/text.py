@@ -15,6 +15,8 @@ _SECRET_PARAMETER = re.compile(
     r"[^&;#\s'\"<>]+",
     re.IGNORECASE,
 )
+_WORD = re.compile(r"\S+")
+_SHORTEST_SECRET = 6
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
 _BLANK = re.compile(
     r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u3164\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]"
@@ -74,14 +76,12 @@ def uncell(text: str) -> str:
     return re.sub(r"\\(.)", r"\1", text.strip())
 
 
-YAML_WORDS = {"yes", "no", "on", "off", "true", "false", "null", "y", "n"}
-"""Plain scalars that YAML reads as something else than a text."""
+_YAML_NAME = re.compile(r"(?!(?:yes|no|on|off|true|false|null|y|n)\Z)[a-z][a-z0-9_-]*")
 
 
 def yaml_word(name: str) -> str:
     """A name as a YAML scalar: plain, unless YAML would read ``no`` or ``007`` as something else."""
-    plain = re.fullmatch(r"[a-z][a-z0-9_-]*", name) and name not in YAML_WORDS
-    return name if plain else yaml_string(name)
+    return name if _YAML_NAME.fullmatch(name) else yaml_string(name)
 
 
 def yaml_string(text: str, *, ascii_only: bool = False) -> str:
@@ -115,17 +115,28 @@ def decode(data: bytes) -> str:
 
 
 def redact(text: str) -> str:
-    """Take user names, passwords, and parameters such as ``?token=…`` out of URLs before a text is shown."""
-    return _SECRET_PARAMETER.sub(r"\1***", _CREDENTIALS.sub("***@", text))
+    """Take user names, passwords, and parameters such as ``?token=…`` out of URLs before a text is shown.
+
+    A name of a branch, which may hold ``&key=``, is none: it has no ``?`` and no ``://``.
+    """
+    text = _CREDENTIALS.sub("***@", text)
+    return _WORD.sub(_hide_parameters, text) if "=" in text else text
+
+
+def _hide_parameters(word: re.Match[str]) -> str:
+    return _SECRET_PARAMETER.sub(r"\1***", word[0]) if "?" in word[0] or "://" in word[0] else word[0]
 
 
 def hide(text: str, *secrets: str) -> str:
-    """The text without these secrets, as they are or as part of a URL, and without credentials of URLs."""
+    """The text without these secrets, as they are or as part of a URL, and without credentials of URLs.
+
+    What is too short to be one stands in words of its own, and is left.
+    """
     from urllib.parse import quote as quote_url
 
     for secret in secrets:
         for form in {secret, quote_url(secret, safe=""), secret.strip()}:
-            text = text.replace(form, "***") if form else text
+            text = text.replace(form, "***") if len(form) >= _SHORTEST_SECRET else text
     return redact(text)
 
 

@@ -65,15 +65,20 @@ def from_epoch(text: str) -> datetime:
         return datetime.fromtimestamp(0, UTC)
 
 
+FORMS = "write a date (2026-02-05), a time (2026-02-05T15:00Z, UTC), or 90m, 12h, 3d"
+
+
 def parse_until(text: str, now: datetime) -> datetime:
     """``until:`` of a deferral: an ISO date or time, or ``90m``, ``12h``, ``3d`` from ``now``."""
     span = _SPAN.fullmatch(text.strip())
-    if not span:
-        return parse_stamp(text)
     try:
+        if not span:
+            return parse_stamp(text)
         return now + timedelta(**{_UNITS[span[2]]: int(span[1])})
+    except StampRefused as refused:
+        raise StampRefused(refused.text, FORMS) from None
     except OverflowError:
-        raise StampRefused(f"{text[:40]!r} is out of range", "write it as 3d") from None
+        raise StampRefused(f"{text[:40]!r} is out of range", FORMS) from None
 
 
 def format_age(span: timedelta) -> str:

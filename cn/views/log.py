@@ -11,10 +11,11 @@ from pathlib import Path
 from cn.llm.usage import EVENT as MODEL
 from cn.protocol.log import FOLDER, NOTHING, Row, format_row, parse_rows
 from cn.protocol.thread_life import CONTINUED
-from cn.run.machine_log import machine_lines
+from cn.run.executor import MACHINE_LOG
 from cn.run.view import View
+from cn.system.files import log_lines
 from cn.values.errors import UsageError
-from cn.values.timestamps import StampRefused, format_day, parse_stamp, parse_until
+from cn.values.timestamps import FORMS, StampRefused, format_day, parse_stamp, parse_until
 from cn.views.thread_page import show_document
 
 _DAYS = 32
@@ -34,16 +35,6 @@ class LoggedAction:
     audited: bool = True
 
 
-@dataclass(frozen=True)
-class Query:
-    """What to show: rows from ``since`` on, of one peer, of one thread, the last ``count``."""
-
-    since: datetime | None = None
-    peer: str = ""
-    thread: str = ""
-    count: int | None = None
-
-
 def parse_since(text: str, now: datetime) -> datetime:
     """An ISO date or time (UTC), or ``90m``, ``12h``, ``3d`` back from ``now``."""
     try:
@@ -53,17 +44,22 @@ def parse_since(text: str, now: datetime) -> datetime:
     try:
         return now - (parse_until(text, now) - now)
     except (StampRefused, OverflowError) as refused:
-        raise UsageError(f"--since: {refused}", "give a date or time such as 2026-02-05, or 90m, 12h, 3d") from None
+        raise UsageError(f"--since: {refused}", FORMS) from None
 
 
-def read_log(view: View, query: Query) -> list[LoggedAction]:
-    """The rows asked for, in the order they were written; only the days needed are read."""
-    wanted = _filter(view, query)
+def read_log(
+    view: View, since: datetime | None = None, peer: str = "", thread: str = "", count: int | None = None
+) -> list[LoggedAction]:
+    """Rows from ``since`` on, of one peer, of one thread, the last ``count``, in the order they were written.
+
+    Only the days needed are read.
+    """
+    wanted = _filter(view, since, peer, thread)
     machine: dict[str, list[LoggedAction]] = {}
-    for happened in _read_machine(view.hub.root, query.since):
+    for happened in _read_machine(view.hub.root, since):
         machine.setdefault(format_day(happened.row.at), []).append(happened)
     names = [e.path.removesuffix(".md") for e in view.snapshot.folder(FOLDER) if e.path.endswith(".md")]
-    first = format_day(query.since) if query.since else ""
+    first = format_day(since) if since else ""
     days = sorted({d for d in (*names, *machine) if d.isdigit() and d >= first}, reverse=True)
     found: list[LoggedAction] = []
     for start in range(0, len(days), _DAYS):
@@ -72,8 +68,8 @@ def read_log(view: View, query: Query) -> list[LoggedAction]:
         for day in batch:
             rows = parse_rows(view.snapshot.text(f"{FOLDER}/{day}.md"), day)
             found = [h for h in merge_logs(rows, machine.get(day, ())) if wanted(h)] + found
-            if query.count is not None and len(found) >= query.count:
-                return found[len(found) - query.count :]
+            if count is not None and len(found) >= count:
+                return found[len(found) - count :]
     return found
 
 
@@ -109,18 +105,18 @@ def merge_logs(rows: Sequence[Row], machine: Sequence[LoggedAction]) -> list[Log
     return [happened for _, happened in sorted(found, key=lambda pair: pair[0])]
 
 
-def _filter(view: View, query: Query) -> Callable[[LoggedAction], bool]:
+def _filter(view: View, since: datetime | None, peer: str, text: str) -> Callable[[LoggedAction], bool]:
     """Which rows are wanted; a thread's are those of its branch while it was the branch's thread."""
-    since = query.since.replace(second=0, microsecond=0) if query.since else None
+    start = since.replace(second=0, microsecond=0) if since else None
     source, thread, begin, end = "", "", None, None
-    if query.thread:
-        source, thread, begin, end = _of_thread(view, query.thread)
+    if text:
+        source, thread, begin, end = _of_thread(view, text)
 
     def wanted(happened: LoggedAction) -> bool:
         row = happened.row
-        if since is not None and row.at < since:
+        if start is not None and row.at < start:
             return False
-        if query.peer and not row.source.startswith(f"{query.peer}/") and row.source != query.peer:
+        if peer and not row.source.startswith(f"{peer}/") and row.source != peer:
             return False
         if not source:
             return True
@@ -143,7 +139,7 @@ def _of_thread(view: View, text: str) -> tuple[str, str, datetime | None, dateti
 
 def _read_machine(root: Path, since: datetime | None) -> list[LoggedAction]:
     """This clone's own events, at most the last 16 MiB; lines that are none are skipped."""
-    found = [happened for line in machine_lines(root) if (happened := _parse_machine(line)) is not None]
+    found = [happened for line in log_lines(root / MACHINE_LOG) if (happened := _parse_machine(line)) is not None]
     return [h for h in found if since is None or h.row.at >= since - timedelta(minutes=1)]
 
 

@@ -16,16 +16,11 @@ if TYPE_CHECKING:  # imported where something waits
     from cn.protocol import outbox_entry as outbox
 
 
-class Tried(NamedTuple):
-    """How often a delivery was tried, why the last time did not do, and when that was."""
-
-    attempts: int = 0
-    reason: str = ""
-    last: datetime | None = None
-
-
 class Entry(NamedTuple):
-    """One file of the outbox. ``effect`` is deliver, delete, say, or damaged (``tried.reason`` says how)."""
+    """One file of the outbox. ``effect`` is deliver, delete, say, or damaged (``reason`` says how).
+
+    It was tried ``attempts`` times, the ``last`` time in vain for this ``reason``.
+    """
 
     file: str
     effect: str
@@ -35,9 +30,11 @@ class Entry(NamedTuple):
     kind: str = ""
     subject: str = ""
     queued: datetime | None = None
-    tried: Tried = Tried()
     thread: str = ""
     source: str = ""
+    attempts: int = 0
+    reason: str = ""
+    last: datetime | None = None
 
 
 def list_outbox(view: View) -> list[Entry]:
@@ -48,10 +45,10 @@ def list_outbox(view: View) -> list[Entry]:
     found = [_mail(path.rpartition("/")[2], entry, attempts) for path, entry in entries]
     for _, say in says:
         words, tried = one_line(say.text, 80), _tried(attempts.get(say.name))
-        found.append(Entry(say.name, "say", say.chat, "", "", "text", words, say.queued, tried, source=say.chat))
+        found.append(Entry(say.name, "say", say.chat, "", "", "text", words, say.queued, "", say.chat, *tried))
     found.sort(key=lambda e: (e.queued or view.now, e.file))
     unreadable = [*broken, *damaged]
-    return found + [Entry(path.rpartition("/")[2], "damaged", tried=Tried(reason=why)) for path, why in unreadable]
+    return found + [Entry(path.rpartition("/")[2], "damaged", reason=why) for path, why in unreadable]
 
 
 def _mail(file: str, entry: outbox.Entry, attempts: Mapping[str, Mapping[str, Any]]) -> Entry:
@@ -61,14 +58,13 @@ def _mail(file: str, entry: outbox.Entry, attempts: Mapping[str, Mapping[str, An
         effect, head, kind, subject = "deliver", entry.id, entry.kind, entry.subject
     else:
         effect, head, kind, subject = "delete", entry.tip, "", entry.reason
-    tried, about = _tried(attempts.get(file)), (entry.thread, entry.source)
-    return Entry(file, effect, entry.to, entry.branch, head, kind, subject, entry.queued, tried, *about)
+    about = entry.queued, entry.thread, entry.source
+    return Entry(file, effect, entry.to, entry.branch, head, kind, subject, *about, *_tried(attempts.get(file)))
 
 
-def _tried(memory: Mapping[str, Any] | None) -> Tried:
-    if not memory:
-        return Tried()
-    return Tried(int(memory.get("count", 0)), str(memory.get("reason", "")), stamp_or_none(memory.get("last")))
+def _tried(memory: Mapping[str, Any] | None) -> tuple[int, str, datetime | None]:
+    memory = memory or {}
+    return int(memory.get("count", 0)), str(memory.get("reason", "")), stamp_or_none(memory.get("last"))
 
 
 class Unreachable(NamedTuple):

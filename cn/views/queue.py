@@ -9,10 +9,9 @@ from datetime import datetime, timedelta
 from cn.agent.interface import read_shown
 from cn.agent.plan.turns import source_of, time_limit
 from cn.agent.queue import peek_turn
-from cn.git.repository import Hub
 from cn.protocol import queue_item
-from cn.protocol.hub_config import HubConfig, is_local
-from cn.protocol.states.agent import Actor, actor_state
+from cn.protocol.hub_config import is_local
+from cn.protocol.states import Actor, actor_state
 from cn.run.snapshot import Snapshot
 from cn.run.view import View
 from cn.system.files import read_regular
@@ -42,11 +41,7 @@ class QueueView:
 
 def read_queue(view: View) -> QueueView:
     """The queue as main and this machine's files tell it."""
-    return make_queue_view(view.hub, view.snapshot, view.settings.config, view.now)
-
-
-def make_queue_view(hub: Hub, snapshot: Snapshot, config: HubConfig, now: datetime) -> QueueView:
-    """The same from its parts."""
+    hub, snapshot = view.hub, view.snapshot
     damaged: list[str] = []
     turn = None
     if snapshot.read(queue_item.TURN) is not None:
@@ -57,20 +52,20 @@ def make_queue_view(hub: Hub, snapshot: Snapshot, config: HubConfig, now: dateti
     waiting = _read_all(snapshot, queue_item.QUEUE, damaged)
     dead = _read_all(snapshot, queue_item.DEAD, damaged)
     here = (hub.root / queue_item.INPUT).exists()
-    limit = time_limit(config)
+    limit = time_limit(view.settings.config)
     state = actor_state(
         turn=turn is not None,
         shown=turn is not None and read_shown(hub, turn.trigger) is not None,
         output=(hub.root / queue_item.OUTPUT).exists(),
-        expired=turn is not None and turn.expired(now, limit),
+        expired=turn is not None and turn.expired(view.now, limit),
     )
-    return QueueView(state, turn, here, waiting, dead, tuple(damaged), limit, now)
+    return QueueView(state, turn, here, waiting, dead, tuple(damaged), limit, view.now)
 
 
 def _read_all(snapshot: Snapshot, folder: HubPath, damaged: list[str]) -> tuple[queue_item.Input, ...]:
-    names = [e.path for e in snapshot.folder(folder) if e.kind == "blob"]
-    damaged += [f"{folder}/{n}" for n in names if queue_item.parse_queue_name(n) is None and n.endswith(".md")]
-    paths = [f"{folder}/{name}" for name in queue_item.in_order(names)]
+    files = [f"{folder}/{e.path}" for e in snapshot.folder(folder) if e.kind == "blob"]
+    paths = [path for _, path in queue_item.places(files)]
+    damaged += [path for path in sorted(set(files).difference(paths)) if path.endswith(".md")]
     snapshot.read_many(paths)
     found = []
     for path in paths:
@@ -105,7 +100,9 @@ def find_item(view: View, id: str | None = None) -> Asked | None:
     for where, items in (("waits", queue.waiting), ("given up", queue.dead)):
         for item in items:
             if (id is None and where == "waits") or id in {source_of(item), *item.names}:
-                return Asked(_text_of(view.snapshot, item), item.queued, where)
+                content = view.snapshot.text(item.path) if item.path else item.content
+                text = queue_item.format_input(item, item.attempts + 1, content)  # as it would be given now
+                return Asked(text, item.queued, where)
     if id is None:
         return None
     archived = _archived(view, id)
@@ -115,12 +112,6 @@ def find_item(view: View, id: str | None = None) -> Asked | None:
             "give the id or the thread of an item in 'cn queue', or an archived id of logs/input/",
         )
     return archived
-
-
-def _text_of(snapshot: Snapshot, item: queue_item.Input) -> str:
-    """The input as it would be given now."""
-    content = snapshot.text(item.path) if item.path else item.content
-    return queue_item.format_input(item, item.attempts + 1, content)
 
 
 def _archived(view: View, id: str) -> Asked | None:

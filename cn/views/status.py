@@ -6,12 +6,12 @@ import os
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+from cn.protocol.layout import FINAL, NOTICE
 from cn.protocol.ledger import Item
-from cn.protocol.message_kinds import FINAL, NOTICE
 from cn.run.memory import Condition
 from cn.run.settings import not_in_effect
-from cn.run.view import View
-from cn.system.files import has_room, is_writable
+from cn.run.view import View, has_agent
+from cn.system.files import has_room, is_writable, read_regular
 from cn.threads.refused_edits import drop_mended
 from cn.values.errors import Refused
 from cn.values.names import Name, Oid
@@ -81,6 +81,11 @@ def read_status(view: View) -> Status:
     """Gather it from main, the working copies of pending threads, and this clone's memory."""
     conditions = view.memory.conditions  # what is dropped here is not written
     drop_mended(conditions, view.hub.root)
+    queue: QueueView | None = None
+    if has_agent(view):
+        from cn.views.queue import read_queue
+
+        queue = read_queue(view)
     return Status(
         hub=view.settings.us,
         main=_main(view),
@@ -92,17 +97,9 @@ def read_status(view: View) -> Status:
         standing=tuple(ShownCondition(text, hint, parse_stamp(at)) for text, hint, at in conditions.shown),
         not_in_effect=tuple(not_in_effect(view.hub, view.snapshot)) if view.on_main else (),
         last_run=_last_run(view),
-        queue=_queue(view),
+        queue=queue,
         now=view.now,
     )
-
-
-def _queue(view: View) -> QueueView | None:
-    if view.settings.config.interface != "queue":
-        return None
-    from cn.views.queue import read_queue
-
-    return read_queue(view)
 
 
 def _stopped(view: View) -> ShownCondition | None:
@@ -167,8 +164,5 @@ def _waits(item: Item) -> bool:
 
 def _last_run(view: View) -> datetime | None:
     """When the lock was last taken in this clone: its file says so (``pid 7, since …``)."""
-    try:
-        text = (view.hub.state / "lock").read_text("utf-8", "replace")
-    except OSError:
-        return None
+    text = (read_regular(view.hub.state / "lock", 200) or b"").decode("utf-8", "replace")
     return stamp_or_none(text.rpartition("since ")[2].strip()) if "since " in text else None

@@ -17,9 +17,7 @@ from cn.values.errors import Refused
 from cn.values.names import HubPath, Name
 from cn.values.shell_words import command
 from cn.values.text import one_line
-from cn.views.done_threads import done_view, forwarded
-from cn.views.thread_view import ThreadView
-from cn.views.threads import list_inbox, pending_view, read_written
+from cn.views.threads import ThreadView, done_view, forwarded, list_inbox, pending_view, read_written
 
 
 @dataclass(frozen=True)
@@ -33,20 +31,24 @@ class Document:
 
 def show_document(view: View, text: str) -> Document:
     """One thread, pending or done, by file name, path, or ``peer/topic`` (then the latest)."""
-    name = _file_name(text)
+    base = PurePosixPath(text).name
+    name = base if base.endswith(".md") else f"{base}.md"
     for peer, item in view.snapshot.pending():
         if text == f"{peer}/{item.topic}" or name == item.get("thread"):
             lives = read_lives(read_events(view, peer, since=f"{item.since:%Y%m}", about=item.topic))
             life = next((one for one in lives if one.thread == item.get("thread")), None)
             written = read_written(view, [item]).get(item.get("thread"))
-            return _pending_document(view, pending_view(peer, item, written, life, fed=has_agent(view)))
+            thread = pending_view(peer, item, written, life, fed=has_agent(view))
+            path = inbox_path(thread.thread)
+            working = read_working(view.hub, thread.thread) if view.on_main else None
+            return Document(thread, path, _text(working.data if working else view.snapshot.read(path)))
     peer, life = _find_done(view, text, name)
-    return _done_document(view, done_view(peer, life, _forwards_of(view, life)))
-
-
-def _file_name(text: str) -> str:
-    base = PurePosixPath(text).name
-    return base if base.endswith(".md") else f"{base}.md"
+    thread = done_view(peer, life, _forwards_of(view, life))
+    name = thread.thread
+    paths = [f"{DONE}/{name}", f"{DONE}/{name[:4]}/{name}", str(inbox_path(name))]
+    view.snapshot.read_many(paths)
+    done = next((p for p in paths if view.snapshot.read(p) is not None), paths[0])
+    return Document(thread, done, _text(view.snapshot.read(done)))
 
 
 def _find_done(view: View, text: str, name: str) -> tuple[Name, Life]:
@@ -83,21 +85,6 @@ def _forwards_of(view: View, life: Life) -> list[Event]:
     actor = decided.fields.get("decision", "").partition(":")[2]
     events = read_events(view, Name(actor), since=f"{decided.at:%Y%m}")
     return forwarded(events).get(life.thread, [])
-
-
-def _pending_document(view: View, thread: ThreadView) -> Document:
-    path = inbox_path(thread.thread)
-    working = read_working(view.hub, thread.thread, "sha1") if view.on_main else None
-    data = working.data if working else view.snapshot.read(path)
-    return Document(thread, path, _text(data))
-
-
-def _done_document(view: View, thread: ThreadView) -> Document:
-    name = thread.thread
-    paths = [f"{DONE}/{name}", f"{DONE}/{name[:4]}/{name}", str(inbox_path(name))]
-    view.snapshot.read_many(paths)
-    path = next((p for p in paths if view.snapshot.read(p) is not None), paths[0])
-    return Document(thread, path, _text(view.snapshot.read(path)))
 
 
 def _text(data: bytes | None) -> str:

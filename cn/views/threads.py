@@ -2,20 +2,80 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from cn.inbox.working_copies import Working, may_decide, read_working, unknown_files
-from cn.protocol.ledger import Event, Item
-from cn.protocol.states.thread import Thread
+from cn.inbox.working_copies import Working, may_decide, read_copies, read_working, unknown_files, was_refused
+from cn.protocol.ledger import OUT, Event, Item
 from cn.run.view import View, has_agent, read_events
 from cn.values.errors import Refusal, Refused
 from cn.values.names import Name, ThreadName
 from cn.values.timestamps import parse_stamp
-from cn.views.thread_view import DECIDED, PENDING, REFUSED, Decided, Result, ThreadView
 
 if TYPE_CHECKING:  # imported where somebody decided, or a history is asked for
     from cn.protocol.thread_life import Life, Link, Written
+
+PENDING, DECIDED, REFUSED, DONE = "pending", "decided", "refused", "done"
+
+
+class Decided(NamedTuple):
+    """The decision that stands: one that is written and waits, or by which the thread was put off or ended.
+
+    ``reason`` and ``until`` are those of a deferral; ``problem`` is what is wrong with the text in
+    the working copy.
+    """
+
+    text: str = ""
+    actor: str = ""
+    until: datetime | None = None
+    assigned_to: str = ""
+    reason: str = ""
+    problem: str = ""
+
+
+class Result(NamedTuple):
+    """What came of it: as the log tells it, the status that the creator reads, the merge commit."""
+
+    executed: str = ""
+    status: str = ""
+    merge: str = ""
+
+
+class ThreadView(NamedTuple):
+    """One thread as people see it; texts are empty where there is nothing to say.
+
+    ``state`` is pending, decided (waiting for process), refused, deferred, assigned, queued,
+    claimed (the agent has it), dead (given up by the agent), or done. ``refused`` is the rule that
+    said no to the decision. ``chain`` is filled only where the history was asked for.
+    """
+
+    thread: ThreadName
+    peer: Name
+    topic: str
+    branch: str
+    head: str
+    kind: str
+    subject: str
+    signature: str
+    state: str
+    received: datetime
+    earlier: str = ""
+    withdrawn: datetime | None = None
+    decided: Decided = Decided()
+    result: Result = Result()
+    refused: Refusal | None = None
+    chain: tuple[Link, ...] = ()
+
+    @property
+    def source(self) -> str:
+        """``peer/topic``."""
+        return f"{self.peer}/{self.topic}"
+
+    @property
+    def reason(self) -> str:
+        """Why it was refused, else why it was put off."""
+        return self.refused.reason if self.refused else self.decided.reason
 
 
 class InboxView(NamedTuple):
@@ -33,11 +93,15 @@ def list_inbox(view: View, *, everything: bool = False, chains: bool = False) ->
     threads: list[ThreadView] = []
     lives: Mapping[str, Life] = {}
     if everything or chains:
-        from cn.views.done_threads import all_done, by_thread
+        from cn.protocol.thread_life import read_lives
 
         histories = _histories(view, pending, everything=everything)
-        lives = by_thread(histories)
-        threads = all_done(histories) if everything else []
+        all_lives = [(peer, life) for peer, events in histories.items() for life in read_lives(events)]
+        lives = {life.thread: life for _, life in all_lives}
+        if everything:
+            forwards = forwarded(event for events in histories.values() for event in events)
+            ended = [(peer, life) for peer, life in all_lives if life.decided is not None]
+            threads = [done_view(peer, life, forwards.get(life.thread, ())) for peer, life in ended]
     threads += [
         pending_view(peer, item, written.get(item.get("thread")), lives.get(item.get("thread")), fed=has_agent(view))
         for peer, item in pending
@@ -52,14 +116,11 @@ def _histories(view: View, pending: Sequence[tuple[Name, Item]], *, everything: 
     histories: dict[Name, list[Event]] = {}
     for peer in list(view.snapshot.open_items) if everything else dict.fromkeys(p for p, _ in pending):
         try:
-            histories[peer] = read_events(view, peer, since="" if everything else _oldest(pending, peer))
+            oldest = "" if everything else f"{min(item.since for p, item in pending if p == peer):%Y%m}"
+            histories[peer] = read_events(view, peer, since=oldest)
         except Refused as refused:  # one damaged ledger hides nobody else's threads
             view.snapshot.damaged[peer] = refused.text
     return histories
-
-
-def _oldest(pending: Sequence[tuple[Name, Item]], peer: Name) -> str:
-    return f"{min(item.since for p, item in pending if p == peer):%Y%m}"
 
 
 def read_written(view: View, items: Sequence[Item]) -> Mapping[str, Written]:
@@ -67,14 +128,10 @@ def read_written(view: View, items: Sequence[Item]) -> Mapping[str, Written]:
     copies: dict[str, Working] = {}
     for item in items if view.on_main else ():
         name = item.get("thread")
-        working = read_working(view.hub, ThreadName(name), "sha1")
+        working = read_working(view.hub, ThreadName(name))
         if working and may_decide(working):
             copies[name] = working
-    if not copies:
-        return {}
-    from cn.inbox.written_decisions import read_copies
-
-    return read_copies(view, copies)
+    return read_copies(view, copies) if copies else {}
 
 
 def pending_view(peer: Name, item: Item, written: Written | None, life: Life | None, *, fed: bool) -> ThreadView:
@@ -120,8 +177,55 @@ def pending_view(peer: Name, item: Item, written: Written | None, life: Life | N
 def _state(item: Item, written: Written | None, fed: bool) -> str:
     """What is written now counts before what was recorded; what waits for no agent is a person's."""
     if written is not None:
-        from cn.inbox.written_decisions import was_refused
-
         return REFUSED if was_refused(item, written) else DECIDED
-    left = not fed and item.state in (Thread.QUEUED, Thread.DEAD)
-    return PENDING if left or item.state == Thread.PENDING else item.state
+    left = not fed and item.state in ("queued", "dead")
+    return PENDING if left or item.state == "received" else item.state
+
+
+def forwarded(events: Iterable[Event]) -> dict[str, list[Event]]:
+    """Messages that carried a thread to another peer, and their deliveries, by thread."""
+    found: dict[str, list[Event]] = {}
+    ids: dict[str, str] = {}
+    for event in events:
+        if event.side != OUT:
+            continue
+        get = event.fields.get
+        if event.kind == "queued" and get("thread") and not get("about"):
+            ids[event.head] = get("thread", "")
+        if event.head in ids and event.kind in ("queued", "delivered"):
+            found.setdefault(ids[event.head], []).append(event)
+    return found
+
+
+def done_view(peer: Name, life: Life, forwards: Sequence[Event]) -> ThreadView:
+    """A thread that is done. ``forwards`` are the events of messages that carried it on."""
+    from cn.protocol.thread_life import INFORMED, executed_text, read_chain
+
+    received, decided = life.received, life.decided
+    assert decided is not None
+    get = decided.fields.get
+    chain = read_chain(life, forwards=forwards)
+    status = get("status", "")
+    informed = any(link.step == INFORMED and link.at for link in chain)
+    through = informed if status == "replied" else any(event.kind == "delivered" for event in forwards)
+    latest = life.last("received", "refreshed") or received
+    gone = life.last("gone")
+    # A message is read and then cleaned up; only a proposal can be taken back.
+    proposal = received.fields.get("kind") in (None, "", "proposal")
+    return ThreadView(
+        thread=ThreadName(life.thread),
+        peer=peer,
+        topic=received.topic,
+        branch=latest.fields.get("branch") or received.fields.get("branch", ""),
+        head=decided.head,
+        kind=received.fields.get("kind") or "proposal",
+        subject=received.fields.get("subject", ""),
+        signature=latest.fields.get("signature") or "unverified",
+        state=DONE,
+        received=received.at,
+        earlier=received.fields.get("earlier", ""),
+        withdrawn=gone.at if gone and gone.at < decided.at and proposal else None,
+        decided=Decided(get("decision", ""), get("actor", "")),
+        result=Result(executed_text(status, get("merge", ""), through), status, get("merge", "")),
+        chain=chain,
+    )

@@ -1,36 +1,222 @@
 """``cn why``: explain one action end to end, from what was recorded.
 
-Main tells what was asked, answered, and done; this clone's machine log what the call to the model used.
-What neither has is said in ``notes``, and never guessed.
+Main has most of it: ``state/turn.md`` says who took the item and when, the commit that ended the turn
+holds the archived pair, the rows of the log, the outbox and the threads. This clone's machine log tells what the
+call to the model used. Nothing is inferred from times; what no commit says is said in ``notes``, and never guessed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 
-from cn.agent.archive import archived_names, read_archived
+from cn.agent.archive import Rejected, archived_names, read_archived
 from cn.agent.interface import read_shown
+from cn.agent.plan.output import Output, parse_output
 from cn.agent.plan.turns import source_of
-from cn.git.history import PastCommit, added_by, read_past
+from cn.git.history import PastCommit, added_by, changes_of, commits_of, read_past
+from cn.git.objects import read_object, read_objects
 from cn.llm.usage import Call, read_calls
-from cn.protocol.chat_reply import is_chat
-from cn.protocol.ledger import IN, Event
-from cn.protocol.own_thread import Own
-from cn.protocol.queue_item import Shown, parse_input, parse_trigger
+from cn.protocol.layout import OUTBOX, SAY, SENT
+from cn.protocol.ledger import IN
+from cn.protocol.log import FOLDER, Row, parse_rows
+from cn.protocol.outbox_entry import Deliver, Say, entry_source, is_chat, parse_entry, parse_say
+from cn.protocol.own_thread import CONCERNS, Own
+from cn.protocol.queue_item import TURN, Shown, Trigger, Turn, parse_input, parse_trigger, parse_turn
 from cn.protocol.thread_life import read_lives
 from cn.run.view import View, has_agent, read_events
-from cn.transaction.pins import clone_id
+from cn.transaction.push import clone_id
 from cn.values.errors import Refused
-from cn.values.names import Name
+from cn.values.names import Name, Oid, is_owned
+from cn.values.record_header import RecordRefused
 from cn.values.text import one_line
-from cn.values.timestamps import StampRefused, parse_stamp
-from cn.views.attempts import Attempt, Ended, read_attempts, read_ended
-from cn.views.log import LoggedAction, Query, read_log
+from cn.values.timestamps import StampRefused, format_day, parse_stamp
+from cn.views.log import LoggedAction, machine_events, read_log
 from cn.views.queue import read_queue
 from cn.views.thread_page import Document, show_any
-from cn.views.thread_view import ThreadView
+from cn.views.threads import ThreadView
+
+_DAY = timedelta(days=1)
+
+
+@dataclass(frozen=True)
+class Message:
+    """A file of the outbox: what was to be sent, and what became of it.
+
+    ``kind`` is that of the message, ``delete`` for the deletion of a branch, ``say`` for a text in a chat.
+    ``delivered`` is when it moved to ``sent/``, ``executed`` what the log says of that; None: it waits.
+    """
+
+    file: str
+    kind: str
+    to: str
+    subject: str
+    branch: str
+    queued: datetime
+    delivered: datetime | None = None
+    executed: str = ""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The commit in which an attempt ended: rows of its source, files of cn's folders, messages."""
+
+    past: PastCommit
+    rows: tuple[LoggedAction, ...]
+    files: tuple[tuple[str, str], ...]
+    messages: tuple[Message, ...]
+
+    @property
+    def concerns(self) -> tuple[str, ...]:
+        """Concerns that it opened."""
+        return tuple(path for status, path in self.files if status == "A" and path.startswith(f"{CONCERNS}/"))
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One attempt. ``turn`` is the claim, None where main's history does not hold it (any more).
+
+    ``asked`` and ``answer`` are the archived pair, ``calls`` what this clone's log has of it. ``outcome`` is
+    ``in flight``, ``executed``, ``rejected``, ``no answer``, ``taken back`` (decided otherwise, or nobody could
+    be asked) or ``unknown``.
+    """
+
+    trigger: Trigger
+    turn: Turn | None
+    asked: bytes | None
+    answer: bytes | None
+    ended: Ended | None
+    outcome: str
+    rejected: Rejected | None
+    calls: tuple[Call, ...]
+
+    @property
+    def output(self) -> Output | None:
+        """The answer as it was parsed."""
+        return parse_output(self.answer) if self.answer is not None else None
+
+
+def read_attempts(
+    view: View, id: str, queued: datetime, machine: Sequence[LoggedAction], calls: Sequence[Call]
+) -> list[Attempt]:
+    """All attempts at the item ``id``, in order; ``machine`` are this clone's events, which say more."""
+    turns, ends = _turns(view, id, queued)
+    names = [n for n in archived_names(view, "input") if (t := parse_trigger(n)) and t.id == id]
+    triggers = {t for name in (*names, *turns) if (t := parse_trigger(name))}
+    asked = read_archived(view, "input", map(str, triggers))
+    answers = read_archived(view, "output", map(str, triggers))
+    found = []
+    for trigger in sorted(triggers):
+        name = str(trigger)
+        turn = turns.get(name)
+        past = added_by(view.hub.git, view.snapshot.commit, f"logs/input/{name}.md") or ends.get(name)
+        sources = {source_of(turn.input)} if turn else set()
+        ended = read_ended(view, past, sources, id, machine) if past and name in asked else None
+        outcome, rejected = _outcome(name, ended, answered=name in answers)
+        if ended is None and turn is not None:
+            outcome = "taken back" if name in ends else "in flight"
+        made = tuple(call for call in calls if (call.trigger or call.input) == name)
+        found.append(Attempt(trigger, turn, asked.get(name), answers.get(name), ended, outcome, rejected, made))
+    return found
+
+
+def _turns(view: View, id: str, queued: datetime) -> tuple[dict[str, Turn], dict[str, PastCommit]]:
+    """Trigger → its claim, and the commit after the last one that held it."""
+    git = view.hub.git
+    commits = commits_of(git, view.snapshot.commit, TURN, since=queued - _DAY)
+    texts = read_objects(git, [f"{past.commit}:{TURN}" for past in commits])
+    turns: dict[str, Turn] = {}
+    ends: dict[str, PastCommit] = {}
+    newer: PastCommit | None = None
+    for past, text in zip(commits, texts, strict=True):
+        turn = None
+        with suppress(RecordRefused):
+            turn = parse_turn(text) if text is not None else None
+        if turn is not None and turn.input.id == id:
+            if turn.trigger not in turns and newer is not None:
+                ends[turn.trigger] = newer
+            turns[turn.trigger] = turn
+        newer = past
+    return turns, ends
+
+
+def _outcome(name: str, ended: Ended | None, *, answered: bool) -> tuple[str, Rejected | None]:
+    if ended is None:
+        return "unknown", None
+    for happened in ended.rows:
+        row = happened.row
+        if row.decision == f"output:{name}" and row.executed.startswith("refused: "):
+            return "rejected", Rejected(row.executed.removeprefix("refused: "))
+    return ("executed" if answered else "no answer"), None
+
+
+def read_ended(view: View, past: PastCommit, sources: Iterable[str], id: str, machine: Sequence[LoggedAction]) -> Ended:
+    """What one commit did for the sources named, or for the item ``id``."""
+    files = [(status, path) for status, path in changes_of(view.hub.git, past) if is_owned(path)]
+    wanted = frozenset(sources)
+    rows = tuple(
+        h
+        for h in _rows_of(view, past, files, machine)
+        if h.row.source in wanted or (id and (h.row.input == id or h.row.decision.startswith(f"output:{id}")))
+    )
+    queued = [path for status, path in files if status == "A" and path.startswith(f"{OUTBOX}/")]
+    messages = tuple(m for path in queued if (m := _message(view, past, path, wanted, id)))
+    return Ended(past, rows, tuple(files), messages)
+
+
+def _rows_of(
+    view: View, past: PastCommit, files: Sequence[tuple[str, str]], machine: Sequence[LoggedAction]
+) -> list[LoggedAction]:
+    """The rows that a commit added to the days' logs, with what the machine log knows of them."""
+    found: list[LoggedAction] = []
+    for path in (path for _, path in files if path.startswith(f"{FOLDER}/")):
+        day = path.rpartition("/")[2].removesuffix(".md")
+        new = _parsed(view, past.commit, path, day)
+        old = _parsed(view, past.parents[0], path, day) if past.parents else []
+        take = machine_events(happened for happened in machine if format_day(happened.row.at) == day)
+        found += [take(row) or LoggedAction(row) for row in new][len(old) :]
+    return found
+
+
+def _parsed(view: View, commit: Oid, path: str, day: str) -> list[Row]:
+    return parse_rows((read_object(view.hub.git, f"{commit}:{path}") or b"").decode("utf-8", "replace"), day)
+
+
+def _message(view: View, past: PastCommit, path: str, sources: frozenset[str], id: str) -> Message | None:
+    """A file that the commit queued, if it belongs to the sources or the item, and its delivery."""
+    data, name = read_object(view.hub.git, f"{past.commit}:{path}") or b"", path.rpartition("/")[2]
+    try:
+        made = _say(parse_say(data), name, id) if path.endswith(SAY) else _entry(view, data, name, sources)
+    except RecordRefused:
+        return None
+    if made is None:
+        return None
+    message, source = made
+    sent = added_by(view.hub.git, view.snapshot.commit, f"{SENT}/{name}")
+    if sent is None:
+        return message
+    files = [(s, p) for s, p in changes_of(view.hub.git, sent) if is_owned(p)]
+    told = [h.row for h in _rows_of(view, sent, files, ()) if h.row.source == source]
+    executed = told[0].executed if len(told) == 1 else next((r.executed for r in told if "✓" in r.executed), "")
+    return replace(message, delivered=sent.at, executed=executed)
+
+
+def _say(say: Say, name: str, id: str) -> tuple[Message, str] | None:
+    if id and say.id != id and not say.id.startswith(f"{id}-"):
+        return None
+    return Message(name, "say", say.chat, say.text, "", say.queued), say.chat
+
+
+def _entry(view: View, data: bytes, name: str, sources: frozenset[str]) -> tuple[Message, str] | None:
+    entry = parse_entry(data, view.snapshot.algorithm)
+    source = entry_source(entry)
+    if source not in sources and entry.source not in sources:
+        return None
+    kind, subject = (entry.kind, entry.subject) if isinstance(entry, Deliver) else ("delete", entry.reason)
+    return Message(name, kind, entry.to, subject, entry.branch, entry.queued), source
+
 
 _CHUNK = 500
 
@@ -57,15 +243,14 @@ class Item:
 class Why:
     """All that is known. ``item`` is None for what was never asked of an agent, ``thread`` for a chat.
 
-    ``calls`` are this clone's calls for the item, replays apart. ``rows`` are those that no attempt
-    has: of the thread, or of the item later on. ``decided`` is the commit that ended the thread,
-    ``merge`` the one that took the branch in. ``others`` are further items of the same thread or chat.
+    ``rows`` are those that no attempt has: of the thread, or of the item later on. ``decided`` is the
+    commit that ended the thread, ``merge`` the one that took the branch in. ``others`` are further items of
+    the same thread or chat.
     """
 
     name: str
     item: Item | None
     attempts: tuple[Attempt, ...]
-    calls: tuple[Call, ...]
     replays: int
     thread: ThreadView | Own | None
     rows: tuple[LoggedAction, ...]
@@ -85,14 +270,14 @@ def explain(view: View, name: str) -> Why:
         ids = _ids_of_chat(view, name)
     else:
         thread, ids = _ids_of_thread(view, name)
-    machine = read_log(view, Query())
+    machine = read_log(view)
     id = ids[-1] if ids else ""
     notes: list[str] = []
-    item, attempts = _item(view, id, machine, notes) if id else (None, ())
+    calls = [call for call in read_calls(view.hub.root) if id and call.input == id]
+    made = [call for call in calls if not call.replay]
+    item, attempts = _item(view, id, machine, made, notes) if id else (None, ())
     if item is not None and thread is None and item.thread:
         thread = _thread(view, item, notes)
-    calls = [call for call in read_calls(view.hub.root) if id and call.input == id]
-    made = tuple(call for call in calls if not call.replay)
     told = {id_ for attempt in attempts if attempt.ended for id_ in map(id_of, attempt.ended.rows)}
     rows = [h for h in _rows(view, thread, id, machine) if id_of(h) not in told]
     decided = _decided(view, thread, machine)
@@ -102,7 +287,8 @@ def explain(view: View, name: str) -> Why:
         notes += _about_calls(view, attempts, made)
         if item.where == "waits" and not has_agent(view):
             notes.append("hub.yaml says 'interface: triage': it is given to no agent")
-    parts = tuple(attempts), made, len(calls) - len(made), thread, tuple(rows), decided, _merge(view, thread)
+    merge = read_past(view.hub.git, sha) if isinstance(thread, ThreadView) and (sha := thread.result.merge) else None
+    parts = tuple(attempts), len(calls) - len(made), thread, tuple(rows), decided, merge
     return Why(name, item, *parts, tuple(ids[:-1]), tuple(notes))
 
 
@@ -145,24 +331,18 @@ def _ids_of_thread(view: View, name: str) -> tuple[ThreadView | Own, list[str]]:
     document = show_any(view, name)
     if not isinstance(document, Document):
         own = document.own
-        id = own.get("Input") or _archived_id(view, lambda shown: _is_of(own, shown))  # gone once it is closed
-        return own, [id] if id else []
+        wanted = own.path.rpartition("/")[2].removesuffix(".md"), own.cadence.value
+        id = own.get("Input") or _archived_id(view, lambda shown: (shown.thread, shown.cadence) == wanted)
+        return own, [id] if id else []  # the field is gone once it is closed
     thread = document.thread
-    events = _events(view, thread)
-    return thread, list(dict.fromkeys(e.fields["input"] for e in events if e.fields.get("input")))
+    lives = read_lives(read_events(view, Name(thread.peer), about=thread.topic))
+    found = [e for life in lives if life.thread == thread.thread for e in life.events if e.side == IN]
+    return thread, list(dict.fromkeys(e.fields["input"] for e in found if e.fields.get("input")))
 
 
-def _is_of(own: Own, shown: Shown) -> bool:
-    return (shown.thread, shown.cadence) == (own.path.rpartition("/")[2].removesuffix(".md"), own.cadence.value)
-
-
-def _events(view: View, thread: ThreadView) -> list[Event]:
-    events = read_events(view, Name(thread.peer), about=thread.topic)
-    lives = [life for life in read_lives(events) if life.thread == thread.thread]
-    return [e for e in lives[-1].events if e.side == IN] if lives else []
-
-
-def _item(view: View, id: str, machine: Sequence[LoggedAction], notes: list[str]) -> tuple[Item, Sequence[Attempt]]:
+def _item(
+    view: View, id: str, machine: Sequence[LoggedAction], calls: Sequence[Call], notes: list[str]
+) -> tuple[Item, Sequence[Attempt]]:
     """What was asked, as the queue has it, else the claim, else the archived input; and the attempts at it."""
     queue = read_queue(view)
     flying = [queue.turn.input] if queue.turn is not None else []
@@ -173,7 +353,7 @@ def _item(view: View, id: str, machine: Sequence[LoggedAction], notes: list[str]
         queued = parse_stamp(f"{id[:8]}T{id[9:15]}Z")
     except StampRefused:
         raise Refused(f"{one_line(id, 80)!r} is no id of an item", "'cn queue' and 'cn log' show ids") from None
-    attempts = read_attempts(view, id, queued, machine)
+    attempts = read_attempts(view, id, queued, machine, calls)
     base = base or next((a.turn.input for a in reversed(attempts) if a.turn), None)
     asked = next((a.asked for a in attempts if a.asked is not None), None)
     at = next((t for a in attempts if (t := read_shown(view.hub, str(a.trigger)))), None)
@@ -208,7 +388,7 @@ def _thread(view: View, item: Item, notes: list[str]) -> ThreadView | Own | None
 def _rows(view: View, thread: ThreadView | Own | None, id: str, log: Sequence[LoggedAction]) -> list[LoggedAction]:
     """The rows of the thread, and those that carry the item's id."""
     if isinstance(thread, ThreadView):
-        found = {id_of(h): h for h in read_log(view, Query(thread=thread.thread))}
+        found = {id_of(h): h for h in read_log(view, thread=thread.thread)}
     else:
         source = thread.source if thread is not None else ""
         found = {id_of(h): h for h in log if source and h.row.source == source}
@@ -224,19 +404,13 @@ def _decided(view: View, thread: ThreadView | Own | None, machine: Sequence[Logg
     return read_ended(view, past, {thread.source}, "", machine) if past else None
 
 
-def _merge(view: View, thread: ThreadView | Own | None) -> PastCommit | None:
-    merge = thread.result.merge if isinstance(thread, ThreadView) else ""
-    return read_past(view.hub.git, merge) if merge else None
-
-
 def _about_calls(view: View, attempts: Sequence[Attempt], calls: Sequence[Call]) -> list[str]:
     """What the log of this machine does not tell of the calls."""
-    logged = {call.trigger or call.input for call in calls}
     here = clone_id(view.hub, make=False)
     notes = []
     for attempt in attempts:
         name = str(attempt.trigger)
-        if name in logged or attempt.outcome == "in flight":
+        if attempt.calls or attempt.outcome == "in flight":
             continue
         if attempt.turn is not None and attempt.turn.machine != here:
             machine = one_line(attempt.turn.machine, 40)

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from cn.actions.cron import schedule
-from cn.system.crontab import Job, format_job, owner, quote, replaced
+from cn.actions.cron import format_job, owner, quote, replaced, schedule
 from cn.values.errors import Refused, UsageError
 from tests.support.hubs import ROOT, cn, git
 
@@ -253,12 +252,12 @@ def test_an_impossible_interval_is_a_usage_error(hub: Path, table: Path) -> None
 
 def test_a_control_character_cannot_start_a_line_of_its_own() -> None:
     with pytest.raises(Refused):
-        format_job(Job("sync", "* * * * *", f"cn {quote('/a')}"), Path("/a\n* * * * * evil"))
+        format_job("sync", "* * * * *", f"cn {quote('/a')}", Path("/a\n* * * * * evil"))
 
 
 def test_a_line_longer_than_cron_takes_is_refused() -> None:
     with pytest.raises(Refused):
-        format_job(Job("sync", "* * * * *", "cn " + "x" * 990), Path("/a"))
+        format_job("sync", "* * * * *", "cn " + "x" * 990, Path("/a"))
 
 
 def test_a_marker_of_another_hub_or_in_the_middle_is_not_ours() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from cn.agent.plan.conversation import Conversation, append, format_conversation, new_entry
 from cn.git.repository import open_hub
-from cn.llm.config_file import read_agent_config
+from cn.llm.config import read_agent_config
 from cn.run.view import open_view
 from cn.runtime.gather_prompt import Measured, measure, pack_item
 from cn.values.errors import ConfigError
@@ -217,15 +217,15 @@ def test_a_hub_without_agent_yaml_has_the_defaults(queued: Node) -> None:
 def test_the_same_from_python(queued: Node) -> None:
     view = open_view(open_hub(queued.root))
     nowhere = {"ANTHROPIC_KEY": "k", "ANTHROPIC_BASE_URL": "http://127.0.0.1:9"}
-    config = read_agent_config(view.snapshot, nowhere)
+    config = read_agent_config(view.snapshot.read, env=nowhere)
     packed = pack_item(view, config)
     assert packed.request.messages[-1].text == (queued.root / "state/input.md").read_text()
     assert measure(packed, config) == Measured(packed.tokens, why="127.0.0.1 does not count")
-    keyless = read_agent_config(view.snapshot, {})
+    keyless = read_agent_config(view.snapshot.read, env={})
     assert measure(packed, keyless).why == "there is no API key in the environment, or no model"
     with pytest.raises(ConfigError, match="cannot be read"):
-        read_agent_config(view.snapshot, {}, queued.root / "nowhere.yaml")
-    assert read_agent_config(view.snapshot, {}, ROOT / "hub-template/.cn/agent.yaml").llm.model
+        read_agent_config(view.snapshot.read, queued.root / "nowhere.yaml", {})
+    assert read_agent_config(view.snapshot.read, ROOT / "hub-template/.cn/agent.yaml", {}).llm.model
 
 
 def test_the_documented_shape_is_what_is_printed(queued: Node) -> None:

@@ -11,15 +11,13 @@ import pytest
 from cn.agent.plan.ops import Order, check_output, plan_order
 from cn.agent.plan.output import parse_output
 from cn.inbox.plan.decisions import Facts
-from cn.protocol.cadence import Cadence
 from cn.protocol.effects import Plan, Post, Record
 from cn.protocol.hub_config import HubConfig, Reviewer
-from cn.protocol.layout import inbox_path
+from cn.protocol.layout import NOTICE, inbox_path
 from cn.protocol.ledger import IN, Event, fold_history
-from cn.protocol.message_kinds import NOTICE
 from cn.protocol.ops import Commit
 from cn.protocol.peers_file import Peer
-from cn.protocol.queue_item import Input
+from cn.protocol.queue_item import Cadence, Input
 from cn.protocol.thread_file import Header, format_thread
 from cn.values.names import HubPath, InputId, Oid, ThreadName, Url, parse_branch, parse_name
 from cn.values.timestamps import parse_stamp

@@ -34,17 +34,15 @@ from cn.agent.plan.prompt import (
     USER_PAGE,
     Material,
     Packed,
-    Page,
+    Skill,
     estimate_tokens,
     pack,
     reflection_names,
     texts_of,
 )
-from cn.agent.plan.skills import Skill
 from cn.llm.config import AgentConfig, ContextConfig, parse_agent_config
-from cn.protocol.cadence import Cadence
 from cn.protocol.peers_file import Peer
-from cn.protocol.queue_item import Input, format_input, parse_input
+from cn.protocol.queue_item import Cadence, Input, format_input, parse_input
 from cn.values.names import HubPath, InputId, Name, parse_url
 
 NOON = datetime(2026, 2, 19, 12, 0, tzinfo=UTC)
@@ -56,6 +54,16 @@ PEERS = [
     Peer(Name("pi"), parse_url("https://u:hush@git.example.org/pi.git"), "agent", "2026-02-05", KEY, community=True),
     Peer(Name("omega"), parse_url("/srv/omega.git"), "a person\n### Fake"),
 ]
+
+
+DAILY = HubPath("threads/reflections/daily/20260219.md")
+PAGES = {
+    SOUL: "# sigma\n\nCareful.\n",
+    USER_PAGE: "For Rho.\n",
+    HubPath("threads/reflections/daily/20260218.md"): "Day 20260218.",
+    DAILY: "Day 20260219.",
+    HubPath("threads/reflections/weekly/2026-W08.md"): "A week.",
+}
 
 
 def skill(name: str, description: str) -> Skill:
@@ -76,12 +84,9 @@ def material(**changes: object) -> Material:
         hub=Name("sigma"),
         reviewers=("rho", "alice"),
         peers=PEERS,
-        soul=Page(SOUL, "# sigma\n\nCareful.\n"),
-        user=Page(USER_PAGE, "For Rho.\n"),
+        pages=PAGES,
         contract=skill("agent-ops", "the format"),
         skills=[skill("deploy", "deploys"), skill("review", "review of a proposal")],
-        dailies=[Page(HubPath(f"threads/reflections/daily/{d}.md"), f"Day {d}.") for d in (20260218, 20260219)],
-        weekly=Page(HubPath("threads/reflections/weekly/2026-W08.md"), "A week."),
         conversation=append(
             Conversation(), said("Hello", input=EARLIER), said("Hi!", ASSISTANT, 1, EARLIER), said("no", sender="pi")
         ),
@@ -176,13 +181,13 @@ def test_only_the_tail_changes_with_the_item() -> None:
     other = pack(material(item=item("deploys?", "pi"), conversation=Conversation()), CONFIG)
     assert system(first)[:2] == system(other)[:2]
     assert system(first)[2] != system(other)[2]
-    busy = pack(material(dailies=[]), CONFIG)
+    busy = pack(material(pages={path: text for path, text in PAGES.items() if "/daily/" not in path}), CONFIG)
     assert system(first)[0] == system(busy)[0]
     assert system(first)[1] != system(busy)[1]
 
 
 def test_what_is_not_there_is_left_out_and_named() -> None:
-    packed = pack(material(soul=None, user=None, contract=None, dailies=[], weekly=None, skills=[]), CONFIG)
+    packed = pack(material(pages={}, contract=None, skills=[]), CONFIG)
     assert packed.missing == ("spec/SOUL.md", "spec/USER.md", "skills/agent-ops/SKILL.md")
     assert packed.notes == ("nothing teaches the model the format of an answer",)
     assert all(b.text.strip() for b in packed.request.system)
@@ -260,7 +265,7 @@ def foreign(text: str) -> Packed:
         material(
             item=item(text),
             conversation=conversation,
-            dailies=[Page(HubPath("threads/reflections/daily/20260219.md"), text)],
+            pages=PAGES | {DAILY: text},
             peers=[PEERS[0]._replace(kind=text)],
             skills=[],
         ),
@@ -328,9 +333,7 @@ def test_hidden_characters_of_a_skill_are_shown() -> None:
 
 def test_what_is_too_long_is_cut_at_a_line_and_said() -> None:
     long = "".join(f"{n:07}\n" for n in range(10_000))
-    packed = pack(
-        material(soul=Page(SOUL, long), dailies=[Page(HubPath("threads/reflections/daily/20260219.md"), long)]), CONFIG
-    )
+    packed = pack(material(pages=PAGES | {SOUL: long, DAILY: long}), CONFIG)
     identity = packed.parts[1]
     assert identity.size < PAGE_BYTES + 100
     assert identity.left_out > 0

@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 
 from cn.agent.plan.reflections import (
     CONCERN_EVERY,
+    by_period,
     due_reflections,
     is_due,
     is_worth_reflecting,
     level_below,
-    period_above,
 )
-from cn.protocol.cadence import PERIODIC, Cadence, first_day, is_period, period, reflection_path
 from cn.protocol.log import Row
 from cn.protocol.own_thread import Own, new_own
+from cn.protocol.queue_item import PERIODIC, Cadence, first_day, is_period, period, reflection_path
 from cn.values.names import HubPath
 
 D, W, M, Q, Y = PERIODIC
@@ -112,7 +112,7 @@ def test_each_level_draws_on_the_one_below() -> None:
     ],
 )
 def test_a_period_belongs_to_one_of_the_level_above(cadence: Cadence, lower: str, name: str) -> None:
-    assert period_above(cadence, lower) == name
+    assert by_period(cadence, [lower]) == {name: [lower]}
 
 
 # What is due.
@@ -183,7 +183,7 @@ def test_what_is_due_is_over_has_something_below_it_and_is_the_latest(
     for cadence, name in found:
         level = level_below(cadence)
         lower = active_days if level is None else written[level]
-        assert name in {period_above(cadence, one) for one in lower}
+        assert name in by_period(cadence, lower)
         assert name < period(cadence, now)
         assert not [later for later in written[cadence] if later > name]
     assert len(found) == len({cadence for cadence, _ in found})

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from cn.protocol.queue_item import Cadence, period
 from tests.support.desk import answer, clean, current, queue, shown, work_queue
 from tests.support.hubs import git
 from tests.support.world import Node, World
@@ -24,6 +25,12 @@ def active(node: Node, *days: int, row: str = "pi/old | received | —") -> None
         node.write({f"logs/inbox/{days_ago(day)}.md": text}, "a day")
 
 
+def week_is_reflected_on(node: Node) -> None:
+    """Commit a later week's reflection: on a Monday the week of yesterday asks for one of its own."""
+    week = period(Cadence.WEEKLY, datetime.now(UTC) + timedelta(days=7))
+    node.write({f"threads/reflections/weekly/{week}.md": "A week.\n"}, "a week")
+
+
 @pytest.fixture
 def agent(sigma: Node, pi: Node) -> Node:
     """sigma, who works a queue."""
@@ -33,6 +40,7 @@ def agent(sigma: Node, pi: Node) -> Node:
 
 def test_a_day_with_activity_is_reflected_on_once_and_the_answer_stands_in_its_file(agent: Node) -> None:
     active(agent, 1)
+    week_is_reflected_on(agent)
     name = days_ago(1)
     agent.sync()
     text = shown(agent)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cn.agent.plan.replay import Change, compare, read_answer_decision
 from cn.protocol.queue_item import Trigger, parse_trigger
+from cn.runtime.replay import Change, compare, read_answer_decision
 
 ID = "20260219-141209-abc123"
 THREAD = "20260219-pi-proposal"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cn.agent.plan.skills import Skill, find_contract, is_skill, match_skills, parse_skill, tokens
+from cn.agent.plan.prompt import Skill, find_contract, is_skill, match_skills, parse_skill, tokens
 from cn.values.names import HubPath
 
 

@@ -23,7 +23,6 @@ from cn.agent.plan.turns import (
     source_of,
     time_limit,
 )
-from cn.protocol.cadence import Cadence
 from cn.protocol.effects import Archive, Drop, Effect, Log, Plan, Post, Put, Record, Wake, WriteHere
 from cn.protocol.hub_config import HubConfig
 from cn.protocol.ledger import IN, Item
@@ -32,6 +31,7 @@ from cn.protocol.queue_item import (
     INPUT,
     OUTPUT,
     TURN,
+    Cadence,
     Input,
     Turn,
     dead_path,

@@ -31,7 +31,7 @@ def modules(*words: str, **env: str) -> set[str]:
 @pytest.mark.parametrize("words", [("--version",), ("--help",)])
 def test_version_and_help_load_no_more_of_cn_than_the_command_line(words: tuple[str, ...]) -> None:
     ours = {name for name in modules(*words) if name.startswith("cn.")}
-    few = {"cli", "cli.main", "cli.options", "cli.render", "cli.render.terminal", "cli.start", "values"}
+    few = {"cli", "cli.main", "cli.options", "cli.render", "cli.start", "values"}
     assert ours == {f"cn.{name}" for name in (*few, "values.errors")}
 
 

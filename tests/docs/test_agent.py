@@ -20,22 +20,22 @@ from cn.agent.plan.ops import Order, check_output, plan_order
 from cn.agent.plan.output import Output, format_output, parse_output
 from cn.agent.plan.turns import Failing, out_of_turn, plan_cleared, plan_lapsed, plan_rejected, plan_retry, time_limit
 from cn.cli.main import cli
-from cn.protocol.cadence import Cadence
 from cn.protocol.effects import Log, Plan, Post, Put
 from cn.protocol.layout import inbox_path
 from cn.protocol.ops import ALIASES, USAGE, Op, format_op
 from cn.protocol.own_thread import new_own
 from cn.protocol.queue_item import (
+    Cadence,
     Input,
     Turn,
     dead_path,
     format_input,
     format_queued,
     format_turn,
-    in_order,
     parse_input,
     parse_queued,
     parse_turn,
+    places,
     queue_path,
 )
 from cn.threads.plan.decisions import OwnFacts
@@ -133,7 +133,7 @@ def _input_file(block: Block) -> None:
 def _queue_order(block: Block) -> None:
     names = block.text.split()
     mixed = random.Random(7).sample(names, len(names))
-    assert in_order([*mixed, "notes.md"]) == names
+    assert [path for _, path in places([*mixed, "notes.md"])] == names
 
 
 def _cadences(block: Block) -> None:

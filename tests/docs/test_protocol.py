@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cn.agent.plan import conversation, prompt
-from cn.agent.plan.skills import Skill
+from cn.agent.plan.prompt import Skill
 from cn.git.signatures import Signature
 from cn.inbox.plan.arrivals import Step, classify
 from cn.inbox.plan.decisions import Facts, plan_decision
@@ -23,32 +23,36 @@ from cn.llm import config as llm_config
 from cn.llm import request, usage
 from cn.outbox.plan.receipts import notice
 from cn.protocol import hub_config, ledger, log, peers_file, rules
-from cn.protocol.cadence import PERIODIC, period
 from cn.protocol.effects import Log, Post, Put
-from cn.protocol.layout import inbox_path
+from cn.protocol.layout import FINAL, NOT_FINAL, inbox_path
 from cn.protocol.ledger import IN, Event, Item
 from cn.protocol.log import Row
 from cn.protocol.message import About, Message, format_message, own_topic, parse_message, seal
-from cn.protocol.message_kinds import FINAL, NOT_FINAL
 from cn.protocol.outbox_entry import entry_name, format_entry, parse_entry
 from cn.protocol.own_thread import adhoc_path, format_own, is_named, is_own, new_own, parse_own
+from cn.protocol.queue_item import PERIODIC, period
 from cn.protocol.rules import MergeFacts
-from cn.protocol.thread_file import Header, append_section, format_thread, read_decision, refresh, set_triage
-from cn.protocol.triage import (
+from cn.protocol.states import SENDER, THREAD
+from cn.protocol.thread_file import (
+    Header,
     Merge,
     Reply,
     Triage,
     TriageRefused,
+    append_section,
     find_headings,
     format_decision,
+    format_thread,
     parse_decision,
     parse_triage,
+    read_decision,
+    refresh,
+    set_triage,
 )
 from cn.secrets import scanner
-from cn.secrets.findings import Text
-from cn.secrets.scanner import find_secrets
+from cn.secrets.scanner import Text, find_secrets
 from cn.threads.plan.edits import Edit, Kind, Left, judge
-from cn.transaction.pins import pin_ref
+from cn.transaction.push import pin_ref
 from cn.values.errors import CnError, Refusal
 from cn.values.names import (
     Branch,
@@ -197,7 +201,7 @@ def _peers_example(block: Block) -> None:
 
 @checks("peers-keys")
 def _peers_keys(block: Block) -> None:
-    assert tuple(plain(row[0]) for row in block.rows) == peers_file._KEYS
+    assert tuple(plain(row[0]) for row in block.rows) == peers_file.Peer._fields
     peer = peers_file.Peer(PI, parse_url("/srv/pi.git"))
     shown = {plain(row[0]): plain(row[1]) for row in block.rows}
     assert (shown["kind"], shown["deliver"], shown["community"]) == (peer.kind, peer.deliver, "no")
@@ -231,7 +235,7 @@ def _routes(block: Block) -> None:
 
     for route, theirs, _, ours, _ in block.rows:
         peer = peers_file.Peer(PI, parse_url("/srv/pi.git"), deliver=plain(route))
-        settings = Settings(hub_config.HubConfig(SIGMA), {PI: peer}, "origin", True)
+        settings = Settings(hub_config.HubConfig(SIGMA), {PI: peer}, "origin", False)
         assert plain(theirs) == f"{settings.inbound_prefix(peer)}/topic"
         assert plain(ours) == f"{settings.outbound_prefix(peer)}/topic"
     assert [plain(row[0]) for row in block.rows] == [peers_file.MAILBOX, peers_file.PICKUP]
@@ -405,7 +409,7 @@ def _facts() -> Facts:
     }
     return Facts(
         hub_config.HubConfig(SIGMA, reviewers=(hub_config.Reviewer(Name("alice")),)),
-        {name: peers_file.Peer(name, parse_url(f"/srv/{name}.git")) for name in (PI, OMEGA)},
+        {name: peers_file.Peer(name, parse_url(f"/srv/{name}.git"), deliver="pickup") for name in (PI, OMEGA)},
         PI,
         Item(IN, "proposal", HEAD, "received", RECEIVED, shown),
         _decided(),
@@ -507,7 +511,7 @@ def _notice_id(block: Block) -> None:
 
 
 def _events() -> list[Event]:
-    return ledger.parse_events(_first("ledger-events").text)
+    return list(ledger.each_event(_first("ledger-events").text))
 
 
 @checks("ledger-events")
@@ -529,7 +533,7 @@ def _ledger_kinds(block: Block) -> None:
         shown[plain(side)].add(plain(kind))
         for name in filter(None, names.split(", ")):
             assert re.fullmatch(r"[a-z_]+", name), name
-    assert shown == ledger._KINDS
+    assert shown == {"in": set(THREAD.events), "out": set(SENDER.events)}
 
 
 @checks("classify")
@@ -677,9 +681,9 @@ def _signature_words(block: Block) -> None:
 
 @checks("proven-sender")
 def _proven_sender(block: Block) -> None:
-    for signature, several, trusted, allowed in block.rows:
+    for signature, several, trusted, believed in block.rows:
         refusal = rules.proven_sender(plain(signature), _yes(several), _yes(trusted))
-        assert (refusal is None) == (allowed == "allowed"), signature
+        assert (refusal is None) == _yes(believed), signature
         assert refusal is None or refusal.rule == "signature-policy"
 
 
@@ -716,11 +720,12 @@ def _agent_keys(block: Block) -> None:
 @checks("request-layout")
 def _request_layout(block: Block) -> None:
     at = datetime(2026, 2, 19, 14, 12, 9, tzinfo=UTC)
-    page = prompt.Page(HubPath("threads/reflections/x.md"), "x")
+    reflections = [HubPath(f"threads/reflections/{cadence}/x.md") for cadence in ("daily", "weekly")]
+    pages = dict.fromkeys([prompt.SOUL, prompt.USER_PAGE, *reflections], "x")
     skill = Skill(HubPath("skills/x/SKILL.md"), "x", "news", "x")
     parts = prompt.pack(
         prompt.Material(
-            SIGMA, (), (), page, page, skill, [skill], [page], page,
+            SIGMA, (), (), pages, skill, [skill],
             conversation.Conversation((conversation.new_entry(at, "pi", "user", "x"),)),
             "---\nid: x\nfrom: pi\n---\n\nnews\n",
         ),

@@ -270,6 +270,14 @@ def test_an_interrupted_run_is_finished(sigma: Node) -> None:
     assert not path.exists()
 
 
+def test_a_copy_among_the_notes_of_pushes_is_named(sigma: Node) -> None:
+    copy = sigma.root / ".git/cn/push" / f"{'1' * 40} (conflicted copy)"
+    copy.parent.mkdir(exist_ok=True)
+    copy.write_text("{}")
+    assert "(conflicted copy) is no note of a push" in infos(sigma)["journal"]
+    sigma.sync()
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere an hour must pass")
 def test_what_a_failed_git_left_is_named_and_removed(sigma: Node) -> None:
     left = [sigma.root / ".git" / name for name in ("objects/pack/tmp_pack_abcdef", "fast_import_crash_7")]
@@ -344,6 +352,32 @@ def test_a_pending_thread_that_is_missing(sigma: Node) -> None:
     assert "missing from main" in problems(sigma)["threads"]
     sigma.sync()
     facts(sigma, check=0)
+
+
+def test_a_file_of_main_that_is_cut_in_the_object_store(sigma: Node) -> None:
+    """Its length still stands in its first bytes: only who reads it to its end knows. The remedy brings it back."""
+    commit(sigma.root, {"photo": os.urandom(200_000)}, "a photo")
+    push(sigma.root, sigma.url, "main")
+    oid = git(sigma.root, "rev-parse", "main:photo")
+    path = sigma.root / ".git/objects" / oid[:2] / oid[2:]
+    path.chmod(0o644)
+    os.truncate(path, 100_000)
+    for args in ((), ("--full",)):
+        assert any(
+            f["what"].startswith("photo cannot be read") and oid in f["what"] for f in facts(sigma, *args, check=1)
+        )
+    path.unlink()
+    git(sigma.root, "fetch", "-q", "--refetch", "origin")
+    facts(sigma, "--full", check=0)
+
+
+def test_a_damaged_object_that_no_file_of_main_needs(sigma: Node) -> None:
+    oid = git(sigma.root, "hash-object", "-w", "--stdin", stdin="x" * 99_999)
+    path = sigma.root / ".git/objects" / oid[:2] / oid[2:]
+    path.chmod(0o644)
+    os.truncate(path, 60)
+    facts(sigma, check=0)
+    assert oid in problems(sigma, "--full")["objects"]
 
 
 def test_a_pending_thread_that_is_a_link(sigma: Node) -> None:

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from cn.git.repository import open_hub
-from cn.protocol.chat_reply import Say, format_say
+from cn.protocol.outbox_entry import Say, format_say
 from cn.runtime.daemon_files import write_dead, write_health
-from cn.system.child import hold
+from cn.system.files import hold
 from cn.values.timestamps import format_second
 from tests.support.hubs import cn, git
 from tests.support.model_server import KEY, MODEL, model_server

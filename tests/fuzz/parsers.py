@@ -13,44 +13,39 @@ from typing import cast
 from cn.agent.plan.chat import format_seen, parse_seen
 from cn.agent.plan.conversation import Conversation, Entry, format_conversation, parse_conversation
 from cn.agent.plan.output import parse_output
-from cn.agent.plan.replay import Change, compare, read_answer_decision
-from cn.agent.plan.skills import parse_skill
-from cn.git.entries import UNMERGED, parse_diffs
+from cn.agent.plan.prompt import parse_skill
+from cn.git.entries import UNMERGED, parse_diffs, read_answers
 from cn.git.history import parse_log
-from cn.git.merge_tree import read_answers
 from cn.git.process import Done
 from cn.git.read_branches import parse_patches
 from cn.git.remote import read_listing, read_pushed
 from cn.llm.config import parse_agent_config
-from cn.llm.request import read_answer
-from cn.llm.responses import parse_retry_after, read_count, read_error, read_model
+from cn.llm.request import parse_retry_after, read_answer, read_count, read_error, read_model
 from cn.llm.usage import parse_call
 from cn.protocol import ledger
-from cn.protocol.chat_reply import format_say, parse_say
 from cn.protocol.hub_config import parse_config
 from cn.protocol.log import parse_rows
 from cn.protocol.message import format_message, parse_message
-from cn.protocol.outbox_entry import format_entry, parse_entry
+from cn.protocol.outbox_entry import format_entry, format_say, parse_entry, parse_say
 from cn.protocol.own_thread import parse_own
 from cn.protocol.peers_file import parse_peers
 from cn.protocol.queue_item import (
     format_queued,
     format_turn,
-    in_order,
     parse_input,
     parse_queue_name,
     parse_queued,
     parse_trigger,
     parse_turn,
+    places,
 )
-from cn.protocol.thread_file import read_decision, read_text, seen_head
-from cn.protocol.triage import format_decision, parse_decision
-from cn.secrets.findings import MASK, PRIVATE_KEY, Text, may_hold, text_of
-from cn.secrets.scanner import find_secrets, mask_secrets
+from cn.protocol.thread_file import format_decision, parse_decision, read_decision, read_text, seen_head
+from cn.runtime.replay import Change, compare, read_answer_decision
+from cn.secrets.scanner import MASK, PRIVATE_KEY, Text, find_secrets, mask_secrets, may_hold, text_of
 from cn.telegram.api import read_update
 from cn.threads.read_edits import parse_status
-from cn.transaction.pins import parse_pin
 from cn.transaction.protected_files import parse_reflog
+from cn.transaction.push import parse_pin
 from cn.values.errors import CnError
 from cn.values.names import HubPath, is_oid, is_protected, parse_branch, parse_hub_path, parse_thread_name, parse_url
 from cn.values.record_header import parse_record
@@ -138,7 +133,7 @@ def _queue_name(data: bytes) -> object:
     """A name has a place in the order, or none: the same for one and for many."""
     name = data.decode("utf-8", "surrogateescape")
     place = parse_queue_name(name)
-    assert in_order([name]) == ([name] if place else [])
+    assert [path for _, path in places([name])] == ([name] if place else [])
     return place
 
 
@@ -210,7 +205,7 @@ PARSERS: dict[str, Parser] = {
         _any(format_decision),
     ),
     "message": Parser(parse_message, _golden("message.md", "notice.md", "notice-refused.md"), _any(format_message)),
-    "ledger": Parser(_text(lambda text: ledger.fold_history(ledger.parse_events(text))), _golden("ledger")),
+    "ledger": Parser(_text(lambda text: ledger.fold_history(ledger.each_event(text))), _golden("ledger")),
     "ledger-line": Parser(_text(ledger.parse_event), tuple(_golden("ledger")[0].splitlines())),
     "open": Parser(_text(ledger.parse_open), _golden("open"), _any(ledger.format_open)),
     "outbox": Parser(
@@ -312,9 +307,10 @@ def _status(data: bytes) -> object:
     found = list(parse_status(fields))
     assert len(found) == len(fields)
     for one, field in zip(found, fields, strict=True):
-        assert one.path
-        assert field.endswith(f" {one.path}")
-        assert all(entry is None or is_oid(entry.oid) or entry == UNMERGED for entry in (one.head, one.index))
+        path, head, index = one
+        assert path
+        assert field.endswith(f" {path}")
+        assert all(entry is None or is_oid(entry.oid) or entry == UNMERGED for entry in (head, index))
     return found
 
 

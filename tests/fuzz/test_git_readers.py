@@ -16,14 +16,14 @@ from typing import ParamSpec, TypeVar
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
-from cn.git.branch_content import Proposal, format_proposal
-from cn.git.entries import diff_commits, read_changes, read_tree
+from cn.git.entries import diff_commits, merge_trees, read_changes, read_tree
 from cn.git.history import read_past
-from cn.git.merge_tree import merge_each, merge_trees
 from cn.git.objects import list_tree, parse_tree, read_all, read_info, read_objects, reading, write_objects
 from cn.git.process import Git
 from cn.git.read_branches import (
     Patience,
+    Proposal,
+    format_proposal,
     is_signed,
     read_attachments,
     read_commits,
@@ -32,7 +32,7 @@ from cn.git.read_branches import (
     read_proposals,
 )
 from cn.git.signatures import read_signatures
-from cn.inbox.merge.merges import read_candidates
+from cn.inbox.merges import read_candidates
 from cn.protocol.hub_config import Limits
 from cn.protocol.message import object_id
 from cn.values.errors import CnError
@@ -227,12 +227,7 @@ def check(git: Git, main: Oid, drawn: list[Drawn]) -> None:
         past = attempt(read_past, git, head)
         assert past is None or (past.commit, past.parents) == (head, parents_of[head])
         merged = attempt(merge_trees, git, main, head)
-        alone = merge_each(git, main, [head])
-        if merged is not None and merged[0] is not None:
-            assert alone == {head: tuple(read_changes(git, main, merged[0]))}
-        else:
-            assert alone == {}
-            assert merged is None or merged[1]
+        assert merged is None or merged.tree is not None or merged.conflicts
     signed = attempt(read_signatures, git, heads, {})
     if isinstance(signed, list):
         assert [s.commit for s in signed] == heads
@@ -248,8 +243,8 @@ def check(git: Git, main: Oid, drawn: list[Drawn]) -> None:
         assert attached is not None
         names = sorted((p for p, _ in flat(store, trees[head])), key=os.fsencode)
         assert attached[head] == [name for name in names if name != "message.md"]
-    candidates = read_candidates(git, main, heads, {})
-    assert set(candidates) == set(heads)
+    candidates = read_candidates(git, main, [(head, main) for head in heads], {})
+    assert {head for head, _ in candidates} == set(heads)
     histories = read_histories(git, main, heads, Patience())
     together = dict(read_proposals(git, list(histories.values()), LIMITS, Patience()))
     for head in heads:
@@ -259,7 +254,7 @@ def check(git: Git, main: Oid, drawn: list[Drawn]) -> None:
         assert _without_words(single) == _without_words(careful)
         if careful is not None:
             format_proposal(careful, LIMITS.thread_bytes)
-        candidate = candidates[head]
+        candidate = candidates[head, main]
         if candidate.is_open and candidate.bases == (main,) and careful is not None:
             assert [c.path for c in candidate.changes] == [t.path for t in careful.touched]
     assert read_objects(git, [f"{h}^{{tree}}" for h in heads]) == [store.objects[trees[h]][1] for h in heads]

@@ -83,7 +83,7 @@ def test_edits_are_what_was_done_to_index_and_work_tree() -> None:
         @given(STATES)
         def run(states: States) -> None:
             put(hub, states)
-            found = [(one.path, one.head, one.index, one.edit.kind) for one in read_edits(hub, ["threads"])]
+            found = [(one.edit.path, one.head, one.index, one.edit.kind) for one in read_edits(hub, ["threads"])]
             assert len({path for path, *_ in found}) == len(found)
             assert set(found) == expected(states)
 

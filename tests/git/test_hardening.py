@@ -21,6 +21,7 @@ import termios
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
@@ -46,7 +47,7 @@ from tests.support.hubs import (
     try_git,
     work,
 )
-from tests.support.servers import alive, git_daemon, gone, http_backend, ssh_server, stalled_server
+from tests.support.servers import alive, git_daemon, gone, http_backend, http_server, ssh_server, stalled_server
 
 LONG = 30.0
 """Seconds within which anything here ends, however slow the machine."""
@@ -916,3 +917,26 @@ def test_an_error_shows_neither_password_nor_control_characters(mine: Path, peer
     assert "evil" in caught.value.done.err
     for secret in ("\x1b", "\x9b", "p@ss", "ss@host"):
         assert secret not in caught.value.text
+
+
+def test_a_host_leads_git_to_no_other(mine: Path, tmp_path: Path) -> None:
+    """A redirect could send a push to a server of its choice, or show another's branches as its own."""
+    asked: list[str] = []
+
+    class Elsewhere(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            if self.path.startswith("/pi.git/"):
+                self.send_response(302)
+                self.send_header("Location", f"http://127.0.0.1:{port}/other.git/info/refs?service=git-upload-pack")
+                self.end_headers()
+            else:
+                self.send_error(404)
+
+        def log_message(self, *_: object) -> None:
+            """Nothing."""
+
+    with http_server(Elsewhere) as port:
+        found = list_remotes(Git(mine), {"pi": f"http://127.0.0.1:{port}/pi.git"}, 20)
+    assert isinstance(found["pi"], str)
+    assert not [path for path in asked if path.startswith("/other.git")]

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cn.git.process import Git
-from cn.git.remote import fetch_many, fetch_tips, head_of, list_remotes
-from cn.values.names import is_branch, is_oid
+from cn.git.remote import fetch_tips, head_of, list_remotes
+from cn.values.names import Oid, is_branch, is_oid
 from tests.support.hubs import git, work
 from tests.support.lying_server import LyingServer
 
@@ -50,7 +50,7 @@ def test_what_head_names_is_a_branch(server: LyingServer, repo: Path, name: byte
 @pytest.mark.parametrize("spec", ["a:refs/cn/trusted", "a\n+b:refs/heads/main", "*"])
 def test_no_fetch_can_write_a_ref(server: LyingServer, repo: Path, spec: str) -> None:
     with pytest.raises(AssertionError):
-        fetch_many(Git(repo), {"pi": (server.url, [spec])}, 20)
+        fetch_tips(Git(repo), {"pi": (server.url, [(spec, Oid("1" * 40))])}, 20)
     tips = [(f"pi/{n}", spec) for n in range(501)]
     with pytest.raises(AssertionError):
         fetch_tips(Git(repo), {"pi": (server.url, tips)}, 20)  # type: ignore[dict-item]
@@ -70,3 +70,11 @@ def test_of_any_listing_only_ids_and_names_come_out(server: LyingServer, repo: P
         assert head is None or (is_branch(head[0]) and is_oid(head[1]))
 
     run()
+
+
+def test_a_listing_beyond_all_measure_is_refused_by_name_and_others_are_read(server: LyingServer, repo: Path) -> None:
+    server.rows = [OID + b" refs/heads/pi/" + str(n).encode() + b"x" * 900 for n in range(20_000)]
+    found = list_remotes(Git(repo), {"pi": server.url, "rho": str(repo)}, 60)
+    assert found["pi"] == "it says more than cn reads"
+    assert isinstance(found["rho"], dict)
+    server.rows = []

@@ -384,3 +384,20 @@ def test_a_git_that_is_stopped_is_given_up_with_the_time(repo: Path) -> None:
     assert done.timed_out
     with pytest.raises(GitError, match="no answer within the time limit"):
         Git(repo).run("-c", "alias.stop=!kill -STOP $$; echo no", "stop", seconds=0.5)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it reads proc(5)")
+def test_of_what_a_remote_says_beside_only_the_end_is_kept(repo: Path) -> None:
+    words = ("-c", "alias.much=!head -c 90000000 /dev/zero | tr '\\0' 'x' >&2; echo; echo end >&2; exit 1", "much")
+    script = (
+        "import re, sys\n"
+        "from pathlib import Path\n"
+        "from cn.git.process import Git, Job\n"
+        f"(done,) = Git(Path(sys.argv[1])).run_many([Job('x', {words!r}, seconds=50.0)])\n"
+        "peak = re.search(r'VmHWM:\\s+(\\d+)', Path('/proc/self/status').read_text())[1]\n"
+        "print(done.err.endswith('end\\n'), int(peak) < 70_000)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(repo)], env=cn_env(), capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "True True\n", done.stderr

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from cn.git.branch_content import Proposal, contained
-from cn.git.objects import reading
+from cn.git.objects import contained, reading
 from cn.git.process import Done, Git, GitError
 from cn.git.read_branches import (
     History,
     Patience,
+    Proposal,
     read_attachments,
     read_commits,
     read_histories,

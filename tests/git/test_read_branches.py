@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cn.git.branch_content import Proposal, merge_bases
+from cn.git.objects import merge_bases
 from cn.git.process import Git
-from cn.git.read_branches import Patience, read_histories, read_proposals
+from cn.git.read_branches import Patience, Proposal, read_histories, read_proposals
 from cn.protocol.hub_config import Limits
 from cn.values.names import Oid
 from cn.values.text import decode

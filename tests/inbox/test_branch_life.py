@@ -82,17 +82,26 @@ def test_a_branch_that_moves_after_processing_makes_a_new_thread(world: World, s
     sigma.idle()
 
 
-def test_the_same_head_again_is_logged_once_and_makes_no_thread(world: World, sigma: Node, pi: Node) -> None:
+@pytest.mark.parametrize("decision", ["delete:no", "do:merge"])
+def test_the_same_head_again_makes_no_thread_and_is_answered_again(
+    world: World, sigma: Node, pi: Node, decision: str
+) -> None:
     head = world.propose(pi, sigma)
     sigma.sync()
-    sigma.decide("pi/proposal", "delete:no")
+    sigma.decide("pi/proposal", decision)
     world.settle(pi, sigma)
     assert not world.has_branch(pi, sigma)
-    world.offer(pi, sigma, "proposal", head)
-    sigma.sync()
-    assert sigma.threads() == []
-    assert [r for r in sigma.rows() if r[1] == "received again"] == [("pi/proposal", "received again", "nothing to do")]
+    for times in (1, 2):
+        world.offer(pi, sigma, "proposal", head)
+        sigma.sync()
+        assert sigma.threads() == []
+        again = ("pi/proposal", "received again", "its creator is told once more what became of it")
+        assert [r for r in sigma.rows() if r[1] == "received again"] == [again] * times
+        assert f"it was decided before: {decision}; only a new commit is looked at again" in pi.sync().stdout
+        assert not world.has_branch(pi, sigma)
+        world.settle(pi, sigma)
     sigma.idle()
+    pi.idle()
 
 
 def test_a_rewound_branch_is_a_move(world: World, sigma: Node, pi: Node) -> None:
@@ -237,11 +246,44 @@ def test_a_notice_in_a_shared_mailbox_without_key_deletes_nothing(world: World, 
     about = {"branch": "pi/proposal", "head": head, "status": "discarded"}
     text = message("sigma", "pi", kind="notice", about=about)
     send_raw(world.folder / "forger", pi.url, "sigma/notice-proposal", text)
-    done = pi.cn("sync", check=1)
-    assert "signature-policy" in done.stderr
+    done = pi.sync()
+    assert "sigma says pi/proposal is discarded (claimed, unproven: several peers can write this mailbox" in done.stdout
+    assert "and sigma's main does not say so)" in done.stdout
     assert world.has_branch(pi, sigma)
-    again = pi.cn("sync", check=1)
+    again = pi.sync()
     assert (again.stdout, again.stderr) == ("", "")
+    assert "claimed, unproven" in pi.cn("inbox", "--all").stdout + pi.cn("status").stdout + pi.cn("log").stdout
+
+
+@pytest.mark.parametrize("decision", ["delete:no", "do:reply:answer", "do:custom:look at it", "do:merge"])
+def test_peers_without_keys_believe_what_the_others_main_shows(
+    world: World, sigma: Node, pi: Node, decision: str
+) -> None:
+    """Two may write both mailboxes; nobody has a key."""
+    omega = world.hub("omega")
+    world.link(pi, omega)
+    world.link(sigma, omega)
+    head = world.propose(pi, sigma)
+    sigma.sync()
+    sigma.decide("pi/proposal", decision, "--body", "No.")
+    told = pi.sync().stdout
+    assert "unproven" not in told
+    assert not world.has_branch(pi, sigma)
+    assert is_in_main(sigma, head) == (decision == "do:merge")
+
+
+def test_what_was_only_claimed_is_believed_when_the_peers_main_shows_it(world: World, sigma: Node, pi: Node) -> None:
+    world.link(pi, world.hub("omega"))
+    head = world.propose(pi, sigma)
+    about = {"branch": "pi/proposal", "head": head, "status": "discarded"}
+    send_raw(world.folder / "forger", pi.url, "sigma/notice-early", message("sigma", "pi", kind="notice", about=about))
+    pi.sync()
+    assert world.has_branch(pi, sigma)
+    sigma.sync()
+    sigma.decide("pi/proposal", "delete:no")
+    git(pi.home, "update-ref", "-d", "refs/heads/sigma/notice-proposal")
+    assert "pi/proposal is discarded, by sigma's main" in pi.sync().stdout
+    assert not world.has_branch(pi, sigma)
 
 
 def test_a_branch_somebody_pushed_to_meanwhile_is_not_deleted(world: World, sigma: Node, pi: Node) -> None:
@@ -283,3 +325,90 @@ def test_the_reviewed_commit_outlives_the_branch(world: World, sigma: Node, pi: 
         git(repo, "reflog", "expire", "--expire=now", "--all")
         git(repo, "gc", "--quiet", "--prune=now")
         assert tip(repo, head) == head
+
+
+def test_a_merge_that_came_with_another_branch_is_not_the_peers(world: World, sigma: Node, pi: Node) -> None:
+    """omega merges pi's branch into one of its own, keeping nothing of it, and has sigma merge that."""
+    omega = world.hub("omega")
+    world.link(sigma, omega)
+    world.link(pi, omega)
+    head = world.propose(pi, sigma)
+    person = world.person(omega, sigma)
+    main = git(sigma.home, "rev-parse", "main")
+    git(person, "fetch", "-q", sigma.url, "main", "pi/proposal")
+    tree = git(person, "rev-parse", f"{main}^{{tree}}")
+    forged = git(person, "commit-tree", "-p", main, "-p", head, "-m", "ours", tree)
+    hi = write_commit(person, {"hi.txt": "hi\n"}, "hi", parents=[forged])
+    git(person, "push", "-q", sigma.url, f"{hi}:refs/heads/omega/hi")
+    sigma.sync()
+    sigma.decide("omega/hi", "do:merge")
+    assert is_in_main(sigma, hi)
+    about = {"branch": "pi/proposal", "head": head, "status": "merged", "merge": forged}
+    send_raw(world.folder / "forger", pi.url, "sigma/notice-x", message("sigma", "pi", kind="notice", about=about))
+    assert "unproven: sigma's main did not make" in pi.sync().stdout
+    assert world.has_branch(pi, sigma)
+
+
+def test_a_forged_claim_hides_no_true_one(world: World, sigma: Node, pi: Node) -> None:
+    world.link(pi, world.hub("omega"))
+    head = world.propose(pi, sigma)
+    for status in ("discarded", "failed"):
+        about = {"branch": "pi/proposal", "head": head, "status": status}
+        text = message("sigma", "pi", kind="notice", about=about, subject=status)
+        send_raw(world.folder / f"forger-{status}", pi.url, f"sigma/notice-{status}", text)
+        pi.sync()
+    sigma.sync()
+    sigma.decide("pi/proposal", "do:custom:look at it")
+    git(pi.home, "update-ref", "-d", "refs/heads/sigma/notice-proposal")
+    assert "pi/proposal is opened, by sigma's main" in pi.sync().stdout
+    assert not world.has_branch(pi, sigma)
+
+
+def test_a_notice_that_names_a_huge_object_costs_nothing(world: World, sigma: Node, pi: Node) -> None:
+    head = world.propose(pi, sigma)
+    big = git(pi.home, "hash-object", "-w", "--stdin", stdin="0" * 10_000_000)
+    about = {"branch": "pi/proposal", "head": head, "status": "merged", "merge": big}
+    send_raw(world.folder / "forger", pi.url, "sigma/notice-x", message("sigma", "pi", kind="notice", about=about))
+    assert "unproven: sigma's main did not make" in pi.sync().stdout
+
+
+def test_a_mirror_that_is_behind_for_once_makes_nothing_of_ours_a_strangers(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    world.propose(pi, sigma)
+    sigma.sync()
+    sigma.decide("pi/proposal", "do:reply:answer", "--body", "Yes.")
+    assert "sigma/answer" in branches(pi.home)
+    tip_ = git(pi.home, "rev-parse", "refs/heads/sigma/answer")
+    git(pi.home, "update-ref", "-d", "refs/heads/sigma/answer")
+    assert "our sigma/answer is gone at pi" in sigma.sync().stdout
+    git(pi.home, "update-ref", "refs/heads/sigma/answer", tip_)
+    told = sigma.sync().stdout
+    assert "sigma/answer is at pi again" in told
+    assert "by hand" not in told
+    world.settle(pi, sigma)
+    assert "sigma/answer" not in branches(pi.home)
+
+
+def test_a_branch_that_is_named_as_our_prefix_is_told_with_who_removes_it(world: World, sigma: Node, pi: Node) -> None:
+    git(pi.home, "update-ref", "refs/heads/sigma", "refs/heads/main")
+    told = sigma.cn("send", "pi", "hello", check=1).stderr
+    assert "a branch named sigma there leaves no room for sigma/hello" in told
+    assert "ask pi to delete the branch sigma there" in told
+    git(pi.home, "update-ref", "-d", "refs/heads/sigma")
+    sigma.cn("outbox", "flush", check=0)
+    assert "sigma/hello" in branches(pi.home)
+
+
+def test_an_end_that_nothing_proves_yet_is_looked_for_after_another_answer(world: World, sigma: Node, pi: Node) -> None:
+    """sigma refused it first, then merged it, while its hub could not be read."""
+    world.propose(pi, sigma, files={"docs/other.md": "theirs\n"})
+    sigma.sync()
+    sigma.write({"docs/other.md": "ours\n"})
+    sigma.triage("pi/proposal", "do:merge")
+    sigma.process(check=1)
+    pi.sync()
+    sigma.write({"docs/other.md": "other\n"})
+    sigma.decide("pi/proposal", "delete:no")
+    pi.sync()
+    assert not world.has_branch(pi, sigma)

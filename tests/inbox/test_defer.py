@@ -49,3 +49,15 @@ def test_a_deferred_thread_whose_branch_moves_is_fresh(world: World, sigma: Node
     assert f"**Head:** {head}" in sigma.thread(sigma.only_thread())
     sigma.decide("pi/proposal", "do:merge")
     assert is_in_main(sigma, head)
+
+
+def test_a_time_to_come_back_is_for_a_deferral_and_its_forms_are_told(world: World, sigma: Node, pi: Node) -> None:
+    world.propose(pi, sigma)
+    sigma.sync()
+    told = sigma.triage("pi/proposal", "delete:no", "--until", "3d", check=2).stderr
+    assert "--until is for defer" in told
+    told = sigma.triage("pi/proposal", "defer:later", "--until", "next tuesday", check=2).stderr
+    assert "'next tuesday' is not a time" in told
+    assert "a date (2026-02-05), a time (2026-02-05T15:00Z, UTC), or 90m, 12h, 3d" in told
+    told = sigma.cn("log", "--since", "yesterday", check=2).stderr
+    assert "a date (2026-02-05), a time (2026-02-05T15:00Z, UTC), or 90m, 12h, 3d" in told

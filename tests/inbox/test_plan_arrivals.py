@@ -19,15 +19,13 @@ from cn.inbox.plan.arrivals import (
     plan_restored,
     plan_returned,
 )
-from cn.outbox.plan.receipts import notice, plan_adopted, plan_notice, plan_ours_gone, plan_proven
-from cn.peers.plan.arrival import Arrival
+from cn.outbox.plan.receipts import Arrival, notice, plan_adopted, plan_notice, plan_ours_gone, plan_proven
 from cn.protocol.effects import CleanUp, Drop, Effect, Log, Plan, Post, Put, Record, Wake
+from cn.protocol.layout import FINAL, MESSAGE, NOT_FINAL, NOTICE
 from cn.protocol.ledger import IN, OUT, Event, Item, Open, fold_history
 from cn.protocol.message import About, Message
-from cn.protocol.message_kinds import FINAL, MESSAGE, NOT_FINAL, NOTICE
 from cn.protocol.outbox_entry import Remove
-from cn.protocol.thread_file import read_decision, seen_head, set_triage
-from cn.protocol.triage import Merge, Triage
+from cn.protocol.thread_file import Merge, Triage, read_decision, seen_head, set_triage
 from cn.values.errors import Refusal
 from cn.values.names import HubPath, Oid, ThreadName, parse_branch, parse_name
 from cn.values.timestamps import parse_stamp
@@ -37,7 +35,7 @@ A, B, C, D = (Oid(digit * 40) for digit in "abcd")
 AT = parse_stamp("2026-02-05T14:00Z")
 BRANCH, OURS = parse_branch("pi/x"), parse_branch("sigma/x")
 NAME = ThreadName("20260205-pi-x.md")
-ARRIVAL = Arrival(PI, BRANCH, A, AT, "unverified", "content")
+ARRIVAL = Arrival(PI, "x", BRANCH, A, AT, "unverified", "content")
 
 
 def event(kind: str, head: Oid = A, side: str = IN, **fields: str) -> Event:
@@ -118,7 +116,7 @@ def follow(pushes: Sequence[Oid | None]) -> list[tuple[Step, Oid]]:
             if step in (Step.NEW, Step.REOPENED):
                 events += [*records(plan_new(arrival, NAME)), event("decided", push)]
             elif step is Step.REPEATED:
-                events += records(plan_repeated(arrival))
+                events += records(plan_repeated(arrival, SIGMA))
         last = push
         items = fold_history(events)
     return steps
@@ -188,10 +186,11 @@ def test_a_branch_that_moved_before_it_was_decided(decided: bool, there: bool) -
 
 
 def test_the_same_head_again_makes_no_thread() -> None:
-    plan = plan_repeated(ARRIVAL)
+    plan = plan_repeated(ARRIVAL, SIGMA)
     assert rows(plan) == [("pi/x", "received again", "nothing to do")]
     assert not of(plan, Put)
     assert not of(plan, Wake)
+    assert not of(plan, Post)
 
 
 def test_a_vanished_branch_and_our_answers_to_it() -> None:
@@ -242,7 +241,7 @@ UNPROVEN = Refusal("creator-only-delete", "pi's main cannot be read", "look")
 def told(status: str, branch: str = OURS, head: Oid = A, kind: str = NOTICE, reason: str = "") -> Arrival:
     about = About(parse_branch(branch), head, status, D if status == "merged" else None, reason)
     message = Message(kind, PI, SIGMA, "x", AT, "", "", about)
-    return Arrival(PI, parse_branch("pi/notice-x"), C, AT, "verified SHA256:x", "", message)
+    return Arrival(PI, "notice-x", parse_branch("pi/notice-x"), C, AT, "verified SHA256:x", "", message)
 
 
 @pytest.mark.parametrize("status", FINAL)
@@ -295,7 +294,7 @@ def test_a_merge_that_is_not_shown_is_only_claimed() -> None:
     assert rows(plan) == [("pi/x", "notice:merged", "claimed, unproven: pi's main cannot be read")]
     item = fold_history(records(plan), {(OUT, "x"): OPEN})[(OUT, "x")]
     assert (item.get("unproven"), item.get("merge")) == ("pi's main cannot be read", D)
-    proven = plan_proven(PI, item, AT)
+    proven = plan_proven(PI, item, "merged", AT)
     assert of(proven, CleanUp) == [CleanUp(Remove(PI, OURS, A, AT, "pi's main holds the merge", "", "pi/x"))]
     after = fold_history(records(proven), {(OUT, "x"): item})[(OUT, "x")]
     assert (after.get("unproven"), after.get("status"), after.get("merge")) == ("", "merged", D)

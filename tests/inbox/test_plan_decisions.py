@@ -7,31 +7,35 @@ from datetime import timedelta
 
 import pytest
 
-from cn.inbox.plan.arrivals import is_due
 from cn.inbox.plan.decisions import Facts, open_concern, plan_decision, plan_refused
 from cn.protocol import rules
 from cn.protocol.effects import Advance, Drop, Effect, Log, Plan, Post, Put, Record
 from cn.protocol.hub_config import HubConfig, Limits, Reviewer
+from cn.protocol.layout import MESSAGE, NOTICE
 from cn.protocol.ledger import IN, Event, Item, fold_history
 from cn.protocol.log import Row
 from cn.protocol.message import About, Message
-from cn.protocol.message_kinds import MESSAGE, NOTICE
 from cn.protocol.own_thread import concern_path
-from cn.protocol.peers_file import Peer
+from cn.protocol.peers_file import PICKUP, Peer
 from cn.protocol.rules import MergeFacts, Person, TreeChange
-from cn.protocol.thread_file import Header, format_thread, peer_block, read_decision, seen_head, set_triage
-from cn.protocol.triage import (
+from cn.protocol.thread_file import (
     Custom,
     Decision,
     Defer,
     Delegate,
     Delete,
+    Header,
     Merge,
     Reply,
     Triage,
     TriageRefused,
     format_decision,
+    format_thread,
     parse_triage,
+    peer_block,
+    read_decision,
+    seen_head,
+    set_triage,
 )
 from cn.values.errors import Refusal
 from cn.values.names import HubPath, Oid, Url, parse_branch, parse_hub_path, parse_name, parse_topic
@@ -45,7 +49,7 @@ AT = parse_stamp("2026-02-05T15:00Z")
 NOW = parse_stamp("2026-02-05T15:30:07Z")
 THREAD = "20260205-pi-proposal.md"
 CONFIG = HubConfig(SIGMA, reviewers=(Reviewer(ALICE),))
-PEERS = {name: Peer(name, Url(f"/srv/{name}")) for name in (PI, OMEGA)}
+PEERS = {PI: Peer(PI, Url("/srv/pi")), OMEGA: Peer(OMEGA, Url("/srv/omega"), deliver=PICKUP)}
 FIELDS = {"branch": str(BRANCH), "thread": THREAD, "kind": "proposal", "signature": "unverified", "hops": "0"}
 ITEM = Item(IN, "proposal", HEAD, "received", RECEIVED, FIELDS)
 PENDING = format_thread(Header(PI, "proposal", BRANCH, RECEIVED, HEAD, "unverified"), "Please\n\ntake it")
@@ -297,7 +301,6 @@ RULES: dict[str, tuple[MergeFacts, dict[str, str], str, str, bool]] = {
     # facts of the merge, fields of the item, approval, the rule, is the creator told?
     "no common history": (replace(MERGE, common=False), {}, "", rules.REBASE_BEFORE_MERGE, True),
     "stale": (replace(MERGE, stale=("a",)), {}, "", rules.REBASE_BEFORE_MERGE, True),
-    "overlap": (replace(MERGE, overlap=("a",)), {}, "", rules.REBASE_BEFORE_MERGE, True),
     "self by name": (replace(MERGE, people=(Person("Sigma", "x"),)), {}, "", rules.NO_SELF_MERGE, False),
     "self by email": (replace(MERGE, people=(Person("x", "SIGMA@cn.invalid"),)), {}, "", rules.NO_SELF_MERGE,
     False),
@@ -342,24 +345,19 @@ def test_the_rules_of_merging_bind_merges_alone(case: str, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("signature", "deliver", "trusted", "ok"),
+    ("signature", "signed", "ok"),
     [
-        ("unverified", "mailbox", False, False),
-        ("", "mailbox", False, False),
-        ("unverified", "mailbox", True, True),
-        ("unverified", "pickup", False, True),
-        ("verified SHA256:x", "mailbox", False, True),
-        ("bad", "pickup", True, False),
+        ("unverified", "optional", True),
+        ("", "optional", True),
+        ("unverified", "required", False),
+        ("verified SHA256:x", "required", True),
+        ("bad", "optional", False),
     ],
 )
-def test_a_merge_from_a_shared_mailbox_needs_a_proven_sender(
-    signature: str, deliver: str, trusted: bool, ok: bool
-) -> None:
+def test_a_hub_can_require_signed_merges(signature: str, signed: str, ok: bool) -> None:
     triage = decide(Merge())
     item = ITEM._replace(fields={**FIELDS, "signature": signature})
-    known = facts(triage, item, CONFIG._replace(mailbox_trusted=trusted))
-    known = replace(known, shared_mailbox=True, peers={**PEERS, PI: PEERS[PI]._replace(deliver=deliver)})
-    outcome = plan_decision(known, triage)
+    outcome = plan_decision(facts(triage, item, CONFIG._replace(signed=signed)), triage)
     assert isinstance(outcome, Plan) == ok
     assert ok or (isinstance(outcome, Refusal) and outcome.rule == rules.SIGNATURE)
 
@@ -374,7 +372,7 @@ def test_a_hub_can_require_approval(approval: str, ok: bool) -> None:
 @pytest.mark.parametrize("name", DECISIONS)
 def test_a_peer_that_was_taken_out(name: str) -> None:
     triage = decide(DECISIONS[name])
-    known = replace(facts(triage), peers={OMEGA: PEERS[OMEGA]}, shared_mailbox=True)
+    known = replace(facts(triage), peers={OMEGA: PEERS[OMEGA]})
     if name in ("delete", "defer"):
         assert not [e for e in planned(triage, known).effects if isinstance(e, Post)]
     else:
@@ -518,7 +516,7 @@ def test_a_refusal_without_a_remedy_forgets_the_earlier_one() -> None:
     ],
 )
 def test_when_a_deferral_is_due(state: str, until: str, due: bool) -> None:
-    assert is_due(Item(IN, "x", HEAD, state, AT, {"until": until}), NOW) == due
+    assert Item(IN, "x", HEAD, state, AT, {"until": until}).is_due(NOW) == due
 
 
 def test_age() -> None:

@@ -129,6 +129,24 @@ def test_a_signed_branch_merges_from_a_shared_mailbox(world: World, signed: tupl
     assert is_in_main(sigma, head)
 
 
+def test_a_merge_must_be_signed_with_the_key_that_is_pinned_when_it_is_decided(
+    world: World, signed: tuple[Node, Node], keys: Keys, tmp_path: Path
+) -> None:
+    """The key was stolen, and another pinned, while the proposal waited."""
+    sigma, pi = signed
+    sign_with(world.person(pi, sigma), keys.private)
+    sigma.configure("merge: {signed: required}\n")
+    head = world.propose(pi, sigma)
+    sigma.sync()
+    _, other = make_ssh_key(tmp_path / "other")
+    text = (sigma.root / "state/peers.md").read_text("utf-8")
+    sigma.write({"state/peers.md": text.replace(" ".join(keys.public.split()[:2]), " ".join(other.split()[:2]))})
+    sigma.cn("trust", "--yes", check=None)
+    sigma.triage("pi/proposal", "do:merge")
+    assert "signature-policy" in sigma.cn("inbox", "process", check=None).stderr
+    assert not is_in_main(sigma, head)
+
+
 def test_a_claimed_merge_is_believed_by_signature_when_main_cannot_be_read(
     world: World, keys: Keys, sigma: Node
 ) -> None:

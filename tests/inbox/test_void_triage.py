@@ -310,3 +310,36 @@ def test_a_thread_whose_history_is_rewritten_is_made_of_the_ledger(world: World,
     git(sigma.root, "reset", "-q", "--soft", git(sigma.root, "commit-tree", "-m", "all", tree))
     sigma.process(check=1)
     assert "is lost here" in renewed(case)
+
+
+def test_an_old_copy_defers_no_second_time(world: World, sigma: Node, pi: Node) -> None:
+    """It shows the branch as it is; that its Triage was carried out stands in main."""
+    world.propose(pi, sigma)
+    sigma.sync()
+    name = sigma.only_thread()
+    path = sigma.root / "threads/inbox" / name
+    sigma.write_triage(name, "defer:asked legal")
+    old = path.read_text("utf-8")
+    sigma.process()
+    path.write_text(old, "utf-8")
+    assert "void: it was carried out before" in sigma.process(check=1).stderr
+    text = sigma.thread(name)
+    assert "\n## Deferred\n" in text
+    assert "> decision: defer:asked legal" in text
+    assert [row[2] for row in sigma.rows("pi/proposal")].count("✓ deferred") == 1
+    path.write_text(old, "utf-8")
+    told = sigma.triage("pi/proposal", "delete:no", check=1).stderr
+    assert "void: it was carried out before" in told
+    sigma.decide("pi/proposal", "delete:no")
+    assert "\n## Deferred\n" in sigma.thread(f"done/{name}")
+
+
+def test_a_thread_that_main_holds_with_its_section_decides(world: World, sigma: Node, pi: Node) -> None:
+    """A person committed it: it is no old copy."""
+    world.propose(pi, sigma)
+    sigma.sync()
+    name = sigma.only_thread()
+    sigma.write_triage(name, "defer:asked legal")
+    git(sigma.root, "commit", "-qam", "decided")
+    sigma.process()
+    assert "\n## Deferred\n" in sigma.thread(name)

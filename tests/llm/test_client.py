@@ -20,9 +20,8 @@ import pytest
 
 from cn.llm import client
 from cn.llm.client import call, check_model, count_tokens
-from cn.llm.prices import cost
-from cn.llm.request import Answer, Block, Failure, Kind, Request, Said, Stop, Usage, read_answer, request_json
-from cn.llm.responses import Checked
+from cn.llm.request import Answer, Block, Checked, Failure, Kind, Request, Said, Stop, Usage, read_answer, request_json
+from cn.llm.usage import cost
 from tests.support.hubs import ROOT, cn_env
 from tests.support.model_server import KEY, MODEL, ModelServer, Reply, model_server
 from tests.support.servers import free_port, gone, stalled_server

@@ -11,16 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cn.llm.config import Budget, Budgets
-from cn.llm.prices import LOOKED_UP, PRICES, Tiers, cost, price_of
 from cn.llm.request import Answer, Failure, Kind, Stop, Usage
 from cn.llm.usage import (
     ASKED,
+    LOOKED_UP,
+    PRICES,
     Call,
+    Tiers,
     budget_since,
     check_budgets,
+    cost,
     end_call,
     format_call,
     parse_call,
+    price_of,
     sum_calls,
     sum_usage,
 )
@@ -254,3 +258,12 @@ def test_sizes_that_cannot_be_read_do_not_hide_what_was_paid(parts: object) -> N
 
 def test_replays_are_counted_in_the_sums() -> None:
     assert sum_calls([call(), call(replay=True)]).replays == 1
+
+
+@given(st.text(max_size=60), st.sampled_from(["", '&key=a"b', ';token=q"z', "?key=\\"]))
+def test_no_name_takes_a_call_out_of_the_account(text: str, more: str) -> None:
+    """Of a branch, which a peer chooses, or of a model, which a server answers."""
+    made = replace(call(), source=f"pi/{text}{more}", model=f"claude{more}{text}")
+    found = parse_call(format_call(made))
+    assert found is not None
+    assert (found.usage, found.peer) == (made.usage, made.peer)

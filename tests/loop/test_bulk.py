@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from cn.protocol.layout import CONCERN, MESSAGE, NOTICE
 from cn.protocol.message import About, Message, format_message
-from cn.protocol.message_kinds import CONCERN, MESSAGE, NOTICE
 from cn.values.names import Branch, Name, Oid
 from cn.values.timestamps import parse_stamp
 from tests.support.hubs import branches, clone, git, tip

@@ -69,7 +69,7 @@ def test_a_dry_process_changes_nothing(world: World, pair: tuple[Node, Node]) ->
 
 
 def test_a_dry_refusal_is_shown_and_told_to_nobody(world: World, sigma: Node, pi: Node) -> None:
-    world.propose(pi, sigma)
+    world.propose(pi, sigma, files={"docs/other.md": "theirs\n"})
     sigma.sync()
     sigma.write({"docs/other.md": "changed\n"})
     sigma.triage("pi/proposal", "do:merge")

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from cn.git import local_refs
+from cn.git import environment
 from cn.git.repository import open_hub
 from cn.loop import sync as sync_module
 from cn.outbox.deliver import deliver
@@ -346,11 +346,11 @@ def test_a_repository_that_keeps_us_waiting_is_left_to_the_ordinary_run(
     shutil.copytree(repo, hung)
     (hung / "packed-refs").unlink(missing_ok=True)
     os.mkfifo(hung / "packed-refs")
-    monkeypatch.setattr(local_refs, "SECONDS", 1.0)
+    monkeypatch.setattr(environment, "SECONDS", 1.0)
     words = ["--format=%(refname)"]
-    assert local_refs.list_many([(str(repo), words)], 8) is not None
-    assert local_refs.list_many([(str(repo), words), (str(hung), words)], 8) is None
-    assert local_refs.find_local_git_dir(str(hung)) == str(hung)
+    assert environment.list_many([(str(repo), words)], 8) is not None
+    assert environment.list_many([(str(repo), words), (str(hung), words)], 8) is None
+    assert environment.find_local_git_dir(str(hung)) == str(hung)
     (hung / "config").unlink()
     os.mkfifo(hung / "config")
-    assert local_refs.find_local_git_dir(str(hung)) is None
+    assert environment.find_local_git_dir(str(hung)) is None

@@ -223,6 +223,24 @@ def test_what_was_written_there_meanwhile_stays_in_the_thread_decided_here(
     assert git(second.root, "status", "--porcelain") == ""
 
 
+def test_what_another_clone_wrote_during_the_run_stays_in_the_thread_decided_here(
+    world: World, sigma: Node, pi: Node, second: Node, tmp_path: Path
+) -> None:
+    """The run plans again, on a main that its work tree has never had."""
+    world.propose(pi, sigma)
+    sigma.sync()
+    second.sync()
+    name = second.only_thread()
+    second.triage("pi/proposal", "defer:asked legal", "--body", "They answer on Monday.")
+    sigma.triage("pi/proposal", "delete:no")
+    env = meanwhile(tmp_path / "bin", before=elsewhere(second, "inbox", "process"))
+    sigma.cn("inbox", "process", check=0, env=env)
+    assert (tmp_path / "bin/once").exists()
+    text = sigma.thread(name)
+    assert "They answer on Monday." in text
+    assert "✓ discarded" in text
+
+
 def start(node: Node, *words: str) -> subprocess.Popen[str]:
     """Run cn beside us."""
     return subprocess.Popen(

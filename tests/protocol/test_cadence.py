@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cn.protocol.cadence import PERIODIC, Cadence, first_day, is_period, period, reflection_path
 from cn.protocol.own_thread import is_own, own_source, parse_own
+from cn.protocol.queue_item import PERIODIC, Cadence, first_day, is_period, period, reflection_path
 
 cadences = st.sampled_from(PERIODIC)
 zones = st.integers(-23 * 60, 23 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))

@@ -25,10 +25,10 @@ from cn.protocol.effects import (
     WriteHere,
     describe,
 )
+from cn.protocol.layout import MESSAGE
 from cn.protocol.ledger import IN, Event
 from cn.protocol.log import Row
 from cn.protocol.message import Message
-from cn.protocol.message_kinds import MESSAGE
 from cn.protocol.outbox_entry import Remove
 from cn.values.names import HubPath, Oid, parse_branch, parse_name
 from cn.values.timestamps import parse_stamp
@@ -54,7 +54,7 @@ EFFECTS: list[tuple[Effect, str]] = [
     (Edit(HubPath("state/peers.md"), None), "commit its deletion"),
     (Edit(HubPath("state/peers.md"), b"text", "add to state/peers.md"), "add to state/peers.md"),
     (Move(HubPath("logs/output/x.md"), HubPath("logs/output/2026/x.md")), MOVED),
-    (WorkingCopy(HubPath("threads/inbox/x.md"), HEAD), "use threads/inbox/x.md as it is here"),
+    (WorkingCopy(HubPath("threads/inbox/x.md"), b"x"), "use threads/inbox/x.md as it is here"),
     (WriteHere(HubPath("state/input.md"), b"text"), "write state/input.md on this machine"),
     (WriteHere(HubPath("state/output.md"), None, b"x"), "remove state/output.md on this machine"),
     (Withhold(HubPath("threads/inbox/x.md"), b"x"), "keep the whole of threads/inbox/x.md on this machine"),

@@ -13,23 +13,21 @@ from pathlib import Path
 
 import pytest
 
-from cn.git.branch_content import Commit, FileText, Proposal, Touched, format_proposal
+from cn.git.read_branches import Commit, FileText, Proposal, Touched, format_proposal
 from cn.inbox.plan.arrivals import plan_gone, plan_moved, plan_new, plan_repeated
 from cn.inbox.plan.decisions import Facts, plan_decision, plan_refused
-from cn.outbox.plan.receipts import plan_notice
-from cn.peers.plan.arrival import Arrival
+from cn.outbox.plan.receipts import Arrival, plan_notice
 from cn.protocol.effects import Log, Plan, Post, Put, Record
 from cn.protocol.hub_config import HubConfig
+from cn.protocol.layout import MESSAGE, NOTICE
 from cn.protocol.ledger import IN, OUT, Event, Item, fold_history, format_event, format_open
 from cn.protocol.log import append_rows
 from cn.protocol.log import format_event as format_machine_row
 from cn.protocol.message import About, Message, format_message, seal
-from cn.protocol.message_kinds import MESSAGE, NOTICE
 from cn.protocol.outbox_entry import Deliver, Remove, format_entry
 from cn.protocol.peers_file import Peer, add_peer
 from cn.protocol.rules import MergeFacts
-from cn.protocol.thread_file import set_triage
-from cn.protocol.triage import Merge, Reply, Triage
+from cn.protocol.thread_file import Merge, Reply, Triage, set_triage
 from cn.values.errors import Refusal
 from cn.values.names import HubPath, Oid, ThreadName, Url, parse_branch, parse_name, parse_topic, topic_of
 from cn.values.timestamps import parse_stamp
@@ -68,7 +66,7 @@ CONTENT = format_proposal(
     ),
     1 << 18,
 )
-ARRIVAL = Arrival(PI, BRANCH, HEAD, RECEIVED, "verified SHA256:x", CONTENT)
+ARRIVAL = Arrival(PI, topic_of(BRANCH), BRANCH, HEAD, RECEIVED, "verified SHA256:x", CONTENT)
 MERGE = Triage(Merge(), SIGMA, DECIDED, "Well done.", approval="APPROVED")
 REPLY = Triage(Reply(parse_topic("re-proposal")), SIGMA, DECIDED, "Thank you.\n\n> one\n\nWhy? 😀")
 
@@ -101,17 +99,17 @@ REFUSED = plan_refused(
     Refusal("rebase-before-merge", "main changed since: a.md", "rebase the branch on the latest main",
     notify=True), NOW,
 )  # fmt: skip
-ARRIVED_MOVED = Arrival(PI, BRANCH, MOVED, NOW, "unverified", "new content")
+ARRIVED_MOVED = Arrival(PI, topic_of(BRANCH), BRANCH, MOVED, NOW, "unverified", "new content")
 REFRESHED = plan_moved(ARRIVED_MOVED, ITEM, set_triage(THREAD, MERGE), [THREAD])
 NOTICE_ABOUT_OURS = plan_notice(
     Arrival(
-        PI, parse_branch("pi/notice-x"), MOVED, NOW, "verified SHA256:x", "",
+        PI, "notice-x", parse_branch("pi/notice-x"), MOVED, NOW, "verified SHA256:x", "",
         Message(NOTICE, PI, SIGMA, "x", NOW, about=About(parse_branch("sigma/x"), HEAD, "merged", RESULT)),
     ),
     Item(OUT, "x", HEAD, "delivered", RECEIVED, {"branch": "sigma/x"}), parse_branch("sigma/x"), HEAD, None,
 )  # fmt: skip
 PLANS = [
-    NEW, REFRESHED, REFUSED, MERGED, NOTICE_ABOUT_OURS, plan_repeated(ARRIVED_MOVED),
+    NEW, REFRESHED, REFUSED, MERGED, NOTICE_ABOUT_OURS, plan_repeated(ARRIVED_MOVED, SIGMA),
     plan_gone(PI, "proposal", BRANCH, MOVED, NOW, []),
 ]  # fmt: skip
 

@@ -35,6 +35,8 @@ def configs(draw: st.DrawFn) -> HubConfig:
         mailbox_trusted=draw(st.booleans()),
         local=tuple(HubPath(p) for p in draw(st.lists(st.sampled_from(LOCAL), max_size=2))),
         explicit_approval=draw(st.booleans()),
+        rebase=draw(st.sampled_from(["when-needed", "always"])),
+        signed=draw(st.sampled_from(["optional", "required"])),
         notice_days=draw(st.integers(1, 3650)),
         lock_wait=draw(st.floats(0, 3600)),
         limits=Limits(
@@ -56,7 +58,7 @@ def dump(config: HubConfig) -> str:
         "mailbox": config.mailbox,
         "mailbox_trusted": config.mailbox_trusted,
         "local": [str(p) for p in config.local],
-        "merge": {"explicit_approval": config.explicit_approval},
+        "merge": {"explicit_approval": config.explicit_approval, "rebase": config.rebase, "signed": config.signed},
         "notice_days": config.notice_days,
         "lock_wait": config.lock_wait,
         "limits": {
@@ -138,7 +140,7 @@ WRONG = [
     ("name: sigma\nlocal: [1]", 2, "must be text"),
     ("name: sigma\nlocal: [.git/hooks]", 2, "cannot stay local"),
     ("name: sigma\nmerge: true", 2, "merge: it holds keys of its own"),
-    ("name: sigma\nmerge: {squash: true}", 2, "unknown key 'merge.squash'; known: explicit_approval"),
+    ("name: sigma\nmerge: {squash: true}", 2, "unknown key 'merge.squash'; known: explicit_approval, rebase, signed"),
     ("name: sigma\nmerge: {explicit_approval: 'no'}", 2, "true or false"),
     ("name: sigma\nlimits: [1]", 2, "limits: it holds keys"),
     ("name: sigma\nlimits:\n  speed: 1", 3, "unknown key 'limits.speed'"),

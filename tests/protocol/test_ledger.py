@@ -16,6 +16,7 @@ from cn.protocol.ledger import (
     LedgerRefused,
     Open,
     apply,
+    each_event,
     events_of_topics,
     fold_history,
     format_event,
@@ -24,7 +25,6 @@ from cn.protocol.ledger import (
     months,
     open_path,
     parse_event,
-    parse_events,
     parse_open,
 )
 from cn.values.names import Oid, parse_name
@@ -120,6 +120,16 @@ def test_no_event(line: str) -> None:
 
 @given(st.lists(EVENTS, max_size=12))
 def test_folding_at_once_bit_by_bit_or_from_the_file_is_the_same(events: list[Event]) -> None:
+    """In order: of a beginning after its end only the whole history tells."""
+    ends, begins = {"decided", "noticed", "deleted", "gone"}, {"received", "refreshed", "queued", "adopted"}
+    ended: set[tuple[str, str, str]] = set()
+    history, events = events, []
+    for one in history:
+        key = (one.side, one.topic, one.head)
+        if one.kind in ends:
+            ended.add(key)
+        if one.kind not in begins or key not in ended:
+            events.append(one)
     at_once = fold_history(events)
     bit_by_bit: Open = {}
     from_file: Open = {}
@@ -128,7 +138,7 @@ def test_folding_at_once_bit_by_bit_or_from_the_file_is_the_same(events: list[Ev
         bit_by_bit = fold_history([one], bit_by_bit)
         from_file = parse_open(format_open(fold_history([one], from_file)))
         apply(in_place, one)
-    rebuilt = fold_history(parse_events("".join(format_event(one) + "\n" for one in events)))
+    rebuilt = fold_history(each_event("".join(format_event(one) + "\n" for one in events)))
     assert at_once == bit_by_bit == from_file == in_place == rebuilt
 
 
@@ -280,7 +290,7 @@ def test_an_empty_field_takes_an_earlier_one_away_for_good() -> None:
         event("answered", side=OUT, status="merged", unproven="main cannot be read"),
         event("answered", side=OUT, status="merged", unproven=""),
     ]
-    again = parse_events("\n".join(format_event(one) for one in events))
+    again = list(each_event("\n".join(format_event(one) for one in events)))
     assert fold_history(events) == fold_history(again)
     assert fold_history(again)[(OUT, "x")].fields == {"branch": "us/x", "status": "merged"}
 

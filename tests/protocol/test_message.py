@@ -10,19 +10,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cn.protocol.layout import CONCERN, FINAL, MESSAGE, NOT_FINAL, NOTICE
 from cn.protocol.message import (
     About,
     Message,
     MessageRefused,
     format_message,
-    notice_topic,
     object_id,
     own_topic,
     parse_message,
     seal,
     tree_bytes,
 )
-from cn.protocol.message_kinds import CONCERN, FINAL, MESSAGE, NOT_FINAL, NOTICE
 from cn.values.names import NameRefused, Oid, join_branch, parse_branch, parse_name, parse_topic
 from cn.values.text import one_line
 from cn.values.timestamps import parse_stamp
@@ -267,7 +266,7 @@ def test_other_messages_have_other_ids(one: Message, two: Message) -> None:
 
 @given(ANY, st.lists(ANY, max_size=3), st.sampled_from(["", "a..b", "x.lock", "-x", ".", "...", "a...b", "ä" * 99]))
 def test_a_topic_of_ours_is_always_valid_and_free(wish: str, taken: list[str], other: str) -> None:
-    for text in (wish, other, other + wish, notice_topic(wish)):
+    for text in (wish, other, other + wish, f"notice-{wish}"):
         topic = own_topic(text, frozenset(taken), HEAD)
         assert parse_topic(topic) == topic
         parse_branch(join_branch(SIGMA, topic))

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cn.protocol.layout import MESSAGE
 from cn.protocol.message import Message, Sealed, object_id, seal
-from cn.protocol.message_kinds import MESSAGE
 from cn.protocol.outbox_entry import (
     Deliver,
     Entry,

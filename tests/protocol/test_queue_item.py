@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cn.protocol.cadence import Cadence
 from cn.protocol.queue_item import (
+    Cadence,
     Input,
     Shown,
     Turn,
@@ -18,13 +18,13 @@ from cn.protocol.queue_item import (
     format_input,
     format_queued,
     format_turn,
-    in_order,
     is_input_id,
     new_input_id,
     parse_input,
     parse_queue_name,
     parse_queued,
     parse_turn,
+    places,
     queue_path,
 )
 from cn.values.names import HubPath, InputId
@@ -127,8 +127,10 @@ def test_cadence_comes_before_attempts_and_attempts_before_age() -> None:
         name(Cadence.YEARLY, 0),
         name(Cadence.ADHOC, 0),
     ]
-    assert in_order(sorted(wanted)) == wanted
-    assert in_order([*wanted, "README.md", "inbox-1.md", ".gitkeep", "hourly-" + wanted[0][6:]]) == wanted
+    assert [path for _, path in places(sorted(wanted))] == wanted
+    assert [
+        path for _, path in places([*wanted, "README.md", "inbox-1.md", ".gitkeep", "hourly-" + wanted[0][6:]])
+    ] == wanted
 
 
 def priority(item: Input) -> int:
@@ -140,7 +142,7 @@ def priority(item: Input) -> int:
 def test_the_order_of_the_queue_hangs_on_the_items_alone(found: list[Input]) -> None:
     names = [queue_path(item).rpartition("/")[2] for item in found]
     wanted = sorted(found, key=lambda i: (priority(i), i.attempts, i.id))
-    assert in_order(reversed(names)) == [queue_path(item).rpartition("/")[2] for item in wanted]
+    assert [path for _, path in places(reversed(names))] == [queue_path(item).rpartition("/")[2] for item in wanted]
 
 
 @given(items)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from cn.protocol import rules
 from cn.protocol.hub_config import HubConfig, Reviewer
 from cn.protocol.rules import MergeFacts, Person, TreeChange
-from cn.protocol.triage import Merge, Triage
+from cn.protocol.thread_file import Merge, Triage
 from cn.values.errors import Refusal
 from cn.values.names import Oid, parse_name
 from cn.values.timestamps import parse_stamp
@@ -89,14 +89,13 @@ def test_no_self_merge(actor: str, people: list[Person], identities: list[str], 
         (MergeFacts(HEAD, True), "", []),
         (MergeFacts(HEAD, False), rules.REBASE_BEFORE_MERGE, ["no history in common"]),
         (MergeFacts(HEAD, True, stale=("a",)), rules.REBASE_BEFORE_MERGE, ["main changed since: a"]),
-        (MergeFacts(HEAD, True, overlap=("b",)), rules.REBASE_BEFORE_MERGE, ["b"]),
         (MergeFacts(HEAD, True, stale=("a", "b", "c", "d", "e")), rules.REBASE_BEFORE_MERGE, ["a, b, c and 2 more"]),
         (MergeFacts(HEAD, True, stale=("a\n\u202e",)), rules.REBASE_BEFORE_MERGE, ["a <U+202E>"]),
         (MergeFacts(HEAD, True, conflicts=("a",), dirty=("b",)), "", []),
     ],
 )
 def test_rebase_before_merge(facts: MergeFacts, rule: str, words: list[str]) -> None:
-    check(rules.on_latest_main(facts), rule, *words, notify=True)
+    check(rules.merged_as_read(facts), rule, *words, notify=True)
 
 
 @pytest.mark.parametrize(
@@ -169,7 +168,8 @@ def test_signature_policy(signature: str, shared: bool, trusted: bool, rule: str
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("trusted", [True, False])
 def test_a_bad_signature_is_refused_everywhere(shared: bool, trusted: bool) -> None:
-    check(rules.proven_sender("bad", shared, trusted), rules.SIGNATURE, notify=True)
+    check(rules.proven_sender("bad", shared, trusted), rules.SIGNATURE)
+    check(rules.signed_merge("bad", required=shared), rules.SIGNATURE, notify=True)
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_no_path_or_name_breaks_the_line_of_a_refusal(texts: list[str]) -> None:
     facts = MergeFacts(HEAD, True, stale=tuple(texts), conflicts=tuple(texts), dirty=tuple(texts))
     people = [Person(text, text) for text in texts]
     found = [
-        rules.on_latest_main(facts),
+        rules.merged_as_read(facts),
         rules.clean(facts),
         rules.no_protected_path([TreeChange(text, "120000") for text in texts]),
         rules.no_self_merge(SIGMA, PI, people, texts),
@@ -212,6 +212,10 @@ def test_no_path_or_name_breaks_the_line_of_a_refusal(texts: list[str]) -> None:
         ("docs/a\tb.md", "000000", "docs/a b.md"),
         ("docs/fdp\u202exe.md", "000000", "<U+202E>"),
         ("docs/READ\u200bME", "000000", "<U+200B>"),
+        ("state\ufe0f/peers.md", "000000", "state\ufe0f/peers.md"),
+        ("docs/a\u00a0b", "000000", "hidden characters"),
+        ("docs/a\u2800b", "000000", "docs/a\u2800b"),
+        ("docs/✏\ufe0f notes.md", "000000", ""),
         ("docs/\x9b2J.md", "000000", "<U+009B>"),
         ("docs/\udcff.md", "000000", "<U+DCFF>"),
         ("docs/\x1b[2J.md", "100644", ""),  # main has it already
@@ -229,7 +233,7 @@ def test_only_fit_names(path: str, old_mode: str, what: str) -> None:
 
 
 def test_all_that_stands_in_the_way_is_told_together() -> None:
-    stale = rules.on_latest_main(MergeFacts(HEAD, True, stale=("a",)))
+    stale = rules.merged_as_read(MergeFacts(HEAD, True, stale=("a",)))
     protected = rules.no_protected_path([TreeChange(".cn/hub.yaml", "100644")])
     dirty = rules.clean(MergeFacts(HEAD, True, dirty=("b",)))
     own = rules.no_self_merge(PI, PI, (), ())

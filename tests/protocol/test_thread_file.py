@@ -10,12 +10,17 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from cn.git.branch_content import Commit, FileText, Proposal, Touched, format_message_content, format_proposal
+from cn.git.read_branches import Commit, FileText, Proposal, Touched, format_message_content, format_proposal
+from cn.protocol.layout import MESSAGE
 from cn.protocol.message import About, Message
-from cn.protocol.message_kinds import MESSAGE
 from cn.protocol.thread_file import (
     Header,
+    Merge,
+    Reply,
+    Triage,
+    TriageRefused,
     append_section,
+    find_headings,
     format_thread,
     mark_triage,
     peer_block,
@@ -25,7 +30,6 @@ from cn.protocol.thread_file import (
     seen_head,
     set_triage,
 )
-from cn.protocol.triage import Merge, Reply, Triage, TriageRefused, find_headings
 from cn.values.names import NameRefused, Oid, parse_branch, parse_name, parse_topic, topic_of
 from cn.values.text import quote
 from cn.values.timestamps import parse_stamp
@@ -229,6 +233,7 @@ THREAD = format_thread(header(), "one\n\ntwo\n## three")
         (THREAD.replace("> two", f"{SECTION}\n\n> two"), "before the peer's text"),
         (f"{THREAD}\n## Triage\n\ndecision: do:merge\nactor: sigma\n", "lacks timestamp"),
         (f"{THREAD}\n## Triage\n", "lacks decision and actor and timestamp"),
+        (f"{THREAD}\n## triage\n\ndecision: do:merge", "lacks actor and timestamp"),
         (f"{THREAD}\n{SECTION}\nactor: pi\n", "actor twice"),
         (f"{THREAD}\n{SECTION.replace('do:merge', 'merge')}", "'merge' is not a decision"),
     ],
@@ -244,7 +249,7 @@ def test_sections_that_must_not_decide(working: str, what: str) -> None:
     "working",
     [
         THREAD,
-        f"{THREAD}\n## triage\n\ndecision: do:merge",
+        f"{THREAD}\n### Triage\n\ndecision: do:merge",
         f"{THREAD}\n```\n{SECTION}\n```\n",
         f"{THREAD}\n```\n{SECTION}\n",
         f"{THREAD}\n<!--\n{SECTION}\n-->\n",

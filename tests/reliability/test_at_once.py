@@ -1,11 +1,14 @@
 """Everybody at once: cron runs that overlap, two machines, a person with git, an editor. Many seeds.
 
+Runs are killed, or stand still with all that they started while the others go on.
+
 A seed gives one schedule. ``TEST_SEED=7`` runs that one alone, ``TEST_SEEDS=200`` so many; what
 the processes do to each other in between is up to the machine.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import re
@@ -19,6 +22,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.figures import observed
+from tests.support.freeze import freeze, thaw
 from tests.support.hubs import branches, cn_env, git, paths, read, try_git
 from tests.support.world import Node, World
 
@@ -50,7 +54,9 @@ class Schedule:
         """Words that an editor saved in a thread."""
         self.seen: dict[Path, str] = {}
         """Threads as an editor first had them."""
-        self.runs = self.kills = 0
+        self.frozen: list[tuple[float, list[int]]] = []
+        """Processes that stand still, and until when."""
+        self.runs = self.kills = self.freezes = 0
         self.count = 0
 
     def number(self) -> int:
@@ -61,7 +67,8 @@ class Schedule:
     def acts(self) -> list[Callable[[], None]]:
         """What can happen next; more likely what stands there more often."""
         often = [self.start, self.start, self.start, self.edit, self.edit, self.edit]
-        return [*often, self.offer, self.work, self.move, self.withdraw, self.end, self.pause, self.answer]
+        rarely = [self.offer, self.work, self.move, self.withdraw, self.end, self.pause, self.answer, self.stop]
+        return [*often, *rarely]
 
     def run(self) -> None:
         """Everything, then rest."""
@@ -71,6 +78,7 @@ class Schedule:
             node.sync()
         for _ in range(STEPS):
             self.chance.choice(self.acts())()
+            self.go_on(time.monotonic())
         while self.children:
             self.finish(*self.children.pop(0))
 
@@ -91,6 +99,7 @@ class Schedule:
         self.children.append((child, f"{node.root.name} {' '.join(words)}"))
 
     def finish(self, child: subprocess.Popen[str], words: str) -> None:
+        self.go_on()
         said, _ = child.communicate(timeout=120)
         assert child.returncode in (0, 1, -9), (words, child.returncode, said)
         assert "internal error" not in said, (words, said)
@@ -171,6 +180,21 @@ class Schedule:
             if child.poll() is None:
                 child.kill()
                 self.kills += 1
+
+    def stop(self) -> None:
+        """One of the runs stands still for a while, wherever it is."""
+        if self.children:
+            child, _ = self.chance.choice(self.children)
+            if child.poll() is None:
+                self.frozen.append((time.monotonic() + self.chance.uniform(0.2, 6.0), freeze(child.pid)))
+                self.freezes += 1
+
+    def go_on(self, until: float = math.inf) -> None:
+        """Those whose time it is."""
+        for at, stopped in self.frozen:
+            if at <= until:
+                thaw(stopped)
+        self.frozen = [one for one in self.frozen if one[0] > until]
 
     def pause(self) -> None:
         """Nothing happens for a moment."""
@@ -291,6 +315,7 @@ def play(world: World, seed: int) -> None:
         seeds=1,
         runs=schedule.runs,
         kills=schedule.kills,
+        freezes=schedule.freezes,
         edits=len(schedule.saved),
         commits=len(schedule.written),
         branches=len(schedule.heads),

@@ -31,7 +31,7 @@ def failing(folder: Path, verb: str, how: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("how", DIES)
-@pytest.mark.parametrize("verb", ["merge-tree", "merge-base", "ls-tree"])
+@pytest.mark.parametrize("verb", ["diff-tree", "rev-list", "ls-tree"])
 def test_a_merge_that_git_could_not_try_is_not_refused(
     world: World, sigma: Node, pi: Node, tmp_path: Path, verb: str, how: str
 ) -> None:
@@ -62,12 +62,12 @@ def test_a_branch_is_shown_by_the_run_whose_git_lives(
 
 
 def test_it_is_told_once_and_tried_again(world: World, sigma: Node, pi: Node, tmp_path: Path) -> None:
-    world.propose(pi, sigma, "proposal", {"docs/start.md": None})  # what removes a file asks merge-tree
+    world.propose(pi, sigma)
     sigma.sync()
     sigma.triage("pi/proposal", "do:merge")
-    env = failing(tmp_path / "bin", "merge-tree", DIES["out of memory"])
+    env = failing(tmp_path / "bin", "diff-tree", DIES["out of memory"])
     first = sigma.cn("inbox", "process", check=1, env=env)
-    assert "could not be done: git merge-tree failed: fatal: Out of memory" in first.stderr
+    assert "could not be done: git diff-tree failed: fatal: Out of memory" in first.stderr
     assert "→ it is tried again" in first.stderr
     assert sigma.cn("inbox", "process", check=1, env=env).stderr == ""
     sigma.process()

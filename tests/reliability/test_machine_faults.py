@@ -263,7 +263,7 @@ def test_a_signal_says_truly_whether_a_message_is_to_be_sent_again(world: World,
     trial = stage.trial("send", "pi", "hello", "--body", "Please read.")
     trial.record()
     moments = range(1, len(trial.steps) + 1)
-    every = max(1, len(moments) // int(os.environ.get("TEST_SIGNALS", "14")))
+    every = max(1, len(moments) // int(os.environ.get("TEST_SIGNALS", "24")))
     words = set()
     for step in moments[::every]:
         code, said = trial.say(step, name)

@@ -1,4 +1,4 @@
-"""The daemon and its children killed at random moments: no message lost, none answered twice."""
+"""The daemon and its children killed, or standing still, at random moments: no message lost, none answered twice."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import pytest
 from cn.git.repository import open_hub
 from cn.runtime.daemon_files import read_health
 from tests.support.figures import observed
+from tests.support.freeze import freeze, thaw
 from tests.support.hubs import git
 from tests.support.studio import CHAT, Daemon, Studio, answer, id_of
 
@@ -45,7 +46,7 @@ def kill_child(studio: Studio) -> bool:
 def test_messages_through_a_daemon_that_is_killed_again_and_again(studio: Studio) -> None:
     chance = random.Random(SEED)
     studio.model.answer = speak
-    sent = kills = children = 0
+    sent = kills = children = freezes = 0
     begin = time.monotonic()
 
     def ended() -> Counter[str]:
@@ -67,6 +68,11 @@ def test_messages_through_a_daemon_that_is_killed_again_and_again(studio: Studio
                     sent += 1
                 if chance.random() < 0.04:
                     children += kill_child(studio)
+                if chance.random() < 0.04:
+                    stopped = freeze(daemon.process.pid)
+                    time.sleep(chance.uniform(0.2, 6.0))
+                    thaw(stopped)
+                    freezes += 1
                 time.sleep(0.2)
             if ended().total() < MESSAGES:
                 kills += 1
@@ -85,7 +91,7 @@ def test_messages_through_a_daemon_that_is_killed_again_and_again(studio: Studio
     asked = Counter(number for item in studio.items for number in re.findall(r"(?m)^> message (\d+)$", item))
     observed(
         "runtime-chaos", f"seed-{SEED}", messages=MESSAGES, seconds=round(seconds), kills_of_the_daemon=kills,
-        kills_of_a_child=children, lost=lost, doubled=len(doubled), told_as_unknown=ended()["unknown"],
+        kills_of_a_child=children, freezes=freezes, lost=lost, doubled=len(doubled), told_as_unknown=ended()["unknown"],
         asked_again=asked.total() - MESSAGES, dead_letters=len(studio.dead),
     )  # fmt: skip
     assert (lost, doubled, studio.dead) == (0, [], []), missing

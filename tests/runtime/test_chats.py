@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from cn.git.repository import open_hub
-from cn.protocol.chat_reply import Say, format_say
-from cn.transaction.pins import clone_id
+from cn.protocol.outbox_entry import Say, format_say
+from cn.transaction.push import clone_id
 from tests.support.hubs import clone, commit, identify, push
 from tests.support.studio import Studio, write
 from tests.support.telegram_server import USER

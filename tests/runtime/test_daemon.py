@@ -433,3 +433,12 @@ def test_the_unit_is_one_that_systemd_takes(tmp_path: Path) -> None:
     if "cn-agent" not in done.stderr and done.returncode:
         pytest.skip(f"systemd-analyze does not work here: {done.stderr}")
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_server_that_repeats_what_was_dealt_with_is_asked_with_pauses(server: TelegramServer, daemon: Daemon) -> None:
+    server.repeat = True
+    server.say("one")
+    daemon.start()
+    daemon.sees(lambda: "it repeats what was dealt with" in daemon.said)
+    assert daemon.queued() == ["one"]
+    assert server.count("getUpdates") < 100

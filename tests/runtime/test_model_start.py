@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.support.desk import queue
@@ -54,3 +56,24 @@ def test_where_nobody_can_tell_it_is_told_once_and_goes_on(hub: Node) -> None:
         open_item(hub, "Second")
         assert "was not checked" not in agent(hub, server).stdout
         assert len(server.calls) == 2
+
+
+def test_the_level_of_the_configuration_says_how_much_is_told_and_the_command_line_comes_first(hub: Node) -> None:
+    def told(level: str, *args: str) -> str:
+        work_runtime(hub, more=f"logging:\n  level: {level}\n")
+        open_item(hub, level)
+        return agent(hub, server, *args).stdout
+
+    with model_server(has_models_api=False) as server:
+        says(server, "ack: {id}")
+        assert "was not checked" in told("info")
+        known = hub.root / ".git/cn/local.json"
+        data = json.loads(known.read_text())
+        del data["models"]  # it is looked up, and told, once more
+        known.write_text(json.dumps(data))
+        assert "was not checked" in told("debug")
+        assert [told("warning"), told("error")] == ["", ""]
+        assert "ack by sigma" in told("warning", "-v")
+        assert told("debug", "-q") == ""
+    hub.write({".cn/agent.yaml": "logging:\n  level: error\n"}, "no model")
+    assert "llm.model" in hub.cn("agent", check=3).stderr

@@ -217,7 +217,7 @@ def test_the_real_one_reads_nothing_of_the_hub_before_the_word(tmp_path: Path, h
 
 def test_the_real_one_has_loaded_all_that_a_turn_takes(tmp_path: Path) -> None:
     script = (
-        "import sys; from cn.runtime.cycle import stand_by; assert stand_by();"
+        "import sys; from cn.runtime.turn import stand_by; assert stand_by();"
         "print(*sorted({'anthropic', 'httpcore', 'httpcore2', 'telegram', 'yaml', 'anyio', 'h11', 'certifi',"
         " 'cn.runtime.turn', 'cn.runtime.chat_delivery', 'cn.loop.process'} - set(sys.modules)))"
     )

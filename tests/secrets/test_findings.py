@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cn.protocol.hub_config import parse_config
-from cn.secrets.findings import MASK, Text, may_hold, quoted_here, refuse, texts_of_change
-from cn.secrets.scanner import find_secrets, mask_secrets, mask_typed
+from cn.secrets.findings import quoted_here, refuse, texts_of_change
+from cn.secrets.scanner import MASK, Text, find_secrets, mask_secrets, mask_typed, may_hold
 from cn.values.names import HubPath
 from tests.support.growth import assert_cost_grows_as_size
 from tests.support.hubs import ROOT
@@ -92,7 +92,7 @@ def test_a_key_of_this_hub_is_one_whatever_its_form(monkeypatch: pytest.MonkeyPa
 
 def test_an_ordinary_text_does_not_load_the_detector() -> None:
     code = (
-        "import sys; from cn.secrets.findings import Text; from cn.secrets.scanner import find_secrets; "
+        "import sys; from cn.secrets.scanner import Text, find_secrets; "
         f"find_secrets([Text('x', ({PLAIN[0]!r}, {PLAIN[1]!r}, 'Hello, how are you?'))]); "
         "sys.exit('detect_secrets' in sys.modules)"
     )

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from cn.protocol.layout import MESSAGE
 from cn.protocol.message import Message, seal
-from cn.protocol.message_kinds import MESSAGE
 from cn.protocol.outbox_entry import Deliver, format_entry, outbox_path
 from cn.protocol.own_thread import parse_own
-from cn.secrets.findings import MASK
+from cn.secrets.scanner import MASK
 from cn.values.names import Branch, HubPath, Name
 from cn.values.timestamps import parse_stamp
 from tests.support.desk import answer, archived, asked, clean, current, shown, work_queue

@@ -116,12 +116,8 @@ def git_daemon(root: Path, scratch: Path, *options: str) -> Iterator[Remote]:
 
 
 @contextmanager
-def ssh_server(root: Path, scratch: Path) -> Iterator[Remote]:
-    """OpenSSH's ``sshd`` as the current user: ``ssh://USER@127.0.0.1:PORT/…``.
-
-    The client's key and known hosts come through ``GIT_SSH_COMMAND``; nothing of the
-    user's own SSH configuration is read on either side.
-    """
+def _sshd(scratch: Path, authorized_keys: Path, home: Path) -> Iterator[tuple[int, str]]:
+    """OpenSSH's ``sshd`` as the current user: its port, and an ``ssh`` that knows it and lacks only a key."""
     if not Path(_SSHD).is_file():
         pytest.skip(f"{_SSHD} is missing (Debian package openssh-server)")
     if not shutil.which("ssh"):
@@ -129,10 +125,6 @@ def ssh_server(root: Path, scratch: Path) -> Iterator[Remote]:
     if os.getuid() == 0:
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # sshd(8), "privilege separation"
     host_key, host_public = make_ssh_key(scratch / "host_key")
-    client_key, client_public = make_ssh_key(scratch / "client_key")
-    (scratch / "authorized_keys").write_text(client_public + "\n")
-    login = scratch / "login"
-    login.mkdir(exist_ok=True)
     config, log = scratch / "sshd_config", scratch / "sshd.log"
 
     def command(port: int) -> list[str]:
@@ -140,7 +132,7 @@ def ssh_server(root: Path, scratch: Path) -> Iterator[Remote]:
             f"Port {port}\n"
             "ListenAddress 127.0.0.1\n"
             f"HostKey {host_key}\n"
-            f"AuthorizedKeysFile {scratch / 'authorized_keys'}\n"
+            f"AuthorizedKeysFile {authorized_keys}\n"
             "PidFile none\n"
             "UsePAM no\n"
             "StrictModes no\n"
@@ -148,7 +140,7 @@ def ssh_server(root: Path, scratch: Path) -> Iterator[Remote]:
             "PasswordAuthentication no\n"
             "KbdInteractiveAuthentication no\n"
             "AcceptEnv GIT_PROTOCOL\n"
-            f"SetEnv HOME={login} GIT_CONFIG_NOSYSTEM=1 PATH={os.environ['PATH']}\n"
+            f"SetEnv HOME={home} GIT_CONFIG_NOSYSTEM=1 PATH={os.environ['PATH']}\n"
             "PermitTTY no\n"
             "AllowTcpForwarding no\n"
             "UseDNS no\n"
@@ -159,26 +151,78 @@ def ssh_server(root: Path, scratch: Path) -> Iterator[Remote]:
     with _listening(command, log) as port:
         known = scratch / "known_hosts"
         known.write_text(f"[127.0.0.1]:{port} {' '.join(host_public.split()[:2])}\n")
-        ssh = (
-            f"ssh -F none -i {client_key} -o IdentitiesOnly=yes -o IdentityAgent=none -o BatchMode=yes"
+        yield (
+            port,
+            "ssh -F none -o IdentitiesOnly=yes -o IdentityAgent=none -o BatchMode=yes"
             f" -o UserKnownHostsFile={known} -o GlobalKnownHostsFile=/dev/null"
-            " -o StrictHostKeyChecking=yes -o ConnectTimeout=20"
+            " -o StrictHostKeyChecking=yes -o ConnectTimeout=20",
         )
-        user = getpass.getuser()
-        probe = subprocess.run(
-            [*ssh.split(), "-p", str(port), f"{user}@127.0.0.1", "exit 7"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_START_SECONDS * 2,
-            check=False,
-        )
-        if probe.returncode != 7:
-            said = log.read_text(errors="replace")
-            if "locked" in said:
-                pytest.skip(f"sshd refuses this account: {user} is locked")
-            raise RuntimeError(f"sshd does not let us in: {probe.stderr!r}\n{said}")
+
+
+def _ensure_login(ssh: str, port: int, log: Path) -> str:
+    """The account that this key may use, or the test is skipped: it is locked."""
+    user = getpass.getuser()
+    probe = subprocess.run(
+        [*ssh.split(), "-p", str(port), f"{user}@127.0.0.1", "exit 7"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=_START_SECONDS * 2,
+        check=False,
+    )
+    if probe.returncode == 255:
+        said = log.read_text(errors="replace")
+        if "locked" in said:
+            pytest.skip(f"sshd refuses this account: {user} is locked")
+        raise RuntimeError(f"sshd does not let us in: {probe.stderr!r}\n{said}")
+    return user
+
+
+@contextmanager
+def ssh_server(root: Path, scratch: Path) -> Iterator[Remote]:
+    """OpenSSH's ``sshd`` as the current user: ``ssh://USER@127.0.0.1:PORT/…``.
+
+    The client's key and known hosts come through ``GIT_SSH_COMMAND``; nothing of the
+    user's own SSH configuration is read on either side.
+    """
+    client_key, client_public = make_ssh_key(scratch / "client_key")
+    keys, login = scratch / "authorized_keys", scratch / "login"
+    keys.write_text(client_public + "\n")
+    login.mkdir(exist_ok=True)
+    with _sshd(scratch, keys, login) as (port, ssh):
+        ssh += f" -i {client_key}"
+        user = _ensure_login(ssh, port, scratch / "sshd.log")
         base = f"ssh://{user}@127.0.0.1:{port}{quote(str(root))}"
         yield Remote("ssh", root, base, {"GIT_SSH_COMMAND": ssh})
+
+
+@contextmanager
+def gitolite(scratch: Path, rules: str, names: Sequence[str]) -> Iterator[dict[str, Remote]]:
+    """gitolite behind ``sshd``, as the current user: for each name the host as that person sees it.
+
+    ``rules`` is what stands in ``conf/gitolite.conf``.
+    """
+    if not shutil.which("gitolite"):
+        pytest.skip("gitolite is missing (Debian package gitolite3)")
+    home = scratch / "git"
+    home.mkdir()
+    (home / ".gitconfig").write_text("[init]\n\tdefaultBranch = main\n")
+    env = {"HOME": str(home), "PATH": os.environ["PATH"], "GIT_CONFIG_NOSYSTEM": "1"}
+    private = {}
+    for name in names:
+        private[name], _ = make_ssh_key(scratch / name)
+    folder = home / ".gitolite"
+    for words in (["setup", "-pk", str(scratch / f"{names[0]}.pub")], ["compile"], ["trigger", "POST_COMPILE"]):
+        subprocess.run(["gitolite", *words], env=env, cwd=home, check=True, capture_output=True, timeout=60)
+        if words[0] == "setup":
+            for name in names[1:]:
+                shutil.copy(scratch / f"{name}.pub", folder / "keydir")
+            conf = folder / "conf/gitolite.conf"
+            conf.write_text(f"repo gitolite-admin\n    RW+ = {names[0]}\n\n{rules}")
+    with _sshd(scratch, home / ".ssh/authorized_keys", home) as (port, ssh):
+        user = _ensure_login(f"{ssh} -i {private[names[0]]}", port, scratch / "sshd.log")
+        base = f"ssh://{user}@127.0.0.1:{port}"
+        repos = home / "repositories"
+        yield {name: Remote("ssh", repos, base, {"GIT_SSH_COMMAND": f"{ssh} -i {private[name]}"}) for name in names}
 
 
 @contextmanager

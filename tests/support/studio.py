@@ -23,8 +23,8 @@ from typing import Any
 from cn.agent.chat import enqueue
 from cn.git.repository import open_hub
 from cn.llm.usage import Call, parse_call, read_calls
-from cn.runtime.cycle import cycle
-from cn.telegram.api import Incoming, Queued
+from cn.runtime.turn import cycle
+from cn.telegram.api import Incoming
 from cn.values.report import Report
 from tests.support.desk import archived, queue, work_queue
 from tests.support.hubs import ROOT, cn_env, git
@@ -89,7 +89,7 @@ class Studio:
             os.environ.update(before)
         return lines_of(report)
 
-    def receive(self, text: str, chat: int = USER, update: int = 0, user: int = 0) -> Queued:
+    def receive(self, text: str, chat: int = USER, update: int = 0, user: int = 0) -> str:
         """A chat message arrives, as the daemon queues it. ``user`` writes in a group."""
         self.updates = update or self.updates + 1
         at = datetime.now(UTC).replace(microsecond=0)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from cn.system.child import Child, hold
+from cn.system.child import Child
+from cn.system.files import hold
 from cn.system.systemd import Level, Lines, notify, watchdog_seconds
 
 
@@ -46,6 +47,14 @@ def test_a_line_is_one_line_without_secrets(capsys: pytest.CaptureFixture[str]) 
     lines.say("a\n<3>b hush \x1b[31m https://me:pw@host/", Level.ERROR)
     said = capsys.readouterr().out
     assert said.endswith("Z a <3>b *** <U+001B>[31m https://***@host/\n")
+
+
+def test_what_matters_less_than_asked_for_is_not_said(capsys: pytest.CaptureFixture[str]) -> None:
+    for least, count in ((Level.INFO, 3), (Level.WARNING, 2), (Level.ERROR, 1)):
+        lines = Lines(least=least)
+        for level in Level:
+            lines.say("it", level)
+        assert len(capsys.readouterr().out.splitlines()) == count
 
 
 def test_a_lock_lives_as_long_as_the_child_that_inherits_it(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from cn.telegram.api import (
     EDITED,
+    LONGEST_PAUSE,
     Command,
     Failure,
     Ignored,
@@ -21,9 +22,8 @@ from cn.telegram.api import (
     Unsupported,
     is_allowed,
     read_update,
-    split_text,
-    utf16_length,
 )
+from cn.values.split_text import split_text, utf16_length
 
 LEAF = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
 JSON = st.recursive(LEAF, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=4))
@@ -216,6 +216,10 @@ def test_pauses_grow_and_are_bounded(tries: int, chance: float) -> None:
     pause = pauses.after(tries, chance)
     assert 0.5 <= pause <= 60
     assert pause <= pauses.after(tries + 1, chance)
+
+
+def test_nobody_makes_the_daemon_wait_for_days() -> None:
+    assert Pauses().after(1, 0.5, Failure(Trouble.RATE_LIMITED, "", 999_999)) <= LONGEST_PAUSE + 1
 
 
 @given(st.integers(1, 100), st.floats(0, 1, exclude_max=True), st.floats(0.1, 1000))

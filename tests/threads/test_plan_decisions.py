@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from cn.protocol.chat_reply import chat_text_of
+from cn.agent.plan.chat import chat_text_of
+from cn.agent.plan.ops import Order, plan_order
 from cn.protocol.effects import Drop, Log, Plan, Post, Put
 from cn.protocol.hub_config import HubConfig, Reviewer
 from cn.protocol.ops import Ack, Commit, Defer, Delegate, Delete, Done, Ending, Fail, Noop, Reply, Surface
@@ -105,9 +106,9 @@ def test_a_reply_is_written_into_the_thread_with_who_and_when() -> None:
         "The plan.\n\n## 2026-02-05T15:00Z sigma\n\nLong text\nof two lines."
     )
     assert left(plan(Reply(ID, "short"))).body.endswith("\n\nshort")
-    found = plan_own_end(facts(), US, Reply(ID), "", None)
-    assert isinstance(found, Refusal)
-    assert "no text" in found.reason
+    refusals = plan_order(facts(), Order(US, frozenset({ID}), (Reply(ID),)))
+    assert isinstance(refusals, tuple)
+    assert "no text" in refusals[0].reason
 
 
 def test_a_text_whose_fence_is_open_does_not_swallow_the_reply() -> None:

@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from cn.protocol.cadence import PERIODIC, Cadence, period, reflection_path
-from cn.protocol.queue_item import parse_queued
+from cn.protocol.queue_item import PERIODIC, Cadence, parse_queued, period, reflection_path
 from tests.support.hubs import ROOT, git
 from tests.support.world import Node, World, content
 

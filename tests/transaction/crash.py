@@ -18,13 +18,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from cn.git.entries import blob_id
 from cn.git.fast_import import FileChange, build_commit
 from cn.git.objects import read_object, resolve
 from cn.git.repository import Hub, open_hub
+from cn.system.files import blob_id
 from cn.transaction.base import Base
-from cn.transaction.commit import Committed, Draft, LocalAppend, RefUpdate, commit, recover
+from cn.transaction.commit import Committed, Draft, commit
+from cn.transaction.journal import LocalAppend, RefUpdate
 from cn.transaction.lock import hub_lock
+from cn.transaction.publish import recover
 from cn.values.names import HubPath
 
 THREAD = HubPath("threads/inbox/20260101-pi-x.md")
@@ -60,7 +62,7 @@ def plan(hub: Hub, base: Base) -> Draft | None:
         FileChange(LEDGER, ledger + b"x done\n"),
     )
     inputs = {THREAD: blob_id(base.tip, edited)}
-    append = LocalAppend(hub.root / "logs/cn.log", "processed x\n")
+    append = LocalAppend("logs/cn.log", "processed x\n")
     return Draft(tip, changes, "process x\n", AT, inputs, (), tuple(pins), (append,))
 
 
@@ -71,7 +73,7 @@ def plan_row(hub: Hub, base: Base) -> Draft | None:
     if number >= ROWS:
         return None
     row = f"row {number}\n"
-    append = LocalAppend(hub.root / "logs/cn.log", row)
+    append = LocalAppend("logs/cn.log", row)
     document = FileChange(HubPath("docs/d.md"), row.encode())
     changes = (FileChange(LOG, (log + row).encode()), document)
     return Draft(base.tip, changes, row, AT, {}, (), (), (append,))

@@ -18,13 +18,22 @@ from cn.git.fast_import import FileChange, build_commit
 from cn.git.objects import read_object
 from cn.git.repository import Hub, open_hub
 from cn.transaction import commit as transaction
-from cn.transaction import origin
 from cn.transaction import publish as publishing
 from cn.transaction import push as pushing
-from cn.transaction.base import Base, observe_base
-from cn.transaction.commit import Draft, local_changes, recover
-from cn.transaction.journal import Journal, LocalAppend, LocalFile, RefUpdate, journal_path, read_pushes, write_journal
+from cn.transaction.base import Base, list_origin, observe_base
+from cn.transaction.commit import Draft, local_changes
+from cn.transaction.journal import (
+    Journal,
+    LocalAppend,
+    LocalFile,
+    RefUpdate,
+    journal_path,
+    read_pushes,
+    stray_notes,
+    write_journal,
+)
 from cn.transaction.lock import hub_lock
+from cn.transaction.publish import recover
 from cn.values.errors import Refused
 from cn.values.names import HubPath, Oid
 from tests.support.hubs import ROOT, bare, clone, commit, git, paths, push, read, tip, try_git, write_commit
@@ -153,7 +162,7 @@ class TestCommit:
     def test_refs_and_appends_without_a_commit(self, place: Place) -> None:
         here = Oid(tip(place.root))
         log = place.root / "logs/cn.log"
-        words = {"refs": (RefUpdate("refs/cn/pins/a", here),), "appends": (LocalAppend(log, "line\n"),)}
+        words = {"refs": (RefUpdate("refs/cn/pins/a", here),), "appends": (LocalAppend("logs/cn.log", "line\n"),)}
         done = place.run(lambda base: draft(base, {}, **words))
         assert not done.changed
         assert tip(place.root, "refs/cn/pins/a") == here
@@ -418,7 +427,7 @@ class TestPush:
             return pushing.Answer(pushing.Rejected("the connection was lost", told=False, transient=False), {})
 
         monkeypatch.setattr(pushing, "send", flaky)
-        plan = once({LOG: "| a |\n"}, appends=(LocalAppend(log, "line\n"),))
+        plan = once({LOG: "| a |\n"}, appends=(LocalAppend("logs/cn.log", "line\n"),))
         if arrived:
             assert two.run(plan).commit == tip(two.origin, "main")
         else:
@@ -440,14 +449,14 @@ class TestPush:
         plan = once(
             {DONE: "done\n", INBOX: None, "state/peers.md": "new\n"},
             inputs={HubPath(INBOX): used},
-            appends=(LocalAppend(log, "line\n"),),
+            appends=(LocalAppend("logs/cn.log", "line\n"),),
             refs=(RefUpdate("refs/cn/pins/a", here),),
         )
 
         def lost(*_: object) -> object:
             raise Refused("origin is unreachable: gone")
 
-        real = origin.origin_main
+        real = list_origin
         pushed = pushing.send
 
         def half(hub: Hub, new: Oid | None, refs: Mapping[str, Oid | None]) -> object:
@@ -455,12 +464,12 @@ class TestPush:
             return pushing.Answer(pushing.Rejected("lost", told=False, transient=False), {})
 
         monkeypatch.setattr(pushing, "send", half)
-        monkeypatch.setattr(pushing, "origin_main", lost)
+        monkeypatch.setattr(pushing, "list_origin", lost)
         with pytest.raises(Refused):
             two.run(plan)
         assert tip(two.root) == here
         monkeypatch.setattr(pushing, "send", pushed)
-        monkeypatch.setattr(pushing, "origin_main", real)
+        monkeypatch.setattr(pushing, "list_origin", real)
         for _ in range(2):
             two.run(plan)
         assert log.read_text() == "line\n"
@@ -473,31 +482,93 @@ class TestPush:
         self, two: Place, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         log = two.root / "logs/cn.log"
-        real_push, real_ask = pushing.send, origin.origin_main
+        real_push, real_ask = pushing.send, list_origin
 
         def half(hub: Hub, new: Oid | None, refs: Mapping[str, Oid | None]) -> object:
             real_push(hub, new, refs)
-            monkeypatch.setattr(pushing, "origin_main", lost)
+            monkeypatch.setattr(pushing, "list_origin", lost)
             return pushing.Answer(pushing.Rejected("lost", told=False, transient=False), {})
 
         def lost(_: Hub) -> object:
             raise Refused("origin is unreachable: gone")
 
         monkeypatch.setattr(pushing, "send", half)
-        plan = once({"logs/inbox/a.md": "1\n"}, appends=(LocalAppend(log, "a\n"),))
+        plan = once({"logs/inbox/a.md": "1\n"}, appends=(LocalAppend("logs/cn.log", "a\n"),))
         with pytest.raises(Refused, match="unreachable"):
             two.run(plan)
-        monkeypatch.setattr(pushing, "origin_main", real_ask)
+        monkeypatch.setattr(pushing, "list_origin", real_ask)
         git(two.root, "commit", "--quiet", "--allow-empty", "-m", "by a person: to be pushed with that share")
         with pytest.raises(Refused, match="unreachable"):
             two.run(once({"logs/inbox/b.md": "1\n"}))
         assert len(read_pushes(two.hub)) == 2
         monkeypatch.setattr(pushing, "send", real_push)
-        monkeypatch.setattr(pushing, "origin_main", real_ask)
+        monkeypatch.setattr(pushing, "list_origin", real_ask)
         two.run(lambda _: None)
         two.run(lambda _: None)
         assert log.read_text() == "a\n"
         assert read_pushes(two.hub) == []
+
+    @pytest.mark.parametrize("ref", ["refs/cn/origin/main", "refs/cn/trusted"])
+    def test_a_broken_ref_of_ours_is_named_with_what_mends_it(self, two: Place, ref: str) -> None:
+        two.run(once({LOG: "| a |\n"}))
+        (two.root / ".git" / ref).write_text("")
+        with pytest.raises(Refused, match=f"{ref} is broken") as told:
+            two.run(once({"b": "1\n"}))
+        assert told.value.hint == f"'rm -- {two.root}/.git/{ref}', then run again"
+        (two.root / ".git" / ref).unlink()
+        assert two.run(once({"b": "1\n"})).changed
+
+    def test_an_old_journal_that_comes_back_is_dropped(self, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A backup of ``.git/cn``: what it says was finished, and later runs went on."""
+        changes: dict[str, str | None] = {INBOX: None, DONE: "done\n"}
+        with monkeypatch.context() as patch:
+            patch.setattr(publishing, "_finish", lambda *_: (_ for _ in ()).throw(Refused("killed here")))
+            with pytest.raises(Refused, match="killed here"):
+                place.run(once({LOG: "| a |\n", **changes}, appends=(LocalAppend("logs/cn.log", "a\n"),)))
+        kept = journal_path(place.hub).read_bytes()
+        place.recover()
+        place.run(lambda base: draft(base, {LEDGER: "x\ny\n", INBOX: "# again\n", DONE: None, LOG: None}))
+        before = tip(place.root)
+        (place.root / "logs/cn.log").write_text("")  # as after a rotation
+        journal_path(place.hub).write_bytes(kept)
+        told = place.recover()
+        assert told == ("an old journal lay here again, of a run that later ones followed: it was dropped",)
+        assert not place.run(lambda _: None).changed
+        assert tip(place.root) == before
+        assert (place.root / "logs/cn.log").read_text() == ""
+        assert place.status == "?? logs/"
+
+    @pytest.mark.parametrize("name", ["{} (conflicted copy)", "{}~", "copy", "0" * 40])
+    def test_a_copy_of_a_push_note_is_no_note(self, two: Place, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        log = two.root / "logs/cn.log"
+        real_push = pushing.send
+
+        def pushed(hub: Hub, new: Oid | None, refs: Mapping[str, Oid | None]) -> object:
+            real_push(hub, new, refs)
+            raise Refused("killed here")
+
+        plan = once({"logs/inbox/a.md": "1\n"}, appends=(LocalAppend("logs/cn.log", "a\n"),))
+        with monkeypatch.context() as patch:
+            patch.setattr(pushing, "send", pushed)
+            with pytest.raises(Refused, match="killed here"):
+                two.run(plan)
+        (note,) = (two.hub.state / "push").iterdir()
+        copy = note.with_name(name.format(note.name))
+        shutil.copy(note, copy)
+        for _ in range(2):
+            two.run(plan)
+        assert log.read_text() == "a\n"
+        assert stray_notes(two.hub) == [copy]
+        assert read_pushes(two.hub) == []
+
+    def test_what_a_note_says_is_appended_once_even_if_the_note_stays(
+        self, two: Place, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        main = Oid(tip(two.root))
+        note = Journal("t", main, main, "m", appends=(LocalAppend("logs/cn.log", "a\n"),), covers=())
+        monkeypatch.setattr(transaction, "arrived_pushes", lambda *_: [note])
+        two.run(once({"logs/inbox/a.md": "1\n"}))
+        assert (two.root / "logs/cn.log").read_text() == "a\n"
 
     def test_what_a_killed_run_has_pushed_is_finished_before_anything_is_planned(
         self, two: Place, monkeypatch: pytest.MonkeyPatch
@@ -510,7 +581,7 @@ class TestPush:
 
         def planned(base: Base) -> Draft | None:
             draft = first(base)
-            return None if draft is None else draft._replace(files=(LocalFile(used_up, None),))
+            return None if draft is None else draft._replace(files=(LocalFile("state/output.md", None),))
 
         def pushed(hub: Hub, new: Oid | None, refs: Mapping[str, Oid | None]) -> object:
             real_push(hub, new, refs)
@@ -624,12 +695,21 @@ class TestRecover:
 
     def test_locks_that_a_killed_update_ref_left_are_removed(self, alone: Place) -> None:
         journal = self.journal(alone, {LOG: "| a |\n"})
-        (alone.root / ".git/index.lock").write_bytes(journal.token_bytes)
+        (alone.root / ".git/index.lock").write_text(f"cn {journal.token}\n")
         (alone.root / ".git/HEAD.lock").write_bytes(b"")
         (alone.root / ".git/refs/heads/main.lock").write_text(f"{journal.new}\n")
         assert "taken back" in alone.recover()[0]
         assert list((alone.root / ".git").rglob("*.lock")) == []
         assert alone.run(once({LOG: "| a |\n"})).changed
+
+    def test_the_lock_of_a_run_that_was_killed_after_its_commit_point_is_taken_over(self, alone: Place) -> None:
+        journal = self.journal(alone, {LOG: "| a |\n", "doc.md": "2\n"})
+        git(alone.root, "update-ref", "refs/heads/main", journal.new, journal.old)
+        (alone.root / ".git/index.lock").write_text(f"cn {journal.token}\n")
+        assert "finished" in alone.recover()[0]
+        assert not (alone.root / ".git/index.lock").exists()
+        assert (alone.root / "doc.md").read_text() == "2\n"
+        assert alone.status == ""
 
     def test_a_foreign_ref_lock_is_left_alone(self, alone: Place) -> None:
         self.journal(alone, {LOG: "| a |\n"})

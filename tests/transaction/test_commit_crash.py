@@ -180,6 +180,38 @@ def test_a_kill_at_a_sample_of_steps_loses_and_repeats_nothing(tmp_path: Path, s
         case.kill((step, chance.choice(["before", "after"])))
 
 
+@pytest.mark.parametrize("old", [False, True])
+def test_a_hub_that_was_moved_is_finished_where_it_stands(tmp_path: Path, old: bool) -> None:
+    """What is beside it, and the copy that it was made from, stay as they are."""
+    case = Case(tmp_path, "plain")
+    journals = 0
+    for step in range(1, case.steps + 1):
+        place = case.copy("killed")
+        start(place / "hub", str(step), "before")
+        if not (journal := place / "hub/.git/cn/journal").exists():
+            continue
+        if old:
+            known = json.loads(journal.read_text())
+            known["appends"] = [[str(place / "hub" / path), text] for path, text in known["appends"]]
+            journal.write_text(json.dumps({**known, "format": 1}))
+        journals += 1
+        shutil.rmtree(moved := tmp_path / "moved", ignore_errors=True)
+        shutil.copytree(place, moved, symlinks=True)
+        before = state(place)
+        told = quiet(moved / "hub")["told"]
+        assert state(place) == before
+        if old:
+            log = moved / "hub/logs/cn.log"
+            assert (
+                any("is not in this hub" in line for line in told)
+                or not log.exists()
+                or log.read_text() == "processed x\n"
+            )
+        else:
+            assert settled(moved) == case.good, step
+    assert journals > 10
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("scenario", SCENARIOS)

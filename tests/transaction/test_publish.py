@@ -12,11 +12,12 @@ import pytest
 from cn.git.entries import read_changes
 from cn.git.repository import Hub, open_hub
 from cn.system import files
-from cn.transaction import checkout, publish
-from cn.transaction.journal import Journal, LocalAppend, RefUpdate, read_journal
-from cn.transaction.kept_copies import sweep_asides
-from cn.transaction.publish import MainMoved, append_once, lock_path, write_refs
-from cn.transaction.unplaced import read_left
+from cn.system.files import append_once
+from cn.transaction import publish
+from cn.transaction.checkout import sweep_asides
+from cn.transaction.journal import Journal, LocalAppend, LocalFile, RefUpdate, read_journal
+from cn.transaction.publish import MainMoved, lock_path, write_refs
+from cn.transaction.unplaced import read_unplaced
 from cn.values.errors import Refused
 from cn.values.names import Oid
 from tests.support.hubs import commit, git, tip, work, write_commit
@@ -52,7 +53,7 @@ def at_move(monkeypatch: pytest.MonkeyPatch, act: Callable[[Path], None]) -> Non
         act(Path(source))
         real(source, target)
 
-    monkeypatch.setattr(checkout, "move", move)
+    monkeypatch.setattr(files, "move", move)
 
 
 def test_main_index_and_files_follow(hub: Hub) -> None:
@@ -247,7 +248,7 @@ class TestWhatIsInTheWay:
             case _:
                 (hub.root / "logs").write_text("a file\n")
         assert go(hub, {"logs/inbox/20260101.md": "| a |\n"}) == []
-        assert read_left(hub)["logs/inbox/20260101.md"].reason == "logs is something else here"
+        assert read_unplaced(hub).left["logs/inbox/20260101.md"].reason == "logs is something else here"
         assert os.listdir(tmp_path / "outside") == []
         assert not (tmp_path / "nowhere").exists()
 
@@ -256,7 +257,9 @@ class TestWhatIsInTheWay:
         names = [long[0], "docs/a.md", long[1], "docs/z.md"]
         assert go(hub, dict.fromkeys(names, "new\n")) == []
         assert [(hub.root / name).read_text() for name in names[1::2]] == ["new\n", "new\n"]
-        assert {path: one.reason for path, one in read_left(hub).items()} == dict.fromkeys(long, "File name too long")
+        assert {path: one.reason for path, one in read_unplaced(hub).left.items()} == dict.fromkeys(
+            long, "File name too long"
+        )
 
     def test_a_missing_thread_is_restored_a_removed_document_is_not(self, hub: Hub) -> None:
         (hub.root / INBOX).unlink()
@@ -305,23 +308,23 @@ class TestAppend:
         log = tmp_path / "logs/cn.log"
         log.parent.mkdir()
         log.write_text("line\n" + since)
-        append_once(LocalAppend(log, "line\n"), 5)
+        append_once(log, "line\n", 5)
         assert log.read_text() == "line\nline\n"
 
     def test_others_may_have_written_meanwhile(self, tmp_path: Path) -> None:
         log = tmp_path / "log"
         log.write_text("a\nother\nline\nmore\n")
-        append_once(LocalAppend(log, "line\n"), 2)
+        append_once(log, "line\n", 2)
         assert log.read_text() == "a\nother\nline\nmore\n"
 
     def test_a_rotated_file_starts_anew(self, tmp_path: Path) -> None:
-        append_once(LocalAppend(tmp_path / "log", "line\n"), 500)
+        append_once(tmp_path / "log", "line\n", 500)
         assert (tmp_path / "log").read_text() == "line\n"
 
     def test_no_symlink_is_followed(self, tmp_path: Path) -> None:
         (tmp_path / "log").symlink_to("precious")
         with pytest.raises(Refused, match="cannot append"):
-            append_once(LocalAppend(tmp_path / "log", "line\n"), 0)
+            append_once(tmp_path / "log", "line\n", 0)
         assert not (tmp_path / "precious").exists()
 
     def test_no_symlinked_folder_is_followed(self, hub: Hub, tmp_path: Path) -> None:
@@ -329,14 +332,27 @@ class TestAppend:
         elsewhere.mkdir()
         (hub.root / "logs").symlink_to(elsewhere)
         here = Oid(tip(hub.root))
-        appends = (LocalAppend(hub.root / "logs/cn.log", "line\n"),)
+        appends = (LocalAppend("logs/cn.log", "line\n"),)
         with pytest.raises(Refused, match="is not a real folder"):
             publish.publish(hub, Journal("t", here, here, "m", appends=appends))
         assert list(elsewhere.iterdir()) == []
 
+    def test_nothing_is_removed_behind_a_symlinked_folder(self, hub: Hub, tmp_path: Path) -> None:
+        elsewhere = tmp_path / "elsewhere"
+        elsewhere.mkdir()
+        (elsewhere / "input.md").write_text("theirs\n")
+        (hub.root / "state").symlink_to(elsewhere)
+        here = Oid(tip(hub.root))
+        files = (LocalFile("state/input.md", None), LocalFile(str(elsewhere / "input.md"), None))
+        told = publish.publish(hub, Journal("t", here, here, "m", files=files))
+        assert (elsewhere / "input.md").read_text() == "theirs\n"
+        assert [line.partition(" is ")[2] for line in told] == [
+            "not in this hub: what an interrupted run had to do there is left out"
+        ]
+
     def test_several_to_one_file_in_order(self, hub: Hub) -> None:
         log = hub.root / "logs/cn.log"
         here = Oid(tip(hub.root))
-        appends = (LocalAppend(log, "1\n"), LocalAppend(log, "2\n"))
+        appends = (LocalAppend("logs/cn.log", "1\n"), LocalAppend("logs/cn.log", "2\n"))
         publish.publish(hub, Journal("t", here, here, "m", appends=appends))
         assert log.read_text() == "1\n2\n"

@@ -118,6 +118,30 @@ def test_a_host_whose_rules_refuse_a_whole_push_with_pins_gets_main_alone(
     assert pins(sigma.home) == [PIN, SECOND]
 
 
+def test_what_a_host_says_where_it_refuses_main_is_shown_in_its_words(
+    world: World, sigma: Node, pi: Node, tmp_path: Path
+) -> None:
+    world.propose(pi, sigma)
+    hook = sigma.home / "hooks/update"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text('#!/bin/sh\necho "FATAL: W $1 sigma DENIED by fallthru" >&2\nexit 1\n')
+    hook.chmod(0o755)
+    with git_daemon(sigma.home.parent, tmp_path) as served:
+        git(sigma.root, "remote", "set-url", "origin", served.url(sigma.home.stem))
+        done = sigma.cn("sync", check=1)
+    assert "[remote rejected] (hook declined): FATAL: W refs/heads/main sigma DENIED by fallthru" in done.stderr
+
+
+def test_a_host_that_lets_nobody_in_is_a_matter_of_keys(sigma: Node, tmp_path: Path) -> None:
+    ssh = tmp_path / "ssh"
+    ssh.write_text('#!/bin/sh\necho "git@host: Permission denied (publickey)." >&2\nexit 255\n')
+    ssh.chmod(0o755)
+    git(sigma.root, "remote", "set-url", "origin", "ssh://git@host/sigma.git")
+    done = sigma.cn("sync", check=1, env={"GIT_SSH_COMMAND": str(ssh)})
+    assert "Permission denied (publickey)" in done.stderr
+    assert "check the key or password" in done.stderr
+
+
 def test_a_pin_that_somebody_holds_at_origin_comes_with_the_next_push(world: World, sigma: Node, pi: Node) -> None:
     lock = sigma.home / f"{PIN}.lock"
     lock.parent.mkdir(parents=True)
@@ -214,7 +238,7 @@ def test_a_refusal_in_the_last_round_is_no_race(world: World, sigma: Node, pi: N
     base = observe_base(hub)
     new = Oid("1" * 40)
     journal = Journal("t", base.local, new, "x", refs=(RefUpdate(PIN, new),))
-    assert push.push(hub, base, journal) == push.Pushed(True, "no")
+    assert push.push(hub, base, journal) == "no"
     assert [len(refs) for refs in rounds] == [1, 1, 1, 1, 0]
 
 

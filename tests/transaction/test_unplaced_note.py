@@ -7,21 +7,12 @@ from typing import Any
 
 import pytest
 
-from cn.git.entries import Entry, blob_id
+from cn.git.entries import Entry
 from cn.git.process import Done, Git
 from cn.git.repository import Hub, open_hub
+from cn.system.files import blob_id
 from cn.transaction.checkout import place_again
-from cn.transaction.unplaced import (
-    Edited,
-    Left,
-    forget_edited,
-    is_left,
-    read_edited,
-    read_left,
-    read_unplaced,
-    unplaced_path,
-    write_unplaced,
-)
+from cn.transaction.unplaced import Edited, Left, forget_edited, is_left, read_unplaced, unplaced_path, write_unplaced
 from cn.values.names import Oid
 from tests.support.hubs import commit, git, tip, work
 
@@ -65,7 +56,7 @@ def test_what_is_written_is_read_and_nothing_is_written_twice(hub: Hub) -> None:
 def test_a_damaged_note_is_none(hub: Hub, data: bytes) -> None:
     unplaced_path(hub).parent.mkdir()
     unplaced_path(hub).write_bytes(data)
-    assert read_left(hub) == {}
+    assert read_unplaced(hub).left == {}
     assert again(hub) == ""
 
 
@@ -75,7 +66,7 @@ def test_an_old_file_is_replaced_and_a_missing_one_comes(hub: Hub) -> None:
     write_unplaced(hub, {D: left("old\n"), E: Left(None, "Permission denied")}, {})
     assert again(hub) == f"brought to the work tree after all: {D}, {E}"
     assert git(hub.root, "status", "--porcelain") == ""
-    assert read_left(hub) == {}
+    assert read_unplaced(hub).left == {}
 
 
 def test_what_main_has_now_is_what_comes(hub: Hub) -> None:
@@ -100,7 +91,7 @@ def test_a_persons_file_and_a_persons_removal_stay(hub: Hub) -> None:
     assert "brought to the work tree" not in told
     assert (hub.root / D).read_text() == "mine\n"
     assert not (hub.root / E).exists()
-    assert read_left(hub) == {}
+    assert read_unplaced(hub).left == {}
 
 
 def test_what_is_edited_and_what_is_left_do_not_forget_each_other(hub: Hub) -> None:
@@ -108,11 +99,11 @@ def test_what_is_edited_and_what_is_left_do_not_forget_each_other(hub: Hub) -> N
     write_unplaced(hub, {D: left("old\n")}, edited)
     token = read_unplaced(hub).token
     forget_edited(hub, [E])
-    assert read_edited(hub) == {".cn/x": edited[".cn/x"]}
+    assert read_unplaced(hub).edited == {".cn/x": edited[".cn/x"]}
     assert read_unplaced(hub).token == token, "what was moved aside for what is left is still needed"
     (hub.root / D).write_text("old\n")
     again(hub)
-    assert (read_left(hub), read_edited(hub)) == ({}, {".cn/x": edited[".cn/x"]})
+    assert (read_unplaced(hub).left, read_unplaced(hub).edited) == ({}, {".cn/x": edited[".cn/x"]})
     forget_edited(hub, [".cn/x"])
     assert not unplaced_path(hub).exists()
 
@@ -142,7 +133,7 @@ def test_what_ends_a_checkout_is_not_tried_again_for_each_file(
     again(hub)
     assert len(asked) == 1
     assert [(hub.root / path).read_text() for path in (D, E)] == ["old\n", "old\n"]
-    assert read_left(hub).keys() == {D, E}
+    assert read_unplaced(hub).left.keys() == {D, E}
     monkeypatch.undo()
     again(hub)
     assert [(hub.root / path).read_text() for path in (D, E)] == ["new\n", "new\n"]

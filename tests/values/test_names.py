@@ -16,7 +16,6 @@ from cn.values.names import (
     digest,
     fold,
     is_local,
-    is_null,
     is_owned,
     is_protected,
     join_branch,
@@ -80,12 +79,6 @@ def test_object_ids(text: str) -> None:
 def test_no_object_ids(text: str) -> None:
     with pytest.raises(NameRefused):
         parse_oid(text)
-
-
-def test_the_null_id() -> None:
-    assert is_null(Oid("0" * 40))
-    assert is_null(Oid("0" * 64))
-    assert not is_null(HEAD)
 
 
 @pytest.mark.parametrize(

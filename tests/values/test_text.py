@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cn.values.text import cell, decode, one_line, quote, redact, slug, uncell, visible
+from cn.values.text import cell, decode, hide, one_line, quote, redact, slug, uncell, visible
 
 BOUNDARIES = ["\n", "\r", "\r\n", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"]
 """Every line boundary of Unicode and of Python's ``str.splitlines``."""
@@ -195,3 +195,13 @@ def test_redact(text: str, shown: str) -> None:
 )
 def test_slug(text: str, made: str) -> None:
     assert slug(text) == made
+
+
+def test_a_name_of_a_branch_holds_no_parameter_of_a_url() -> None:
+    assert redact("pi/x&key=abc is at pi/x&key=abd") == "pi/x&key=abc is at pi/x&key=abd"
+    assert redact("https://h/?a=1&key=abc and GET /x?token=abc") == "https://h/?a=1&key=*** and GET /x?token=***"
+
+
+def test_what_is_too_short_to_be_a_secret_masks_nothing() -> None:
+    assert hide("an exact answer", "x", "", "an") == "an exact answer"
+    assert hide("the key is k-123456", "k-123456") == "the key is ***"

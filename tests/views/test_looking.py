@@ -55,9 +55,9 @@ def test_a_look_loads_nothing_of_what_only_acts(waiting: Node, words: str) -> No
     names = loaded(waiting, words)
     outside = {"rich", "git", "hashlib", "secrets", "shutil", "tempfile", "click.shell_completion"}
     ours = {
-        *("protocol.triage", "protocol.thread_file", "protocol.rules", "protocol.message", "protocol.outbox_entry"),
-        *("protocol.effects", "protocol.queue_item", "protocol.thread_life", "protocol.states.agent"),
-        *("inbox.plan.decisions", "inbox.written_decisions", "secrets.findings", "run.secret_gate", "run.executor"),
+        *("protocol.thread_file", "protocol.rules", "protocol.message", "protocol.outbox_entry"),
+        *("protocol.effects", "protocol.queue_item", "protocol.thread_life"),
+        *("inbox.plan.decisions", "secrets.findings", "run.secret_gate", "run.executor"),
         *("values.report", "peers.observe", "git.remote"),
         "cli.render.report",
     }

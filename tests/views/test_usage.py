@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from cn.llm.config import Budget, Budgets
-from cn.llm.prices import cost
 from cn.llm.request import Usage
-from cn.llm.usage import Call, format_call, log_call, over_budget, read_calls
+from cn.llm.usage import Call, cost, format_call, log_call, over_budget, read_calls
 from cn.protocol.log import Row, format_event
 from cn.run.executor import MACHINE_LOG
 from tests.support.hubs import cn, git

@@ -7,23 +7,23 @@ op, the chat gets one text: the body, else the message of the reply, else "(ackn
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 from cn.agent.plan.conversation import message_content, said_in
 from cn.protocol import rules
-from cn.protocol.cadence import Cadence
-from cn.protocol.chat_reply import Say, format_say
 from cn.protocol.effects import Effect, Log, Plan, Post, Put
 from cn.protocol.hub_config import HubConfig
+from cn.protocol.layout import MESSAGE, SAY
 from cn.protocol.log import Row
 from cn.protocol.message import Message
-from cn.protocol.message_kinds import MESSAGE
-from cn.protocol.ops import Ack, Commit, Defer, Delegate, Delete, Done, Ending, Fail, Noop, Reply, Surface, payload
+from cn.protocol.ops import Commit, Defer, Delegate, Ending, Surface, payload
+from cn.protocol.outbox_entry import Say, format_say, parse_say
 from cn.protocol.own_thread import ASSIGNED, DEFERRED, adhoc_path, format_own, new_own
 from cn.protocol.peers_file import Peer
-from cn.protocol.queue_item import Input, format_queued, queue_path
+from cn.protocol.queue_item import Cadence, Input, format_queued, queue_path
+from cn.threads.plan.decisions import ending_words
 from cn.values.errors import Refusal
 from cn.values.names import HubPath, InputId, Name
 from cn.values.text import one_line, slug
@@ -71,6 +71,7 @@ class ChatFacts:
     machine: str
     input: str = ""
     lines: tuple[str, ...] = ()
+    thread: str = ""
 
     @property
     def source(self) -> str:
@@ -85,36 +86,23 @@ def plan_chat_end(
     refused = rules.valid_actor(actor, facts.config)
     if refused:
         return refused
-    before: tuple[Effect, ...] = ()
-    match ending:
-        case Reply(_, message):
-            if not (body or message):
-                remedy = "write it below the frontmatter, or after ID|"
-                return Refusal(rules.VALID_OUTPUT, "the reply has no text", remedy)
-            words = f"reply:{one_line(message, 120)}" if message else "reply"
-        case Defer():
-            kept = _deferred(facts, ending, actor)
-            if isinstance(kept, Refusal):
-                return kept
-            before, words = (kept,), f"defer:{ending.reason or f'decided by {actor}'}"
-        case Delegate(_, to):
-            handed = _delegated(facts, actor, to)
-            if isinstance(handed, Refusal):
-                return handed
-            before, words = (handed,), f"delegate:{to}"
-        case Delete(_, reason):
-            words = f"delete:{reason or f'decided by {actor}'}"
-        case Fail(_, reason):
-            words = f"fail:{reason}"
-        case Ack(_, reason) | Noop(_, reason) if reason:
-            words = f"ack:{reason}"
-        case Done():
-            words = "done"
-        case _:
-            words = "ack" if first is None else "done"
+    words = "done" if ending is None and first is not None else ending_words(ending, actor)
+    before: Effect | Refusal | None = None
+    if isinstance(ending, Defer):
+        before = _deferred(facts, ending, actor)
+    elif isinstance(ending, Delegate):
+        before = _delegated(facts, actor, ending.to)
+    if isinstance(before, Refusal):
+        return before
     say = Say(facts.asked.id, facts.machine, facts.asked.sender, payload(ending, body), facts.now, words)
     row = Row(facts.now, facts.source, words, "queued", outcome="queued", input=facts.input)
-    return Plan(facts.source, (*before, Put(say.path, format_say(say)), Log(row)))
+    return Plan(facts.source, (*([before] if before else []), Put(say.path, format_say(say)), Log(row)))
+
+
+def chat_text_of(effects: Iterable[Effect]) -> str:
+    """What these effects say in a chat; empty: nothing."""
+    texts = (e.text for e in effects if isinstance(e, Put) and e.path.endswith(SAY))
+    return next((parse_say(text.encode()).text for text in texts), "")
 
 
 def _title(facts: ChatFacts) -> str:

@@ -233,6 +233,12 @@ def cut(text: str, limit: int) -> tuple[str, int]:
     return kept, len(data) - len(kept.encode())
 
 
+def cut_with_note(text: str, limit: int) -> tuple[str, int]:
+    """The text within ``limit`` bytes and what stands below it then; and the bytes left out."""
+    kept, left = cut(text, limit)
+    return kept + cut_note(left), left
+
+
 def cut_note(left: int) -> str:
     """What stands below a text that was cut."""
     return f"\n\n({left} bytes more are left out)" if left else ""

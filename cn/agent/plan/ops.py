@@ -14,51 +14,20 @@ from typing import Any, assert_never
 from cn.agent.plan.chat import ChatFacts, plan_chat_end
 from cn.agent.plan.output import Output
 from cn.inbox.plan.decisions import Cause, Facts, open_concern, plan_decision, plan_end
-from cn.protocol import rules
+from cn.protocol import ops, rules
+from cn.protocol import thread_file as triage
 from cn.protocol.effects import Effect, Log, Plan, Post
-from cn.protocol.hub_config import HubConfig
+from cn.protocol.layout import CONCERN, MESSAGE
 from cn.protocol.log import Row
 from cn.protocol.message import Message
-from cn.protocol.message_kinds import CONCERN, MESSAGE
-from cn.protocol.ops import (
-    Ack,
-    Commit,
-    Defer,
-    Delegate,
-    Delete,
-    Done,
-    Ending,
-    Fail,
-    Noop,
-    Op,
-    Reply,
-    Send,
-    Surface,
-    format_op,
-)
+from cn.protocol.ops import Ack, Commit, Defer, Delegate, Delete, Done, Ending, Fail, Noop, Op, Reply, Send, Surface
 from cn.protocol.own_thread import concern_path
 from cn.protocol.peers_file import Peer
 from cn.protocol.thread_file import set_record, set_triage
-from cn.protocol.triage import Decision, Triage
-from cn.protocol.triage import Defer as DeferDecision
-from cn.protocol.triage import Delegate as DelegateDecision
-from cn.protocol.triage import Delete as DeleteDecision
-from cn.protocol.triage import Reply as ReplyDecision
 from cn.threads.plan.decisions import OwnFacts, plan_own_end
+from cn.values import names
 from cn.values.errors import Refusal
-from cn.values.names import (
-    HubPath,
-    Name,
-    NameRefused,
-    Oid,
-    Topic,
-    is_machine_local,
-    is_protected,
-    parse_hub_path,
-    parse_name,
-    parse_oid,
-    parse_topic,
-)
+from cn.values.names import HubPath, Name, NameRefused, Oid
 from cn.values.text import one_line, slug
 from cn.values.timestamps import format_stamp
 
@@ -111,7 +80,9 @@ def plan_order(facts: AnyFacts, order: Order) -> Plan | tuple[Refusal, ...]:
     ending = find_ending(order.ops)
     if isinstance(ending, Refusal):
         refused.append(ending)
-    first = _stands_for_the_end(order.ops)
+    # The surface or commit that ends the item where no op does.
+    ends = any(isinstance(op, Ending) for op in order.ops)
+    first = None if ends else next((op for op in order.ops if isinstance(op, Surface | Commit)), None)
     effects: list[Effect] = []
     lines = [f"- {format_stamp(facts.now)} input {order.input}"] if order.input else []
     for index, op in enumerate(order.ops):
@@ -148,45 +119,31 @@ def on_one_line(op: Op) -> Op:
     return flattened
 
 
-def _stranger(op: Op, names: frozenset[str]) -> Refusal | None:
-    """An op may speak of the item at hand only: nobody talks an agent into acting on another."""
-    if isinstance(op, Send | Surface) or op.id in names:
-        return None
-    key = format_op(op)[0]
-    return _bad(f"{key} names {one_line(op.id, 60)!r}, which is not the input", f"it is {min(names, default='')}")
+def find_foreign_ops(given: Sequence[Op], names: frozenset[str]) -> list[Refusal]:
+    """The ops that speak of another item than the one of these names: nobody talks an agent into acting on another."""
+    it = f"it is {min(names, default='')}"
+    return [
+        _bad(f"{ops.format_op(op)[0]} names {one_line(op.id, 60)!r}, which is not the input", it)
+        for op in given
+        if not isinstance(op, Send | Surface) and op.id not in names
+    ]
 
 
-def find_foreign_ops(ops: Sequence[Op], names: frozenset[str]) -> list[Refusal]:
-    """The ops that speak of another item than the one of these names."""
-    return [refused for op in ops if (refused := _stranger(op, names))]
-
-
-def find_ending(ops: Sequence[Op]) -> Ending | Refusal | None:
+def find_ending(given: Sequence[Op]) -> Ending | Refusal | None:
     """The one op that ends the item; None when no op says so. Acknowledging adds nothing to another."""
-    strong = [op for op in ops if isinstance(op, _STRONG)]
+    strong = [op for op in given if isinstance(op, _STRONG)]
     if strong:
         first = strong[0]
         if isinstance(first, Reply) and all(isinstance(op, Reply) for op in strong):
             messages = dict.fromkeys(op.message for op in strong if isinstance(op, Reply) and op.message)
             return Reply(first.id, "\n\n".join(messages))
-        if any(type(op) is not type(first) for op in strong) or _payloads(strong) > 1:
-            said = ", ".join(dict.fromkeys(format_op(op)[0] for op in strong))
+        asked = {ops.format_op(op)[1].partition("|")[2] for op in strong}  # by whichever name of the item
+        if any(type(op) is not type(first) for op in strong) or len(asked) > 1:
+            said = ", ".join(dict.fromkeys(ops.format_op(op)[0] for op in strong))
             return _bad(f"it decides more than once: {said}", "give one of them")
         return first
-    done = next((op for op in ops if isinstance(op, Done)), None)
-    return done or next((op for op in ops if isinstance(op, Ack | Noop)), None)
-
-
-def _payloads(ops: Sequence[Op]) -> int:
-    """How many different things these ops of one kind ask for, by whichever name of the item."""
-    return len({format_op(op)[1].partition("|")[2] for op in ops})
-
-
-def _stands_for_the_end(ops: Sequence[Op]) -> Surface | Commit | None:
-    """The surface or commit that ends the item where no op does."""
-    if any(isinstance(op, Ending) for op in ops):
-        return None
-    return next((op for op in ops if isinstance(op, Surface | Commit)), None)
+    done = next((op for op in given if isinstance(op, Done)), None)
+    return done or next((op for op in given if isinstance(op, Ack | Noop)), None)
 
 
 # What stands beside the end.
@@ -198,9 +155,10 @@ def _beside(
     """What it does, and the line of the thread. ``quiet``: the row that ends the item says it already."""
     match op:
         case Send(to, message, body):
-            peer = _addressee(facts.config, facts.peers, to)
-            if isinstance(peer, Refusal):
-                return peer
+            peer = facts.peers.get(Name(to))
+            if peer is None or to == facts.config.name:
+                wrong = f"{to} is this hub" if to == facts.config.name else f"{one_line(to, 60)!r} is no peer"
+                return Refusal(rules.KNOWN_PEER, f"send: {wrong}", f"peers: {', '.join(facts.peers) or 'none yet'}")
             subject, text = one_line(message), body or order.body or message
             refused = rules.check_length(text, "the message")
             if refused:
@@ -209,14 +167,18 @@ def _beside(
             return (Post(mail, slug(subject), source=facts.source),), f"queued a message to {peer.name}"
         case Surface(description):
             path = concern_path(description, facts.now, f"{facts.source} {order.input} {index}")
-            put = open_concern(path, description, facts.now, order.actor, facts.source, _thread(facts), order.body)
-            posts = tuple(_concerns(facts, description, order.body))
+            put = open_concern(path, description, facts.now, order.actor, facts.source, facts.thread, order.body)
+            # For whoever of the community takes it up.
+            community = [peer for peer in facts.peers.values() if peer.community]
+            posts = [_concern(facts, peer, description, order.body) for peer in community]
             row = () if quiet else (_row(facts, order, f"surface:{description}", "✓ opened", "opened"),)
             return (put, *row, *posts), f"✓ opened: {path}"
         case Commit(_, artifact):
-            oid = _artifact(order.artifacts, artifact)
-            if isinstance(oid, Refusal):
-                return oid
+            name, oid = artifact_name(artifact), order.artifacts.get(artifact)
+            if isinstance(name, Refusal):
+                return name
+            if oid is None:
+                return _bad(f"commit: {one_line(artifact, 80)} is not in main", _ARTIFACT)
             words = f"commit:{one_line(artifact)}"
             row = () if quiet else (_row(facts, order, words, "✓ recorded", "recorded", oid),)
             return row, f"✓ recorded {one_line(artifact)} as {oid}"
@@ -224,45 +186,15 @@ def _beside(
             assert_never(op)
 
 
-def _thread(facts: AnyFacts) -> str:
-    match facts:
-        case Facts():
-            return facts.thread
-        case OwnFacts():
-            return facts.own.path
-        case ChatFacts():
-            return ""
-        case _:
-            assert_never(facts)
-
-
 def _row(facts: AnyFacts, order: Order, words: str, executed: str, outcome: str, commit: str = "") -> Log:
     branch, head = (facts.branch, facts.item.head) if isinstance(facts, Facts) else ("", "")
-    return Log(
-        Row(facts.now, facts.source, words, executed, _thread(facts), branch, head, outcome, commit, order.input)
-    )
+    return Log(Row(facts.now, facts.source, words, executed, facts.thread, branch, head, outcome, commit, order.input))
 
 
-def _addressee(config: HubConfig, peers: Mapping[Name, Peer], to: str) -> Peer | Refusal:
-    known = ", ".join(peers) or "none yet"
-    if to == config.name:
-        return Refusal(rules.KNOWN_PEER, f"send: {to} is this hub", f"peers: {known}")
-    found = peers.get(Name(to))
-    return found or Refusal(rules.KNOWN_PEER, f"send: {one_line(to, 60)!r} is no peer", f"peers: {known}")
-
-
-def _concerns(facts: AnyFacts, description: str, body: str) -> list[Post]:
-    """A surfaced concern goes to the peers of the community, for whoever takes it up."""
+def _concern(facts: AnyFacts, peer: Peer, description: str, body: str) -> Post:
     subject = one_line(description)
-    return [
-        Post(
-            Message(CONCERN, facts.config.name, peer.name, subject, facts.now, body or description),
-            f"concern-{slug(subject, 40)}",
-            source=facts.source,
-        )
-        for peer in facts.peers.values()
-        if peer.community
-    ]
+    mail = Message(CONCERN, facts.config.name, peer.name, subject, facts.now, body or description)
+    return Post(mail, f"concern-{slug(subject, 40)}", source=facts.source)
 
 
 def is_object_id(text: str) -> bool:
@@ -273,30 +205,23 @@ def is_object_id(text: str) -> bool:
 def artifact_name(text: str) -> HubPath | Oid | Refusal:
     """A commit op's artifact as a path of main or an object id; nothing protected, nothing outside."""
     if is_object_id(text):
-        return parse_oid(text)
+        return Oid(text)
     try:
-        path = parse_hub_path(text)
+        path = names.parse_hub_path(text)
     except NameRefused as refused:
         return Refusal(rules.PROTECTED_PATHS, f"commit: {refused.text}", _ARTIFACT)
-    if is_protected(path) or is_machine_local(path):
-        what = "is protected" if is_protected(path) else "belongs to this machine"
+    if names.is_protected(path) or names.is_machine_local(path):
+        what = "is protected" if names.is_protected(path) else "belongs to this machine"
         return Refusal(rules.PROTECTED_PATHS, f"commit: {one_line(text, 80)} {what}", "an op cannot name it")
     return path
-
-
-def _artifact(found: Mapping[str, Oid], artifact: str) -> Oid | Refusal:
-    name = artifact_name(artifact)
-    if isinstance(name, Refusal):
-        return name
-    if artifact not in found:
-        return _bad(f"commit: {one_line(artifact, 80)} is not in main", _ARTIFACT)
-    return found[artifact]
 
 
 # What ends it.
 
 
 def _end(facts: AnyFacts, order: Order, ending: Ending | None, first: Surface | Commit | None) -> Plan | Refusal:
+    if isinstance(ending, Reply) and not (order.body or ending.message):
+        return _bad("the reply has no text", "write it below the frontmatter, or after ID|")
     if isinstance(facts, OwnFacts):
         return plan_own_end(facts, order.actor, ending, order.body, first)
     if isinstance(facts, ChatFacts):
@@ -307,9 +232,9 @@ def _end(facts: AnyFacts, order: Order, ending: Ending | None, first: Surface | 
     if decision is not None:
         until = ending.until if isinstance(ending, Defer) else ""
         body = order.body or ending.message if isinstance(ending, Reply) else ""
-        triage = Triage(decision, order.actor, facts.now, body, until)
+        decided = triage.Triage(decision, order.actor, facts.now, body, until)
         subject = one_line(ending.message) if isinstance(ending, Reply) else ""
-        return plan_decision(replace(facts, text=set_triage(facts.text, triage), subject=subject), triage)
+        return plan_decision(replace(facts, text=set_triage(facts.text, decided), subject=subject), decided)
     words, status, executed, reason = _closing(order, ending, first)
     text = set_record(facts.text, words, order.actor, facts.now)
     refused = rules.valid_actor(order.actor, facts.config)
@@ -317,33 +242,23 @@ def _end(facts: AnyFacts, order: Order, ending: Ending | None, first: Surface | 
     return refused or plan_end(replace(facts, text=text), cause, status, executed, reason)
 
 
-def _decision(facts: Facts, order: Order, ending: Ending | None) -> Decision | Refusal | None:
+def _decision(facts: Facts, order: Order, ending: Ending | None) -> triage.Decision | Refusal | None:
     """The one of the six decisions that an op means; None for those that only an output has."""
     unsaid = f"decided by {order.actor}"
     match ending:
         case Delete(_, reason):
-            return DeleteDecision(reason or unsaid)
+            return triage.Delete(reason or unsaid)
         case Defer(_, _, reason):
-            return DeferDecision(reason or unsaid)
+            return triage.Defer(reason or unsaid)
         case Delegate(_, to):
             try:
-                return DelegateDecision(parse_name(to, "peer"))
+                return triage.Delegate(names.parse_name(to, "peer"))
             except NameRefused as refused:
                 return Refusal(rules.KNOWN_PEER, f"delegate: {refused.text}", refused.hint)
-        case Reply(_, message):
-            if not (order.body or message):
-                return _bad("the reply has no text", "write it below the frontmatter, or after ID|")
-            return ReplyDecision(reply_topic(facts.item.topic))
+        case Reply():
+            return triage.Reply(names.reply_topic(facts.item.topic))
         case _:
             return None
-
-
-def reply_topic(topic: str) -> Topic:
-    """The topic of a reply: ``re-<topic>``."""
-    try:
-        return parse_topic(f"re-{topic}")
-    except NameRefused:
-        return parse_topic(f"re-{slug(topic)}")
 
 
 def _closing(order: Order, ending: Ending | None, first: Surface | Commit | None) -> tuple[str, str, str, str]:

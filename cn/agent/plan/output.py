@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from cn.protocol.ops import USAGE, Op, OpRefused, format_whole, op_key, parse_op
 from cn.values.text import one_line
@@ -57,7 +58,10 @@ def parse_output(data: bytes) -> Output:
         errors.append(f"the output has {len(data)} bytes, at most {LIMIT} are read; write a shorter one")
     text = data[:LIMIT].decode("utf-8", "surrogateescape").removeprefix("\ufeff")
     lines = _plain(text).split("\n")
-    block = find_block(lines)
+    # At the start, or behind at most a few lines of talk; without one all is body.
+    start = _skip_blank(lines, 0)
+    opening = _opening(lines, start)
+    block = _read_block(lines, opening) if opening else _behind_talk(lines, start)
     ids: list[str] = []
     ops: list[Op] = []
     unknown: list[str] = []
@@ -153,7 +157,7 @@ class Pair:
         written = [line.strip() for line in self.more if line.strip()]
         return not self.first and bool(written) and all(_BULLET.match(line) for line in written)
 
-    @property
+    @cached_property
     def name(self) -> str:
         """The op it is, or ``id``; empty for a key that decides nothing."""
         return "id" if self.key.lower() == "id" else op_key(self.key) or ""
@@ -187,13 +191,6 @@ class _Opening:
     start: int
     fence: str
     marked: bool
-
-
-def find_block(lines: list[str]) -> Block:
-    """The block at the start, behind at most a few lines of talk; without one all is body."""
-    start = _skip_blank(lines, 0)
-    opening = _opening(lines, start)
-    return _read_block(lines, opening) if opening else _behind_talk(lines, start)
 
 
 def _opening(lines: list[str], index: int) -> _Opening | None:

@@ -9,32 +9,139 @@ conversation, then the item. Each border between two blocks is a cache breakpoin
 
 What people of the hub wrote or approved stands as it is. All other text stands behind
 ``"> "``, line by line, so that no text can end its own quotation, or speak as cn.
-The same material gives the same bytes; no clock is asked.
+The same material gives the same bytes; no clock is asked. Skills are matched by keyword overlap, which anybody can
+follow by eye; the one that teaches the format of an answer is the contract, in every request.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
-from cn.agent.plan.conversation import USER, Conversation, cut, cut_note, format_messages
-from cn.agent.plan.skills import CONTRACT, FILE, FOLDERS, Skill, match_skills
+from cn.agent.plan.conversation import USER, Conversation, cut, cut_note, cut_with_note, format_messages
 from cn.llm.config import AgentConfig
 from cn.llm.request import Block, Request, Said
-from cn.protocol.cadence import Cadence, is_period, period
 from cn.protocol.peers_file import Peer
-from cn.protocol.queue_item import INPUT, parse_input
+from cn.protocol.queue_item import INPUT, REFLECTIONS, Cadence, is_period, parse_input, period
 from cn.values.names import HubPath, Name
 from cn.values.text import one_line, quote, visible
+from cn.values.yaml import YamlRefused, read_frontmatter
+
+# Skills: pages that tell the agent how to do something, and which of them belong to a message.
+
+FILE = "SKILL.md"
+FOLDERS = (HubPath("skills"), HubPath("src/agent/skills"))
+"""Where skills lie; of two with one name the first folder's comes first."""
+CONTRACT = "agent-ops"
+"""The folder of the skill that teaches the format of an answer."""
+CONTRACT_PATH = HubPath(f"{FOLDERS[0]}/{CONTRACT}/{FILE}")
+_KEYS = ("name", "description")
+_MAX_DESCRIPTION = 1000
+_WORD = re.compile(r"[^\W_]+")
+STOP_WORDS = frozenset(
+    """
+    a about after all also am an and any are as ask at be because been before being but by can could did do
+    does doing done each for from get give go had has have he her here him his how i if in into is it its just
+    know let like make may me might more most much must my need new no not now of on one only or other our out
+    over please same say see shall she should so some such take tell than thank thanks that the their them
+    then there these they thing this those to too up us use very want was way we well were what when where
+    which who why will with would yes yet you your
+    """.split()  # noqa: SIM905  a list of 150 literals cannot be read
+)
+"""English words that say nothing of a subject."""
+
+
+@dataclass(frozen=True)
+class Skill:
+    """One ``SKILL.md``: ``name`` from its folder or its frontmatter, ``body`` without frontmatter."""
+
+    path: HubPath
+    name: str
+    description: str
+    body: str
+
+    @property
+    def is_contract(self) -> bool:
+        """Does it teach the format of an answer?"""
+        return self.path.split("/")[-2:-1] == [CONTRACT]
+
+
+def is_skill(path: str) -> bool:
+    """Is it the path of a skill: a ``SKILL.md`` with a folder of its own in one of :data:`FOLDERS`?"""
+    return any(
+        path.startswith(f"{folder}/") and path.endswith(f"/{FILE}") and path.count("/") > folder.count("/") + 1
+        for folder in FOLDERS
+    )
+
+
+def find_skills(paths: Iterable[str]) -> list[HubPath]:
+    """Those of the paths that are skills, in order."""
+    return sorted(HubPath(path) for path in paths if is_skill(path) and "\n" not in path)
+
+
+def parse_skills(texts: Mapping[HubPath, str]) -> list[Skill]:
+    """Read all skills among some files."""
+    return [parse_skill(path, text) for path, text in texts.items() if is_skill(path)]
+
+
+def parse_skill(path: HubPath, text: str) -> Skill:
+    """Read one; total: frontmatter that cannot be read is part of the body.
+
+    Without a ``description`` it is the first paragraph below the title.
+    """
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n")
+    fields: dict[str, object] = {}
+    with suppress(YamlRefused):
+        fields, text = read_frontmatter(text)
+    name, description = (value if isinstance(value := fields.get(key), str) else "" for key in _KEYS)
+    name = one_line(name) or path.split("/")[-2]
+    return Skill(path, name, one_line(description or _first_paragraph(text), _MAX_DESCRIPTION), text.strip("\n"))
+
+
+def _first_paragraph(text: str) -> str:
+    blocks = re.split(r"\n[ \t]*\n", text.strip())
+    return next((b for b in blocks if b.strip() and not b.lstrip().startswith(("#", "---", "```"))), "")
+
+
+def tokens(text: str) -> frozenset[str]:
+    """The words of a text that can match: case-folded, compatible forms as one, no stop words.
+
+    Single characters count only where a script writes words with one (not in ASCII).
+    """
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    words = _WORD.findall(folded)
+    return frozenset(w for w in words if w not in STOP_WORDS and not (len(w) == 1 and w.isascii()))
+
+
+def match_skills(message: str, skills: Iterable[Skill], limit: int) -> tuple[Skill, ...]:
+    """The skills that share most words with a message in name and description, the best first.
+
+    Ties go by path; without a word in common a skill stays out, and so does the contract.
+    """
+    wanted = tokens(message)
+    scored = [(len(wanted & tokens(f"{s.name} {s.description}")), s) for s in skills if not s.is_contract]
+    found = sorted((-score, s.path, s) for score, s in scored if score)
+    return tuple(skill for _, _, skill in found[:limit])
+
+
+def find_contract(skills: Sequence[Skill]) -> Skill | None:
+    """The contract: in the first of :data:`FOLDERS` that has one, there the first by path."""
+    found = [s for s in skills if s.is_contract]
+    return min(found, key=lambda s: (not s.path.startswith(f"{FOLDERS[0]}/"), s.path), default=None)
+
+
+# The request.
 
 STABLE, HUB, TAIL, CONVERSATION, ITEM = "stable", "hub", "tail", "conversation", "item"
-PLACES = (STABLE, HUB, TAIL, CONVERSATION, ITEM)
 
 
 @dataclass(frozen=True)
 class Part:
-    """One part of what is sent: ``place`` is one of :data:`PLACES`, ``path`` where it is from.
+    """One part of what is sent: ``place`` is one of the five above, ``path`` where it is from.
 
     ``left_out`` are the bytes that a limit cut off.
     """
@@ -76,14 +183,14 @@ class Packed:
         return sum(len(t.encode()) for t in texts_of(self.request))
 
     @property
+    def part_sizes(self) -> tuple[tuple[str, int], ...]:
+        """Name, within 80 characters, and size of each part."""
+        return tuple((part.name[:80], part.size) for part in self.parts)
+
+    @property
     def tokens(self) -> int:
         """Estimated."""
         return sum(estimate_tokens(t) for t in texts_of(self.request))
-
-    @property
-    def sizes(self) -> tuple[tuple[str, int], ...]:
-        """Name and bytes of each part, in order, for the log of calls."""
-        return tuple((part.name[:80], part.size) for part in self.parts)
 
 
 def texts_of(request: Request) -> list[str]:
@@ -126,31 +233,20 @@ what the frontmatter of your answer asks for, and cn checks it.
 
 
 @dataclass(frozen=True)
-class Page:
-    """A file of the hub as text."""
-
-    path: HubPath
-    text: str
-
-
-@dataclass(frozen=True)
 class Material:
     """All that may go into a request.
 
-    ``item`` is the exact text of ``state/input.md``. ``skills`` are all of the hub, in any
-    order, ``contract`` the one that teaches the format. ``dailies`` are in order of time.
-    None: the file is not there.
+    ``item`` is the exact text of ``state/input.md``. ``pages`` are SOUL, USER, and the reflections in the order
+    shown, as far as they are there; ``skills`` are all of the hub, in any order, ``contract`` the one that
+    teaches the format.
     """
 
     hub: Name
     reviewers: Sequence[str]
     peers: Iterable[Peer]
-    soul: Page | None
-    user: Page | None
+    pages: Mapping[HubPath, str]
     contract: Skill | None
     skills: Iterable[Skill]
-    dailies: Sequence[Page]
-    weekly: Page | None
     conversation: Conversation
     item: str
 
@@ -168,7 +264,8 @@ def pack(material: Material, config: AgentConfig, notes: Iterable[str] = ()) -> 
     matched = match_skills(shown.content, material.skills, config.context.max_skills)
     said = material.conversation.last(shown.sender, config.context.conversation_limit, but=shown.id)
     messages = format_messages(said)
-    system = (*_stable(material), *_hub(material), *(_skill(s) for s in matched))
+    skills = (_part(f"skill {s.name}", TAIL, s.path, visible(_clean(s.body)), SKILL_BYTES) for s in matched)
+    system = (*_stable(material), *_hub(material), *skills)
     parts = list(system)
     if messages:
         parts.append(Part("conversation", CONVERSATION, "\n\n".join(m.text for m in messages)))
@@ -178,15 +275,12 @@ def pack(material: Material, config: AgentConfig, notes: Iterable[str] = ()) -> 
         for place in (STABLE, HUB, TAIL)
         if any(p.place == place for p in system)
     )
+    missing = [path for path in (SOUL, USER_PAGE) if path not in material.pages]
+    missing += [CONTRACT_PATH] if material.contract is None else []
     request = Request(
         config.llm.model or NO_MODEL, config.llm.max_tokens, tuple(blocks), (*messages, Said(USER, material.item))
     )
-    return Packed(shown.id, shown.sender, tuple(parts), request, _missing(material), (*notes, *_notes(material, parts)))
-
-
-def _missing(material: Material) -> tuple[str, ...]:
-    there = {SOUL: material.soul, USER_PAGE: material.user, f"{FOLDERS[0]}/{CONTRACT}/{FILE}": material.contract}
-    return tuple(path for path, found in there.items() if found is None)
+    return Packed(shown.id, shown.sender, tuple(parts), request, tuple(missing), (*notes, *_notes(material, parts)))
 
 
 def _notes(material: Material, parts: Iterable[Part]) -> tuple[str, ...]:
@@ -205,22 +299,21 @@ def _notes(material: Material, parts: Iterable[Part]) -> tuple[str, ...]:
 
 def _stable(material: Material) -> list[Part]:
     parts = [Part("preamble", STABLE, _INTRO.format(name=material.hub))]
-    for name, page in (("identity", material.soul), ("user", material.user)):
-        if page is not None:
-            parts.append(_part(name, STABLE, page.path, _clean(page.text), PAGE_BYTES))
-    if material.contract is not None:
-        contract = material.contract
+    for name, path in (("identity", SOUL), ("user", USER_PAGE)):
+        if path in material.pages:
+            parts.append(_part(name, STABLE, path, _clean(material.pages[path]), PAGE_BYTES))
+    if (contract := material.contract) is not None:
         parts.append(_part("contract", STABLE, contract.path, visible(_clean(contract.body)), PAGE_BYTES))
     return parts
 
 
 def _hub(material: Material) -> list[Part]:
     parts = [Part("hub", HUB, _hub_page(material), "state/peers.md")]
-    pages = [("daily", page) for page in material.dailies]
-    pages += [("weekly", material.weekly)] if material.weekly else []
-    for name, page in pages:
-        text, left = cut(_clean(page.text), PAGE_BYTES)
-        parts.append(Part(name, HUB, f"### {page.path}\n\n{quote(text)}{cut_note(left)}", page.path, left))
+    for path, page in material.pages.items():
+        if path not in (SOUL, USER_PAGE):
+            text, left = cut(_clean(page), PAGE_BYTES)
+            name = "weekly" if path.startswith(f"{REFLECTIONS}/weekly/") else "daily"
+            parts.append(Part(name, HUB, f"### {path}\n\n{quote(text)}{cut_note(left)}", path, left))
     return parts
 
 
@@ -238,13 +331,9 @@ def _hub_page(material: Material) -> str:
     return "\n".join(lines)
 
 
-def _skill(skill: Skill) -> Part:
-    return _part(f"skill {skill.name}", TAIL, skill.path, visible(_clean(skill.body)), SKILL_BYTES)
-
-
 def _part(name: str, place: str, path: HubPath, text: str, limit: int) -> Part:
-    text, left = cut(text, limit)
-    return Part(name, place, f"### {path}\n\n{text}{cut_note(left)}", path, left)
+    text, left = cut_with_note(text, limit)
+    return Part(name, place, f"### {path}\n\n{text}", path, left)
 
 
 def _clean(text: str) -> str:

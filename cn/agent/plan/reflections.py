@@ -6,12 +6,13 @@ nothing below it asks for nothing, so an idle hub wakes nobody.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, time, timedelta
 
-from cn.protocol.cadence import PERIODIC, Cadence, first_day, is_period, period
 from cn.protocol.log import Row
 from cn.protocol.own_thread import Own
+from cn.protocol.queue_item import PERIODIC, Cadence, first_day, is_period, period
 
 _BACK = {
     Cadence.DAILY: timedelta(days=8),
@@ -32,13 +33,19 @@ def level_below(cadence: Cadence) -> Cadence | None:
     return PERIODIC[index - 1] if index else None
 
 
-def period_above(cadence: Cadence, lower: str) -> str:
-    """The period of ``cadence`` that a period of the level below lies in; a week goes by its Thursday."""
-    level = level_below(cadence)
-    if level is None:
-        return lower
-    day = first_day(level, lower) + timedelta(days=3 if level is Cadence.WEEKLY else 0)
-    return period(cadence, datetime.combine(day, time(), UTC))
+def by_period(cadence: Cadence, lower: Iterable[str]) -> dict[str, list[str]]:
+    """The periods of ``cadence`` in which those of the level below lie; a week goes by its Thursday.
+
+    Names that are no periods are left out.
+    """
+    level, found = level_below(cadence), dict[str, list[str]]()
+    for name in sorted(lower):
+        with suppress(ValueError):
+            if is_period(level or Cadence.DAILY, name):
+                day = first_day(level or Cadence.DAILY, name) + timedelta(days=3 if level is Cadence.WEEKLY else 0)
+                above = period(cadence, datetime.combine(day, time(), UTC))
+                found.setdefault(above, []).append(name)
+    return found
 
 
 def due_reflections(
@@ -52,20 +59,11 @@ def due_reflections(
     found = []
     for cadence in PERIODIC:
         level = level_below(cadence)
-        lower = days if level is None else written.get(level, ())
-        level = level or Cadence.DAILY
-        names = {period_above(cadence, name) for name in lower if _is_real(level, name)}
-        over = sorted(name for name in names if _is_over(cadence, name, now))
-        if over and not any(name > over[-1] for name in written.get(cadence, ())):
-            found.append((cadence, over[-1]))
+        names = by_period(cadence, days if level is None else written.get(level, ()))
+        over = max((name for name in names if _is_over(cadence, name, now)), default="")
+        if over and not any(name > over for name in written.get(cadence, ())):
+            found.append((cadence, over))
     return found
-
-
-def _is_real(cadence: Cadence, name: str) -> bool:
-    try:
-        return is_period(cadence, name) and bool(first_day(cadence, name))
-    except ValueError:
-        return False
 
 
 def _is_over(cadence: Cadence, name: str, now: datetime) -> bool:

@@ -10,54 +10,20 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from cn.outbox.plan.receipts import notice
+from cn.protocol import queue_item as items
 from cn.protocol import rules
-from cn.protocol.cadence import Cadence
-from cn.protocol.chat_reply import Say, format_say, is_chat
 from cn.protocol.effects import Archive, Drop, Effect, Log, Plan, Put, Record, Wake, WriteHere
 from cn.protocol.hub_config import HubConfig
 from cn.protocol.layout import inbox_path
 from cn.protocol.ledger import IN, Event, Item
 from cn.protocol.log import Row
 from cn.protocol.message import About
+from cn.protocol.outbox_entry import Say, format_say, is_chat
 from cn.protocol.own_thread import OPEN, Own, format_own
-from cn.protocol.queue_item import (
-    INPUT,
-    LOGS,
-    OUTPUT,
-    TURN,
-    Input,
-    Turn,
-    dead_path,
-    format_input,
-    format_queued,
-    format_turn,
-    parse_input,
-    queue_path,
-)
+from cn.protocol.queue_item import INPUT, LOGS, OUTPUT, TURN, Cadence, Input, Turn
 from cn.values.errors import Refusal
 from cn.values.names import Branch, HubPath, InputId, Name, Oid, ThreadName, parse_oid
 from cn.values.timestamps import format_age, format_stamp
-
-
-@dataclass(frozen=True)
-class Allowed:
-    """The agent may have the item now."""
-
-
-@dataclass(frozen=True)
-class Later:
-    """It may not, for a moment: nobody is told."""
-
-
-@dataclass(frozen=True)
-class Because:
-    """It may not, for a reason that is told."""
-
-    reason: str
-
-
-Permission = Allowed | Later | Because
-
 
 _OVER = (Drop(TURN), Drop(INPUT))
 
@@ -72,7 +38,7 @@ def plan_inbox_input(peer: Name, item: Item, id: InputId, at: datetime) -> Plan:
     path = inbox_path(ThreadName(item.get("thread")))
     asked = Input(id, peer, Cadence.INBOX, at, path, item.topic, item.head)
     event = Event(at, IN, "enqueued", item.topic, item.head, {"input": id})
-    return Plan(f"{peer}/{item.topic}", (Put(queue_path(asked), format_queued(asked)), Record(peer, event)))
+    return Plan(f"{peer}/{item.topic}", (Put(items.queue_path(asked), items.format_queued(asked)), Record(peer, event)))
 
 
 def plan_own_input(own: Own, us: Name, id: InputId, at: datetime) -> Plan:
@@ -83,7 +49,9 @@ def plan_own_input(own: Own, us: Name, id: InputId, at: datetime) -> Plan:
     asked = Input(id, own.chat or us, own.cadence, at, own.path)
     marked = own.with_field("State", OPEN).with_field("Until", "").with_field("Input", id)
     marked = marked.with_field("Asked", format_stamp(at))
-    return Plan(own.source, (Put(queue_path(asked), format_queued(asked)), Put(own.path, format_own(marked))))
+    return Plan(
+        own.source, (Put(items.queue_path(asked), items.format_queued(asked)), Put(own.path, format_own(marked)))
+    )
 
 
 def source_of(asked: Input) -> str:
@@ -113,11 +81,11 @@ def _file(asked: Input) -> str:
 def plan_promote(asked: Input, content: str, machine: str, at: datetime) -> Plan:
     """The item becomes the agent's input on this machine."""
     attempt = asked.attempts + 1
-    text = format_input(asked, attempt, content)
+    text = items.format_input(asked, attempt, content)
     turn = Turn(asked, machine, attempt, at, text)
     effects: list[Effect] = [
-        Drop(queue_path(asked)),
-        Put(TURN, format_turn(turn)),
+        Drop(items.queue_path(asked)),
+        Put(TURN, items.format_turn(turn)),
         Put(INPUT, text),
         *_event(asked, at, "claimed", attempt=str(attempt), machine=machine),
         Wake(_file(asked) or asked.id, turn=True),
@@ -171,16 +139,15 @@ def plan_rejected(turn: Turn, output: bytes, refusals: Sequence[Refusal], facts:
     The attempt counts; after the last one the item is a dead letter.
     """
     why = "; ".join(f"{r.rule}: {r.reason}" for r in refusals)
-    effects = _archive(turn, output)
-    effects.append(_used(output))
-    effects.append(_row(turn.input, facts.now, f"output:{turn.trigger}", f"refused: {why}", "rejected"))
+    row = _row(turn.input, facts.now, f"output:{turn.trigger}", f"refused: {why}", "rejected")
+    effects = [*_archive(turn, output), _used(output), row]
     asked = replace(turn.input, attempts=turn.attempt, reason=why)
     remedy = "; ".join(dict.fromkeys(r.remedy for r in refusals if r.remedy))
     fields = {"rule": refusals[0].rule, "why": why, "remedy": remedy}
     effects += _event(asked, facts.now, "refused", **fields)
     if turn.attempt >= facts.config.max_attempts:
         return Plan(source_of(asked), (*effects, *_dead(turn, asked, facts, "failed")))
-    again = plan_promote(asked, parse_input(turn.text).content, turn.machine, facts.now)
+    again = plan_promote(asked, items.parse_input(turn.text).content, turn.machine, facts.now)
     kept = [e for e in again.effects if not isinstance(e, Drop)]
     return Plan(source_of(asked), (*effects, *kept))
 
@@ -193,32 +160,31 @@ def plan_lapsed(turn: Turn, facts: Failing, failure: str = "") -> Plan:
     why = failure or f"no answer in {format_age(facts.now - turn.since)}"
     why += f" (attempt {turn.attempt} of {facts.config.max_attempts})"
     asked = replace(turn.input, attempts=turn.attempt, reason=why)
-    effects = _archive(turn, None)
-    words = "no answer" if failure else "timed out"
-    effects.append(_row(asked, facts.now, words, why, "timed-out"))
+    row = _row(asked, facts.now, "no answer" if failure else "timed out", why, "timed-out")
+    effects = [*_archive(turn, None), row]
     effects += _event(asked, facts.now, "timed-out", attempt=str(turn.attempt))
     if turn.attempt >= facts.config.max_attempts:
         return Plan(source_of(asked), (*effects, *_dead(turn, asked, facts, "timed-out")))
-    effects += _put_back(turn, replace(asked, queued=facts.now), queue_path)
+    effects += _put_back(turn, replace(asked, queued=facts.now), items.queue_path)
     return Plan(source_of(asked), (*effects, *_told(turn, asked, facts, "timed-out", why)))
 
 
 def plan_released(turn: Turn, at: datetime) -> Plan:
     """Nobody could be asked, through no fault of the item: it waits again, the attempt does not count."""
     waiting = replace(turn.input, attempts=turn.attempt - 1)
-    return Plan(source_of(waiting), (*_put_back(turn, waiting, queue_path), *_event(waiting, at, "enqueued")))
+    return Plan(source_of(waiting), (*_put_back(turn, waiting, items.queue_path), *_event(waiting, at, "enqueued")))
 
 
 def _put_back(turn: Turn, asked: Input, place: Callable[[Input], HubPath]) -> list[Effect]:
     """The turn is over, and its item waits, or is given up, with what has no thread to be read from."""
-    content = "" if asked.path else parse_input(turn.text).content
-    return [*_OVER, Put(place(asked), format_queued(replace(asked, content=content)))]
+    content = "" if asked.path else items.parse_input(turn.text).content
+    return [*_OVER, Put(place(asked), items.format_queued(replace(asked, content=content)))]
 
 
 def _dead(turn: Turn, asked: Input, facts: Failing, status: str) -> list[Effect]:
     """A dead letter: visible until a person decides its thread, or has it tried again."""
     return [
-        *_put_back(turn, asked, dead_path),
+        *_put_back(turn, asked, items.dead_path),
         *_event(asked, facts.now, "dead"),
         _row(asked, facts.now, "dead letter", f"given up after {asked.attempts} attempts", "dead"),
         *_told(turn, asked, facts, status, asked.reason),
@@ -246,12 +212,6 @@ def _told(turn: Turn, asked: Input, facts: Failing, status: str, reason: str) ->
     return [Record(peer, noted), post]
 
 
-def waiting_say(asked: Input, machine: str, why: str, at: datetime) -> Say:
-    """What a chat is told of an item that waits; one text a day for each."""
-    text = f"(your message waits: {why})"
-    return Say(f"{asked.id}-waits", machine, asked.sender, text, at, "waits")
-
-
 def plan_retry(asked: Input, id: InputId, at: datetime, own: Own | None = None) -> Plan:
     """A dead letter waits again, with all its attempts and a new id, so that no archive is written over.
 
@@ -259,8 +219,8 @@ def plan_retry(asked: Input, id: InputId, at: datetime, own: Own | None = None) 
     """
     fresh = replace(asked, id=id, attempts=0, queued=at)
     effects: list[Effect] = [
-        Drop(dead_path(asked)),
-        Put(queue_path(fresh), format_queued(fresh)),
+        Drop(items.dead_path(asked)),
+        Put(items.queue_path(fresh), items.format_queued(fresh)),
         *([Put(own.path, format_own(own.with_field("Input", id)))] if own else []),
         *_event(fresh, at, "enqueued"),
         _row(fresh, at, "retry", "queued again", "queued"),
@@ -272,7 +232,12 @@ def plan_cleared(asked: Input, at: datetime) -> Plan:
     """A person takes an item out of the queue; its thread stays, for ``## Triage`` or a retry."""
     out = replace(asked, reason="taken out of the queue")
     row = _row(asked, at, "clear", "taken out of the queue", "cleared")
-    effects = (Drop(queue_path(asked)), Put(dead_path(out), format_queued(out)), *_event(asked, at, "dead"), row)
+    effects = (
+        Drop(items.queue_path(asked)),
+        Put(items.dead_path(out), items.format_queued(out)),
+        *_event(asked, at, "dead"),
+        row,
+    )
     return Plan(source_of(asked), effects)
 
 

@@ -28,7 +28,7 @@ def agent_command(env: Env, daemon: bool, process_: bool, stdio: bool, config: s
         raise UsageError("--daemon, --process and --stdio exclude each other", "give one of them")
     if standby:
         from cn.cli.render import report as report_text  # noqa: F401  what ends the turn is loaded before, too
-        from cn.runtime.cycle import stand_by
+        from cn.runtime.turn import stand_by
 
         if not stand_by():
             return
@@ -41,7 +41,7 @@ def agent_command(env: Env, daemon: bool, process_: bool, stdio: bool, config: s
     if stdio:
         _stdio(env, path)
         return
-    from cn.runtime.cycle import cycle, show_request
+    from cn.runtime.turn import cycle, show_request
 
     if env.dry_run:
         text, report = show_request(hub, path)
@@ -84,7 +84,7 @@ def _stdio(env: Env, path: Path | None) -> None:
     if not sys.stdin.isatty():
         _show(talk.ask(sys.stdin.read()), markdown=False)
         return
-    click.echo(f"talking to {talk.model}; nothing is executed; end with Ctrl-D", err=True)
+    click.echo(f"talking to {talk.config.llm.model}; nothing is executed; end with Ctrl-D", err=True)
     while True:
         try:
             line = input("> ")

@@ -10,8 +10,8 @@ import click
 from cn.cli.options import DRY_RUN, FOLDER, Env, options
 from cn.cli.render.report import show_json
 from cn.cli.render.text import paint
-from cn.doctor import examine, plan_repairs, repair
-from cn.doctor.finding import Finding, Level, exit_code, finding_json, open_damaged
+from cn.doctor import examine, repair
+from cn.doctor.finding import Finding, Level, exit_code, open_damaged
 from cn.values.errors import EXIT_DONE, EXIT_REFUSED, CnError
 from cn.values.report import Report
 from cn.values.text import redact, visible
@@ -41,9 +41,10 @@ def doctor_command(env: Env, fix: bool, full: bool) -> None:
             findings = examine(hub, full=full)
     else:
         findings = examine(hub, full=full)
-        report = plan_repairs(findings) if fix else report
+        for plan in [finding.fix.text for finding in findings if fix and finding.fix]:
+            report.plan(plan)
     if env.json:
-        show_json([finding_json(finding) for finding in findings])
+        show_json(findings)
     else:
         env.tell(report)
         _show(env, findings, fixing=fix)

@@ -1,4 +1,4 @@
-"""``cn status`` and ``cn log``."""
+"""``cn status``, ``cn log``, ``cn completion``."""
 
 from __future__ import annotations
 
@@ -25,11 +25,10 @@ def status_command(env: Env) -> None:
     Looks only: no lock, no network. Origin and peers are shown as the last run saw them.
     """
     from cn.cli.render.status import status_lines
-    from cn.views.shapes import status_json
     from cn.views.status import read_status
 
     status = read_status(env.view())
-    env.facts(lambda: status_json(status), lambda: status_lines(status, everything=env.verbose))
+    env.facts(status, lambda: status_lines(status, everything=env.verbose))
 
 
 @click.command("log")
@@ -45,15 +44,14 @@ def status_command(env: Env) -> None:
 @options()
 def log_command(env: Env, since: str, peer: str, thread: str, count: int | None) -> None:
     """What happened: every action, every decision, oldest first."""
-    from cn.views.log import Query, parse_since, read_log
-    from cn.views.shapes import happened_json
+    from cn.views.log import parse_since, read_log
 
     view = env.view()
     start = parse_since(since, view.now) if since else None
     if count is None and not since and not thread:
         count = DEFAULT_COUNT
-    rows = read_log(view, Query(start, peer, thread, count))
-    env.facts(lambda: [happened_json(row) for row in rows], lambda: _log_lines(rows) or ["nothing logged"])
+    rows = read_log(view, start, peer, thread, count)
+    env.facts(rows, lambda: _log_lines(rows) or ["nothing logged"])
 
 
 def _log_lines(rows: list[LoggedAction]) -> list[str]:
@@ -65,3 +63,29 @@ def _log_lines(rows: list[LoggedAction]) -> list[str]:
     short = [decision if executed == "—" else f"{decision}: {executed}" for decision, executed in told]
     table = [(*head, words) for head, words in zip(heads, short, strict=True)]
     return [line for lines in grid(table, 1, [""] * len(table)) for line in lines]
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion_command(shell: str) -> None:
+    """Print the completion script for SHELL: commands, options, threads and peers.
+
+    \b
+    bash (4.4 or newer):
+           cn completion bash > ~/.local/share/bash-completion/completions/cn
+           (or in ~/.bashrc:  eval "$(cn completion bash)")
+    zsh:   cn completion zsh > a folder of your $fpath, as _cn
+           (or in ~/.zshrc, after compinit:  eval "$(cn completion zsh)")
+    fish:  cn completion fish > ~/.config/fish/completions/cn.fish
+
+    Then open a new shell.
+    """  # noqa: D301  click reads the backspace itself
+    from click.shell_completion import get_completion_class
+
+    from cn.cli.main import cli
+
+    found = get_completion_class(shell)
+    assert found is not None
+    # The script as click has it, without starting bash to ask for its version.
+    source = found(cli, {}, "cn", "_CN_COMPLETE")
+    click.echo(source.source_template % source.source_vars())

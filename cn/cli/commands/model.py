@@ -1,25 +1,26 @@
-"""``cn context [ID]`` and ``cn replay``: what a model is sent, and what it answers to archived inputs."""
+"""What a model is sent, what it answers to archived inputs, and what its calls cost."""
 
 from __future__ import annotations
 
 import sys
+from typing import Any, cast
 
 import click
 
 from cn.agent.plan.prompt import NO_MODEL, Packed
-from cn.agent.plan.replay import AnswerDecision
 from cn.cli.completers import complete_thread
-from cn.cli.options import DRY_RUN, Env, options
+from cn.cli.options import DRY_RUN, SINCE, Env, options
 from cn.cli.render.text import clean, table
-from cn.llm.check_model import is_due, look_up
-from cn.llm.config_file import read_agent_config
-from cn.runtime.gather_prompt import Measured, measure, pack_item
-from cn.runtime.replay import Pair, Replayed, find_pairs, pack_pair, replay
-from cn.runtime.shapes import context_json, planned_json, replayed_json
+from cn.llm.config import read_agent_config
+from cn.llm.usage import LOOKED_UP, By, Sum, UsageView, read_usage
+from cn.runtime.gather_prompt import Measured, is_due, look_up, measure, pack_item
+from cn.runtime.replay import AnswerDecision, Pair, Replayed, find_pairs, pack_pair, replay
+from cn.system.clock import now
 from cn.values.errors import EXIT_REFUSED, UsageError
 from cn.values.report import Report
 from cn.values.text import visible
 from cn.views.log import parse_since
+from cn.views.shapes import shape, to_json
 
 
 @click.command("context")
@@ -35,16 +36,25 @@ def context_command(env: Env, id: str | None, text: bool) -> None:
     else the next. An archived id works too, packed with what main holds now.
     """
     view = env.view()
-    config = read_agent_config(view.snapshot)
+    config = read_agent_config(view.snapshot.read)
     packed = pack_item(view, config, id)
     if text and not env.json:
         click.echo(visible(_request_text(packed)), nl=False)
         return
     measured = measure(packed, config)
-    env.facts(lambda: context_json(packed, measured), lambda: _context_lines(packed, measured))
+    env.facts(_context_json(packed, measured), lambda: _context_lines(packed, measured))
     if not (env.json or env.quiet):
         for note in (*config.warnings, *packed.notes):
             click.echo(f"· {visible(note)}", err=True)
+
+
+def _context_json(packed: Packed, measured: Measured) -> dict[str, Any]:
+    asked = packed.request
+    model = None if asked.model == NO_MODEL else asked.model
+    request = shape(asked, "model max_tokens system messages", model=model)
+    keys = "id from=sender bytes=size tokens tokens_are why? parts missing notes request"
+    made = {"tokens": measured.tokens, "tokens_are": measured.how, "why": measured.why, "request": request}
+    return shape(packed, keys, **made)
 
 
 def _context_lines(packed: Packed, measured: Measured) -> list[str]:
@@ -90,15 +100,16 @@ def replay_command(env: Env, ids: tuple[str, ...], model: str, since: str) -> No
     if ids and since:
         raise UsageError("IDS and --since exclude each other", "give one of them")
     view = env.view()
-    config = read_agent_config(view.snapshot)
+    config = read_agent_config(view.snapshot.read)
     config = config.with_model(model) if model else config
     pairs = find_pairs(view, ids, parse_since(since, view.now) if since else None)
     if env.dry_run:
         planned = [(pair, pack_pair(view, config, pair)) for pair in pairs]
-        env.facts(lambda: [planned_json(*one) for one in planned], lambda: _plan_lines(planned))
+        facts = [shape(pair, "id=name source") | shape(sent, _SENT) for pair, sent in planned]
+        env.facts(facts, lambda: _plan_lines(planned))
         return
     report = Report()
-    if pairs and is_due(view.hub, config):
+    if pairs and is_due(view.memory, config):
         look_up(view.hub, config, report)
     found = []
     with env.progress(f"asking {config.llm.model}") as step:
@@ -109,13 +120,14 @@ def replay_command(env: Env, ids: tuple[str, ...], model: str, since: str) -> No
     failed = [one for one in found if one.error]
     for one in failed if not env.json else ():
         click.echo(f"failed: {one.pair.name}: {clean(one.error)}", err=True)
-    env.facts(lambda: [replayed_json(one) for one in found], lambda: _replay_lines(found))
+    env.facts(found, lambda: _replay_lines(found))
     for note in report.notes if not env.json else ():
         click.echo(f"· {clean(note.text)}", err=True)
     if failed:
         sys.exit(EXIT_REFUSED)
 
 
+_SENT = "model=request.model bytes=size tokens"
 _CHANGED = {"none": "no", "wording": "words", "decision": "yes"}
 
 
@@ -155,3 +167,47 @@ def _plan_lines(planned: list[tuple[Pair, Packed]]) -> list[str]:
         rows.append((pair.name, clean(pair.source, 60), packed.request.model, str(packed.size), f"~{packed.tokens}"))
     total = sum(packed.tokens for _, packed in planned)
     return [*table(rows), f"would send {len(planned)} requests with about {total:,} tokens; nothing was sent"]
+
+
+@click.command("usage")
+@SINCE
+@click.option("--by", type=click.Choice(["day", "peer"]), default="day", show_default=True, help="Sums by this.")
+@options()
+def usage_command(env: Env, since: str, by: str) -> None:
+    """What calls to the model used and cost, as far back as this clone's log goes.
+
+    Costs are estimates from the price list that cn carries; a model it does not know has none.
+    """
+    hub = env.hub()
+    view = read_usage(hub.root, cast("By", by), parse_since(since, now()) if since else None)
+    env.facts({**to_json(view), "prices_of": LOOKED_UP}, lambda: _lines(view))
+
+
+def _lines(view: UsageView) -> list[str]:
+    if not view.rows:
+        return ["no call to a model is logged"]
+    head = (view.by.upper(), "CALLS", "FAILED", "INPUT", "CACHED", "OUTPUT", "COST")
+    sums, total = [*view.rows, *([view.total] if len(view.rows) > 1 else [])], view.total
+    lines = table([head, *map(_cells, sums)])
+    for count, what in (
+        (total.replays, "of these were made by 'cn replay'"),
+        (total.unpriced, "used a model whose price cn does not know"),
+        (total.unknown, "broke off on the way and may have been charged more"),
+    ):
+        lines += [f"{'1 call' if count == 1 else f'{count} calls'} {what}"] if count else []
+    return lines
+
+
+def _cells(row: Sum) -> tuple[str, ...]:
+    rate = row.cache_hit_rate
+    cached = "—" if rate is None else f"{rate:.0%}"
+    counts = str(row.calls), str(row.failed), f"{row.usage.prompt_tokens:,}", cached, f"{row.usage.output_tokens:,}"
+    return clean(row.key, 60) or "—", *counts, _money(row)
+
+
+def _money(row: Sum) -> str:
+    """With two more digits where cents would show nothing."""
+    if row.cost is None:
+        return "—"
+    text = f"${row.cost:.2f}" if row.cost >= 1 or not row.cost else f"${row.cost:.4f}"
+    return f"{text} and more" if row.unpriced else text

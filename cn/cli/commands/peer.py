@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from cn.cli.completers import complete_peer, complete_thread
-from cn.cli.options import DRY_RUN, Env, list_group, options, refused_as_usage
+from cn.cli.commands.inbox import sync_peers
+from cn.cli.completers import PEER, THREAD, complete_peer
+from cn.cli.options import DRY_RUN, Env, action, list_group, options, refused_as_usage
 
 if TYPE_CHECKING:
     from cn.views.outbox import PeerView
@@ -64,14 +64,11 @@ def _key(given: str) -> str:
 def list_command(env: Env) -> None:
     """List the peers."""
     from cn.views.outbox import list_peers
-    from cn.views.shapes import peer_json
 
     view = env.view()
     peers = list_peers(view)
-    env.facts(
-        lambda: [peer_json(peer) for peer in peers],
-        lambda: _peer_lines(peers, view.now) or ["no peers yet; add one with 'cn peer add NAME URL'"],
-    )
+    nothing = "no peers yet; add one with 'cn peer add NAME URL'"
+    env.facts(peers, lambda: _peer_lines(peers, view.now) or [nothing])
 
 
 def _peer_lines(peers: Sequence[PeerView], now: datetime) -> list[str]:
@@ -92,15 +89,8 @@ def _peer_lines(peers: Sequence[PeerView], now: datetime) -> list[str]:
     return lines
 
 
-@peer.command("remove")
-@click.argument("name", shell_complete=complete_peer)
-@options(DRY_RUN)
-def remove_command(env: Env, name: str) -> None:
-    """Take a peer out; its threads and records stay."""
-    from cn.actions.peers import remove
-    from cn.values.names import parse_name
-
-    env.show(remove(env.hub(), parse_name(name, "peer"), dry_run=env.dry_run))
+_NAME = click.argument("name", shell_complete=complete_peer)
+peer.add_command(action("remove", "actions.peers:remove", "Take a peer out; its threads and records stay.", _NAME))
 
 
 @peer.command("sync")
@@ -108,38 +98,18 @@ def remove_command(env: Env, name: str) -> None:
 @options(DRY_RUN)
 def sync_command(env: Env, names: tuple[str, ...]) -> None:
     """Sync with peers now (all, or those named), whatever the back-off says."""
-    from cn.loop.sync import finish, sync
     from cn.values.names import parse_name
 
-    hub = env.hub()
-    only = [parse_name(n, "peer") for n in names] or None
-    with env.progress("asking peers") as step:
-        report = sync(hub, only=only, force=True, dry_run=env.dry_run, progress=step)
-    env.show(report, then=partial(finish, hub))
+    sync_peers(env, [parse_name(n, "peer") for n in names] or None, force=True)
 
 
-@click.command("send")
-@click.argument("peer", shell_complete=complete_peer)
-@click.argument("message")
-@click.option("--body", default="", help="The text; MESSAGE is then the subject.")
-@options(DRY_RUN)
-def send_command(env: Env, peer: str, message: str, body: str) -> None:
-    """Send MESSAGE to PEER."""
-    from cn.actions.mail import send
+_MESSAGE = click.argument("message")
+_SUBJECT = click.option("--body", default="", help="The text; MESSAGE is then the subject.")
+send_command = action("send", "actions.mail:send", "Send MESSAGE to PEER.", PEER, _MESSAGE, _SUBJECT)
 
-    env.show(send(env.hub(), peer, message, body=body, dry_run=env.dry_run))
-
-
-@click.command("reply")
-@click.argument("thread", shell_complete=complete_thread)
-@click.argument("message")
-@click.option("--body", default="", help="More text below the message.")
-@options(DRY_RUN)
-def reply_command(env: Env, thread: str, message: str, body: str) -> None:
-    """Reply to THREAD; a pending thread is decided by it."""
-    from cn.actions.mail import reply
-
-    env.show(reply(env.hub(), thread, message, body=body, dry_run=env.dry_run))
+_MORE = click.option("--body", default="", help="More text below the message.")
+_REPLY = "Reply to THREAD; a pending thread is decided by it."
+reply_command = action("reply", "actions.mail:reply", _REPLY, THREAD, _MESSAGE, _MORE)
 
 
 @list_group("outbox")
@@ -147,20 +117,10 @@ def outbox(env: Env) -> None:
     """List what waits to be delivered, with reason and attempts."""
     from cn.cli.render.status import outbox_lines
     from cn.views.outbox import list_outbox
-    from cn.views.shapes import entry_json
 
     view = env.view()
     entries = list_outbox(view)
-    env.facts(
-        lambda: [entry_json(entry) for entry in entries],
-        lambda: outbox_lines(entries, view.now) or ["nothing waits to be delivered"],
-    )
+    env.facts(entries, lambda: outbox_lines(entries, view.now) or ["nothing waits to be delivered"])
 
 
-@outbox.command("flush")
-@options(DRY_RUN)
-def flush_command(env: Env) -> None:
-    """Deliver now, whatever the back-off says."""
-    from cn.outbox.deliver import flush
-
-    env.show(flush(env.hub(), dry_run=env.dry_run))
+outbox.add_command(action("flush", "outbox.deliver:flush", "Deliver now, whatever the back-off says."))

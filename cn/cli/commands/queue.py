@@ -1,10 +1,15 @@
-"""``cn input``, ``cn queue …`` and ``cn next``."""
+"""What waits for the agent, its answer (``cn out …``), and how a person decides a thread at once."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
 import click
 
-from cn.cli.options import DRY_RUN, Env, list_group, options
+from cn.cli.completers import THREAD, complete_peer
+from cn.cli.options import ACTOR, Env, action, deciding, list_group, options
+from cn.protocol import ops
 
 
 @click.command("input")
@@ -12,13 +17,15 @@ from cn.cli.options import DRY_RUN, Env, list_group, options
 def input_command(env: Env) -> None:
     """Print the one item that waits for an answer."""
     from cn.agent.interface import is_answered, read_input
-    from cn.cli.render.report import show_json
-    from cn.views.shapes import input_json
 
     hub = env.hub()
     text = read_input(hub)
     if env.json:
-        show_json(input_json(text))
+        from cn.cli.render.report import show_json
+        from cn.protocol.queue_item import parse_input
+        from cn.views.shapes import shape
+
+        show_json(shape(None if text is None else parse_input(text), "id from=sender content cadence"))
         return
     if text is None:
         click.echo("nothing waits for an answer")
@@ -30,13 +37,7 @@ def input_command(env: Env) -> None:
         click.echo("· it has its answer; 'cn inbox process' executes it", err=True)
 
 
-@click.command("next")
-@options(DRY_RUN)
-def next_command(env: Env) -> None:
-    """Give the agent its next item, if it has none."""
-    from cn.actions.queue import next_item
-
-    env.show(next_item(env.hub(), dry_run=env.dry_run))
+next_command = action("next", "actions.queue:next_item", "Give the agent its next item, if it has none.")
 
 
 @list_group("queue")
@@ -45,27 +46,116 @@ def queue(env: Env) -> None:
     from cn.cli.render.queue import queue_lines
     from cn.run.view import has_agent
     from cn.views.queue import read_queue
-    from cn.views.shapes import queue_json
 
     view = env.view()
     found = read_queue(view)
-    env.facts(lambda: queue_json(found), lambda: queue_lines(found, fed=has_agent(view)))
+    env.facts(found, lambda: queue_lines(found, fed=has_agent(view)))
 
 
-@queue.command("clear")
-@options(DRY_RUN)
-def clear_command(env: Env) -> None:
-    """Take everything that waits out of the queue; the threads stay."""
-    from cn.actions.queue import clear
-
-    env.show(clear(env.hub(), dry_run=env.dry_run))
+_CLEAR = "Take everything that waits out of the queue; the threads stay."
+_RETRY = "Queue a dead letter again, by its ID or the name of its thread."
+queue.add_command(action("clear", "actions.queue:clear", _CLEAR))
+queue.add_command(action("retry", "actions.queue:retry", _RETRY, click.argument("id")))
 
 
-@queue.command("retry")
-@click.argument("id")
-@options(DRY_RUN)
-def retry_command(env: Env, id: str) -> None:
-    """Queue a dead letter again, by its ID or the name of its thread."""
-    from cn.actions.queue import retry
+if TYPE_CHECKING:
+    from cn.git.repository import Hub
+    from cn.values.report import Report
 
-    env.show(retry(env.hub(), id, dry_run=env.dry_run))
+
+@click.group("out")
+@options()
+def out(env: Env) -> None:
+    """Answer the current item: do, defer, delegate or delete.
+
+    One answer per item. It is written to state/output.md; 'cn inbox process' executes it.
+    """
+
+
+@out.group("do")
+@options()
+def do(env: Env) -> None:
+    """Complete the item with an operation."""
+
+
+def _given(options: dict[str, str], *, required: bool) -> list[Callable[[Any], Any]]:
+    """An option for each of these, with its help; ``until`` and ``body`` may always be left out."""
+    found = []
+    for name, help in options.items():
+        complete = complete_peer if name == "to" else None
+        more: dict[str, Any] = {"required": True} if required and name != "body" else {"default": ""}
+        option = click.option(f"--{name}", **more, shell_complete=complete, help=help)
+        found.append(deciding("--until", help) if name == "until" else option)
+    return found
+
+
+def _answer(name: str, make: Callable[..., ops.Op], help: str, given: dict[str, str]) -> None:
+    """A command below ``cn out`` that writes one op, made of the item's id and the options ``given``."""
+
+    def answer(hub: Hub, *, dry_run: bool, **fields: str) -> Report:
+        from cn.agent.interface import write_output
+
+        return write_output(hub, lambda id: make(id, **fields), dry_run=dry_run)
+
+    below, _, word = name.rpartition(" ")
+    (do if below else out).add_command(action(word, answer, help, *_given(given, required=True)))
+
+
+def _decision(name: str, make: Callable[..., ops.Op], help: str, *arguments: Any, **given: str) -> click.Command:
+    """A command that decides a thread with one op, made of its name, the arguments, and the options ``given``."""
+
+    def decided(hub: Hub, *, thread: str, actor: str, dry_run: bool, **fields: str) -> Report:
+        from cn.actions.decide import decide
+
+        return decide(hub, thread, lambda id: make(id, **fields), actor=actor, dry_run=dry_run)
+
+    return action(name, decided, help, THREAD, *arguments, *_given(given, required=False), ACTOR)
+
+
+_ANSWERS: dict[str, tuple[Callable[..., ops.Op], str, dict[str, str]]] = {
+    "do reply": (
+        ops.Reply,
+        "Answer the sender; the message is appended to the thread.",
+        {"message": "The text that goes to the sender."},
+    ),
+    "do send": (
+        lambda id, **fields: ops.Send(**fields),
+        "Send a message to a peer; the item is acknowledged.",
+        {"to": "A peer.", "message": "The subject, and the text if there is no body.", "body": "The text."},
+    ),
+    "do noop": (ops.Noop, "Acknowledge, nothing to do.", {"reason": "Why nothing is to be done: what you found."}),
+    "do ack": (ops.Ack, "Acknowledge.", {"reason": "What you take from it."}),
+    "do surface": (
+        lambda id, desc: ops.Surface(desc),
+        "Open a managed concern; the community's peers learn of it.",
+        {"desc": "What should be done, in one line."},
+    ),
+    "do commit": (
+        ops.Commit,
+        "Record what was made, by its object id.",
+        {"artifact": "A file of main, or the full id of an object."},
+    ),
+    "defer": (
+        ops.Defer,
+        "Put the item off.",
+        {"reason": "What it waits for.", "until": "A date or time (UTC), or 90m, 12h, 3d."},
+    ),
+    "delegate": (
+        ops.Delegate,
+        "Hand the item to a peer, or to a reviewer of this hub.",
+        {"to": "A peer or a reviewer."},
+    ),
+    "delete": (ops.Delete, "Discard the item.", {"reason": "Why it is discarded; the sender reads it."}),
+}
+for _name, _row in _ANSWERS.items():
+    _answer(_name, *_row)
+
+done_command = _decision("done", ops.Done, "THREAD is complete: it moves to done, its creator is told.")
+_UNTIL = "A date or time (UTC), or 90m, 12h, 3d; it comes back then."
+defer_command = _decision("defer", ops.Defer, "Put THREAD off.", reason="What it waits for.", until=_UNTIL)
+_TO = click.argument("to", shell_complete=complete_peer)
+delegate_command = _decision(
+    "delegate", ops.Delegate, "Hand THREAD to the peer TO, or assign it to the reviewer TO.", _TO
+)
+_DISCARD = "Discard THREAD; its creator is told and deletes the branch."
+delete_command = _decision("delete", ops.Delete, _DISCARD, reason="Why; its creator reads it.")

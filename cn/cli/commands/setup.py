@@ -7,14 +7,15 @@ from pathlib import Path
 
 import click
 
-from cn.actions.cron import install, read_jobs, remove, root_of
+from cn.actions.cron import PROCESS_EVERY, SYNC_EVERY, read_jobs, remove, root_of
 from cn.actions.init import init
-from cn.actions.trust import Pending, accept_changes, note_shown, pending_changes, pending_json, was_shown
-from cn.cli.options import DRY_RUN, Env, options, refused_as_usage
+from cn.actions.trust import Pending, accept_changes, note_shown, pending_changes, was_shown
+from cn.cli.options import DRY_RUN, Env, action, options, refused_as_usage
 from cn.cli.render.report import show_error, show_json
 from cn.values.errors import EXIT_DONE, EXIT_REFUSED
 from cn.values.names import parse_name
 from cn.values.report import Report
+from cn.views.shapes import to_json
 
 
 @click.command("init")
@@ -58,10 +59,14 @@ def trust_command(env: Env, yes: bool) -> None:
         if asks and not click.confirm("Accept these changes?"):
             show_error("not accepted; nothing was changed", "the runs stay stopped until it is")
             sys.exit(EXIT_REFUSED)
-        now = _accept(env, pending)
-        if now is None:
-            return
-        pending, moved = now, not asks
+        answer = accept_changes(hub, pending)
+        if not isinstance(answer, Pending):
+            if answer is not None and not env.json:
+                env.show(answer)
+                return
+            _show_trust(env, pending if answer else None, accepted=answer is not None and answer.exit_code == EXIT_DONE)
+            sys.exit(answer.exit_code if answer else EXIT_DONE)
+        pending, moved = answer, not asks
         if asks:
             click.echo("what came from elsewhere changed while you read; it is now:")
     note_shown(hub, pending)
@@ -71,25 +76,11 @@ def trust_command(env: Env, yes: bool) -> None:
     sys.exit(EXIT_REFUSED)
 
 
-def _accept(env: Env, pending: Pending) -> Pending | None:
-    """Accept and show it; a Pending: it is another one by now."""
-    answer = accept_changes(env.hub(), pending)
-    if isinstance(answer, Pending):
-        return answer
-    if answer is None:
-        _show_trust(env, None, accepted=False)
-    elif env.json:
-        _show_trust(env, pending, accepted=answer.exit_code == EXIT_DONE)
-        sys.exit(answer.exit_code)
-    else:
-        env.show(answer)
-    return None
-
-
 def _show_trust(env: Env, pending: Pending | None, *, accepted: bool) -> None:
     """The facts of ``cn trust``: one JSON object, or text."""
     if env.json:
-        show_json(pending_json(pending, accepted=accepted))
+        files = to_json(pending.files if pending else ())
+        show_json({"commit": pending.commit if pending else None, "accepted": accepted, "files": files})
     elif pending:
         click.echo(pending.text)
     elif not env.quiet:
@@ -111,7 +102,7 @@ def show_command(env: Env) -> None:
     """Show the lines that are installed, or those that 'cn cron install' would add."""
     table = read_jobs(env.hub())
     if env.json:
-        show_json(table.as_json())
+        show_json(table)
         return
     if not table.installed:
         click.echo("not installed; 'cn cron install' adds:", err=True)
@@ -119,13 +110,13 @@ def show_command(env: Env) -> None:
         click.echo(line)
 
 
-@cron.command("install")
-@click.option("--sync-every", type=int, default=5, metavar="MIN", show_default=True, help="Minutes.")
-@click.option("--process-every", type=int, default=15, metavar="MIN", show_default=True, help="Minutes.")
-@options(DRY_RUN)
-def install_command(env: Env, sync_every: int, process_every: int) -> None:
-    """Add both lines to your crontab, or bring them up to date."""
-    env.show(install(env.hub(), sync_every, process_every, dry_run=env.dry_run))
+_EVERY = [
+    click.option(f"--{job}-every", type=int, default=minutes, metavar="MIN", show_default=True, help="Minutes.")
+    for job, minutes in (("sync", SYNC_EVERY), ("process", PROCESS_EVERY))
+]
+cron.add_command(
+    action("install", "actions.cron:install", "Add both lines to your crontab, or bring them up to date.", *_EVERY)
+)
 
 
 @cron.command("remove")

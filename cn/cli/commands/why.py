@@ -16,11 +16,9 @@ from cn.cli.render.thread_page import text_lines
 from cn.git.history import PastCommit
 from cn.llm.usage import Call
 from cn.protocol.ops import format_op
-from cn.views.attempts import Attempt, Ended, Message
 from cn.views.log import LoggedAction
-from cn.views.shapes import why_json
-from cn.views.thread_view import ThreadView
-from cn.views.why import Item, Why, explain
+from cn.views.threads import ThreadView
+from cn.views.why import Attempt, Ended, Item, Message, Why, explain
 
 _FEW = 12
 _SHORT = 300
@@ -37,7 +35,7 @@ def why_command(env: Env, name: str, full: bool) -> None:
     chat such as telegram:498316684. What this clone does not know is said.
     """
     why = explain(env.view(), name)
-    env.facts(lambda: why_json(why), lambda: [*why_lines(why), *(_answers(why) if full else ())])
+    env.facts(why, lambda: [*why_lines(why), *(_answers(why) if full else ())])
 
 
 def _answers(why: Why) -> Iterator[str]:
@@ -51,7 +49,7 @@ def why_lines(why: Why) -> list[str]:
     """The story in order: asked, attempts, what became of the thread, what is not known."""
     lines = list(_item(why.item)) if why.item else [paint(f"{clean(why.name)}: no agent was asked", bold=True)]
     for attempt in why.attempts:
-        lines += ["", *_attempt(attempt, why.calls)]
+        lines += ["", *_attempt(attempt)]
     if why.replays:
         lines += ["", f"replayed {why.replays} times ('cn replay'), which did nothing"]
     lines += _thread(why)
@@ -84,14 +82,13 @@ def _item(item: Item) -> Iterator[str]:
 _WHERE = {"waits": "waits in the queue", "in flight": "is in flight", "given up": "was given up"}
 
 
-def _attempt(attempt: Attempt, calls: Iterable[Call]) -> Iterator[str]:
-    turn, output, name = attempt.turn, attempt.output, str(attempt.trigger)
+def _attempt(attempt: Attempt) -> Iterator[str]:
+    turn, output = attempt.turn, attempt.output
     yield paint(f"attempt {attempt.trigger.attempt}: {attempt.outcome}", bold=True)
     if turn is not None:
         yield f"  given {_at(turn.since)} to machine {clean(turn.machine, 40)}"
-    for call in calls:
-        if (call.trigger or call.input) == name:
-            yield from _call(call)
+    for call in attempt.calls:
+        yield from _call(call)
     if output is not None:
         ops = ", ".join(": ".join(format_op(op)) for op in output.ops) or "no op, which is an ack"
         yield from _told("decided", clean(ops))

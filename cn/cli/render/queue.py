@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from cn.agent.plan.turns import source_of
 from cn.cli.render.text import age, clean, next_step, paint, wrap
 from cn.protocol.queue_item import Input
-from cn.protocol.states.agent import Actor
+from cn.protocol.states import Actor
 from cn.values.shell_words import command
 from cn.views.queue import QueueView
 

@@ -7,29 +7,27 @@ import sys
 from collections.abc import Iterator
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, assert_never
+from typing import Any
 
 import click
 
-from cn.cli.render.terminal import colour
+from cn.cli.render import COLOUR
 from cn.values.report import Mark, Note, Report
 from cn.values.text import redact, visible
 
 
-def show_report(report: Report, *, json: bool, quiet: bool, verbose: bool) -> None:
-    """Print a report; what was told before only with ``verbose``."""
+def show_report(report: Report, *, json: bool, quiet: bool, verbose: bool, beside: bool = False) -> None:
+    """Print a report; what was told before only with ``verbose``. ``beside``: all of it on standard error."""
     if json:
-        from cn.views.shapes import report_json
-
-        show_json(report_json(report))
+        show_json(report)
         return
     standing = sum(n.told_before and n.mark in (Mark.REFUSED, Mark.FAILED) for n in report.notes)
     if standing and not (quiet or verbose) and sys.stdout.isatty():
         problems = "1 problem stands" if standing == 1 else f"{standing} problems stand"
-        click.echo(f"· {problems} as before; 'cn status' shows what, -v tells it again")
+        click.echo(f"· {problems} as before; 'cn status' shows what, -v tells it again", err=beside)
     # Neighbours together: each echo is a write of its own, and 1,000 of them took 30 ms.
     for error, lines in groupby(_lines(report, quiet, verbose), key=itemgetter(0)):
-        click.echo("\n".join(text for _, text in lines), err=error)
+        click.echo("\n".join(text for _, text in lines), err=error or beside)
 
 
 def _lines(report: Report, quiet: bool, verbose: bool) -> Iterator[tuple[bool, str]]:
@@ -48,29 +46,31 @@ def _lines(report: Report, quiet: bool, verbose: bool) -> Iterator[tuple[bool, s
 def line(note: Note) -> str:
     """One line for one note. ``✓`` stands only before what was read back."""
     text = redact(visible(note.text))
-    match note.mark:
-        case Mark.DONE:
-            return f"{click.style('✓', fg='green')} {text}"
-        case Mark.INFO:
-            return f"· {text}"
-        case Mark.PLAN:
-            return f"would {text}" if ": " not in text else f"would: {text}"
-        case Mark.REFUSED:
-            return f"{click.style('refused', fg='yellow')}: {text}"
-        case Mark.FAILED:
-            return f"{click.style('failed', fg='red')}: {text}"
-        case _:
-            assert_never(note.mark)
+    if note.mark is Mark.PLAN:
+        return f"would {text}" if ": " not in text else f"would: {text}"
+    word, colour, gap = _MARKS[note.mark]
+    return f"{click.style(word, fg=colour) if colour else word}{gap}{text}"
 
 
-def show_json(data: Any) -> None:
-    """Print one JSON value; in ASCII when it holds characters that must not reach a terminal."""
+_MARKS = {
+    Mark.DONE: ("✓", "green", " "),
+    Mark.INFO: ("·", "", " "),
+    Mark.REFUSED: ("refused", "yellow", ": "),
+    Mark.FAILED: ("failed", "red", ": "),
+}
+
+
+def show_json(value: Any, kind: str = "") -> None:
+    """Print a value's JSON shape; in ASCII when it holds characters that must not reach a terminal."""
+    from cn.views.shapes import to_json
+
+    data = to_json(value, kind)
     text = jsonlib.dumps(data, ensure_ascii=False, indent=2)
     click.echo(text if visible(text) == text else jsonlib.dumps(data, indent=2))
 
 
 def show_error(text: str, hint: str) -> None:
     """Print an error of the whole command."""
-    click.echo(f"{click.style('cn', fg='red')}: {redact(visible(text))}", err=True, color=colour())
+    click.echo(f"{click.style('cn', fg='red')}: {redact(visible(text))}", err=True, color=COLOUR)
     if hint:
         click.echo(f"  → {redact(visible(hint))}", err=True)

@@ -13,7 +13,7 @@ from cn.values.shell_words import command
 from cn.values.timestamps import format_age, format_stamp
 from cn.views.outbox import Entry, Unreachable
 from cn.views.status import Main, Status, Waiting
-from cn.views.thread_view import ThreadView
+from cn.views.threads import ThreadView
 
 if TYPE_CHECKING:  # not every screen shows them
     from cn.threads.store import OwnDocument
@@ -21,6 +21,9 @@ if TYPE_CHECKING:  # not every screen shows them
 _STANDING = 10
 _MOST = 5
 """Rows a section of the one screen may take."""
+
+
+_WITH_AGENT = {"queued": "waits for the agent", "claimed": "with the agent", "dead": "given up by the agent"}
 
 
 def state_text(thread: ThreadView) -> str:
@@ -36,16 +39,10 @@ def state_text(thread: ThreadView) -> str:
             text = f"decided: {told}"
         case "refused":
             text = f"refused: {thread.refused.rule if thread.refused else ''}"
-        case "queued":
-            text = "waits for the agent"
-        case "claimed":
-            text = "with the agent"
-        case "dead":
-            text = "given up by the agent"
         case "done":
             text = f"done: {thread.result.status}"
-        case _:
-            text = thread.state
+        case state:
+            text = _WITH_AGENT.get(state, state)
     return f"{text}, withdrawn by its creator" if thread.withdrawn else text
 
 
@@ -226,15 +223,15 @@ def _waiting(waiting: Waiting, now: datetime) -> list[str]:
 
 def _outbox(entry: Entry, now: datetime, margin: str = "  ") -> list[str]:
     if entry.effect == "damaged":
-        return wrap(margin, f"{clean(entry.file)}: {clean(entry.tried.reason)}", colour="red")
+        return wrap(margin, f"{clean(entry.file)}: {clean(entry.reason)}", colour="red")
     what = "deletion of " if entry.effect == "delete" else ""
     queued = f"queued {age(entry.queued, now)} ago" if entry.queued else "queued"
     lines = wrap(margin, f"{what}{clean(entry.branch, 120)} for {entry.to}, {queued}")
     if entry.subject:
         lines += wrap(f"{margin}    ", clean(entry.subject))
-    if entry.tried.attempts:
-        tries = "1 attempt" if entry.tried.attempts == 1 else f"{entry.tried.attempts} attempts"
-        lines += wrap(f"{margin}    ", f"{tries}: {clean(entry.tried.reason)}", colour="yellow")
+    if entry.attempts:
+        tries = "1 attempt" if entry.attempts == 1 else f"{entry.attempts} attempts"
+        lines += wrap(f"{margin}    ", f"{tries}: {clean(entry.reason)}", colour="yellow")
     return lines
 
 

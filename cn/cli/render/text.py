@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import unicodedata
 from collections.abc import Sequence
 from datetime import datetime
 
 import click
 
-from cn.cli.render.terminal import has_colours, is_terminal
+from cn.cli.render import has_colours
 from cn.values.text import one_line, redact
 from cn.values.timestamps import format_age
 
@@ -22,7 +23,7 @@ _LONG, _LAST, _WANTED = 18, 20, 34
 
 def columns() -> int:
     """The width to fit into; without a terminal lines are as long as they are."""
-    if not is_terminal():
+    if not sys.stdout.isatty():
         return _UNBOUNDED
     from shutil import get_terminal_size
 

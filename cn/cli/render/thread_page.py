@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import sys
 from datetime import datetime
+from itertools import groupby
 from typing import TYPE_CHECKING
 
+from cn.cli.render import has_colours
 from cn.cli.render.status import state_text
-from cn.cli.render.terminal import has_colours, is_terminal
 from cn.cli.render.text import age, align, clean, next_step, paint, wrap
 from cn.protocol.thread_life import Link
 from cn.values.text import redact, visible
@@ -27,7 +29,7 @@ def page_lines(document: Document, now: datetime) -> list[str]:
 def text_lines(text: str) -> list[str]:
     """Markdown of whoever, rendered on a terminal; nothing in it reaches the terminal as a command."""
     text = visible(redact(text)).rstrip("\n")
-    return (_render(text) if is_terminal() else text).split("\n")
+    return (_render(text) if sys.stdout.isatty() else text).split("\n")
 
 
 def chain_lines(document: Document, now: datetime) -> list[str]:
@@ -71,7 +73,7 @@ def _print(console: Console, text: str) -> None:
     from rich.markdown import Markdown
     from rich.text import Text
 
-    for quoted, lines in _runs(text.split("\n")):
+    for quoted, lines in groupby(text.split("\n"), key=lambda line: line.startswith(">")):
         if quoted:
             bar = Text("▌ ", style="cyan")
             for line in lines:
@@ -83,14 +85,3 @@ def _print(console: Console, text: str) -> None:
         source = "\n".join(_COMMENT.sub(r"\\<", line) + "  " if line.strip() else "" for line in lines)
         if source.strip():
             console.print(Markdown(source, hyperlinks=False))
-
-
-def _runs(lines: list[str]) -> list[tuple[bool, list[str]]]:
-    """Consecutive lines of the peer, and of ours."""
-    runs: list[tuple[bool, list[str]]] = []
-    for line in lines:
-        quoted = line.startswith(">")
-        if not runs or runs[-1][0] != quoted:
-            runs.append((quoted, []))
-        runs[-1][1].append(line)
-    return runs

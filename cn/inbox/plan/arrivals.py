@@ -6,37 +6,36 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from cn.outbox.plan.receipts import clean_up, notice
-from cn.peers.plan.arrival import Arrival
+from cn.outbox.plan.receipts import Arrival, clean_up, notice
 from cn.protocol.effects import Drop, Effect, Log, Plan, Put, Record, Wake
-from cn.protocol.layout import inbox_path
+from cn.protocol.layout import NOTICE, inbox_path
 from cn.protocol.ledger import IN, Event, Item
 from cn.protocol.log import Row
 from cn.protocol.message import About
-from cn.protocol.states.receiver import RECEIVER, Receiver, ReceiverEvent, read_step
-from cn.protocol.states.receiver import Step as Step
+from cn.protocol.states import RECEIVER, read_step
+from cn.protocol.states import Step as Step
 from cn.protocol.thread_file import format_thread, refresh
 from cn.values.errors import Refusal
-from cn.values.names import Branch, HubPath, Name, Oid, ThreadName
-from cn.values.timestamps import format_second
+from cn.values.names import Branch, HubPath, Name, Oid, ThreadName, parse_oid
 
 LOOKED = frozenset({"received", "refreshed", "repeated", "noticed"})
 """Kinds of events that say: this head was there, and let in."""
-_SETTLES = {"decided", "noticed"}
+_ACTS = {"decided": "settled", "noticed": "settled", "gone": "vanished", "refused": "refused"}
+"""What the receiver makes of an event; of a refused decision too: both leave a pending thread as it is."""
 
 
 class Sighting(NamedTuple):
     """A branch as the ledger left it: its state, the head it was last at, all heads let in."""
 
-    state: Receiver = Receiver.UNSEEN
+    state: str = RECEIVER.states[0]
     last: Oid | None = None
     heads: frozenset[Oid] = frozenset()
 
-    def look(self, head: Oid) -> ReceiverEvent:
+    def look(self, head: Oid) -> str:
         """What it is to see ``head`` now."""
         if head not in self.heads:
-            return ReceiverEvent.NEW_HEAD
-        return ReceiverEvent.SAME_HEAD if head == self.last else ReceiverEvent.OLD_HEAD
+            return "new head"
+        return "same head" if head == self.last else "old head"
 
 
 def read_sighting(item: Item | None, past: Sequence[Event]) -> Sighting:
@@ -48,32 +47,23 @@ def read_sighting(item: Item | None, past: Sequence[Event]) -> Sighting:
     for event in past:
         seen = _after(seen, event)
     if item is not None:
-        state = Receiver.WITHDRAWN if item.get("gone") else Receiver.PRESENT
+        state = "withdrawn" if item.get("gone") else "present"
         return Sighting(state, item.head, seen.heads | {item.head})
-    if seen.state in (Receiver.PRESENT, Receiver.WITHDRAWN):  # nothing is open: it was lost
-        return Sighting(RECEIVER.step(seen.state, ReceiverEvent.SETTLED), seen.last, seen.heads)
+    if seen.state in ("present", "withdrawn"):  # nothing is open: it was lost
+        return Sighting(RECEIVER.step(seen.state, "settled"), seen.last, seen.heads)
     return seen
 
 
 def _after(seen: Sighting, event: Event) -> Sighting:
-    heads = seen.heads
-    acts: list[ReceiverEvent] = []
+    acts: list[str] = []
     if event.kind in LOOKED:
         acts.append(seen.look(event.head))
-        heads |= {event.head}
-    if event.kind in _SETTLES:
-        acts.append(ReceiverEvent.SETTLED)
-    elif event.kind == "gone":
-        acts.append(ReceiverEvent.VANISHED)
-    elif event.kind == "refused":
-        # Also a refused decision: both leave a pending thread as it is.
-        acts.append(ReceiverEvent.REFUSED)
-    if not acts:
-        return seen
-    state = seen.state
+        seen = seen._replace(heads=seen.heads | {event.head})
+    if act := _ACTS.get(event.kind):
+        acts.append(act)
     for act in acts:
-        state = RECEIVER.after(state, act) or state
-    return Sighting(state, event.head, heads)
+        seen = seen._replace(state=RECEIVER.after.get((seen.state, act), seen.state), last=event.head)
+    return seen
 
 
 def classify(head: Oid, item: Item | None, past: Sequence[Event]) -> Step:
@@ -84,7 +74,7 @@ def classify(head: Oid, item: Item | None, past: Sequence[Event]) -> Step:
 
 def is_news_that_it_vanished(item: Item | None, past: Sequence[Event]) -> bool:
     """Is it news that the branch is not listed any more, or did another clone see it first?"""
-    return RECEIVER.after(read_sighting(item, past).state, ReceiverEvent.VANISHED) is not None
+    return (read_sighting(item, past).state, "vanished") in RECEIVER.after
 
 
 def plan_new(arrival: Arrival, name: ThreadName, earlier: str = "") -> Plan:
@@ -99,14 +89,11 @@ def plan_new(arrival: Arrival, name: ThreadName, earlier: str = "") -> Plan:
         "subject": message.subject if message else "",
         "hops": str(message.hops) if message else "0",
         "earlier": earlier,
+        "base": arrival.base,
     }
-    effects: list[Effect] = [
-        Put(inbox_path(name), format_thread(arrival.header(earlier), arrival.content)),
-        arrival.event("received", **fields),
-        arrival.row("rewritten" if rewritten else "received", thread=name),
-        Wake(name),
-    ]
-    return Plan(arrival.source, tuple(effects))
+    put = Put(inbox_path(name), format_thread(arrival.header(earlier), arrival.content))
+    row = arrival.row("rewritten" if rewritten else "received", thread=name)
+    return Plan(arrival.source, (put, arrival.event("received", **fields), row, Wake(name)))
 
 
 def plan_moved(arrival: Arrival, item: Item, working: str | None, known: Sequence[str]) -> Plan:
@@ -120,51 +107,42 @@ def plan_moved(arrival: Arrival, item: Item, working: str | None, known: Sequenc
     reason = f"The branch moved from {item.head} to {arrival.head}; decide again."
     text = fresh if working is None else refresh(working, fresh, reason, known)
     kind = "rewritten" if arrival.message else "moved"
-    return Plan(
-        arrival.source,
-        (
-            Put(inbox_path(name), text),
-            arrival.event("refreshed", branch=arrival.branch, signature=arrival.signature),
-            arrival.row(kind, thread=name),
-            Wake(name),
-        ),
-    )
+    event = arrival.event("refreshed", branch=arrival.branch, signature=arrival.signature, base=arrival.base or "none")
+    return Plan(arrival.source, (Put(inbox_path(name), text), event, arrival.row(kind, thread=name), Wake(name)))
 
 
-def plan_repeated(arrival: Arrival) -> Plan:
-    """The same head again: logged once, no thread."""
-    return Plan(arrival.source, (arrival.event("repeated"), arrival.row("received again", "nothing to do")))
+def plan_repeated(arrival: Arrival, us: Name) -> Plan:
+    """The same head again: logged once, no thread. Where it was decided its creator is told once more."""
+    decided = [e.fields for e in arrival.past if e.kind == "decided" and e.head == arrival.head]
+    effects: list[Effect] = [arrival.event("repeated")]
+    if not decided or (arrival.message is not None and arrival.message.kind == NOTICE):
+        return Plan(arrival.source, (*effects, arrival.row("received again", "nothing to do")))
+    last = decided[-1]
+    reason = f"it was decided before: {last['decision']}; only a new commit is looked at again"
+    merge = last.get("merge")
+    about = About(arrival.branch, arrival.head, last["status"], parse_oid(merge) if merge else None, reason)
+    told = notice(us, arrival.peer, arrival.topic, about, arrival.at)
+    row = arrival.row("received again", "its creator is told once more what became of it")
+    return Plan(arrival.source, (*effects, row, told))
 
 
 def plan_gone(peer: Name, topic: str, branch: Branch, head: Oid, at: datetime, answers: Sequence[Item]) -> Plan:
     """The creator cleaned up: log it, and clean up our delivered answers about that branch."""
     source = f"{peer}/{topic}"
-    effects: list[Effect] = [
-        Record(peer, Event(at, IN, "gone", topic, head)),
-        Log(Row(at, source, "gone", "branch deleted by its creator", branch=branch, head=head, outcome="gone")),
-    ]
-    effects += [clean_up(peer, item, at, f"{source} is gone", source) for item in answers]
-    return Plan(source, tuple(effects))
+    gone = Record(peer, Event(at, IN, "gone", topic, head))
+    row = Row(at, source, "gone", "branch deleted by its creator", branch=branch, head=head, outcome="gone")
+    return Plan(source, (gone, Log(row), *(clean_up(peer, item, at, f"{source} is gone", source) for item in answers)))
 
 
 def plan_refused_arrival(arrival: Arrival, refusal: Refusal, us: Name, already: bool) -> Plan:
     """A branch that may not enter: logged, and its creator told, once per head."""
     if already:
         return Plan(arrival.source)
-    effects: list[Effect] = [
-        arrival.event("refused", rule=refusal.rule, branch=arrival.branch),
-        arrival.row("refused", f"{refusal.rule}: {refusal.reason}"),
-    ]
-    if refusal.notify:
-        about = About(arrival.branch, arrival.head, "refused", None, f"{refusal.rule}: {refusal.reason}")
-        effects.append(notice(us, arrival.peer, arrival.topic, about, arrival.at))
-    return Plan(arrival.source, tuple(effects))
-
-
-def is_due(item: Item, now: datetime) -> bool:
-    """Has the time of a deferral come?"""
-    until = item.get("until")
-    return item.state == "deferred" and bool(until) and until <= format_second(now)
+    why = f"{refusal.rule}: {refusal.reason}"
+    event = arrival.event("refused", rule=refusal.rule, branch=arrival.branch)
+    about = About(arrival.branch, arrival.head, "refused", None, why)
+    told = (notice(us, arrival.peer, arrival.topic, about, arrival.at),) if refusal.notify else ()
+    return Plan(arrival.source, (event, arrival.row("refused", why), *told))
 
 
 def plan_returned(peer: Name, item: Item, at: datetime) -> Plan:
@@ -187,7 +165,4 @@ def plan_restored(peer: Name, item: Item, at: datetime, text: str, elsewhere: Hu
     source = f"{peer}/{item.topic}"
     name = ThreadName(item.get("thread"))
     row = Row(at, source, "restored", "pending thread was missing", name, item.get("branch"), item.head, "restored")
-    effects: list[Effect] = [Put(inbox_path(name), text), Log(row)]
-    if elsewhere:
-        effects.insert(0, Drop(elsewhere))
-    return Plan(source, tuple(effects))
+    return Plan(source, (*((Drop(elsewhere),) if elsewhere else ()), Put(inbox_path(name), text), Log(row)))

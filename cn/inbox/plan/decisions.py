@@ -1,6 +1,6 @@
 """Make a plan of a decision: the six decisions and their rules (``docs/protocol/decisions.md``).
 
-Adding a decision touches :mod:`cn.protocol.triage` (type, parser, formatter), one case in
+Adding a decision touches :mod:`cn.protocol.thread_file` (type, parser, formatter), one case in
 :func:`plan_decision`, and its test; the type checker names every other place.
 """
 
@@ -16,17 +16,28 @@ from cn.outbox.plan.receipts import notice
 from cn.protocol import rules
 from cn.protocol.effects import Advance, Drop, Effect, Log, Plan, Post, Put, Record
 from cn.protocol.hub_config import HubConfig
-from cn.protocol.layout import done_path, inbox_path
+from cn.protocol.layout import MESSAGE, done_path, inbox_path
 from cn.protocol.ledger import IN, Event, Item
 from cn.protocol.log import Row
 from cn.protocol.message import About, Message
-from cn.protocol.message_kinds import MESSAGE
 from cn.protocol.own_thread import concern_path, format_own, new_own
 from cn.protocol.peers_file import Peer
 from cn.protocol.rules import MergeFacts
-from cn.protocol.thread_file import append_section, mark_triage, peer_block
-from cn.protocol.triage import Custom, Defer, Delegate, Delete, Merge, Reply, Triage, format_decision
-from cn.secrets.findings import Text, quoted_here, unnamed
+from cn.protocol.thread_file import (
+    Custom,
+    Defer,
+    Delegate,
+    Delete,
+    Merge,
+    Reply,
+    Triage,
+    append_section,
+    format_decision,
+    mark_triage,
+    peer_block,
+)
+from cn.secrets.findings import quoted_here, unnamed
+from cn.secrets.scanner import Text
 from cn.values.errors import Refusal
 from cn.values.names import Branch, HubPath, Name, Oid, ThreadName, digest
 from cn.values.text import one_line, slug
@@ -50,7 +61,6 @@ class Facts:
     item: Item
     text: str
     now: datetime
-    shared_mailbox: bool = False
     identities: tuple[str, ...] = ()
     merge: MergeFacts | None = None
     committed: str = ""
@@ -62,14 +72,14 @@ class Facts:
     @cached_property
     def thread(self) -> ThreadName:
         """The thread's file name."""
-        return ThreadName(self.item.get("thread"))
+        return ThreadName(self.item.fields["thread"])
 
     @cached_property
     def branch(self) -> Branch:
         """The branch as the creator named it."""
-        return Branch(self.item.get("branch"))
+        return Branch(self.item.fields["branch"])
 
-    @property
+    @cached_property
     def source(self) -> str:
         """``peer/topic``."""
         return f"{self.peer}/{self.item.topic}"
@@ -77,7 +87,8 @@ class Facts:
 
 def quoted_of(facts: Facts) -> Text:
     """What people quoted in a peer's thread: it stands behind ``>`` as what the peer wrote does."""
-    return unnamed(quoted_here(inbox_path(facts.thread), facts.text, facts.committed), facts.item.topic)
+    quoted = quoted_here(inbox_path(facts.thread), facts.text, facts.committed)
+    return unnamed([quoted], facts.item.topic)[0]
 
 
 class Cause(NamedTuple):
@@ -117,26 +128,17 @@ def plan_decision(facts: Facts, triage: Triage) -> Plan | Refusal:
         case Reply(topic):
             return _reply(facts, triage, topic)
         case Custom(description):
-            return _custom(facts, triage, description)
+            path = concern_path(description, facts.now, facts.item.head)
+            put = open_concern(path, description, facts.now, triage.actor, facts.source, facts.thread, triage.body)
+            cause = cause_of(triage)
+            return plan_end(facts, cause, "opened", "✓ opened", reason=description, before=(put,), note=path)
         case _:
             assert_never(decision)
 
 
 def _row(facts: Facts, words: str, executed: str, outcome: str, commit: str = "") -> Log:
-    row = Row(
-        facts.now,
-        facts.source,
-        words,
-        executed,
-        facts.thread,
-        facts.branch,
-        facts.item.head,
-        outcome,
-        commit,
-        facts.input,
-        facts.subject,
-    )
-    return Log(row)
+    what = (facts.thread, facts.branch, facts.item.head)
+    return Log(Row(facts.now, facts.source, words, executed, *what, outcome, commit, facts.input, facts.subject))
 
 
 def plan_end(
@@ -195,15 +197,9 @@ def _keep(facts: Facts, triage: Triage, state: str, heading: str, fields: dict[s
     lines = [*facts.lines, f"- {format_stamp(facts.now)} ✓ {state}"]
     text = mark_triage(facts.text, heading, "\n".join(lines))
     fields = {**fields, "by": triage.actor, "thread": facts.thread}
-    event = Event(facts.now, IN, state, facts.item.topic, facts.item.head, fields)
-    return Plan(
-        facts.source,
-        (
-            Put(inbox_path(facts.thread), text),
-            Record(facts.peer, event),
-            _row(facts, format_decision(triage.decision), f"✓ {state}", state),
-        ),
-    )
+    record = Record(facts.peer, Event(facts.now, IN, state, facts.item.topic, facts.item.head, fields))
+    row = _row(facts, format_decision(triage.decision), f"✓ {state}", state)
+    return Plan(facts.source, (Put(inbox_path(facts.thread), text), record, row))
 
 
 def _delegate(facts: Facts, triage: Triage, actor: Name) -> Plan | Refusal:
@@ -217,14 +213,8 @@ def _delegate(facts: Facts, triage: Triage, actor: Name) -> Plan | Refusal:
     hops = int(facts.item.get("hops") or 0) + 1
     if hops > facts.config.limits.hops:
         return Refusal(rules.VALID_TRIAGE, f"it was forwarded {hops - 1} times already", "decide it here")
-    return plan_end(
-        facts,
-        cause_of(triage),
-        "delegated",
-        "queued",
-        reason=f"delegated to {actor}",
-        before=(_forward(facts, triage, actor, hops),),
-    )
+    forward = _forward(facts, triage, actor, hops)
+    return plan_end(facts, cause_of(triage), "delegated", "queued", f"delegated to {actor}", before=(forward,))
 
 
 def _forward(facts: Facts, triage: Triage, actor: Name, hops: int) -> Post:
@@ -264,25 +254,10 @@ def _reply(facts: Facts, triage: Triage, topic: str) -> Plan | Refusal:
         return refused
     about = About(facts.branch, facts.item.head, "replied")
     subject = facts.subject or f"Re: {facts.about or facts.source}"
-    message = Message(
-        MESSAGE,
-        facts.config.name,
-        facts.peer,
-        subject,
-        triage.at,
-        triage.body,
-        facts.item.head,
-        about,
-        min(int(facts.item.get("hops") or 0) + 1, 1000),
-    )
+    us, hops = facts.config.name, min(int(facts.item.get("hops") or 0) + 1, 1000)
+    message = Message(MESSAGE, us, facts.peer, subject, triage.at, triage.body, facts.item.head, about, hops)
     answer = Post(message, topic, facts.thread, facts.source, format_decision(triage.decision))
     return plan_end(facts, cause_of(triage), "replied", "queued", answer=answer)
-
-
-def _custom(facts: Facts, triage: Triage, description: str) -> Plan:
-    path = concern_path(description, facts.now, facts.item.head)
-    put = open_concern(path, description, facts.now, triage.actor, facts.source, facts.thread, triage.body)
-    return plan_end(facts, cause_of(triage), "opened", "✓ opened", reason=description, before=(put,), note=path)
 
 
 def open_concern(
@@ -296,23 +271,21 @@ def open_concern(
 def _merge(facts: Facts, triage: Triage) -> Plan | Refusal:
     merge = facts.merge
     assert merge is not None, "the facts of a merge were not gathered"
-    if facts.item.get("kind") not in ("", "proposal"):
+    if facts.item.fields.get("kind", "proposal") not in ("", "proposal"):
         return Refusal(rules.VALID_TRIAGE, "this is a message, there is nothing to merge", "reply or delete it")
-    if facts.item.get("gone"):
+    if facts.item.fields.get("gone"):
         return Refusal(
             rules.MERGE_NEEDS_APPROVAL, "its creator has withdrawn the branch", "delete the thread, or ask for it again"
         )
-    signature = facts.item.get("signature")
-    mailbox = facts.shared_mailbox and facts.peers[facts.peer].deliver == "mailbox"
     # What the branch holds stands before where it stands: main moves on, and that reason would be gone.
     refusal = rules.join_refusals(
         [
             rules.no_self_merge(triage.actor, facts.peer, merge.people, facts.identities),
             rules.approval(triage, merge.head, facts.config.explicit_approval),
-            rules.proven_sender(signature, mailbox, facts.config.mailbox_trusted),
+            rules.signed_merge(facts.item.fields.get("signature", ""), facts.config.signed == "required"),
             rules.no_protected_path(merge.changes),
             rules.only_fit_names(merge.changes),
-            rules.on_latest_main(merge),
+            rules.merged_as_read(merge),
             rules.clean(merge),
         ]
     )
@@ -323,7 +296,7 @@ def _merge(facts: Facts, triage: Triage) -> Plan | Refusal:
             rules.VALID_TRIAGE, "main holds every commit of this branch already", "delete the thread with a reason"
         )
     if merge.commit is None:
-        return Refusal(rules.CLEAN_MERGE, "git did not merge it", "rebase it, push again", notify=True)
+        return Refusal(rules.CLEAN_MERGE, "it holds what cn does not write", "merge it by hand", notify=True)
     advance = Advance(merge.commit, facts.source, merge.published)
     executed = f"✓ merged {merge.commit[:7]}"
     told = merge.published or merge.commit

@@ -2,19 +2,65 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
+from typing import NamedTuple
 
-from cn.peers.plan.arrival import Arrival
 from cn.protocol.effects import CleanUp, Effect, Keep, Log, Move, Pin, Plan, Post, Record
-from cn.protocol.ledger import OUT, Event, Item
+from cn.protocol.layout import NOTICE
+from cn.protocol.ledger import IN, OUT, Event, Item
 from cn.protocol.log import Row
-from cn.protocol.message import About, Message, notice_topic
-from cn.protocol.message_kinds import NOTICE
+from cn.protocol.message import About, Message
 from cn.protocol.outbox_entry import Entry, Remove, entry_head, entry_row, entry_source, sent_path
+from cn.protocol.states import Step
+from cn.protocol.thread_file import Header
 from cn.values.errors import Refusal
-from cn.values.names import Branch, HubPath, Name, Oid, topic_of
+from cn.values.names import Branch, HubPath, Name, Oid, ThreadKey, topic_of
 from cn.values.text import one_line
 from cn.values.timestamps import format_second
+
+
+class Arrival(NamedTuple):
+    """One inbound branch at one head; ``step``, ``item`` and ``past`` are what the ledger knows of its topic.
+
+    Once it is read and checked, ``content`` is the unquoted text of the thread, ``base`` the commit against which it
+    shows the branch (``none``: it shows nothing), and ``message`` set for message branches.
+    """
+
+    peer: Name
+    topic: str
+    branch: Branch
+    head: Oid
+    at: datetime
+    signature: str = "unverified"
+    content: str = ""
+    message: Message | None = None
+    step: Step = Step.NEW
+    item: Item | None = None
+    past: Sequence[Event] = ()
+    base: str = ""
+
+    @property
+    def key(self) -> ThreadKey:
+        """By what it is known."""
+        return self.peer, self.topic
+
+    @property
+    def source(self) -> str:
+        """``peer/topic``, as logs name it."""
+        return f"{self.peer}/{self.topic}"
+
+    def row(self, decision: str, executed: str = "—", thread: str = "", outcome: str = "") -> Log:
+        """A log row about this arrival."""
+        return Log(Row(self.at, self.source, decision, executed, thread, self.branch, self.head, outcome or decision))
+
+    def event(self, kind: str, /, **fields: str) -> Record:
+        """A ledger event about this arrival."""
+        return Record(self.peer, Event(self.at, IN, kind, self.topic, self.head, fields))
+
+    def header(self, earlier: str = "") -> Header:
+        """The head of its thread document."""
+        return Header(self.peer, self.topic, self.branch, self.at, self.head, self.signature, earlier)
 
 
 def clean_up(peer: Name, item: Item, at: datetime, reason: str, source: str) -> CleanUp:
@@ -25,13 +71,8 @@ def clean_up(peer: Name, item: Item, at: datetime, reason: str, source: str) -> 
 
 def notice(us: Name, peer: Name, topic: str, about: About, at: datetime, thread: str = "") -> Post:
     """The one message that tells a creator what became of its branch."""
-    what = {
-        "merged": f"merged as {about.merge}",
-        "discarded": "discarded",
-        "opened": "taken up as a concern",
-        "delegated": "delegated",
-        "refused": "refused",
-    }.get(about.status, about.status)
+    words = {"merged": f"merged as {about.merge}", "opened": "taken up as a concern"}
+    what = words.get(about.status, about.status)
     body = f"Your branch {about.branch} at {about.head} was {what}."
     if about.reason:
         body += f"\n\nReason: {one_line(about.reason, 500)}"
@@ -39,7 +80,7 @@ def notice(us: Name, peer: Name, topic: str, about: About, at: datetime, thread:
         body += "\n\nNothing more is needed from it: its creator may delete it now."
     subject = f"{about.branch}: {about.status}"
     message = Message(NOTICE, us, peer, subject, at, body, about=about)
-    return Post(message, notice_topic(topic), thread, f"{peer}/{topic}")
+    return Post(message, f"notice-{topic}", thread, f"{peer}/{topic}")
 
 
 def plan_notice(
@@ -55,31 +96,29 @@ def plan_notice(
 
     ``ours`` is the open item of the branch it names, ``expected`` how a branch of ours on
     that topic is called, ``tip`` where it is at the remote now (None: gone or not seen), and
-    ``proof`` a refusal when *merged* is claimed but not shown by the peer's main.
+    ``proof`` a refusal where nothing proves what it claims.
     ``deleted`` tells that it was ours at that head, and is cleaned up already.
     """
     message = arrival.message
     assert message is not None
     about = message.about
-    kind = "noticed" if message.kind == NOTICE else ""
-    effects: list[Effect] = [arrival.event(kind, branch=arrival.branch)] if kind else []
+    effects: list[Effect] = []
+    if message.kind == NOTICE:
+        effects.append(arrival.event("noticed", branch=arrival.branch))
     if about is None:
-        effects += [arrival.row("notice", "it names no branch")] if kind else []
-        return Plan(arrival.source, tuple(effects))
+        return Plan(arrival.source, (*effects, arrival.row("notice", "it names no branch")) if effects else ())
     source = f"{arrival.peer}/{topic_of(about.branch)}"
-    said = f"notice:{about.status}"
     mine = ours is not None and about.branch == expected and ours.head == about.head
     if mine and ours is not None and ours.state == "deleting":
         mine, tip, deleted = False, None, True  # its deletion is on the way already
     adopt = about.branch == expected and tip == about.head
     if not (mine or adopt):
         told = _told(about) if deleted else "it names no branch and head of ours"
-        effects.append(_our_row(arrival, about, said, told, source))
-        return Plan(arrival.source, tuple(effects))
+        return Plan(arrival.source, (*effects, _our_row(arrival, about, told, source)))
     if not mine:
         effects.append(adopted(arrival.peer, about.branch, about.head, arrival.at))
     fields = {"status": about.status, "reason": about.reason, "merge": about.merge or "", "answer": arrival.head}
-    if about.final and proof is not None:
+    if proof is not None:
         fields["unproven"] = proof.reason
         told = f"claimed, unproven: {proof.reason}"
     else:
@@ -87,27 +126,24 @@ def plan_notice(
         if ours is not None and ours.get("unproven"):
             fields["unproven"] = ""  # what an earlier answer claimed
     event = Event(arrival.at, OUT, "answered", topic_of(about.branch), about.head, fields)
-    effects.append(Record(arrival.peer, event))
-    effects.append(_our_row(arrival, about, said, told, source))
+    # What nothing proves takes no other answer's place, but for an end, which is looked for in the peer's main.
+    if proof is None or about.final or ours is None or ours.state != "answered":
+        effects.append(Record(arrival.peer, event))
+    effects.append(_our_row(arrival, about, told, source))
     if about.final and proof is None:
         reason = f"{arrival.peer} says {about.status}"
         effects.append(CleanUp(Remove(arrival.peer, about.branch, about.head, arrival.at, reason, "", source)))
     return Plan(arrival.source, tuple(effects))
 
 
-def plan_proven(peer: Name, item: Item, at: datetime) -> Plan:
-    """A merge that was only claimed is now shown by the peer's main: clean up."""
+def plan_proven(peer: Name, item: Item, status: str, at: datetime) -> Plan:
+    """What was only claimed is now shown by the peer's main: clean up."""
     source = f"{peer}/{item.topic}"
-    fields = {"unproven": "", "proven": format_second(at), "status": "merged"}
-    reason = f"{peer}'s main holds the merge"
-    return Plan(
-        source,
-        (
-            Record(peer, Event(at, OUT, "answered", item.topic, item.head, fields)),
-            Log(Row(at, source, "notice:merged", reason, "", item.get("branch"), item.head, "merged")),
-            clean_up(peer, item, at, reason, source),
-        ),
-    )
+    fields = {"unproven": "", "proven": format_second(at), "status": status}
+    reason = f"{peer}'s main {'holds the merge' if status == 'merged' else 'says so'}"
+    proven = Record(peer, Event(at, OUT, "answered", item.topic, item.head, fields))
+    row = Log(Row(at, source, f"notice:{status}", reason, "", item.get("branch"), item.head, status))
+    return Plan(source, (proven, row, clean_up(peer, item, at, reason, source)))
 
 
 def _told(about: About) -> str:
@@ -115,8 +151,9 @@ def _told(about: About) -> str:
     return f"{words}: {about.reason}" if about.reason else words
 
 
-def _our_row(arrival: Arrival, about: About, said: str, told: str, source: str) -> Log:
-    return Log(Row(arrival.at, source, said, told, "", about.branch, about.head, about.status, about.merge or ""))
+def _our_row(arrival: Arrival, about: About, told: str, source: str) -> Log:
+    what = ("", about.branch, about.head, about.status, about.merge or "")
+    return Log(Row(arrival.at, source, f"notice:{about.status}", told, *what))
 
 
 def adopted(peer: Name, branch: Branch, tip: Oid, at: datetime) -> Record:
@@ -129,6 +166,14 @@ def plan_adopted(peer: Name, branch: Branch, tip: Oid, at: datetime) -> Plan:
     source = f"{peer}/{topic_of(branch)}"
     row = Row(at, source, "ours", "adopted: pushed by hand", "", branch, tip, "adopted")
     return Plan(source, (adopted(peer, branch, tip, at), Log(row)))
+
+
+def plan_seen_again(peer: Name, branch: Branch, queued: Event, at: datetime) -> Plan:
+    """What we sent and what seemed gone is there: it goes on as what it was."""
+    source = f"{peer}/{queued.topic}"
+    events = (queued._replace(at=at), Event(at, OUT, "delivered", queued.topic, queued.head))
+    row = Row(at, source, "ours", "there again", "", branch, queued.head, "delivered")
+    return Plan(source, (*(Record(peer, event) for event in events), Log(row)))
 
 
 def plan_ours_gone(peer: Name, item: Item, at: datetime) -> Plan:

@@ -17,10 +17,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from cn.agent.chat import enqueue
-from cn.agent.plan.turns import Allowed, Because, Permission
 from cn.git.repository import Hub
-from cn.llm.config import Telegram
-from cn.llm.config_file import read_agent_config
+from cn.llm.config import Telegram, read_agent_config
 from cn.llm.usage import over_budget
 from cn.protocol.queue_item import Input
 from cn.run.run import Run
@@ -30,10 +28,10 @@ from cn.runtime.daemon.monitor import Monitor, Times
 from cn.runtime.daemon.receiver import Enqueue, Receiver, View
 from cn.runtime.daemon.runner import Runner
 from cn.runtime.daemon_files import STOPPING, read_offset
-from cn.system.child import hold
 from cn.system.extras import require_runtime
+from cn.system.files import hold
 from cn.system.systemd import Level, Lines, notify
-from cn.telegram.api import Command, Incoming, Queued
+from cn.telegram.api import Command, Incoming
 from cn.values.errors import ConfigError, LockHeld
 from cn.values.text import one_line
 from cn.views.status import read_status
@@ -43,15 +41,22 @@ _FINISH = 10.0
 
 
 def run_daemon(
-    hub: Hub, bot: Telegram, enqueue: Enqueue, view: View, times: Times, command: Sequence[str], standby: Sequence[str]
+    hub: Hub,
+    bot: Telegram,
+    enqueue: Enqueue,
+    view: View,
+    times: Times,
+    command: Sequence[str],
+    standby: Sequence[str],
+    least: Level = Level.INFO,
 ) -> int:
     """Receive until SIGTERM or SIGINT; 0 then.
 
     ``command`` is the processor; see :class:`Runner` for what its exit codes mean. ``standby`` is one that
-    waits for its word, empty: none. Raises :class:`ConfigError` (exit code 3) when Telegram refuses the
-    token, :class:`LockHeld` when this hub has its daemon already.
+    waits for its word, empty: none. ``least``: what matters less is not said. Raises :class:`ConfigError` (exit
+    code 3) when Telegram refuses the token, :class:`LockHeld` when this hub has its daemon already.
     """
-    lines = Lines([bot.token, bot.token.partition(":")[2]])
+    lines = Lines([bot.token, bot.token.partition(":")[2]], least)
     hub, settings = read_head_settings(hub)
     if times.period is None:
         times = replace(times, period=settings.config.cron_period_min * 60.0)
@@ -81,7 +86,13 @@ async def _run(
     receiver = Receiver(monitor, bot, _without_signals(enqueue, runner), view, runner.run_soon)
     try:
         with _signals(monitor, runner):
-            _announce_start(monitor, bot)
+            monitor.expect_within(monitor.times.poll_timeout)
+            monitor.save()
+            users = len(bot.allowed_users)
+            monitor.say(f"daemon of {monitor.hub.root}: asks {bot.base_url}, {users} allowed users")
+            if not users:
+                monitor.say("telegram.allowed_users is empty: every message is dropped", Level.WARNING)
+            notify(READY=1, STATUS="asks Telegram")
             receiver.deliver_dead()
             tasks = await _work(monitor, receiver, runner)
     finally:
@@ -146,7 +157,7 @@ def _without_signals(enqueue: Enqueue, runner: Runner) -> Enqueue:
     and then SIGTERM is lost.
     """
 
-    def enqueue_alone(hub: Hub, incoming: Incoming) -> Queued:
+    def enqueue_alone(hub: Hub, incoming: Incoming) -> str:
         loop = asyncio.get_running_loop()
         loop.remove_signal_handler(signal.SIGCHLD)
         try:
@@ -158,21 +169,11 @@ def _without_signals(enqueue: Enqueue, runner: Runner) -> Enqueue:
     return enqueue_alone
 
 
-def _announce_start(monitor: Monitor, bot: Telegram) -> None:
-    monitor.expect_within(monitor.times.poll_timeout)
-    monitor.save()
-    users = len(bot.allowed_users)
-    monitor.say(f"daemon of {monitor.hub.root}: asks {bot.base_url}, {users} allowed users")
-    if not users:
-        monitor.say("telegram.allowed_users is empty: every message is dropped", Level.WARNING)
-    notify(READY=1, STATUS="asks Telegram")
-
-
 def serve(hub: Hub, path: Path | None) -> int:
     """Run the daemon until it is ended; the exit code. Raises :class:`ConfigError` without a token."""
     view = open_view(hub)
     require_queue(view)
-    config = read_agent_config(view.snapshot, os.environ, path)
+    config = read_agent_config(view.snapshot.read, path)
     bot = config.require_telegram()
     require_runtime()  # the processor's too
     # -P: what lies in the hub's tree is data, not modules that Python could pick up.
@@ -180,14 +181,13 @@ def serve(hub: Hub, path: Path | None) -> int:
     if path is not None:
         command += ["--config", str(path.absolute())]
 
-    def may_give(run: Run, asked: Input) -> Permission:
+    def may_give(run: Run, asked: Input) -> str:
         """As the processor decides it, with the configuration of now."""
         try:
-            config = read_agent_config(run.snapshot(), os.environ, path)
+            config = read_agent_config(run.snapshot().read, path)
         except ConfigError as broken:
-            return Because(broken.text)
-        reason = over_budget(run.hub.root, config.budgets, asked.sender, run.now)
-        return Because(reason) if reason else Allowed()
+            return broken.text
+        return over_budget(run.hub.root, config.budgets, asked.sender, run.now)
 
     return run_daemon(
         hub,
@@ -197,6 +197,7 @@ def serve(hub: Hub, path: Path | None) -> int:
         Times(poll_interval=config.daemon.poll_interval, poll_timeout=config.daemon.poll_timeout),
         command,
         [*command, "--standby"],
+        {"warning": Level.WARNING, "error": Level.ERROR}.get(config.log_level, Level.INFO),
     )
 
 

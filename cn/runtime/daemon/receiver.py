@@ -17,38 +17,23 @@ from cn.runtime.daemon.monitor import Monitor, clock
 from cn.runtime.daemon_files import read_dead, write_dead, write_offset
 from cn.system.clock import now
 from cn.system.systemd import Level, notify
-from cn.telegram.api import (
-    START_REPLY,
-    Already,
-    Command,
-    Enqueued,
-    Failed,
-    Failure,
-    Ignored,
-    Incoming,
-    Queued,
-    Trouble,
-    Unsupported,
-    is_allowed,
-    read_update,
-    split_text,
-)
+from cn.telegram import api
 from cn.telegram.client import Connection
 from cn.values.errors import CnError, ConfigError
+from cn.values.split_text import split_text
 from cn.values.timestamps import format_second
 
 _TRIES = 3
 _LONGEST_ANSWER_PAUSE = 60.0
 
 
-Enqueue = Callable[[Hub, Incoming], Queued]
-"""Put a message into the hub's queue: durable when it returns, one item per ``update_id``.
+Enqueue = Callable[[Hub, api.Incoming], str]
+"""Put a message into the hub's queue: durable when it returns its id, empty where this ``update_id`` has an item.
 
-``Failed`` says that this message cannot be queued (after some tries it becomes a dead letter);
-``Failed(later=True)``, or any :class:`CnError`, that the hub cannot take anything now (locked, origin
-away, disk full), so the message waits at Telegram.
+A :class:`CnError` says that the hub cannot take anything now (locked, origin away, disk full), so the message waits at
+Telegram; any other exception that this message cannot be queued: after some tries it becomes a dead letter.
 """
-View = Callable[[Command], str]
+View = Callable[[api.Command], str]
 """The answer to ``/status`` and ``/inbox``, read from disk; may raise :class:`CnError`."""
 
 
@@ -69,21 +54,26 @@ class Receiver:
 
     async def poll(self) -> None:
         """Ask what is new until the daemon stops; raises :class:`ConfigError` for a refused token."""
-        failed = 0
+        failed, last = 0, list[Any]()
         while not self._monitor.stop.is_set():
             self._monitor.expect_within(self._monitor.times.poll_timeout)
             begun = clock()
             answer = await self._connection.get_updates(self._offset, self._monitor.times.poll_timeout)
             pause = self._monitor.times.poll_interval - (clock() - begun)
             match answer:
+                case list() as updates if updates and updates == last:
+                    failed += 1
+                    pause = max(pause, self._monitor.pause(failed))
+                    self._report_failure("it repeats what was dealt with", pause, new=failed == 1)
                 case list() as updates:
+                    last = updates
                     if failed:
                         self._monitor.say(f"Telegram answers again, after {failed} failed polls")
                     failed = 0
                     self._monitor.health["last_poll"] = format_second(now())
                     if await self._receive_all(updates):
                         continue  # there may be more, and somebody waits
-                case Failure(Trouble.UNAUTHORIZED) as failure:
+                case api.Failure(api.Trouble.UNAUTHORIZED) as failure:
                     self._monitor.report_error(str(failure), say=False)
                     raise ConfigError(str(failure), "set TELEGRAM_TOKEN to what @BotFather gave you")
                 case failure:
@@ -114,14 +104,14 @@ class Receiver:
 
     async def _receive(self, update: object) -> None:
         """Deal with one update, whatever it is; then nothing of it is left to do."""
-        incoming = read_update(update)
-        if isinstance(incoming, Ignored):
+        incoming = api.read_update(update)
+        if isinstance(incoming, api.Ignored):
             self._monitor.say(f"update {incoming.update_id}: ignored, {incoming.reason}")
             if incoming.update_id is not None:
                 self._advance(incoming.update_id)
             return
         source = f"update {incoming.update_id} of user {incoming.user_id}"
-        if not is_allowed(incoming.user_id, self._allowed):
+        if not api.is_allowed(incoming.user_id, self._allowed):
             self._monitor.say(f"{source}: dropped, not in telegram.allowed_users", Level.WARNING)
             self._advance(incoming.update_id)
             return
@@ -129,10 +119,10 @@ class Receiver:
             case None:
                 await self._queue(incoming, update, source)
                 return
-            case Unsupported(what, reply):
+            case api.Unsupported(what, reply):
                 self._monitor.say(f"{source}: not supported: {what}")
                 await self._answer(incoming.chat_id, reply, source)
-            case Command() as command:
+            case api.Command() as command:
                 if incoming.update_id not in self._looked:
                     await self._receive_command(incoming, command)
                 self._looked.discard(incoming.update_id)
@@ -140,18 +130,17 @@ class Receiver:
                 assert_never(incoming.kind)
         self._advance(incoming.update_id)
 
-    async def _receive_command(self, incoming: Incoming, command: Command) -> None:
+    async def _receive_command(self, incoming: api.Incoming, command: api.Command) -> None:
         source = f"update {incoming.update_id} of user {incoming.user_id}"
         self._monitor.say(f"{source}: /{command.value}")
-        text = START_REPLY if command is Command.START else self._read_view(command)
+        text = api.START_REPLY
+        if command is not api.Command.START:
+            self._monitor.expect_within()
+            try:
+                text = self._view(command)
+            except CnError as error:
+                text = f"/{command.value}: {error.text}"
         await self._answer(incoming.chat_id, text, source)
-
-    def _read_view(self, command: Command) -> str:
-        self._monitor.expect_within()
-        try:
-            return self._view(command)
-        except CnError as error:
-            return f"/{command.value}: {error.text}"
 
     def _advance(self, update_id: int) -> None:
         """This update is dealt with.
@@ -167,30 +156,27 @@ class Receiver:
 
     # Queueing.
 
-    async def _queue(self, incoming: Incoming, update: Any, source: str) -> None:
+    async def _queue(self, incoming: api.Incoming, update: Any, source: str) -> None:
         tries = failures = 0
         while True:
             tries += 1
-            outcome = self._try_queue(incoming)
-            match outcome:
-                case Enqueued(id):
-                    self._monitor.say(f"{source}: queued {id}")
-                    self._monitor.health["queued"] += 1
-                case Already(id):
-                    self._monitor.say(f"{source}: was queued before {id}")
-                case Failed(reason, later):
-                    failures += not later
-                    old = (now() - incoming.at).total_seconds() > self._monitor.times.letter
-                    if (later and not old) or (not later and failures < _TRIES):
-                        pause = self._monitor.pause(tries)
-                        self._report_failure(f"{source}: not queued: {reason}", pause, new=tries == 1)
-                        await self._answer_views(incoming.update_id)
-                        await self._monitor.sleep(pause)
-                        continue
-                    if not await self._keep_dead_letter(incoming, update, reason, source):
-                        continue
-                case _:
-                    assert_never(outcome)
+            try:
+                id = self._try_queue(incoming)
+            except Exception as error:  # of a bug this one message dies, not the daemon
+                later, reason = isinstance(error, CnError), _reason(error)
+                failures += not later
+                old = (now() - incoming.at).total_seconds() > self._monitor.times.letter
+                if not (old if later else failures >= _TRIES):
+                    pause = self._monitor.pause(tries)
+                    self._report_failure(f"{source}: not queued: {reason}", pause, new=tries == 1)
+                    await self._answer_views(incoming.update_id)
+                    await self._monitor.sleep(pause)
+                    continue
+                if not await self._keep_dead_letter(incoming, update, reason, source):
+                    continue
+            else:
+                self._monitor.say(f"{source}: queued {id}" if id else f"{source}: was queued before")
+                self._monitor.health["queued"] += bool(id)
             self._work()
             self._advance(incoming.update_id)
             return
@@ -199,27 +185,22 @@ class Receiver:
         """While a message waits: a look at the hub needs no queue, and is wanted now more than ever."""
         updates = await self._connection.get_updates(waiting, 0)
         for update in updates if isinstance(updates, list) else ():
-            look = read_update(update)
+            look = api.read_update(update)
             if (
-                isinstance(look, Incoming)
-                and isinstance(look.kind, Command)
+                isinstance(look, api.Incoming)
+                and isinstance(look.kind, api.Command)
                 and look.update_id not in self._looked
-                and is_allowed(look.user_id, self._allowed)
+                and api.is_allowed(look.user_id, self._allowed)
             ):
                 await self._receive_command(look, look.kind)
                 self._looked.add(look.update_id)
 
-    def _try_queue(self, incoming: Incoming) -> Queued:
+    def _try_queue(self, incoming: api.Incoming) -> str:
         self._monitor.expect_within()
         notify(WATCHDOG=1)
-        try:
-            return self._enqueue(self._monitor.hub, incoming)
-        except CnError as error:
-            return Failed(error.text, later=True)
-        except Exception as error:  # of a bug this one message dies, not the daemon
-            return Failed(f"{type(error).__name__}: {error}")
+        return self._enqueue(self._monitor.hub, incoming)
 
-    async def _keep_dead_letter(self, incoming: Incoming, update: Any, reason: str, source: str) -> bool:
+    async def _keep_dead_letter(self, incoming: api.Incoming, update: Any, reason: str, source: str) -> bool:
         try:
             path = write_dead(self._monitor.hub, update, reason, now())
         except CnError as error:
@@ -235,15 +216,16 @@ class Receiver:
     def deliver_dead(self) -> None:
         """Try each dead letter once more: somebody may have mended the reason."""
         for path, incoming, reason in read_dead(self._monitor.hub):
-            outcome = self._try_queue(incoming)
             source = f"dead letter {incoming.update_id}"
-            if isinstance(outcome, Failed):
+            try:
+                id = self._try_queue(incoming)
+            except Exception as error:
                 self._monitor.health["dead"] += 1
-                self._monitor.say(f"{source}: still not queued: {outcome.reason}", Level.WARNING)
+                self._monitor.say(f"{source}: still not queued: {_reason(error)}", Level.WARNING)
                 continue
             with suppress(FileNotFoundError):
                 path.unlink()
-            self._monitor.say(f"{source}: queued {outcome.id} (it had failed: {reason})")
+            self._monitor.say(f"{source}: queued {id} (it had failed: {reason})")
 
     # Answering.
 
@@ -261,3 +243,7 @@ class Receiver:
                 if not again:
                     return
                 await self._monitor.sleep(pause)
+
+
+def _reason(error: Exception) -> str:
+    return error.text if isinstance(error, CnError) else f"{type(error).__name__}: {error}"

@@ -53,14 +53,12 @@ class Runner:
                 self._called = False
                 code = await self._run_child()
                 waits = {EXIT_MORE: 0.0, EXIT_LOCKED: min(self._monitor.times.busy, self._period)}
-                wait = waits.get(code, self._until_next_say())
+                # A text that a chat's server put off is sent when it may be.
+                at, here = next_send_time(self._monitor.hub), now()
+                soon = (at - here).total_seconds() + 1 if at and at > here else self._period
+                wait = waits.get(code, min(self._period, soon))
         finally:
             self._standby.dismiss()
-
-    def _until_next_say(self) -> float:
-        """Seconds: a text that a chat's server put off is sent when it may be."""
-        at, here = next_send_time(self._monitor.hub), now()
-        return min(self._period, (at - here).total_seconds() + 1) if at and at > here else self._period
 
     async def _wait_for_work(self, seconds: float) -> None:
         """Until there is work, or the time is over; meanwhile the next processor gets ready."""

@@ -11,13 +11,27 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from cn.protocol import rules
-from cn.protocol.chat_reply import Say, format_say
 from cn.protocol.effects import Drop, Effect, Log, Plan, Post, Put
 from cn.protocol.hub_config import HubConfig
+from cn.protocol.layout import MESSAGE
 from cn.protocol.log import Row
 from cn.protocol.message import Message
-from cn.protocol.message_kinds import MESSAGE
-from cn.protocol.ops import Ack, Commit, Defer, Delegate, Delete, Done, Ending, Fail, Noop, Reply, Surface, payload
+from cn.protocol.ops import (
+    Ack,
+    Commit,
+    Defer,
+    Delegate,
+    Delete,
+    Done,
+    Ending,
+    Fail,
+    Noop,
+    Reply,
+    Surface,
+    format_op,
+    payload,
+)
+from cn.protocol.outbox_entry import Say, format_say
 from cn.protocol.own_thread import ASSIGNED, DEFERRED, Own, done_concern_path, format_own
 from cn.protocol.peers_file import Peer
 from cn.values.errors import Refusal
@@ -47,6 +61,11 @@ class OwnFacts:
         """``adhoc/20260205-title``."""
         return self.own.source
 
+    @property
+    def thread(self) -> str:
+        """Its path."""
+        return self.own.path
+
 
 def plan_own_end(
     facts: OwnFacts, actor: Name, ending: Ending | None, body: str, first: Surface | Commit | None
@@ -75,32 +94,43 @@ def _plan(
     refused = rules.valid_actor(actor, facts.config)
     if refused:
         return refused
-    stays = facts.own.is_concern
+    own, words, end = facts.own, ending_words(ending, actor), "" if facts.own.is_concern else "closed"
     match ending:
         case Reply(_, message):
-            if not (body or message):
-                return Refusal(
-                    rules.VALID_OUTPUT, "the reply has no text", "write it below the frontmatter, or after ID|"
-                )
-            own = facts.own.with_entry(facts.now, actor, body or message)
-            words = f"reply:{one_line(message, 120)}" if message else "reply"
-            return _closed(facts, own, words, "" if stays else "closed", "✓ written")
+            return _closed(facts, own.with_entry(facts.now, actor, body or message), words, end, "✓ written")
         case Done():
-            return _closed(facts, facts.own, "done", "done", "✓ done")
+            return _closed(facts, own, words, "done", "✓ done")
         case Fail(_, reason):
-            return _closed(facts, facts.own, f"fail:{reason}", "failed", "✓ closed", reason)
+            return _closed(facts, own, words, "failed", "✓ closed", reason)
         case Delete(_, reason):
-            reason = reason or f"decided by {actor}"
-            return _closed(facts, facts.own, f"delete:{reason}", "discarded", "✓ discarded", reason)
+            return _closed(facts, own, words, "discarded", "✓ discarded", reason or f"decided by {actor}")
         case Defer():
             return _defer(facts, ending, actor)
         case Delegate(_, to):
             return _delegate(facts, actor, to)
+        case Ack(_, reason) | Noop(_, reason):
+            return _closed(facts, own, words, end, "✓ acked", reason)
+        case None:
+            return _closed(facts, own, words, end, "✓ acked" if first is None else "✓ done")
+
+
+def ending_words(ending: Ending | None, actor: Name) -> str:
+    """The words under which the log tells an end; None: nothing but acknowledged."""
+    match ending:
+        case Reply(_, message):
+            return f"reply:{one_line(message, 120)}" if message else "reply"
+        case Delegate(_, to):
+            return f"delegate:{to}"
+        case Defer(_, _, reason) | Delete(_, reason):
+            return f"{format_op(ending)[0]}:{reason or f'decided by {actor}'}"
+        case Fail(_, reason):
+            return f"fail:{reason}"
         case Ack(_, reason) | Noop(_, reason) if reason:
-            return _closed(facts, facts.own, f"ack:{reason}", "" if stays else "closed", "✓ acked", reason)
+            return f"ack:{reason}"
+        case Done():
+            return "done"
         case _:
-            executed = "✓ acked" if first is None else "✓ done"
-            return _closed(facts, facts.own, "ack", "" if stays else "closed", executed)
+            return "ack"
 
 
 def _closed(

@@ -11,9 +11,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from enum import Enum
 
-from cn.protocol.cadence import REFLECTIONS
 from cn.protocol.layout import INBOX
 from cn.protocol.own_thread import ADHOC, CONCERNS, is_own
+from cn.protocol.queue_item import REFLECTIONS
 from cn.values.names import HubPath, is_machine_local, is_protected
 from cn.values.report import Mark
 from cn.values.shell_words import command
@@ -22,7 +22,7 @@ from cn.values.text import is_plain
 FOLDERS = ("threads", "logs", "state")
 MOST = 1 << 20
 """The largest file that is committed, in bytes."""
-_CNS = ("logs", "threads/mail", "threads/inbox/done", "state")
+_CNS = ("logs/", "threads/mail/", "threads/inbox/done/", "state/")
 _LEFTOVER = re.compile(r"(\..*|.*~|#.*#|.*\.(swp|swo|orig|rej|tmp))", re.DOTALL)
 
 
@@ -65,11 +65,14 @@ def judge(edit: Edit, pending: Collection[str]) -> HubPath | Left | None:
     """
     path = edit.path
     if is_protected(path):
-        return Left(path, f"is protected: people commit it with git: {_by_git(edit)}", mark=Mark.INFO)
+        commit = command("git commit -- {}", path)
+        if not edit.tracked:
+            commit = command("git add -- {} && git commit -- {}", path, path)
+        return Left(path, f"is protected: people commit it with git: {commit}", mark=Mark.INFO)
     if is_machine_local(path) or any(_LEFTOVER.fullmatch(part) for part in path.split("/")):
         return None
     if not (_is_mine(path) or path.startswith(f"{INBOX}/")) or path.startswith(f"{INBOX}/done/"):
-        what = "is cn's, and main decides there" if path.startswith(_under(_CNS)) else "is no thread"
+        what = "is cn's, and main decides there" if path.startswith(_CNS) else "is no thread"
         return Left(path, what, mark=Mark.INFO)
     if path.startswith(f"{INBOX}/") and path not in pending:
         return Left(path, "is no thread cn knows", "move it elsewhere, for example to threads/adhoc/")
@@ -96,18 +99,5 @@ def _judge_kind(edit: Edit) -> HubPath | Left:
 
 def _is_mine(path: str) -> bool:
     """Do people edit here: adhoc threads and what lies beside them, reflections, open concerns?"""
-    return path.startswith(_under((ADHOC, REFLECTIONS))) or (path.startswith(f"{CONCERNS}/") and _is_concern(path))
-
-
-def _is_concern(path: str) -> bool:
-    return path.count("/") == CONCERNS.count("/") + 1 and (is_own(path) or not is_plain(path))
-
-
-def _under(folders: Collection[str]) -> tuple[str, ...]:
-    return tuple(f"{folder}/" for folder in folders)
-
-
-def _by_git(edit: Edit) -> str:
-    if edit.tracked:
-        return command("git commit -- {}", edit.path)
-    return command("git add -- {} && git commit -- {}", edit.path, edit.path)
+    concern = path.rpartition("/")[0] == CONCERNS and (is_own(path) or not is_plain(path))
+    return concern or path.startswith((f"{ADHOC}/", f"{REFLECTIONS}/"))

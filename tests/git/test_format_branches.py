@@ -7,9 +7,9 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cn.git.branch_content import Commit, FileText, Proposal, Touched, format_message_content, format_proposal
+from cn.git.read_branches import Commit, FileText, Proposal, Touched, format_message_content, format_proposal
+from cn.protocol.layout import MESSAGE
 from cn.protocol.message import About, Message
-from cn.protocol.message_kinds import MESSAGE
 from cn.values.names import Oid, parse_branch, parse_name
 from cn.values.timestamps import parse_stamp
 
@@ -88,12 +88,11 @@ def test_many_files_are_counted() -> None:
 @given(ANY, st.integers(0, 200))
 def test_what_is_too_long_is_cut_and_says_so(body: str, limit: int) -> None:
     text = format_proposal(proposal(FileText("f", True, body * 3)), limit)
-    kept, mark, more = text.partition("\n\n… cut here: ")
-    assert len(kept.encode("utf-8", "replace")) <= limit or not mark
-    if mark:
+    kept, mark, more = text.rpartition("\n\n… cut here: ")
+    if len(text.encode("utf-8", "replace")) > limit:
+        assert len(kept.encode("utf-8", "replace")) <= limit
+        assert mark
         assert re.fullmatch(r"[0-9]+ bytes more", more)
-    else:
-        assert len(text.encode("utf-8", "replace")) <= limit
 
 
 def test_a_message() -> None:

@@ -1,1 +1,0 @@
-"""Merging approved branches into main, in memory."""

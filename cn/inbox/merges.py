@@ -1,0 +1,310 @@
+"""Merge without a work tree: a merge is what the thread showed, laid on main as it is.
+
+A thread shows what a branch changes since the commit of main that it left, its base, which the ledger keeps. So what
+was read is what is merged, whatever either side's history has become meanwhile. Where main holds something else at one
+of these paths than the base, there is no merge. Where the base is the one merge base, git's own merge without renames
+makes the same; a property test compares them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cached_property
+from types import TracebackType
+
+from cn.git.entries import Change, diff_commits, list_entries
+from cn.git.fast_import import CommitStream, build_commit, set_entry
+from cn.git.objects import OUTPUT_BYTES, contained, list_tree, merge_bases, read_in_halves, read_info
+from cn.git.process import Git, GitError
+from cn.git.repository import Hub
+from cn.git.signatures import read_signatures
+from cn.protocol.rules import MergeFacts, Person, TreeChange
+from cn.transaction.commit import local_changes
+from cn.values.names import NameRefused, Oid, fold, folders_above, is_oid, is_owned, parse_hub_path
+
+MOST_COMMITS = 500
+_HEADS = 500
+_FILES = ("100644", "100755")
+_ABSENT = "000000"
+
+
+@dataclass(frozen=True)
+class MergeCandidate:
+    """A branch against main.
+
+    ``shown`` is the base against which its thread shows it (or no id: it does not show all of it), ``bases`` is where
+    it leaves main (the head itself when main has it, none for a stranger), then the one that counts; ``commits`` what
+    main has not, ``count`` their number, ``people`` their authors and signers. ``changes`` is what the branch changes
+    since that base, ``since`` the paths outside cn's folders that main does, where that was asked. ``failed`` is
+    set where git could not tell.
+    """
+
+    head: Oid
+    shown: str = ""
+    bases: tuple[Oid, ...] = ()
+    commits: frozenset[Oid] = frozenset()
+    count: int = 0
+    people: tuple[Person, ...] = ()
+    changes: tuple[Change, ...] = ()
+    since: tuple[str, ...] = ()
+    failed: GitError | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Is there more to know: would a merge bring something, within the limits?"""
+        new = bool(self.bases) and self.head not in self.bases and self.failed is None
+        return new and self.count <= MOST_COMMITS
+
+
+Asked = tuple[Oid, str]
+"""A head, and the base against which it was shown."""
+
+
+def read_candidates(
+    git: Git, main: Oid, asked: Sequence[Asked], keys: Mapping[str, str], *, since: bool = False
+) -> dict[Asked, MergeCandidate]:
+    """One for each of ``asked``; ``keys`` are the signing keys of known people (name → key).
+
+    ``since``: what main changed meanwhile is read too.
+    """
+    unique = list(dict.fromkeys(asked))
+    infos = zip(unique, read_info(git, [head for head, _ in unique]), strict=True)
+    there = [one for one, info in infos if info is not None and info.kind == "commit"]
+    candidates = {one: MergeCandidate(*one) for one in unique}
+    for start in range(0, len(there), _HEADS):
+        found = read_in_halves(
+            there[start : start + _HEADS],
+            lambda some: _complete(git, main, keys, _ranges(git, main, some), since=since),
+            lambda one, error: [MergeCandidate(*one, failed=error)],
+        )
+        candidates.update(((c.head, c.shown), c) for c in found)
+    return candidates
+
+
+def _complete(
+    git: Git, main: Oid, keys: Mapping[str, str], candidates: Sequence[MergeCandidate], *, since: bool
+) -> list[MergeCandidate]:
+    """What else a merge of them depends on, where there is one to make."""
+    based = _with_base(git, main, [one for one in candidates if one.is_open])
+    found = [one for one in based if one.is_open]
+    if found:
+        found = _with_changes(git, _with_people(git, keys, found))
+        found = _with_since(git, main, found) if since else found
+    return [*found, *(one for one in (*candidates, *based) if not one.is_open)]
+
+
+def _ranges(git: Git, main: Oid, asked: Sequence[Asked]) -> list[MergeCandidate]:
+    """What each head has that main has not, and where it leaves main."""
+    lines = "\n".join([f"^{main}", *(head for head, _ in asked), ""]).encode()
+    rows = git.run("rev-list", "--parents", "--stdin", stdin=lines, max_out=OUTPUT_BYTES).lines
+    parents: dict[Oid, list[Oid]] = {}
+    for row in rows:
+        commit, *above = (Oid(word) for word in row.split(" "))
+        parents[commit] = above
+    return [replace(_range(git, main, head, parents), shown=shown) for head, shown in asked]
+
+
+def _range(git: Git, main: Oid, head: Oid, parents: Mapping[Oid, Sequence[Oid]]) -> MergeCandidate:
+    """``parents`` names all that main has not, so every other parent is in main."""
+    if head not in parents:
+        return MergeCandidate(head, bases=(head,))
+    commits, bases = {head: True}, dict[Oid, bool]()  # in the order they are met
+    waiting = [head]
+    while waiting and len(commits) <= MOST_COMMITS:
+        for parent in parents[waiting.pop()]:
+            if parent not in parents:
+                bases[parent] = True
+            elif parent not in commits:
+                commits[parent] = True
+                waiting.append(parent)
+    count, found = len(commits), list(bases)
+    if count > MOST_COMMITS:  # the walk ended early
+        count = int(git.run("rev-list", "--count", f"{main}..{head}").text)
+        found = merge_bases(git, main, head)
+    return MergeCandidate(head, "", tuple(found), frozenset(commits), count)
+
+
+def _with_people(git: Git, keys: Mapping[str, str], candidates: Sequence[MergeCandidate]) -> list[MergeCandidate]:
+    """Authors and signers of the commits that a merge would bring."""
+    commits = list(dict.fromkeys(c for one in candidates for c in sorted(one.commits)))
+    of: dict[Oid, list[Person]] = {}
+    for s in read_signatures(git, commits, keys):
+        of[s.commit] = [Person(s.author, s.email), *([Person(s.signer, "")] if s.good else [])]
+    return [
+        replace(one, people=tuple(dict.fromkeys(p for c in sorted(one.commits) for p in of[c]))) for one in candidates
+    ]
+
+
+def _with_base(git: Git, main: Oid, candidates: Sequence[MergeCandidate]) -> list[MergeCandidate]:
+    """The base that counts is the one that was shown, if main has it: else nobody read what a merge would bring."""
+    held = contained(git, main, [Oid(one.shown) for one in candidates if is_oid(one.shown)])
+    return [replace(one, bases=(Oid(one.shown),) if one.shown in held else ()) for one in candidates]
+
+
+def _with_changes(git: Git, candidates: Sequence[MergeCandidate]) -> list[MergeCandidate]:
+    found = diff_commits(git, [(one.bases[0], one.head) for one in candidates])
+    return [replace(one, changes=tuple(found[one.bases[0], one.head])) for one in candidates]
+
+
+def _with_since(git: Git, main: Oid, candidates: Sequence[MergeCandidate]) -> list[MergeCandidate]:
+    found = diff_commits(git, [(one.bases[0], main) for one in candidates])
+    paths = {base: tuple(c.path for c in changes if not is_owned(c.path)) for (base, _), changes in found.items()}
+    return [replace(one, since=paths[one.bases[0]]) for one in candidates]
+
+
+class MainFiles:
+    """The files of main outside cn's folders, as the merges of a run leave them."""
+
+    def __init__(self, git: Git, main: Oid) -> None:
+        wanted = [e.path for e in list_tree(git, main) if not is_owned(e.path)]
+        self._files = list_entries(git, main, wanted) if wanted else {}
+        self._below = Counter(folder for path in self._files for folder in folders_above(path))
+        self._names = {fold(name): name for name in sorted([*self._files, *self._below])}
+
+    def differing(self, changes: Iterable[Change]) -> tuple[str, ...]:
+        """The paths at which main holds something else than these changes begin with."""
+        return tuple(c.path for c in changes if not is_owned(c.path) and self._files.get(c.path) != c.old)
+
+    def obstacles(self, changes: Sequence[Change]) -> tuple[list[str], list[str]]:
+        """New paths where main has a file for a folder or a folder for a file, and those that would be another's.
+
+        The second in a file system that knows no case or normal forms (macOS, Windows): of main's, or of one another.
+        """
+        gone = {c.path for c in changes if c.new is None}
+        lost = Counter(folder for path in gone for folder in folders_above(path))
+        crossing, clashing, new = list[str](), list[str](), dict[str, str]()
+
+        def holds(folder: str) -> bool:
+            return self._below[folder] > lost[folder]
+
+        for path in (c.path for c in changes if c.old is None):
+            above = list(folders_above(path))
+            if holds(path) or any(name in self._files and name not in gone for name in above):
+                crossing.append(path)
+            for name in (*above, path):
+                old = self._names.get(fold(name))
+                if old is None or not ((old in self._files and old not in gone) or holds(old)):
+                    old = new.setdefault(fold(name), name)  # where the branch renames one of main's, too
+                if old != name:
+                    clashing.append(f"{name} and {old}")
+                    break
+        return crossing, clashing
+
+    def add(self, changes: Iterable[Change]) -> None:
+        """These changes are in main now."""
+        for change in changes:
+            folders = list(folders_above(change.path))
+            if change.new is None:
+                del self._files[change.path]
+                self._below.subtract(folders)
+                continue
+            if change.old is None:
+                self._below.update(folders)
+                self._names.update((fold(name), name) for name in (*folders, change.path))
+            self._files[change.path] = change.new
+
+
+class Merges:
+    """The merges of one run that began at ``base``, upon each other; a context manager.
+
+    ``keys`` are the signing keys of known people (name → key). With ``always`` a branch must contain all that main
+    has outside cn's folders, what the run merged before included. Only objects are made, nothing points to them; they
+    are there for other processes after :meth:`flush`.
+    """
+
+    def __init__(
+        self, hub: Hub, base: Oid, local: Oid, at: datetime, keys: Mapping[str, str], *, always: bool = False
+    ) -> None:
+        self._hub, self._base, self._local, self._at, self._keys, self._always = hub, base, local, at, keys, always
+        self._candidates: dict[Asked, MergeCandidate] = {}
+        self._merged: dict[str, bool] = {}
+        self._commits: set[Oid] = set()
+        self._dirty: set[str] = set()
+        self._stream = CommitStream(hub)
+
+    def __enter__(self) -> Merges:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, _: object, __: TracebackType | None) -> None:
+        if kind is None:
+            self.flush()
+        else:
+            self._stream.abandon()
+
+    @cached_property
+    def _main(self) -> MainFiles:
+        return MainFiles(self._hub.git, self._base)
+
+    def read(self, asked: Sequence[Asked]) -> None:
+        """Read what these merges need to know, all at once."""
+        if not asked:
+            return
+        self._candidates = read_candidates(self._hub.git, self._base, asked, self._keys, since=self._always)
+        paths = {c.path for one in self._candidates.values() for c in one.changes}
+        self._dirty = set(local_changes(self._hub, self._local, sorted(paths))) if paths else set()
+
+    def flush(self) -> None:
+        """Make every commit readable for all."""
+        self._stream.close()
+
+    def accept(self, asked: Asked) -> None:
+        """The merge, as it was tried last, was taken: the next ones are made upon it."""
+        candidate = self._candidates[asked]
+        self._main.add(candidate.changes)
+        self._merged.update((c.path, True) for c in candidate.changes)
+        self._commits |= candidate.commits
+
+    def try_merge(self, tip: Oid, asked: Asked, message: str) -> MergeFacts:
+        """The facts of merging a head on ``tip``, which is the base or the last merge accepted."""
+        candidate, head = self._candidates[asked], asked[0]
+        if candidate.failed is not None:
+            raise candidate.failed
+        if not candidate.bases:
+            return MergeFacts(head, common=False)
+        if candidate.count > MOST_COMMITS:
+            why = f"({candidate.count} commits: more than the {MOST_COMMITS} whose authors cn checks; merge it by hand)"
+            return MergeFacts(head, True, conflicts=(why,))
+        if head in candidate.bases or head in self._commits:
+            return MergeFacts(head, True, people=candidate.people, merged_already=True)
+        changes, stale = candidate.changes, self._main.differing(candidate.changes)
+        if self._always:
+            stale = tuple(dict.fromkeys((*candidate.since, *self._merged, *stale)))
+        crossing, clashing = self._main.obstacles(changes)
+        facts = MergeFacts(
+            head,
+            True,
+            stale=stale,
+            conflicts=tuple(crossing),
+            dirty=tuple(c.path for c in changes if c.path in self._dirty),
+            clashes=tuple(clashing),
+            changes=tuple(_tree_change(c) for c in changes if c.path not in stale),  # a rebase may take the others out
+            people=candidate.people,
+        )
+        if stale or crossing or not all(map(_can_be_laid, changes)):
+            return facts
+        return replace(facts, commit=self._commit(tip, head, changes, message))
+
+    def _commit(self, tip: Oid, head: Oid, changes: Sequence[Change], message: str) -> Oid:
+        parents, laid = (tip, head), [set_entry(c.path, c.new) for c in changes]
+        if not self._hub.signs:
+            return self._stream.commit(parents, laid, message, self._at)
+        return build_commit(self._hub, base=tip, parents=parents, changes=laid, message=message, at=self._at)
+
+
+def _tree_change(change: Change) -> TreeChange:
+    new = change.new.mode if change.new else _ABSENT
+    return TreeChange(change.path, new, change.old.mode if change.old else _ABSENT)
+
+
+def _can_be_laid(change: Change) -> bool:
+    """Is it a plain file, before and after, outside cn's folders, with a path that cn writes?"""
+    if is_owned(change.path) or any(entry and entry.mode not in _FILES for entry in (change.old, change.new)):
+        return False
+    try:
+        parse_hub_path(change.path)
+    except NameRefused:
+        return False
+    return True

@@ -1,1 +1,0 @@
-"""Pure: an inbound branch after it was read and checked."""

@@ -1,1 +1,0 @@
-"""The state machines of thread, agent, sender and receiver, as tables."""
