@@ -71,7 +71,7 @@ def reply(hub: Hub, thread: str, message: str, *, body: str = "", dry_run: bool 
     _subject(message, body)
     text = f"{message}\n\n{body}" if body else message
     with open_run(hub, dry_run=dry_run) as run:
-        snapshot = run.snapshot()
+        snapshot = run.snapshot
         try:
             decide_now(run, thread, Reply, body=text)
         except NoThread as refused:

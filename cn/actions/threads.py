@@ -114,7 +114,7 @@ def _free_concern(executor: Executor, description: str, salt: str) -> HubPath:
 def end_concern(hub: Hub, id: str, *, dry_run: bool = False) -> Report:
     """File a concern away as done, by its name or an unambiguous beginning of it."""
     with open_run(hub, dry_run=dry_run) as run:
-        snapshot = run.snapshot()
+        snapshot = run.snapshot
         open_ones = [path for path in own_paths(snapshot, run.hub) if path.startswith(f"{own_thread.CONCERNS}/")]
         found = [path for path in open_ones if own_thread.is_named(path, id)]
         found = found or [path for path in open_ones if id and path.startswith(f"{own_thread.CONCERNS}/{id}")]
@@ -137,7 +137,7 @@ def _is_done(snapshot: Snapshot, name: str) -> bool:
 def close_thread(hub: Hub, name: str, reason: str = "", *, dry_run: bool = False) -> Report:
     """Close a thread of our own; a peer's is refused, for its creator must be told something."""
     with open_run(hub, dry_run=dry_run) as run:
-        snapshot = run.snapshot()
+        snapshot = run.snapshot
         path = pick_own(snapshot, own_paths(snapshot, run.hub), name)
         if path is None:
             try:

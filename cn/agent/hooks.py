@@ -36,7 +36,7 @@ def answered_turn(run: Run) -> Turn | None:
         return None
     from cn.agent.queue import peek_turn, read_output
 
-    return peek_turn(run.snapshot()) if read_output(run) is not None else None
+    return peek_turn(run.snapshot) if read_output(run) is not None else None
 
 
 def execute_output(run: Run, executor: Executor) -> str | None:

@@ -101,7 +101,7 @@ _Pending = list[tuple[str, Item, HubPath]]
 
 def check_inbox(run: Run) -> None:
     """Restore what is missing, report what stands in the way, is unknown, or stays refused."""
-    snapshot = run.snapshot(run.placed)
+    snapshot = run.placed
     listed = snapshot.pending()
     pending = [(f"{peer}/{item.topic}", item, inbox_path(ThreadName(item.fields["thread"]))) for peer, item in listed]
     _restore_missing(run, snapshot, [path for _, _, path in pending])

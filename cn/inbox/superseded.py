@@ -57,7 +57,7 @@ def decided_first(run: Run, snapshot: Snapshot, name: ThreadName) -> str:
 
 def _overtaken(run: Run, name: ThreadName, path: HubPath) -> Row | None:
     """What the copy decides and nobody did; None where it decides nothing, or what was done."""
-    done = run.snapshot().read(done_path(name)) or b""
+    done = run.snapshot.read(done_path(name)) or b""
     data = (run.hub.root / path).read_bytes()
     ours, theirs = _triage(data, done), _triage(done, done)
     event = _received(run, name)
@@ -95,9 +95,9 @@ def _shown(run: Run, path: HubPath, data: bytes, triage: Triage) -> str:
 
 def _received(run: Run, name: ThreadName) -> tuple[str, Event] | None:
     """The peer that the ledger knows the thread from, and the event that made it."""
-    for peer in run.snapshot().open_items:
+    for peer in run.snapshot.open_items:
         if name[9:].startswith(f"{peer}-"):
-            history = run.snapshot().history(peer).split("\n")
+            history = run.snapshot.history(peer).split("\n")
             for event in each_event("\n".join(line for line in history if " thread=" in line)):
                 if event.side == IN and event.fields["thread"] == name:
                     return peer, event

@@ -67,7 +67,7 @@ def process_as_agent(
 
 
 def _process(run: Run, may_give: MayGive | None = None, deliver_first: Callable[[Run], None] | None = None) -> None:
-    snapshot = run.snapshot()
+    snapshot = run.snapshot
     turn = answered_turn(run)
     decided = {
         (peer, item.topic)
@@ -158,7 +158,7 @@ def _decided(executor: Executor, facts: Facts, working: Working) -> Decided | No
 
 def _asked(item: Item) -> tuple[Oid, str]:
     """What is merged where an item is: its head, as it was shown."""
-    return item.head, item.get("base")
+    return item.head, item.fields.get("base", "")
 
 
 def _execute(executor: Executor, decided: Sequence[Decided], tips: Mapping[ThreadKey, Oid]) -> list[str]:

@@ -119,7 +119,7 @@ def _leaves_nothing(run: Run, seen: Observation) -> bool:
 
     Where an agent is at an item, or another remote than origin is the mailbox, runs stay ordinary.
     """
-    hub, snapshot = run.hub, run.snapshot()
+    hub, snapshot = run.hub, run.snapshot
     plain = hub.git_dir == hub.work_git_dir == hub.root / ".git" and not (hub.git_dir / "worktrees").exists()
     reached = set(seen.urls) == set(seen.listings) and not run.memory.unreachable.entries
     at_rest = not snapshot.outbox_paths() and snapshot.read(TURN) is None
@@ -162,7 +162,7 @@ def _ends(run: Run) -> Iterator[float]:
 
         if look := next_look(run.memory):
             yield look.timestamp()
-    snapshot = run.snapshot()
+    snapshot = run.snapshot
     for _, item in snapshot.pending():
         if item.state == "deferred" and item.get("until"):
             yield parse_stamp(item.get("until")).timestamp()

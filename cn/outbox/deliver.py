@@ -58,14 +58,14 @@ def deliver(run: Run, *, force: bool = False) -> None:
             run.report.plan(f"{verb} {entry.branch} at {entry.to}", source=entry_source(entry))
         _commit(run, ready, {path: _taken(entry) for path, entry in ready}, force=force)
     elif ready:
-        _write_messages(run.hub.git, run.snapshot().algorithm, ready)
+        _write_messages(run.hub.git, run.snapshot.algorithm, ready)
         _commit(run, ready, _perform(run, ready), force=force)
 
 
 def _ready(run: Run, force: bool) -> list[Pair]:
     """The entries to try now; those that must wait are reported quietly."""
     ready = []
-    snapshot = run.snapshot()
+    snapshot = run.snapshot
     entries, broken = snapshot.outbox()
     for path, why in broken:
         told_before = run.memory.told("outbox", path, why)
@@ -74,7 +74,7 @@ def _ready(run: Run, force: bool) -> list[Pair]:
         if entry.to not in run.settings.peers:
             reason = f"{entry.to} is no peer any more"
             _failed(run, path, entry, reason, f"add it again with {command('cn peer add {} URL', entry.to)}")
-        elif refusal := rules.may_send(entry, run.settings.us):
+        elif refusal := rules.may_send(entry, run.settings.config.name):
             hint = f"{refusal.remedy}; {take_out(path)}"
             _failed(run, path, entry, f"{refusal.rule}: {refusal.reason}", hint)
         elif isinstance(entry, Deliver) and (secret := _secret(run, snapshot, path, entry)):
@@ -159,7 +159,7 @@ def _before(run: Run, path: HubPath, entry: Entry, listing: Listing | str) -> Ou
             if tip is None:
                 return Outcome("✓ deleted (it was gone already)")
             ours = run.settings.is_outbound(run.settings.peers[entry.to], entry.branch)
-            item = run.snapshot().item(entry.to, OUT, topic_of(entry.branch))
+            item = run.snapshot.item(entry.to, OUT, topic_of(entry.branch))
             recorded = item is not None and item.head == entry.tip and item.state == "deleting"
             refusal = rules.may_delete(ours, entry.tip, tip, recorded=recorded)
             if refusal:
@@ -213,7 +213,7 @@ def _commit(run: Run, ready: Sequence[Pair], outcomes: Mapping[HubPath, Outcome]
     confirmed = {path: entry for path, entry in ready if not outcomes[path].reason}
     if not confirmed:
         return
-    snapshot = run.snapshot()
+    snapshot = run.snapshot
     delivered = {path: snapshot.blob(path) for path in confirmed}
 
     def plan(executor: Executor) -> str | None:
@@ -233,7 +233,7 @@ def publish_main(run: Run) -> None:
     """Bring the mailbox's main to what we publish: fast-forward only, never over another's commits."""
     if not run.settings.separate_mailbox or run.dry_run:
         return
-    text = run.snapshot().text(mailbox_main.PATH).strip()
+    text = run.snapshot.text(mailbox_main.PATH).strip()
     name, seconds = run.settings.mailbox, run.settings.config.limits.peer_seconds
     mark = f"refs/cn/mailbox/{name}"
     if not text or list_refs(run.hub.git, mark).get(mark) == text:

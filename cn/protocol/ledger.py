@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
-from cn.protocol.states import IN_QUEUE, NONE, SENDER, THREAD, Machine
+from cn.protocol.states import IN_QUEUE, NONE, SENDER, THREAD, InvalidTransition, Machine
 from cn.values.errors import CnError
 from cn.values.names import HubPath, Name, NameRefused, Oid, parse_branch, parse_oid, parse_thread_name
 from cn.values.text import one_line
@@ -148,8 +148,9 @@ _DECIDED = ("digest", "rule", "why", "remedy", "until", "actor", "reason", "by",
 def check(items: Open, event: Event, what: str = "") -> None:
     """Raise :class:`InvalidTransition` if a new event of ours does not fit what is open."""
     found = items.get((event.side, event.topic))
-    if not _of_another_head(found, event):
-        _MACHINES[event.side].step(found.state if found else NONE, event.kind, what)
+    machine, state = _MACHINES[event.side], found.state if found else NONE
+    if (state, event.kind) not in machine.after and not _of_another_head(found, event):
+        raise InvalidTransition(machine.name, state, event.kind, what)
 
 
 def _of_another_head(found: Item | None, event: Event) -> bool:

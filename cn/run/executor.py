@@ -157,7 +157,8 @@ class Executor:
         Without secrets, which the planners do not refuse here: what they led to must be committed.
         With ``told`` the file says what is masked in it.
         """
-        here = is_machine_local(path) or is_local(path, self.settings.config.local)
+        local = self.settings.config.local
+        here = is_machine_local(path) or bool(local and is_local(path, local))
         if data is not None and (path == INPUT or not here):
             data = self._mask(path, data, told=told)
             self._looked.add(path)

@@ -60,13 +60,15 @@ class Run:
     moved: bool = False
     made: set[Oid] = field(default_factory=set)
     offline: bool = False
-    _placed: Base | None = None
-    _snapshot: Snapshot | None = None
     _machine: str = ""
 
     def __post_init__(self) -> None:
         self.now = self.memory.at
         """When the run began."""
+        self.snapshot = Snapshot(self.hub.git, self.base.tip)
+        """The commit of ``base``, for reading."""
+        self.placed = self.snapshot
+        """That of which the work tree has the files: a dry run goes on from commits that it does not bring there."""
 
     @property
     def machine(self) -> str:
@@ -74,29 +76,23 @@ class Run:
         self._machine = self._machine or clone_id(self.hub, make=not self.dry_run) or "this-clone"
         return self._machine
 
-    def executor(self, base: Base) -> Executor:
+    def _go_on_from(self, base: Base) -> None:
+        if base.tip != self.base.tip:
+            self.snapshot = Snapshot(self.hub.git, base.tip)
+            self.placed = self.placed if self.dry_run else self.snapshot
+        self.base = base
+
+    def executor(self) -> Executor:
         """An executor on ``base`` that has performed nothing."""
         settings = self.settings
         if self.offline:
             # What peers may read is published by a run that asks origin: two clones would differ.
             settings = settings._replace(separate_mailbox=False)
-        return Executor(self.hub, settings, self.snapshot(base), base, self.memory, dry_run=self.dry_run)
+        return Executor(self.hub, settings, self.snapshot, self.base, self.memory, dry_run=self.dry_run)
 
-    @property
-    def placed(self) -> Base:
-        """Whose files the work tree has: a dry run goes on from commits that it does not bring there."""
-        return self._placed or self.base
-
-    def snapshot(self, base: Base | None = None) -> Snapshot:
-        """The commit of ``base`` (this run's if not given) for reading; cached."""
-        commit = (base or self.base).tip
-        if self._snapshot is None or self._snapshot.commit != commit:
-            self._snapshot = Snapshot(self.hub.git, commit)
-        return self._snapshot
-
-    def _read_settings(self, base: Base) -> None:
-        """The configuration of ``base``; peers whose records are damaged stay out of the run."""
-        snapshot = self.snapshot(base)
+    def _read_settings(self) -> None:
+        """The configuration; peers whose records are damaged stay out of the run."""
+        base, snapshot = self.base, self.snapshot
         snapshot.look_ahead()
         try:
             settings = parse_settings(self.hub, snapshot.read(CONFIG), snapshot.read(PEERS), self.settings)
@@ -141,11 +137,13 @@ class Run:
         before = self.memory.checkpoint()
 
         def draft(base: Base) -> Draft | None:
-            self.memory.rollback(before)
-            if base.tip != self.base.tip:
-                self._read_settings(base)
-            self.base = base
-            executor = self.executor(base)
+            if attempts:
+                self.memory.rollback(before)
+            moved = base.tip != self.base.tip
+            self._go_on_from(base)
+            if moved:
+                self._read_settings()
+            executor = self.executor()
             subject, result = plan(executor)
             for path in executor.withheld:
                 text = f"{path}: what looks like a secret is masked in it"
@@ -167,15 +165,16 @@ class Run:
             self.report.info(f"origin did not take cn's pins: {reason}", told_before=self.memory.told("pins", reason))
         self.report.notes.extend(executor.notes.notes)
         if committed.base is not self.base:  # somebody's commit came in after the plan
-            self._read_settings(committed.base)
+            self._go_on_from(committed.base)
+            self._read_settings()
         origin = committed.commit if self.hub.origin else self.base.origin  # what the next push expects there
-        self.base = self.base._replace(tip=committed.commit, local=committed.commit, origin=origin)
-        note_ledgers(self.snapshot(), self.memory, (c.path for c in made.changes) if made else ())
+        self._go_on_from(self.base._replace(tip=committed.commit, local=committed.commit, origin=origin))
+        note_ledgers(self.snapshot, self.memory, (c.path for c in made.changes) if made else ())
         return result
 
     def _rehearse(self, plan: Callable[[Executor], tuple[str | None, T]]) -> T:
         """Show a plan, and build its commit in the throw-away folder: what follows plans on that."""
-        executor = self.executor(self.base)
+        executor = self.executor()
         subject, result = plan(executor)
         draft = executor.draft(subject or "cn: run")
         for cause, text, paths, rows in executor.steps or ():
@@ -186,8 +185,7 @@ class Run:
         shown = (Mark.REFUSED, Mark.FAILED, Mark.INFO)
         self.report.notes.extend(note for note in executor.notes.notes if note.mark in shown)
         if draft is not None:
-            self._placed = self.placed
-            self.base = self.base._replace(tip=build(self.hub, draft, scratch=True))
+            self._go_on_from(self.base._replace(tip=build(self.hub, draft, scratch=True)))
         return result
 
 
@@ -264,7 +262,7 @@ def open_run(
                 report.info(line)
             run = Run(hub, base, settings, Memory(hub, now()), report, dry_run, progress, offline=offline)
             opened.append((free, run.made))
-            run._read_settings(base)
+            run._read_settings()
         # Once the run is open, what a command refuses is its own answer, and stops no other run.
         with _noting(hub, report, dry_run, Blocked, GitError, OSError), _remembering(run):
             yield run
@@ -335,7 +333,7 @@ def _check_end(run: Run) -> None:
     """Report where main and the work tree are not as they must be, and note that a run works again."""
     conditions = run.memory.conditions
     if conditions.names("displaced"):
-        conditions.tell("displaced", find_displaced(run.hub, run.snapshot()), run.report)
+        conditions.tell("displaced", find_displaced(run.hub, run.snapshot), run.report)
     if run.dry_run:
         return
     if run.memory.stopped or any(note.mark is Mark.FAILED for note in run.report.notes):

@@ -40,17 +40,14 @@ class Snapshot:
         """``like`` is a snapshot of the same tree: what it read need not be read again."""
         self.git = git
         self.commit = commit
+        self.algorithm = "sha256" if len(commit) == 64 else "sha1"
+        """The repository's hash, by the length of its ids (gitformat-pack(5), "SHA-1 AND SHA-256")."""
         self._files: dict[str, Found | None] = like._files if like else {}
         self.damaged: dict[Name, str] = {}
         self.mended: set[Name] = set()
         self._open: dict[Name, Open] | None = None
         self._outbox: tuple[list[tuple[HubPath, Entry]], list[tuple[HubPath, str]]] | None = None
         self._history: dict[tuple[Name, str], str] = {}
-
-    @property
-    def algorithm(self) -> str:
-        """The repository's hash, by the length of its ids (gitformat-pack(5), "SHA-1 AND SHA-256")."""
-        return "sha256" if len(self.commit) == 64 else "sha1"
 
     def read_many(self, paths: Iterable[str]) -> None:
         """Load files into the cache with one question.

@@ -76,7 +76,7 @@ def send_texts(run: Run, speak: Speak, allowed: Collection[int]) -> list[Unsent]
     can push to main can put a file into the outbox. Answers with the first text of each chat that could
     not be sent now.
     """
-    says, broken = run.snapshot().says()
+    says, broken = run.snapshot.says()
     for path, reason in broken:
         run.report.failed(f"{path}: {reason}", "it is not sent", told_before=run.memory.told("say", path, reason))
     waiting = {path.rpartition("/")[2] for path, _ in says}

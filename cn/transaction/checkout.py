@@ -158,7 +158,7 @@ def check_out(hub: Hub, journal: Journal, changes: Sequence[Change]) -> list[str
     work.bring([c for c in changes if c.new is not None])
     # Once, at the end: killed before, all this is done again, and comes to the same.
     left = {path: one for path, one in noted.left.items() if path not in touched}
-    write_unplaced(hub, left | work.left, work.edited)
+    write_unplaced(hub, noted, left | work.left, work.edited)
     return work.reports
 
 
@@ -166,7 +166,7 @@ def place_again(hub: Hub, main: Oid) -> list[str]:
     """Try what earlier runs could not place; ``main`` is checked out. Sentences about what became of it."""
     noted = read_unplaced(hub)
     if not noted.left:
-        write_unplaced(hub, {}, noted.edited)  # what is hidden still is shown to git again
+        write_unplaced(hub, noted, {}, noted.edited)  # what is hidden still is shown to git again
         return []
     entries = read_tree(hub.git, main, list(noted.left))
     changes = [Change(path, one.here, entries.get(path)) for path, one in noted.left.items()]
@@ -330,6 +330,7 @@ class _Checkout:
             paths = paths[1:]
 
     def replace(self, change: Change, file: WorkFile, aside: str, new: str | None) -> None:
+        was_ours = self.was_ours(change, file)
         try:
             found, unplaced = exchange(self.hub.root, change.path, aside, new, file.raw)
         except OSError as why:
@@ -341,7 +342,7 @@ class _Checkout:
             return
         if unplaced:
             self.note_unplaced(change, unplaced[change.path])
-        if not self.was_ours(change, file):
+        if not was_ours:
             kept = keep_aside(self.hub, change.path, aside)
             self.reports.append(kept_sentence(self.hub, change.path, kept, "differed from main, which decides here"))
 

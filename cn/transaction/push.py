@@ -149,7 +149,7 @@ def push(hub: Hub, base: Base, journal: Journal) -> str | None:
         if taken is None:
             return None
         answer = taken
-    _note_unpushed(hub, {ref: refs[ref] is None for ref in answer.lacks})  # nothing else waits now
+    _note_unpushed(hub, waiting, {ref: refs[ref] is None for ref in answer.lacks})  # nothing else waits now
     reason = next(iter(answer.lacks.values()), "")
     if reason and (lock := _lock_on(hub, *answer.lacks)) is not None:
         reason += f"; {lock.path} is there: {lock.remedy}"
@@ -257,14 +257,16 @@ def arrived_pushes(hub: Hub, base: Base) -> list[Journal]:
 def _forget(hub: Hub, note: Journal) -> None:
     """Origin has not taken that commit: refs that it took with it are as they are here again."""
     # Nobody means its deletions any more. One that waits already belongs to a commit that origin has.
-    _note_unpushed(hub, dict.fromkeys((ref.ref for ref in note.refs), False) | _read_unpushed(hub))
+    waiting = _read_unpushed(hub)
+    _note_unpushed(hub, waiting, dict.fromkeys((ref.ref for ref in note.refs), False) | waiting)
     drop(push_path(hub, note.new))
 
 
 def leave_unpushed(hub: Hub, notes: Iterable[Journal]) -> None:
     """Their refs go with the next push: a run that asks no origin carries out the rest of them."""
     refs = {ref.ref: ref.new is None for note in notes for ref in note.refs}
-    _note_unpushed(hub, _read_unpushed(hub) | refs)
+    waiting = _read_unpushed(hub)
+    _note_unpushed(hub, waiting, waiting | refs)
 
 
 def unpushed_path(hub: Hub) -> Path:
@@ -281,9 +283,8 @@ def _read_unpushed(hub: Hub) -> dict[str, bool]:
         return {}
 
 
-def _note_unpushed(hub: Hub, refs: Mapping[str, bool]) -> None:
-    """Exactly these are to be pushed again."""
-    known = _read_unpushed(hub)
+def _note_unpushed(hub: Hub, known: Mapping[str, bool], refs: Mapping[str, bool]) -> None:
+    """Exactly these are to be pushed again; so far these are ``known`` to be."""
     with suppress(OSError, CnError):  # main is at origin: what comes now must not be stopped by it
         if refs and refs != known:
             write_file(unpushed_path(hub), json.dumps(refs, sort_keys=True).encode())

@@ -87,9 +87,8 @@ def is_left(hub: Hub, path: str, data: bytes | None) -> bool:
     return one is not None and one.is_it(data)
 
 
-def write_unplaced(hub: Hub, left: Mapping[str, Left], edited: Mapping[str, Edited]) -> None:
-    """Note exactly these, where that is news, and hide what is left from git."""
-    known = read_unplaced(hub)
+def write_unplaced(hub: Hub, known: Unplaced, left: Mapping[str, Left], edited: Mapping[str, Edited]) -> None:
+    """Note exactly these, where that is news beside what is ``known``, and hide what is left from git."""
     hide, hidden = _to_hide(hub, left, known.hidden) if left or known.hidden else ([], frozenset())
     if not left and not edited and not hidden:
         unplaced_path(hub).unlink(missing_ok=True)
@@ -130,11 +129,11 @@ def forget_left(hub: Hub, path: str) -> None:
     """What main has of this file was taken up here by who writes it."""
     known = read_unplaced(hub)
     if path in known.left:
-        write_unplaced(hub, {p: one for p, one in known.left.items() if p != path}, known.edited)
+        write_unplaced(hub, known, {p: one for p, one in known.left.items() if p != path}, known.edited)
 
 
 def forget_edited(hub: Hub, paths: Iterable[str]) -> None:
     """They are as main has them again."""
     known, gone = read_unplaced(hub), set(paths)
     if known.edited.keys() & gone:
-        write_unplaced(hub, known.left, {p: one for p, one in known.edited.items() if p not in gone})
+        write_unplaced(hub, known, known.left, {p: one for p, one in known.edited.items() if p not in gone})

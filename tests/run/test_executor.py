@@ -63,13 +63,13 @@ def known(run: Run, side: str, *kinds: str, **fields: str) -> Executor:
         return "cn: test"
 
     run.commit(plan)
-    return run.executor(run.base)
+    return run.executor()
 
 
 def later(run: Run, time: timedelta) -> Executor:
     """An executor on the same main, after some time."""
     run.memory.at += time
-    return run.executor(run.base)
+    return run.executor()
 
 
 def kinds(executor: Executor, side: str) -> list[str]:
@@ -189,7 +189,7 @@ def test_what_the_outbox_still_holds_is_not_gone(run: Run, state: str, gone: boo
 
 
 def test_a_topic_adopted_in_this_run_is_taken(run: Run) -> None:
-    executor = run.executor(run.base)
+    executor = run.executor()
     executor.perform(record(run, OUT, "adopted", branch="sigma/x"))
     message = Message(MESSAGE, Name("sigma"), PI, "Hello", run.now, "text")
     executor.perform(Plan("test", (Post(message, "x"),)))
@@ -207,7 +207,7 @@ def test_a_topic_adopted_in_this_run_is_taken(run: Run) -> None:
     ],
 )
 def test_no_way_into_a_commit_is_unwatched(run: Run, path: str, text: str, told: str) -> None:
-    executor = run.executor(run.base)
+    executor = run.executor()
     executor.perform(Plan("test", (Edit(HubPath(path), text.encode()),)))
     with pytest.raises(Refused) as refused:
         executor.draft("cn: x")
@@ -216,7 +216,7 @@ def test_no_way_into_a_commit_is_unwatched(run: Run, path: str, text: str, told:
 
 
 def test_the_message_of_a_commit_is_masked(run: Run) -> None:
-    executor = run.executor(run.base)
+    executor = run.executor()
     executor.perform(Plan("test", (Edit(HubPath("threads/adhoc/x.md"), b"x\n"),)))
     draft = executor.draft("cn: pi/AKIAIOSFODNN7EXAMPLE ack by sigma")
     assert draft is not None
@@ -241,7 +241,7 @@ def test_a_file_may_be_written_more_than_once_in_a_run(run: Run, sigma: Node) ->
 
 
 def test_a_secret_in_what_cn_writes_by_itself_is_masked(run: Run) -> None:
-    executor, path = run.executor(run.base), HubPath("threads/inbox/20260101-pi-x.md")
+    executor, path = run.executor(), HubPath("threads/inbox/20260101-pi-x.md")
     executor.perform(Plan("test", (Put(path, "a ghp_" + "a1B2" * 9 + " key\n"),)))
     assert executor.read(path) == f"{MASK}\n".encode()
 
@@ -254,7 +254,7 @@ def test_all_letters_are_sent_as_they_were_queued(run: Run, sigma: Node, tmp_pat
         return "cn: test"
 
     run.commit(plan)
-    queued = {path: run.snapshot().blob(path) for path in run.snapshot().outbox_paths()}
+    queued = {path: run.snapshot.blob(path) for path in run.snapshot.outbox_paths()}
     assert len(queued) == 5
     deliver(run, force=True)
     assert run.report.exit_code == 0
@@ -262,8 +262,8 @@ def test_all_letters_are_sent_as_they_were_queued(run: Run, sigma: Node, tmp_pat
         message = read(tmp_path / "cn-pi", f"sigma/no-{n}:message.md")
         assert message.endswith(f"{n}\n".encode() + b"word\n" * 80)
     sent = {path.replace("/outbox/", "/sent/"): oid for path, oid in queued.items()}
-    assert {path: run.snapshot().blob(path) for path in sent} == sent
-    assert run.snapshot().outbox_paths() == []
+    assert {path: run.snapshot.blob(path) for path in sent} == sent
+    assert run.snapshot.outbox_paths() == []
     assert git(sigma.root, "status", "--porcelain") == ""
 
 
@@ -271,7 +271,7 @@ def test_only_perform_adds_to_the_commit(run: Run) -> None:
     """What it is given it keeps as it is; what it gathers is its own; nobody else writes there."""
     given = {"hub", "settings", "snapshot", "now", "base", "memory", "notes"}
     shown = {"changed", "changed_here", "withheld", "rows", "steps"}  # read-only, by their types
-    executor = run.executor(run.base)
+    executor = run.executor()
     assert {name for name in vars(executor) if not name.startswith("_")} == given | shown
     before = picture(executor)
     for name, member in inspect.getmembers(type(executor)):

@@ -199,7 +199,7 @@ def plan_confirmed(path: HubPath | None, entry: Entry, ours: Item | None, execut
     if isinstance(entry, Remove):
         effects.append(Keep(head))
     if path is not None:
-        status = ours.get("about_status") if ours is not None else ""
+        status = ours.fields.get("about_status", "") if ours is not None else ""
         effects += [
             Move(path, sent_path(entry)),
             Record(entry.to, Event(at, OUT, kind, topic, head)),

@@ -184,7 +184,7 @@ def serve(hub: Hub, path: Path | None) -> int:
     def may_give(run: Run, asked: Input) -> str:
         """As the processor decides it, with the configuration of now."""
         try:
-            config = read_agent_config(run.snapshot().read, path)
+            config = read_agent_config(run.snapshot.read, path)
         except ConfigError as broken:
             return broken.text
         return over_budget(run.hub.root, config.budgets, asked.sender, run.now)
