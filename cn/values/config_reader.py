@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from cn.values.errors import ConfigError
@@ -17,13 +17,12 @@ from cn.values.names import Name, NameRefused, parse_name
 from cn.values.text import one_line
 from cn.values.yaml import compose_yaml, load_yaml
 
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^{}]*))?\}")
+_VARIABLE = r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^{}]*))?\}"
 _NOTHING = object()
-_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?")
+_HOST = r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?"
 
 
-@dataclass(frozen=True)
-class Missing:
+class Missing(NamedTuple):
     """A value that nothing gives: its key (``llm.api_key``), what is wrong, and the remedy."""
 
     key: str
@@ -124,7 +123,7 @@ class Reader:
             value = self.text(key, "")
             if not value and not any(m.key == self._full(key) for m in self.missing):
                 self.lacks(key, "it is empty", f"write ${{{variables[0]}}} there, and set that")
-            if _VARIABLE.sub(r"\2", str(self.data[key])):
+            if re.sub(_VARIABLE, r"\2", str(self.data[key])):
                 problem = "a secret stands in the file, where all who can read the hub read it"
                 self.warn(key, problem, f"write ${{{variables[0]}}} there, and change the secret")
         value = value.strip()
@@ -207,14 +206,14 @@ class Reader:
         """The value with its variables; None (and noted) where one is missing."""
         if self.env is None:
             return value
-        if "${" in _VARIABLE.sub("", value):
+        if "${" in re.sub(_VARIABLE, "", value):
             raise self._bad(key, "a '${' is not closed", "write ${NAME} or ${NAME:-default}")
-        lost = [m[1] for m in _VARIABLE.finditer(value) if m[2] is None and not self._variable(m[1])]
+        lost = [m[1] for m in re.finditer(_VARIABLE, value) if m[2] is None and not self._variable(m[1])]
         if lost:
             names = " or ".join(self.aliases) if lost[0] in self.aliases else lost[0]
             self.lacks(key, f"the environment has no {names}", f"set {names} in the environment")
             return None
-        return _VARIABLE.sub(lambda m: self._variable(m[1]) or m[2] or "", value)
+        return re.sub(_VARIABLE, lambda m: self._variable(m[1]) or m[2] or "", value)
 
     def _variable(self, name: str) -> str:
         names = (name, *self.aliases) if name in self.aliases else (name,)
@@ -270,7 +269,7 @@ def parse_origin(text: str) -> str | None:
     named = f"[{host}]" if ":" in host else host
     if url.scheme not in ("http", "https") or bare.lower() != named or url.path not in ("", "/"):
         return None
-    if "?" in text or "#" in text or (":" not in host and not _HOST.fullmatch(host)):
+    if "?" in text or "#" in text or (":" not in host and not re.fullmatch(_HOST, host)):
         return None
     return f"{url.scheme}://{named}" + (f":{port}" if port is not None else "")
 

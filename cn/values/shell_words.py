@@ -13,8 +13,8 @@ from cn.values.text import is_plain, redact
 NAME = "NAME"
 """Stands for a word that cannot be typed."""
 
-_SPECIAL = re.compile(r"[\s!\"#$&'()*;<=>?\[\\\]^`{|}~]")
-_PATTERN = re.compile(r"^:|\\[*?\[\\]")
+_SPECIAL = r"[\s!\"#$&'()*;<=>?\[\\\]^`{|}~]"
+_PATTERN = r"^:|\\[*?\[\\]"
 """What git reads as more than a path (gitglossary(7), "pathspec")."""
 
 
@@ -29,7 +29,7 @@ def command(template: str, *words: str) -> str:
     """
     plain = [is_plain(word) and redact(word) == word for word in words]
     typed = [escape(word) if ok else NAME for word, ok in zip(words, plain, strict=True)]
-    if any(map(_PATTERN.search, typed)):
+    if any(re.search(_PATTERN, word) for word in typed):
         template = re.sub(r"\bgit (?!--literal)", "git --literal-pathspecs ", template)
     line = f"'{template.format(*typed)}'"
     return line if all(plain) else f"{line} (for {NAME} let the shell complete the name, which hides characters)"

@@ -9,18 +9,16 @@ from __future__ import annotations
 import re
 import unicodedata
 
-_CREDENTIALS = re.compile(r"(?<=://)[^/\s]+@")
-_SECRET_PARAMETER = re.compile(
-    r"([?&;#][\w.-]*(?:token|secret|passw(?:or)?d|pwd|api_?key|access_?key|auth|credential|signature|sig|key)=)"
-    r"[^&;#\s'\"<>]+",
-    re.IGNORECASE,
+# As text: compiled when first used, since a short command uses few of them.
+_CREDENTIALS = r"(?<=://)[^/\s]+@"
+_PARAMETER = (
+    r"(?i)([?&;#][\w.-]*(?:token|secret|passw(?:or)?d|pwd|api_?key|access_?key|auth|credential|signature|sig|key)=)"
+    r"[^&;#\s'\"<>]+"
 )
-_WORD = re.compile(r"\S+")
+_WORD = r"\S+"
 _SHORTEST_SECRET = 6
 _HIDDEN = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
-_BLANK = re.compile(
-    r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u3164\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]"
-)
+_BLANK = r"[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u3164\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff]"
 """Letters and marks that show nothing (Unicode, Default_Ignorable_Code_Point), but for
 the variation selectors U+FE00 to U+FE0F, which emoji need."""
 
@@ -36,10 +34,10 @@ def visible(text: str) -> str:
 
     Tab and the line feed are kept. What is printable, and no blank letter, comes back as it is.
     """
-    if text.isprintable() and (text.isascii() or not _BLANK.search(text)):
+    if text.isprintable() and (text.isascii() or not re.search(_BLANK, text)):
         return text
     return "".join(
-        f"<U+{ord(c):04X}>" if c not in "\n\t" and (unicodedata.category(c) in _HIDDEN or _BLANK.match(c)) else c
+        f"<U+{ord(c):04X}>" if c not in "\n\t" and (unicodedata.category(c) in _HIDDEN or re.match(_BLANK, c)) else c
         for c in text
     )
 
@@ -76,12 +74,12 @@ def uncell(text: str) -> str:
     return re.sub(r"\\(.)", r"\1", text.strip())
 
 
-_YAML_NAME = re.compile(r"(?!(?:yes|no|on|off|true|false|null|y|n)\Z)[a-z][a-z0-9_-]*")
+_YAML_NAME = r"(?!(?:yes|no|on|off|true|false|null|y|n)\Z)[a-z][a-z0-9_-]*"
 
 
 def yaml_word(name: str) -> str:
     """A name as a YAML scalar: plain, unless YAML would read ``no`` or ``007`` as something else."""
-    return name if _YAML_NAME.fullmatch(name) else yaml_string(name)
+    return name if re.fullmatch(_YAML_NAME, name) else yaml_string(name)
 
 
 def yaml_string(text: str, *, ascii_only: bool = False) -> str:
@@ -119,12 +117,12 @@ def redact(text: str) -> str:
 
     A name of a branch, which may hold ``&key=``, is none: it has no ``?`` and no ``://``.
     """
-    text = _CREDENTIALS.sub("***@", text)
-    return _WORD.sub(_hide_parameters, text) if "=" in text else text
+    text = re.sub(_CREDENTIALS, "***@", text)
+    return re.sub(_WORD, _hide_parameters, text) if "=" in text else text
 
 
 def _hide_parameters(word: re.Match[str]) -> str:
-    return _SECRET_PARAMETER.sub(r"\1***", word[0]) if "?" in word[0] or "://" in word[0] else word[0]
+    return re.sub(_PARAMETER, r"\1***", word[0]) if "?" in word[0] or "://" in word[0] else word[0]
 
 
 def hide(text: str, *secrets: str) -> str:

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from cn.values.errors import CnError
 
-_SPAN = re.compile(r"([0-9]{1,5})\s*([mhd])")
+_SPAN = r"([0-9]{1,5})\s*([mhd])"
 _LAST = 253_402_300_799
 """The last second of the year 9999, after which there is no :class:`datetime`."""
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
@@ -70,7 +70,7 @@ FORMS = "write a date (2026-02-05), a time (2026-02-05T15:00Z, UTC), or 90m, 12h
 
 def parse_until(text: str, now: datetime) -> datetime:
     """``until:`` of a deferral: an ISO date or time, or ``90m``, ``12h``, ``3d`` from ``now``."""
-    span = _SPAN.fullmatch(text.strip())
+    span = re.fullmatch(_SPAN, text.strip())
     try:
         if not span:
             return parse_stamp(text)
