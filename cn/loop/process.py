@@ -192,7 +192,7 @@ def _execute(executor: Executor, decided: Sequence[Decided], tips: Mapping[Threa
             if isinstance(outcome, Refusal):
                 _refuse(executor, facts, decision, actor, outcome, own)
                 continue
-            executor.perform(replace(outcome, effects=(WorkingCopy(*working), *outcome.effects)))
+            executor.perform(outcome._replace(effects=(WorkingCopy(*working), *outcome.effects)))
             if isinstance(triage.decision, Merge):
                 merges.accept(_asked(facts.item))
             executor.notes.done(f"{facts.source}: {decision} by {actor}", source=facts.source)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 from cn.protocol.ledger import Event
 from cn.protocol.log import Row
@@ -12,8 +11,7 @@ from cn.protocol.outbox_entry import Remove
 from cn.values.names import HubPath, Name, Oid
 
 
-@dataclass(frozen=True)
-class Put:
+class Put(NamedTuple):
     """Write a file of cn's own folders (``text`` is its whole content).
 
     One that belongs to this machine (``state/input.md``) is written after the commit.
@@ -23,15 +21,13 @@ class Put:
     text: str
 
 
-@dataclass(frozen=True)
-class Drop:
+class Drop(NamedTuple):
     """Remove a file of cn's own folders."""
 
     path: HubPath
 
 
-@dataclass(frozen=True)
-class Edit:
+class Edit(NamedTuple):
     """Commit a file as it is (None: its deletion); it is refused, not masked, if it adds a secret.
 
     ``words`` say what is done to it, where that is more than its size.
@@ -42,24 +38,21 @@ class Edit:
     words: str = ""
 
 
-@dataclass(frozen=True)
-class Move:
+class Move(NamedTuple):
     """Move a file as it is, byte for byte."""
 
     old: HubPath
     new: HubPath
 
 
-@dataclass(frozen=True)
-class WorkingCopy:
+class WorkingCopy(NamedTuple):
     """The plan was made of the working copy of a file, these bytes: it does not block the run."""
 
     path: HubPath
     data: bytes
 
 
-@dataclass(frozen=True)
-class WriteHere:
+class WriteHere(NamedTuple):
     """Write a file that belongs to this machine, or with None remove it, after the commit.
 
     It is removed only while it holds ``was``, if that is given.
@@ -70,39 +63,34 @@ class WriteHere:
     was: bytes | None = None
 
 
-@dataclass(frozen=True)
-class Withhold:
+class Withhold(NamedTuple):
     """Keep the whole of a file on this machine that is committed with something masked."""
 
     path: HubPath
     data: bytes
 
 
-@dataclass(frozen=True)
-class Archive:
+class Archive(NamedTuple):
     """Keep bytes as they are under ``logs/``, in the commit of what they led to, so before any effect."""
 
     path: HubPath
     data: bytes
 
 
-@dataclass(frozen=True)
-class Log:
+class Log(NamedTuple):
     """Append a row to the day's log."""
 
     row: Row
 
 
-@dataclass(frozen=True)
-class Record:
+class Record(NamedTuple):
     """Append an event to a peer's ledger."""
 
     peer: Name
     event: Event
 
 
-@dataclass(frozen=True)
-class Advance:
+class Advance(NamedTuple):
     """Take a prepared merge commit as the new tip of main, ``published`` as what peers may read."""
 
     commit: Oid
@@ -110,8 +98,7 @@ class Advance:
     published: Oid | None = None
 
 
-@dataclass(frozen=True)
-class Post:
+class Post(NamedTuple):
     """Queue a message in the outbox; ``topic`` is a wish, made unique when it is queued.
 
     ``decision`` is set where the message is what a decision asked for: the decision's own
@@ -125,15 +112,13 @@ class Post:
     decision: str = ""
 
 
-@dataclass(frozen=True)
-class CleanUp:
+class CleanUp(NamedTuple):
     """Queue the deletion of a branch of ours."""
 
     entry: Remove
 
 
-@dataclass(frozen=True)
-class Pin:
+class Pin(NamedTuple):
     """Note, after the commit, that the ledger knows a branch at this head; None: it is gone."""
 
     peer: Name
@@ -142,15 +127,13 @@ class Pin:
     head: Oid | None
 
 
-@dataclass(frozen=True)
-class Keep:
+class Keep(NamedTuple):
     """Keep a commit reachable whose branch moved or is gone."""
 
     head: Oid
 
 
-@dataclass(frozen=True)
-class Wake:
+class Wake(NamedTuple):
     """Name a thread to the agent after the run.
 
     ``turn`` tells that it is the agent's input now; where the agent works a queue, nothing
@@ -165,12 +148,11 @@ FileEffect = Put | Drop | Edit | Move | WorkingCopy | WriteHere | Withhold | Arc
 Effect = FileEffect | Log | Record | Advance | Post | CleanUp | Pin | Keep | Wake
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(NamedTuple):
     """The effects of one cause, in order."""
 
     cause: str
-    effects: tuple[Effect, ...] = field(default=())
+    effects: tuple[Effect, ...] = ()
 
 
 def describe(effect: Effect) -> str:

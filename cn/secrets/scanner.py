@@ -27,16 +27,16 @@ _BEGIN = re.compile(rf"{_BLOCK.pattern}|Private-Lines:")
 """The first line of a private key, and of the second part of PuTTY's."""
 _END = re.compile(r"END (?:(?!BEGIN)[A-Z0-9 ]){0,40}PRIVATE KEY(?: BLOCK)?(?:-----)?|Private-MAC: *\w*")
 """Its last line; where another one begins in that, it is none."""
-_HEAD_ONLY = re.compile(rf"(?:{_BEGIN.pattern})(?: BLOCK)?[-\s\d]*")
+_HEAD_ONLY = rf"(?:{_BEGIN.pattern})(?: BLOCK)?[-\s\d]*"
 _LONGEST_USER = 200
-_NOT_USER, _NOT_HOST = re.compile(r"[\s/:@]"), re.compile(r"[^\w.-]")
-_ESCAPE = re.compile(r"\\([_.:/@+=~-])")
+_NOT_USER, _NOT_HOST = r"[\s/:@]", r"[^\w.-]"
+_ESCAPE = r"\\([_.:/@+=~-])"
 """A character as Markdown may write it."""
-_BREAK = re.compile(r"\\[nr]|[\s\\]")
-_NO_PASSWORD = re.compile(r"[A-Z]+(?:[_-][A-Z]+)*|[xX*.…_-]+|<[^>]*>")
-_FILLED = re.compile(r"[A-Za-z0-9_-]{0,14}?([xX*])\1{7,}[A-Za-z0-9_-]{0,4}")
-_WORDS = re.compile(r"sk-(?:ant|proj|svcacct|admin)-(?:[a-z]+[0-9]{2}-)?(?:[a-z]{1,15}[-_])+[a-z]{1,15}")
-_LONG_KEY = re.compile(r"sk-(?:ant|proj|svcacct|admin)-")
+_BREAK = r"\\[nr]|[\s\\]"
+_STANDS_FOR_ONE = r"[A-Z]+(?:[_-][A-Z]+)*|[xX*.…_-]+|<[^>]*>"
+_FILLED = r"[A-Za-z0-9_-]{0,14}?([xX*])\1{7,}[A-Za-z0-9_-]{0,4}"
+_WORDS = r"sk-(?:ant|proj|svcacct|admin)-(?:[a-z]+[0-9]{2}-)?(?:[a-z]{1,15}[-_])+[a-z]{1,15}"
+_LONG_KEY = r"sk-(?:ant|proj|svcacct|admin)-"
 QUOTED = (f"{INBOX}/", f"{DONE}/", f"{QUEUE}/", f"{LOGS['input']}/", TURN, INPUT)
 """Where lines that start with ``>`` are a peer's, as they came."""
 _PLACES = ("path: ", "topic: ", "thread: ")
@@ -66,22 +66,21 @@ _DETECTORS = (
     "TwilioKeyDetector",
 )
 _MORE = {
-    "Age Secret Key": re.compile(r"AGE-SECRET-KEY-1[02-9AC-HJ-NP-Z]{58}"),
-    "Anthropic API Key": re.compile(r"\bsk-ant-[A-Za-z0-9_-]{20,}"),
-    "AWS Secret Key": re.compile(
-        r"(?:aws_?secret_?|secret_?access_?)(?:access_?)?key[\"']?\s{0,3}(?::|=>?)\s{0,3}[\"']?([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])",
-        re.IGNORECASE,
+    "Age Secret Key": r"AGE-SECRET-KEY-1[02-9AC-HJ-NP-Z]{58}",
+    "Anthropic API Key": r"\bsk-ant-[A-Za-z0-9_-]{20,}",
+    "AWS Secret Key": (
+        r"(?i)(?:aws_?secret_?|secret_?access_?)(?:access_?)?key[\"']?\s{0,3}(?::|=>?)\s{0,3}[\"']?([A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])"
     ),
-    "DigitalOcean Token": re.compile(r"\bdo[opr]_v1_[0-9a-f]{64}\b"),
-    "GitHub Token": re.compile(r"gh[opusr]_[A-Za-z0-9_]{36,}|\bgithub_pat_[A-Za-z0-9_]{22,}"),
-    "Google API Key": re.compile(r"\bAIza[0-9A-Za-z_-]{35}\b"),
-    "Hugging Face Token": re.compile(r"\bhf_[A-Za-z0-9]{34}\b"),
-    "NPM tokens": re.compile(r"\bnpm_[A-Za-z0-9]{36}\b"),
-    "OpenAI Token": re.compile(
+    "DigitalOcean Token": r"\bdo[opr]_v1_[0-9a-f]{64}\b",
+    "GitHub Token": r"gh[opusr]_[A-Za-z0-9_]{36,}|\bgithub_pat_[A-Za-z0-9_]{22,}",
+    "Google API Key": r"\bAIza[0-9A-Za-z_-]{35}\b",
+    "Hugging Face Token": r"\bhf_[A-Za-z0-9]{34}\b",
+    "NPM tokens": r"\bnpm_[A-Za-z0-9]{36}\b",
+    "OpenAI Token": (
         r"\bsk-(?:(?:proj|svcacct|admin)-(?=[A-Za-z0-9_-]*[0-9])[A-Za-z0-9_-]{20,}|(?=[A-Za-z]{0,47}[0-9])[A-Za-z0-9]{48}(?![A-Za-z0-9_-]))"
     ),
-    "Private Key": re.compile(r"BEGIN ENCRYPTED[ ]PRIVATE KEY|PuTTY-User-Key-File-[13]|\bPrivate-Lines: ?\d"),
-    "Telegram Bot Token": re.compile(r"\b\d{8,10}:[0-9A-Za-z_-]{35,}"),
+    "Private Key": r"BEGIN ENCRYPTED[ ]PRIVATE KEY|PuTTY-User-Key-File-[13]|\bPrivate-Lines: ?\d",
+    "Telegram Bot Token": r"\b\d{8,10}:[0-9A-Za-z_-]{35,}",
 }
 """Forms that detect-secrets 1.5 does not know, or not alone, or of which it tells only the beginning."""
 _OURS = ("ANTHROPIC_KEY", "ANTHROPIC_API_KEY", "TELEGRAM_TOKEN", "TELEGRAM_BOT_TOKEN")
@@ -93,9 +92,9 @@ _GUESSES = (
 )
 """Filters by what stands beside a secret: a remark in the text, a call, a word such as "id". Only
 ``hub.yaml`` lets something pass."""
-_HALF = re.compile("[\ud800-\udfff]")
+_HALF = "[\ud800-\udfff]"
 """What a byte that is no UTF-8 was read as; detect-secrets hashes no such character."""
-_KEPT = re.compile(r"(?:#{1,6} |- )?(?:(?:refused: )?(?:\*\*)?[A-Za-z][A-Za-z_-]{0,19}:(?:\*\*)?)?")
+_KEPT = r"(?:#{1,6} |- )?(?:(?:refused: )?(?:\*\*)?[A-Za-z][A-Za-z_-]{0,19}:(?:\*\*)?)?"
 """What of a masked line stays: the mark of a heading or a list, the key of a field, the rule of a log row."""
 _LONGEST = 2_000
 _Hit = tuple[str, str]
@@ -167,7 +166,7 @@ def may_hold(text: Text, ours: Sequence[str] = ()) -> bool:
 
 def plain(text: str) -> str:
     """A text without the escapes of Markdown."""
-    return _ESCAPE.sub(r"\1", text)
+    return re.sub(_ESCAPE, r"\1", text)
 
 
 def fingerprint(secret: str) -> str:
@@ -186,19 +185,19 @@ def whole(kind: str, found: str, lines: Sequence[str], at: int, start: int = 0) 
         if colon < 0:
             return found
         before, after = lines[at][max(0, colon - _LONGEST_USER) : colon], lines[at][colon + len(found) + 2 :]
-        return f"{_NOT_USER.split(before)[-1]}:{found}@{_NOT_HOST.split(after, maxsplit=1)[0]}"
+        return f"{re.split(_NOT_USER, before)[-1]}:{found}@{re.split(_NOT_HOST, after, maxsplit=1)[0]}"
     if kind != PRIVATE_KEY:
         return found
     end = end_of_key(lines, at, start)
     if end is None:
         another = _BLOCK.search(lines[at], _behind_begin(lines[at], start))
         text = lines[at][start : another.start() if another else None]
-        if not another and _HEAD_ONLY.fullmatch(text) and at + 1 < len(lines):
+        if not another and re.fullmatch(_HEAD_ONLY, text) and at + 1 < len(lines):
             text += lines[at + 1]
     else:
         last, column = end
         text = "".join([*lines[at:last], lines[last][:column]])[start:]
-    return _BREAK.sub("", text)
+    return re.sub(_BREAK, "", text)
 
 
 def key_starts(lines: Sequence[str]) -> list[tuple[int, int]]:
@@ -235,11 +234,11 @@ def _behind_begin(line: str, start: int) -> int:
 def is_placeholder(kind: str, found: str, after: str = "") -> bool:
     """Does it only show where a secret would stand? ``after`` is what follows it in its line."""
     if kind == LOGIN:
-        return _NO_PASSWORD.fullmatch(found) is not None
-    if _FILLED.fullmatch(found) or _WORDS.fullmatch(found):
+        return re.fullmatch(_STANDS_FOR_ONE, found) is not None
+    if re.fullmatch(_FILLED, found) or re.fullmatch(_WORDS, found):
         return True
     # The whole of a key with such a beginning is far longer: what is shown opens nothing.
-    cut = _LONG_KEY.match(found) is not None and len(found) < _CUT_OFF
+    cut = re.match(_LONG_KEY, found) is not None and len(found) < _CUT_OFF
     return cut and after.startswith(("…", "..."))
 
 
@@ -310,7 +309,7 @@ def mask_secrets(text: Text, allowed: Collection[str]) -> tuple[list[str], list[
 
 def _kept(line: str, ours: Sequence[str]) -> str:
     """What stays of a line before its mask, unless a secret or a key begins in that already."""
-    match = _KEPT.match(line)
+    match = re.match(_KEPT, line)
     kept = match[0].rstrip(" ") if match else ""
     return "" if key_starts([kept]) or _search(Text("", (kept,)), ours) else kept
 
@@ -367,14 +366,14 @@ def _found(part: str, ours: Sequence[str]) -> set[_Hit]:
 def _scan(part: str, ours: Sequence[str]) -> set[_Hit]:
     from detect_secrets.core.scan import scan_line
 
-    text = _HALF.sub("\N{REPLACEMENT CHARACTER}", part)
+    text = re.sub(_HALF, "\N{REPLACEMENT CHARACTER}", part)
     kinds = {(secret.type, str(secret.secret_value)) for secret in scan_line(text)}
     if text != part:
         # What stands in the part where the text, as long as that, holds what was found; else the whole part.
         places = ((kind, text.find(found), len(found)) for kind, found in kinds)
         kinds = {(kind, part[at : at + size] if at >= 0 else part) for kind, at, size in places}
     for kind, form in _MORE.items():
-        kinds |= {(kind, match[form.groups]) for match in form.finditer(part)}
+        kinds |= {(kind, match[match.re.groups]) for match in re.finditer(form, part)}
     kinds |= {("a key of this hub", secret) for secret in ours if secret in part}
     return {(kind, found) for kind, found in kinds if not is_placeholder(kind, found, part.partition(found)[2])}
 
