@@ -8,7 +8,7 @@ from collections.abc import Callable, Container, Iterator
 from typing import NewType
 
 from cn.values.errors import CnError
-from cn.values.text import is_plain, is_text, slug, visible
+from cn.values.text import is_plain, slug, visible
 
 Name = NewType("Name", str)
 """A hub, peer or actor: ``[a-z0-9][a-z0-9_-]*``, at most 40 characters."""
@@ -31,7 +31,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 _OID = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _TOPIC = re.compile(r"(?!.*\.\.)[a-z0-9_-][a-z0-9._-]{0,99}(?<!\.)(?<!\.lock)")
 _PART = r"(?!\.)[^\x00-\x20\x7f~^:?*\[\\/]+(?<!\.lock)"
-_BRANCH = re.compile(rf"(?!-|refs/)(?!.*(?:\.\.|@\{{)){_PART}(?:/{_PART})+(?<!\.)")
+_BRANCH = re.compile(rf"(?!-|refs/)(?!.*(?:\.\.|@\{{|[\ud800-\udfff])){_PART}(?:/{_PART})+(?<!\.)")
 """git-check-ref-format(1); none of its parts can be read in two ways."""
 _SCHEMES = ("file", "git", "http", "https", "ssh")
 _THREAD_BYTES = 120
@@ -74,14 +74,14 @@ def is_oid(text: str) -> bool:
 
 def parse_branch(text: str) -> Branch:
     """A branch of the protocol, ``prefix/topic``, as ``git check-ref-format`` would take it."""
-    if not (_BRANCH.fullmatch(text) and is_text(text)):
+    if not _BRANCH.fullmatch(text):
         raise _refuse("branch", text, "a branch is PREFIX/TOPIC in git's grammar for names, as UTF-8")
     return Branch(text)
 
 
 def is_branch(name: str) -> bool:
     """Would git take it for a branch, also for one without a slash?"""
-    return _BRANCH.fullmatch(f"x/{name}") is not None and is_text(name)
+    return _BRANCH.fullmatch(f"x/{name}") is not None
 
 
 def topic_of(branch: Branch) -> Topic:
