@@ -206,13 +206,17 @@ class Records:
         kind: str = "proposal",
         content: str = "Add a doc\n\nA docs/new.md (+3)\n\n+one\n+two\n+three\n",
         body: str = "",
+        base: str = "none",
     ) -> str:
-        """A pending thread, with ``decision`` one that its working copy decides, or one that is done."""
+        """A pending thread, with ``decision`` one that its working copy decides, or one that is done.
+
+        ``base`` is the commit against which it shows the branch (docs/protocol/ledger.md).
+        """
         peer, topic = Name(branch.partition("/")[0]), topic_of(Branch(branch))
         name = ThreadName(f"{at:%Y%m%d}-{peer}-{topic}.md")
         oid = Oid(head)
         text = format_thread(Header(peer, topic, Branch(branch), at, oid, "unverified"), content)
-        fields = {"branch": branch, "thread": name, "signature": "unverified", "kind": kind, "hops": "0"}
+        fields = {"branch": branch, "thread": name, "signature": "unverified", "kind": kind, "hops": "0", "base": base}
         self.record(peer, Event(at, IN, "received", topic, oid, fields))
         if not done:
             self.files[inbox_path(name)] = text

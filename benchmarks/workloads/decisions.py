@@ -47,7 +47,7 @@ class Decisions(Timed):
         for n, (branch, head) in enumerate(self.propose(place, base, size).items()):
             words = self.words[n % len(self.words)].format(n=n)
             body = f"An answer to number {n}.\n" if words.startswith("do:reply") else ""
-            records.thread(branch, head, START, decision=words, body=body)
+            records.thread(branch, head, START, decision=words, body=body, base=base)
         add_records(place, records)
         clone_hub(place, records)
 

@@ -24,7 +24,7 @@ def build_past(place: Place, done: int, pending: int, urls: dict[str, str] | Non
         name = f"{PEERS[n % len(PEERS)]}/done-{n}"
         records.thread(name, fake_id(name), START - timedelta(days=300) + timedelta(minutes=2 * n), done=True)
     for n, branch in enumerate(branches):
-        records.thread(branch, heads[marks[branch]], START + timedelta(minutes=n))
+        records.thread(branch, heads[marks[branch]], START + timedelta(minutes=n), base=base)
     add_records(place, records)
     clone_hub(place, records)
 

@@ -14,6 +14,7 @@ from cn.outbox.plan.receipts import clean_up
 from cn.protocol.effects import Plan
 from cn.protocol.layout import DONE, INBOX, done_path, inbox_path
 from cn.protocol.ledger import IN, OUT, Item
+from cn.protocol.outbox_entry import take_out
 from cn.run.executor import Executor
 from cn.run.memory import Condition, Memory
 from cn.run.run import Run
@@ -161,4 +162,6 @@ def _report_unknown(run: Run, snapshot: Snapshot, pending: list[tuple[Name, Item
             continue
         text = f"{INBOX}/{visible(name)} is no thread cn knows; it is not executed"
         told_before = run.memory.told("stray", name)
-        run.report.refused(text, "move it elsewhere, for example to threads/adhoc/", told_before=told_before)
+        committed = name in snapshot.thread_names()
+        remedy = take_out(f"{INBOX}/{name}") if committed else "move it elsewhere, for example to threads/adhoc/"
+        run.report.refused(text, remedy, told_before=told_before)

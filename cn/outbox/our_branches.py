@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from itertools import accumulate
 
 from cn.git.objects import OUTPUT_BYTES, read_info, read_raw
@@ -11,7 +10,7 @@ from cn.outbox.plan.receipts import Arrival, plan_adopted, plan_notice, plan_our
 from cn.peers.observe import Observation, fetch_mains, find_main
 from cn.protocol import rules
 from cn.protocol.effects import Pin, Plan, Record
-from cn.protocol.ledger import FOLDER, IN, OUT, Event, LedgerRefused, events_of_topics
+from cn.protocol.ledger import FOLDER, IN, OUT, Event, LedgerRefused, events_of_topics, months
 from cn.protocol.message import About
 from cn.protocol.peers_file import Peer, shares_mailbox
 from cn.run.executor import Executor
@@ -73,10 +72,12 @@ def record_proven(executor: Executor, seen: Observation) -> None:
             continue
         main = seen.mains[peer_name][1]
         branch, status, merge = Branch(item.get("branch")), item.get("status"), item.get("merge")
-        if executor.memory.told("claim", peer_name, item.topic, item.head, main):
+        looked = ("claim", peer_name, item.topic, item.head, main)
+        if executor.memory.told_before(*looked) or peer_name not in fetch_mains(executor, seen, [peer_name]):
             text = f"{peer_name} claims {branch} is {status}; unproven: {item.get('unproven')}"
             executor.notes.info(text, told_before=True)
             continue
+        executor.memory.told(*looked)
         for event in _told_of(executor, seen, peer, branch, item.head):
             if event.kind == "decided":  # whatever was claimed last: a forged claim hides no true one
                 status, merge = event.fields.get("status", ""), event.fields.get("merge", "")
@@ -156,10 +157,10 @@ def _told_of(executor: Executor, seen: Observation, peer: Peer, branch: Branch, 
 
 def _their_ledger(executor: Executor, main: Oid) -> str:
     """The latest months of what a peer's main records of us, within limits: it is the peer's to write."""
-    folder, month, names = f"{main}:{FOLDER}/{executor.settings.us}", executor.now + timedelta(days=1), list[str]()
-    for _ in range(_MONTHS):
-        names.append(f"{folder}/{month:%Y%m}")
-        month = month.replace(day=1) - timedelta(days=1)
+    folder = f"{main}:{FOLDER}/{executor.settings.us}"
+    (info,) = read_info(executor.hub.git, [folder])
+    (listed,) = read_raw(executor.hub.git, [folder]) if info and info.size <= _MOST_BYTES else (None,)
+    names = [f"{folder}/{name}" for name in reversed(months(listed.entries)[-_MONTHS:])] if listed else []
     infos = read_info(executor.hub.git, names)
     sizes = accumulate(info.size if info and info.kind == "blob" else 0 for info in infos)
     small = [name for name, info, size in zip(names, infos, sizes, strict=True) if info and size <= _MOST_BYTES]

@@ -129,7 +129,8 @@ def append_once(path: Path, text: str, size: int, *, root: Path | None = None) -
             while rest:
                 rest = rest[os.write(file.fileno(), rest) :]
     except OSError as why:
-        raise Blocked(f"cannot append to {path}: {why.strerror}", "the next run tries again") from why
+        remedy = "the next run tries again" if path.is_file() or not path.exists() else "move it out of the way"
+        raise Blocked(f"cannot append to {path}: {why.strerror}", remedy) from why
 
 
 def is_writable(folder: Path) -> bool:

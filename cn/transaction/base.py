@@ -14,7 +14,7 @@ from typing import NamedTuple
 from cn.git.entries import Entry, merge_trees, read_changes, read_tree
 from cn.git.fast_import import FileChange, build_commit, set_entry
 from cn.git.lost_branch import head_branch, missing_main
-from cn.git.objects import empty_tree, is_ancestor, list_tree, read_all, read_known, resolve, update_refs
+from cn.git.objects import empty_tree, is_ancestor, list_tree, read_all, read_known, refuse_broken, resolve, update_refs
 from cn.git.process import CHECK_REFUSES, GitError
 from cn.git.remote import Listing, fetch_tips, list_remotes, remedy_of
 from cn.git.repository import ORIGIN_REF, Hub
@@ -110,11 +110,7 @@ def work_place(hub: Hub) -> dict[str, Oid]:
     _whole(hub)
     form = "--format=%(refname)%00%(objectname)%00%(HEAD)"
     done = hub.git.run("for-each-ref", form, hub.main_ref, ORIGIN_REF, TRUSTED_REF)
-    if broken := next((ref for ref in (ORIGIN_REF, TRUSTED_REF) if f"broken ref {ref}" in done.err), ""):
-        remedy = f"{command('rm -- {}', str(hub.git_dir / broken))}, then run again"
-        raise Blocked(
-            f"{broken} is broken: a crash of the machine, or a tool that copies files, left no commit", remedy
-        )
+    refuse_broken(hub.git, done)
     rows = [line.split("\0") for line in done.lines]
     refs = {name: Oid(oid) for name, oid, _ in rows}
     on_main = any(name == hub.main_ref and mark == "*" for name, _, mark in rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -173,6 +174,15 @@ def test_a_rewritten_message_is_reported_as_rewritten(world: World, sigma: Node,
     assert [r[1] for r in sigma.rows("pi/hello")] == ["received", "rewritten"]
 
 
+def test_a_message_that_becomes_a_proposal_is_known_as_one(world: World, sigma: Node, pi: Node) -> None:
+    send_raw(world.folder / "forger", sigma.url, "pi/hello", message("pi", "sigma", body="first"))
+    sigma.sync()
+    world.propose(pi, sigma, "hello", force=True)
+    sigma.sync()
+    (item,) = (json.loads(line) for line in git(sigma.root, "show", "main:state/ledger/pi/open").splitlines())
+    assert (item["fields"]["kind"], item["fields"].get("subject")) == ("proposal", None)
+
+
 def test_a_message_in_another_name_is_refused(world: World, sigma: Node, pi: Node) -> None:
     """pi replays what omega once wrote."""
     folder = world.folder / "forger"
@@ -282,6 +292,30 @@ def test_what_was_only_claimed_is_believed_when_the_peers_main_shows_it(world: W
     sigma.sync()
     sigma.decide("pi/proposal", "delete:no")
     git(pi.home, "update-ref", "-d", "refs/heads/sigma/notice-proposal")
+    assert "pi/proposal is discarded, by sigma's main" in pi.sync().stdout
+    assert not world.has_branch(pi, sigma)
+
+
+@pytest.mark.parametrize("ledger", ["of this month", "of a clock that was years ahead"])
+def test_a_main_that_could_not_be_fetched_is_looked_at_again(world: World, sigma: Node, pi: Node, ledger: str) -> None:
+    world.link(pi, world.hub("omega"))
+    head = world.propose(pi, sigma)
+    about = {"branch": "pi/proposal", "head": head, "status": "discarded"}
+    send_raw(world.folder / "forger", pi.url, "sigma/notice-early", message("sigma", "pi", kind="notice", about=about))
+    pi.sync()
+    sigma.sync()
+    sigma.decide("pi/proposal", "delete:no")
+    git(pi.home, "update-ref", "-d", "refs/heads/sigma/notice-proposal")
+    if "ahead" in ledger:
+        (month,) = [path for path in sigma.listing("state/ledger/pi") if path.isdigit()]
+        git(sigma.root, "mv", f"state/ledger/pi/{month}", "state/ledger/pi/209912")
+        git(sigma.root, "commit", "--quiet", "-m", "as a clock that was ahead left it")
+        git(sigma.root, "push", "--quiet", "origin", "main")
+    at = git(sigma.home, "rev-parse", "main")
+    lost = sigma.home / "objects" / at[:2] / at[2:]
+    kept = lost.rename(world.folder / "kept")
+    assert "discarded" not in pi.cn("sync", check=None).stdout
+    kept.rename(lost)
     assert "pi/proposal is discarded, by sigma's main" in pi.sync().stdout
     assert not world.has_branch(pi, sigma)
 
@@ -412,3 +446,19 @@ def test_an_end_that_nothing_proves_yet_is_looked_for_after_another_answer(world
     sigma.decide("pi/proposal", "delete:no")
     pi.sync()
     assert not world.has_branch(pi, sigma)
+
+
+def test_a_broken_pin_is_named_with_what_mends_it(world: World, sigma: Node, pi: Node) -> None:
+    """As a machine that lost its power leaves it: git passes over it, and writes none in its place."""
+    world.propose(pi, sigma)
+    sigma.sync()
+    pin = sigma.root / ".git/refs/cn/pins/pi/in/proposal"
+    pin.write_text("")
+    for words in (("sync",), ("status",), ("doctor",)):
+        done = sigma.cn(*words, check=None)
+        told = done.stdout + done.stderr
+        assert "refs/cn/pins/pi/in/proposal is broken" in told, words
+        assert f"rm -- {pin}" in told, words
+    pin.unlink()
+    sigma.sync()
+    assert [row[1] for row in sigma.rows("pi/proposal")] == ["received"]

@@ -34,6 +34,16 @@ def _no_stray(world: World, sigma: Node, pi: Node) -> None:
     (sigma.root / "threads/inbox/20260101-pi-x.md").unlink()
 
 
+def _committed_stray(world: World, sigma: Node, pi: Node) -> None:
+    sigma.write({"threads/inbox/20260101-pi-x.md": "x\n"})
+
+
+def _no_committed_stray(world: World, sigma: Node, pi: Node) -> None:
+    git(sigma.root, "rm", "--quiet", "--", "threads/inbox/20260101-pi-x.md")
+    git(sigma.root, "commit", "--quiet", "-m", "out")
+    git(sigma.root, "push", "--quiet", "origin", "main")
+
+
 def _vanished(world: World, sigma: Node, pi: Node) -> None:
     pi.home.rename(world.folder / "away")
 
@@ -114,6 +124,9 @@ def _no_secret(world: World, sigma: Node, pi: Node) -> None:
 
 CASES = {
     "a stray file": Case(_stray, _no_stray, "is no thread cn knows", "move it elsewhere", shown="20260101-pi-x.md"),
+    "a stray file in main": Case(
+        _committed_stray, _no_committed_stray, "is no thread cn knows", "git rm --", shown="20260101-pi-x.md"
+    ),
     "a peer that is away": Case(_vanished, _back, "pi is unreachable", "tries again", shown="\nunreachable"),
     "a damaged outbox file": Case(_bad_outbox, _good_outbox, "20260101-pi-x.md", "it is not sent"),
     "a failing wake": Case(_wake, _awake, "the wake command failed", "git config cn.wake"),

@@ -80,20 +80,21 @@ def is_news_that_it_vanished(item: Item | None, past: Sequence[Event]) -> bool:
 def plan_new(arrival: Arrival, name: ThreadName, earlier: str = "") -> Plan:
     """A thread for a branch that was not seen, or that moved after its thread was done."""
     rewritten = bool(earlier) and arrival.message is not None
-    message = arrival.message
-    fields = {
-        "branch": arrival.branch,
-        "thread": name,
-        "signature": arrival.signature,
-        "kind": message.kind if message else "proposal",
-        "subject": message.subject if message else "",
-        "hops": str(message.hops) if message else "0",
-        "earlier": earlier,
-        "base": arrival.base,
-    }
+    at = {"branch": arrival.branch, "signature": arrival.signature, "base": arrival.base}
+    fields = {**at, **_what_it_is(arrival), "thread": name, "earlier": earlier}
     put = Put(inbox_path(name), format_thread(arrival.header(earlier), arrival.content))
     row = arrival.row("rewritten" if rewritten else "received", thread=name)
     return Plan(arrival.source, (put, arrival.event("received", **fields), row, Wake(name)))
+
+
+def _what_it_is(arrival: Arrival) -> dict[str, str]:
+    """The fields of the ledger that say it; a message's branch may be pushed anew as a proposal."""
+    message = arrival.message
+    return {
+        "kind": message.kind if message else "proposal",
+        "subject": message.subject if message else "",
+        "hops": str(message.hops) if message else "0",
+    }
 
 
 def plan_moved(arrival: Arrival, item: Item, working: str | None, known: Sequence[str]) -> Plan:
@@ -107,7 +108,9 @@ def plan_moved(arrival: Arrival, item: Item, working: str | None, known: Sequenc
     reason = f"The branch moved from {item.head} to {arrival.head}; decide again."
     text = fresh if working is None else refresh(working, fresh, reason, known)
     kind = "rewritten" if arrival.message else "moved"
-    event = arrival.event("refreshed", branch=arrival.branch, signature=arrival.signature, base=arrival.base or "none")
+    news = {key: value for key, value in _what_it_is(arrival).items() if item.get(key) != value}
+    at = {"branch": arrival.branch, "signature": arrival.signature, "base": arrival.base or "none"}
+    event = arrival.event("refreshed", **at, **news)
     return Plan(arrival.source, (Put(inbox_path(name), text), event, arrival.row(kind, thread=name), Wake(name)))
 
 
