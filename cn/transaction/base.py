@@ -110,7 +110,8 @@ def work_place(hub: Hub) -> dict[str, Oid]:
     _whole(hub)
     form = "--format=%(refname)%00%(objectname)%00%(HEAD)"
     done = hub.git.run("for-each-ref", form, hub.main_ref, ORIGIN_REF, TRUSTED_REF)
-    refuse_broken(hub.git, done)
+    if done.err:
+        refuse_broken(hub.git, done)
     rows = [line.split("\0") for line in done.lines]
     refs = {name: Oid(oid) for name, oid, _ in rows}
     on_main = any(name == hub.main_ref and mark == "*" for name, _, mark in rows)
