@@ -303,7 +303,7 @@ def renew_stale(executor: Executor, peer: Name, item: Item, working: Working | N
     name = ThreadName(item.fields["thread"])
     path = inbox_path(name)
     data = working.data if working is not None else executor.snapshot.read(path)
-    if data is None or not is_stale(data, executor.snapshot.read(path) or b"", item.head):
+    if data is None or not is_stale(executor.snapshot, path, data, item.head):
         return ""
     mains = _mains(executor, path)
     fresh, why = renewed(executor.snapshot, peer, item, _masked(executor, name, lenient_text(data), mains))

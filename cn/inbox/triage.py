@@ -120,7 +120,7 @@ def _write(hub: Hub, settings: Settings, thread: str, triage: Triage, *, dry_run
     data = working.data if working is not None else snapshot.read(path)
     if data is None:
         raise Refused(f"{path} is missing", "'cn inbox sync' puts it back")
-    if is_stale(data, snapshot.read(path) or b"", item.head):  # whoever read it saw another branch, or an old copy
+    if is_stale(snapshot, path, data, item.head):  # whoever read it saw another branch, or an old copy
         text, why = renewed(snapshot, peer, item, lenient_text(data))
         if not dry_run:
             _save(hub, path, text, working)

@@ -63,15 +63,15 @@ def shows_head(data: bytes, head: Oid) -> bool:
     return seen_head(lenient_text(data)) == head
 
 
-def is_stale(data: bytes, main: bytes, head: Oid) -> bool:
-    """Does a thread's file show another head, or decide what ``main`` keeps as decided before?"""
+def is_stale(snapshot: Snapshot, path: HubPath, data: bytes, head: Oid) -> bool:
+    """Does a thread's file show another head, or decide what main keeps as decided before?"""
     if not shows_head(data, head):
         return True
     if not _WORD.search(data):
         return False
     from cn.protocol.thread_file import was_executed
 
-    return was_executed(lenient_text(data), lenient_text(main))
+    return was_executed(lenient_text(data), lenient_text(snapshot.read(path) or b""))
 
 
 def lenient_text(data: bytes) -> str:

@@ -117,6 +117,7 @@ def _read_decided(executor: Executor) -> list[Decided]:
     """The pending threads with a Triage; one that must not decide is refused."""
     config, peers = executor.settings.config, executor.settings.peers
     found: list[tuple[Facts, Working]] = []
+    copies: list[tuple[Facts, Working, bool]] = []
     for peer, item in executor.snapshot.pending():
         now = executor.item(peer, IN, item.topic)
         name = ThreadName(item.fields["thread"])
@@ -125,17 +126,18 @@ def _read_decided(executor: Executor) -> list[Decided]:
         working = read_working(executor.hub, name)
         if working is None:
             continue  # main's copy is pending, and is put back
-        facts, decides = Facts(config, peers, peer, now, "", executor.now), shows_triage(working)
-        why = renew_stale(executor, peer, now, working)
+        copies.append((Facts(config, peers, peer, now, "", executor.now), working, shows_triage(working)))
+    executor.snapshot.read_many(working.path for _, working, decides in copies if decides)
+    for facts, working, decides in copies:
+        why = renew_stale(executor, facts.peer, facts.item, working)
         if why and decides:
             refusal = Refusal(rules.VALID_TRIAGE, why, ANEW)
             _refuse(executor, facts, _raw_decision(working.data), "", refusal, _own(working), new=True)
         elif why:
-            executor.perform(plan_renewed(peer, now, executor.now, why))
+            executor.perform(plan_renewed(facts.peer, facts.item, executor.now, why))
             executor.notes.info(f"{facts.source}: {why}: it is written anew")
         elif decides:
             found.append((facts, working))
-    executor.snapshot.read_many(working.path for _, working in found)
     decided = (_decided(executor, facts, working) for facts, working in found)
     return [one for one in decided if one is not None]
 
