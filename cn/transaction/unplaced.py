@@ -61,8 +61,11 @@ def unplaced_path(hub: Hub) -> Path:
 
 def read_unplaced(hub: Hub) -> Unplaced:
     """What is noted. Where the note cannot be read nothing is; 'git status' shows it all the same."""
+    data = read_regular(unplaced_path(hub))
+    if data is None:
+        return Unplaced("", {}, {})
     try:
-        plain = json.loads(read_regular(unplaced_path(hub)) or b"")
+        plain = json.loads(data)
         if plain["left"]:
             from cn.git.entries import Entry
         left = {
