@@ -17,6 +17,7 @@ ATTACKS = read_corpus()
 ALONE = [a for a in ATTACKS if a.scene == "alone"]
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.skipif(not shutil.which("ssh-keygen"), reason="keys are made with ssh-keygen")
 @pytest.mark.parametrize("scene", [s for s in SCENES if s != "alone"])
 def test_what_is_tried_together(scene: str, world: World) -> None:

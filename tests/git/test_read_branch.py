@@ -227,6 +227,7 @@ def test_what_two_peers_show_is_tried_as_long_as_one_has_patience_left(repo: Pat
     assert patience.is_over(good)
 
 
+@pytest.mark.full
 def test_after_some_branches_that_cannot_be_read_the_others_of_their_peer_are_left(repo: Path) -> None:
     """Each may take git all the time it has; what it can read costs no patience."""
     bombs = [tree_bomb(repo, 7, 16, f"bomb {n}") for n in range(5)]

@@ -265,6 +265,7 @@ def test_a_notice_in_a_shared_mailbox_without_key_deletes_nothing(world: World, 
     assert "claimed, unproven" in pi.cn("inbox", "--all").stdout + pi.cn("status").stdout + pi.cn("log").stdout
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("decision", ["delete:no", "do:reply:answer", "do:custom:look at it", "do:merge"])
 def test_peers_without_keys_believe_what_the_others_main_shows(
     world: World, sigma: Node, pi: Node, decision: str

@@ -165,6 +165,7 @@ def test_a_reply_arrives_as_a_thread(world: World, pair: tuple[Node, Node]) -> N
     pi.idle()
 
 
+@pytest.mark.sliced(2)
 def test_a_deferred_thread_stays(world: World, pair: tuple[Node, Node]) -> None:
     sigma, pi = pair
     _, name = _received(world, sigma, pi)

@@ -276,6 +276,7 @@ def test_a_hub_can_require_the_approval_line(world: World, sigma: Node, pi: Node
     assert is_in_main(sigma, head)
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("kind", ["edited", "staged", "untracked", "deleted"])
 def test_a_touched_path_with_local_changes_is_refused(world: World, sigma: Node, pi: Node, kind: str) -> None:
     path = "docs/new.md" if kind == "untracked" else MAIN_FILE

@@ -162,7 +162,7 @@ def by_command(case: Case) -> None:
     case.sigma.triage("pi/proposal", "do:merge")
 
 
-@pytest.mark.sliced(3)
+@pytest.mark.sliced(7)
 @pytest.mark.parametrize("again", [by_editing, by_command])
 @pytest.mark.parametrize("way", WAYS)
 def test_a_void_decision_is_told_and_decided_again(
@@ -212,6 +212,7 @@ def test_no_command_decides_what_was_read_for_another_head(
     assert is_in_main(sigma, case.head)
 
 
+@pytest.mark.sliced(8)
 @pytest.mark.parametrize("words", [("delete",), ("defer", "--reason", "x"), ("done",), ("reply", "Thanks.")])
 def test_a_verb_on_such_a_thread_writes_it_anew_and_the_next_one_counts(
     world: World, sigma: Node, pi: Node, words: tuple[str, ...]

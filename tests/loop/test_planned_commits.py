@@ -174,6 +174,7 @@ def _masked(row: Any) -> str:
     return mask(f"{source} | {decision} | {re.sub(r'merged [0-9a-f]{7}', 'merged SHA', executed)}")
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("name", HERE)
 def test_what_a_command_commits_was_in_its_dry_run(world: World, name: str) -> None:
     trial = HERE[name](world)

@@ -66,7 +66,7 @@ def stopping(node: Node, what: str) -> AbstractContextManager[None]:
 STOPS = [".git/refs/heads/main.lock", ".git/HEAD.lock", ".git/index.lock", ".git", ".git/objects"]
 
 
-@pytest.mark.sliced(2)
+@pytest.mark.sliced(4)
 @pytest.mark.parametrize("stop", STOPS)
 def test_run_again_is_true_where_a_message_could_not_be_queued(world: World, sigma: Node, pi: Node, stop: str) -> None:
     sigma.sync()
@@ -102,7 +102,7 @@ def test_what_ends_a_run_hides_nothing_that_it_had_to_tell(world: World, sigma: 
     assert "delegate:nobody" not in sigma.process(check=1).stderr
 
 
-@pytest.mark.sliced(2)
+@pytest.mark.sliced(4)
 @pytest.mark.parametrize("late", ["refs/heads/main.lock", "HEAD.lock", "index.lock"])
 def test_what_origin_has_is_not_to_be_repeated(world: World, sigma: Node, pi: Node, tmp_path: Path, late: str) -> None:
     lock = sigma.root / ".git" / late
@@ -163,7 +163,7 @@ def test_a_link_in_the_place_of_the_inbox_is_told_once_and_the_inbox_comes_back(
     assert "behind main" not in sigma.cn("status").stdout
 
 
-@pytest.mark.sliced(3)
+@pytest.mark.sliced(4)
 @pytest.mark.parametrize("stop", [*STOPS, ".git/index"])
 def test_what_stops_every_run_is_told_once_and_stands_in_the_status(
     world: World, sigma: Node, pi: Node, stop: str

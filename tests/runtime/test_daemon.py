@@ -205,6 +205,7 @@ def test_ids_that_begin_anew_after_a_quiet_week_are_followed(server: TelegramSer
     assert (daemon.queued(), daemon.offset) == (["one", "two"], 6)
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("where", ["before", "after", "before_offset", "after_offset"])
 def test_killed_at_any_instant_it_loses_and_doubles_nothing(server: TelegramServer, daemon: Daemon, where: str) -> None:
     texts = ["one", "two", "three", "four"]

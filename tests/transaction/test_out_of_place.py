@@ -83,7 +83,7 @@ OWN = {
 }
 
 
-@pytest.mark.sliced(5)
+@pytest.mark.sliced(6)
 @pytest.mark.parametrize("what", ["link", "file"])
 @pytest.mark.parametrize("place", OWN)
 @pytest.mark.parametrize("synced", [True, False])

@@ -94,6 +94,7 @@ ORDINARY = (
 )
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("old", [False, True], ids=["new", "old"])
 def test_no_ordinary_git_command_takes_out_of_main_what_was_never_placed(
     world: World, sigma: Node, pi: Node, old: bool
