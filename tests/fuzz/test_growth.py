@@ -17,7 +17,7 @@ import pytest
 from tests.fuzz.parsers import PARSERS, REFUSALS, Parser
 
 WHOLE = "TEST_FUZZ" in os.environ
-SIZES = {"masked": 1_000}
+SIZES = {"masked": 1_000, "hub-yaml": 2_000}
 SIZE = 8_000
 """Bytes of the smaller input; fewer for a parser that is slow but linear."""
 FREE = 0.05
@@ -57,7 +57,7 @@ def _cost(parser: Parser, data: bytes) -> float:
     return time.process_time() - begun
 
 
-@pytest.mark.sliced(4)
+@pytest.mark.sliced(5)
 @pytest.mark.parametrize("name", PARSERS)
 def test_the_cost_of_a_parser_grows_as_its_input_does(name: str) -> None:
     parser = PARSERS[name]

@@ -109,7 +109,7 @@ def repository(folder: Path) -> Path:
     return root
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 @given(branches())
 def test_read_together_is_read_alone(drawn: list[tuple[str, Commits]]) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -203,7 +203,7 @@ def check_run(folder: Path, history: History, main: int, heads: list[int]) -> It
         assert {(c.path, c.mode) for c in facts.changes} == changed
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
 @given(histories())
 def test_a_run_of_merges_gives_what_git_gives(drawn: tuple[History, int, list[int]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -212,9 +212,7 @@ def test_a_run_of_merges_gives_what_git_gives(drawn: tuple[History, int, list[in
 
 
 @pytest.mark.full
-@settings(
-    max_examples=int(__import__("os").environ.get("EX", "1500")), deadline=None, suppress_health_check=list(HealthCheck)
-)
+@settings(max_examples=1500, deadline=None, suppress_health_check=list(HealthCheck))
 @given(histories())
 def test_a_great_many_runs_of_merges_give_what_git_gives(drawn: tuple[History, int, list[int]]) -> None:
     with tempfile.TemporaryDirectory() as folder:

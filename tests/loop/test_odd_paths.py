@@ -83,7 +83,7 @@ def act(node: Node, *words: str) -> str:
     return done.stdout
 
 
-@pytest.mark.sliced(14)
+@pytest.mark.sliced(28)
 @pytest.mark.parametrize(("name", "kind"), CASES, ids=map("-".join, CASES))
 def test_the_whole_loop_runs_at_an_odd_path(tmp_path: Path, template: Path, home: Path, name: str, kind: str) -> None:
     folder = tmp_path / ODD[name] if ODD[name] else deep(tmp_path)

@@ -9,7 +9,7 @@ from tests.support.scenes import SCENES
 from tests.support.world import World
 
 QUICK = ("all-decisions", "sync", "notices")
-EVERY = 60
+EVERY = 90
 CHILDREN = ("merge", "all-decisions", "sync", "notices", "cleanup", "brought-together")
 
 

@@ -225,7 +225,7 @@ def compare(stack: ExitStack, world: World, scene: Scene, case: str, met: int) -
     assert not wrong, pformat(wrong, width=160)
 
 
-@pytest.mark.sliced(2)
+@pytest.mark.sliced(3)
 @pytest.mark.parametrize(("kind", "place", "name"), QUICK)
 def test_a_fault_changes_when_and_not_what(scenes: ExitStack, world: World, kind: str, place: str, name: str) -> None:
     try_fault(scenes, world, kind, place, {**FAULTS, **STATUSES}[name])

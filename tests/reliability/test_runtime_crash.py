@@ -19,7 +19,7 @@ from tests.support.world import Node, content
 PARTS = 2
 BODY = "\n\n".join(f"paragraph {n}: {'word ' * 150}end" for n in range(PARTS * 4))
 UNKNOWN = re.compile(r"unknown: \d of \d parts")
-EVERY = 60
+EVERY = 120
 
 
 @dataclass
