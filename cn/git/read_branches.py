@@ -90,9 +90,9 @@ def format_proposal(proposal: Proposal, limit: int) -> str:
         lines += [f"  {line}" if line.strip() else "" for line in rest]
     if proposal.more_commits:
         lines.append(f"- … and more (the last {len(proposal.commits)} are shown)")
-    lines = [_cap("\n".join(lines), limit // 2), "", "## Files", "", *map(_file_line, proposal.touched[:1000])]
-    if len(proposal.touched) > 1000:
-        lines.append(f"- … and {len(proposal.touched) - 1000} more")
+    lines = [_cap("\n".join(lines), limit // 2), "", "## Files", "", *map(_file_line, proposal.touched[:_NAMED])]
+    if len(proposal.touched) > _NAMED:
+        lines.append(f"- … and {len(proposal.touched) - _NAMED} more")
     if not proposal.touched:
         lines.append("(no file changed)")
     for path in (t.path for t in proposal.touched if too_long(t.path)):
@@ -103,13 +103,13 @@ def format_proposal(proposal: Proposal, limit: int) -> str:
         lines += ["", f"## {_path(text.path)} ({word})", "", *_body(text)]
     if proposal.left_out:
         lines += ["", "## Not shown", ""]
-        lines += [f"- {_path(path)}: {reason}" for path, reason in proposal.left_out[:1000]]
+        lines += [f"- {_path(path)}: {reason}" for path, reason in proposal.left_out[:_NAMED]]
     return _cap("\n".join(lines), limit)
 
 
 def names_all_files(text: str, proposal: Proposal) -> bool:
     """Does this text of :func:`format_proposal` name every file that the branch changes? It is cut at its end."""
-    return not (files := proposal.touched) or (len(files) <= 1000 and f"\n{_file_line(files[-1])}" in text)
+    return not (files := proposal.touched) or (len(files) <= _NAMED and f"\n{_file_line(files[-1])}" in text)
 
 
 def _file_line(touched: Touched) -> str:
@@ -167,6 +167,8 @@ _PATHS_BYTES = 1 << 16
 _UNREADABLE = 3
 _WALKED = 1000
 """Commits of a branch that are followed here; git finds the base of a longer one."""
+_NAMED = 1000
+"""Files that a thread names at most; one that cannot name all is not merged."""
 _ATTACHMENTS, _ATTACHED_BYTES = 1000, 1 << 20
 """What of a message's attachments is listed: entries and folders, and the bytes of their trees and paths."""
 _NEXT_PAIR = re.compile(rb"\n(?=[0-9a-f]{40,64} [0-9a-f]{40,64}\n)")

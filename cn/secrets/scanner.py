@@ -33,7 +33,7 @@ _NOT_USER, _NOT_HOST = r"[\s/:@]", r"[^\w.-]"
 _ESCAPE = r"\\([_.:/@+=~-])"
 """A character as Markdown may write it."""
 _BREAK = r"\\[nr]|[\s\\]"
-_STANDS_FOR_ONE = r"[A-Z]+(?:[_-][A-Z]+)*|[xX*.…_-]+|<[^>]*>"
+_PLACEHOLDER = r"[A-Z]+(?:[_-][A-Z]+)*|[xX*.…_-]+|<[^>]*>"
 _FILLED = r"[A-Za-z0-9_-]{0,14}?([xX*])\1{7,}[A-Za-z0-9_-]{0,4}"
 _WORDS = r"sk-(?:ant|proj|svcacct|admin)-(?:[a-z]+[0-9]{2}-)?(?:[a-z]{1,15}[-_])+[a-z]{1,15}"
 _LONG_KEY = r"sk-(?:ant|proj|svcacct|admin)-"
@@ -234,7 +234,7 @@ def _behind_begin(line: str, start: int) -> int:
 def is_placeholder(kind: str, found: str, after: str = "") -> bool:
     """Does it only show where a secret would stand? ``after`` is what follows it in its line."""
     if kind == LOGIN:
-        return re.fullmatch(_STANDS_FOR_ONE, found) is not None
+        return re.fullmatch(_PLACEHOLDER, found) is not None
     if re.fullmatch(_FILLED, found) or re.fullmatch(_WORDS, found):
         return True
     # The whole of a key with such a beginning is far longer: what is shown opens nothing.
