@@ -36,12 +36,14 @@ full: $(STAMP)
 
 # Parsers against bytes that nobody would write: many examples, minutes. Finds are kept in tests/corpus/fuzz.
 fuzz: $(STAMP)
-	TEST_FUZZ=$(or $(EXAMPLES),20000) TEST_FIGURES=$(FIGURES) $(BIN)/pytest -n 2 -s tests/fuzz
+	TEST_FUZZ=$(or $(EXAMPLES),20000) TEST_FIGURES=$(FOLDER) $(BIN)/pytest -n 2 -s tests/fuzz
 
 # The harnesses of docs/reliability.md, and its table from what they wrote. Hours for all of them;
 # TEST_SLICE=0:10 takes every tenth kill.
 FIGURES ?= build/figures
-HARNESS = TEST_FIGURES=$(FIGURES) $(BIN)/pytest -n 2 -s -m full
+# Tests stand in a folder of their own.
+FOLDER = $(abspath $(FIGURES))
+HARNESS = TEST_FIGURES=$(FOLDER) $(BIN)/pytest -n 2 -s -m full
 
 crash: $(STAMP)
 	$(HARNESS) tests/reliability/test_crash.py
@@ -51,7 +53,7 @@ crash-agent: $(STAMP)
 	$(HARNESS) tests/reliability/test_agent_crash.py tests/reliability/test_runtime_crash.py tests/reliability/test_runtime_chaos.py
 
 attacks: $(STAMP)
-	TEST_FIGURES=$(FIGURES) $(BIN)/pytest -n 2 -s -m 'full or not full' tests/attacks
+	TEST_FIGURES=$(FOLDER) $(BIN)/pytest -n 2 -s -m 'full or not full' tests/attacks
 
 at-once: $(STAMP)
 	$(HARNESS) tests/reliability/test_at_once.py
@@ -66,7 +68,7 @@ year: $(STAMP)
 	$(HARNESS) tests/reliability/test_long_run.py
 
 reliability: $(STAMP)
-	$(BIN)/python docs/reliability.py $(FIGURES)
+	$(BIN)/python docs/reliability.py $(FOLDER)
 
 # The tables of docs/protocol/state-machines.md, and the picture and table of docs/architecture.md, from the code.
 tables: $(STAMP)

@@ -23,6 +23,8 @@ TITLES = {
     "remotes": "remotes that fail",
     "disk-full": "a disk with little room",
     "signals": "Ctrl-C and SIGTERM",
+    "stops": "stopped while another run comes, and continued",
+    "commits": "a person commits all in the middle of a run",
     "long-run": "a long time",
     "attacks": "attacks tried",
     "fuzz": "parsers against bytes nobody would write",

@@ -119,6 +119,7 @@ def test_cn_with_another_exit_code_fails_the_test(tmp_path: Path) -> None:
         cn("no-such-command", cwd=tmp_path, check=99)
 
 
+@pytest.mark.sliced(3)
 @pytest.mark.parametrize(
     ("words", "stdin"),
     [(("--version",), ""), (("nonsense",), ""), (("status",), ""), (("adhoc", "note", "--body-file", "-"), "a\r\nb\n")],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from functools import partial
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
@@ -20,14 +21,18 @@ if TYPE_CHECKING:  # every command names a function of here, and only a shell ca
 def _complete(
     words: Callable[[Env, str], Words], ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Those of the words that begin so, each with what is told of it."""
+    """Those of the words that begin so, each with what is told of it.
+
+    Shells put them on the command line as they are. What a peer named must not be read by them as anything but a word.
+    """
     from click.shell_completion import CompletionItem
 
     try:
         found = list(words(ctx.find_object(Env) or Env(), incomplete))
     except Exception:
         return []  # whatever is wrong, a person who is typing does not want to read it now
-    return [CompletionItem(word, help=text or None) for word, text in found if word.startswith(incomplete)]
+    fit = [(word, text) for word, text in found if word.startswith(incomplete) and quote(word) == word]
+    return [CompletionItem(word, help=text or None) for word, text in fit]
 
 
 def _pending(env: Env, incomplete: str) -> Words:

@@ -30,7 +30,7 @@ from cn.git.process import Git, GitError
 from cn.protocol.hub_config import Limits
 from cn.protocol.message import FILE, Message, object_id
 from cn.values.names import PATH_BYTES, Oid, too_long
-from cn.values.text import decode, one_line, visible
+from cn.values.text import decode, lines_of, one_line, visible
 
 
 class Commit(NamedTuple):
@@ -44,7 +44,7 @@ class Commit(NamedTuple):
 
 
 class Touched(NamedTuple):
-    """One changed path: status A, M, D or T, new mode, blob ids, lines added and removed ("-": binary)."""
+    """One changed path: status A, M, D or T, new mode, blob ids, lines added and removed ("-": binary), old mode."""
 
     status: str
     path: str
@@ -53,6 +53,7 @@ class Touched(NamedTuple):
     new: Oid
     added: str
     removed: str
+    was: str = ""
 
 
 class FileText(NamedTuple):
@@ -82,7 +83,7 @@ def format_proposal(proposal: Proposal, limit: int) -> str:
     """Commits, files and text as markdown, still unquoted, at most ``limit`` bytes."""
     lines = ["## Commits", ""]
     for commit in proposal.commits:
-        subject, *rest = commit.message.strip().splitlines() or [""]
+        subject, *rest = lines_of(commit.message.strip())
         lines.append(
             f"- {commit.id[:10]} {one_line(commit.author, 60)} <{one_line(commit.email, 80)}>"
             f" {one_line(commit.date, 30)}: {one_line(subject)}"
@@ -114,7 +115,9 @@ def names_all_files(text: str, proposal: Proposal) -> bool:
 
 def _file_line(touched: Touched) -> str:
     counts = f" (+{touched.added} −{touched.removed})" if touched.added != "-" else " (binary)"
-    return f"- {_WORDS.get(touched.status, touched.status)} {_path(touched.path)}{counts}"
+    runs = {"100755": ", executable", "100644": ", no longer executable"}.get(touched.mode, "")
+    told = runs if touched.mode != (touched.was or "100644") else ""
+    return f"- {_WORDS.get(touched.status, touched.status)} {_path(touched.path)}{counts}{told}"
 
 
 def _path(path: str) -> str:
@@ -124,10 +127,10 @@ def _path(path: str) -> str:
 
 def _body(text: FileText) -> list[str]:
     if text.added:
-        return text.text.splitlines()
+        return lines_of(text.text)
     if text.patch is None:
-        return ["(the new text)", "", *text.text.splitlines()]
-    return text.patch.splitlines()
+        return ["(the new text)", "", *lines_of(text.text)]
+    return lines_of(text.patch)
 
 
 def format_message_content(message: Message, attachments: list[str], limit: int) -> str:
@@ -447,7 +450,7 @@ def _with_changes(git: Git, drafts: Sequence[_Draft]) -> list[_Draft]:
 
 def _touched(change: Change) -> Touched:
     old, new = (entry or _NOTHING for entry in (change.old, change.new))
-    return Touched(change.status, change.path, new.mode, old.oid, new.oid, "-", "-")
+    return Touched(change.status, change.path, new.mode, old.oid, new.oid, "-", "-", old.mode if change.old else "")
 
 
 def parse_patches(out: bytes) -> dict[tuple[Oid, Oid], _Patches]:

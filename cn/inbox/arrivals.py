@@ -330,8 +330,9 @@ def use_working_text(executor: Executor, name: ThreadName) -> str | None:
 def with_mains(executor: Executor, path: HubPath, text: str) -> str:
     """A working copy with what main got meanwhile, where it is an edit of an older text."""
     base = _edited(executor, path)
-    main = executor.snapshot.read(path) or b""
-    return keep_mains(text, decode_text(base), decode_text(main)) if base is not None else text
+    if base is None:
+        return text
+    return keep_mains(text, decode_text(base), decode_text(executor.snapshot.read(path) or b""))
 
 
 def _edited(executor: Executor, path: HubPath) -> bytes | None:

@@ -332,7 +332,6 @@ class Checked:
     known: bool
     note: str = ""
     max_tokens: int = 0
-    max_input_tokens: int = 0
 
 
 def unchecked(model: str, why: str) -> Checked:
@@ -355,7 +354,7 @@ def read_model(model: str, data: bytes) -> Checked | Failure:
     if found.get("lifecycle") == "deprecated":
         when = f"on {one_line(retires)}" if retires else "soon"
         note = f"the model {one_line(model, 80)} will be withdrawn {when}; choose a newer one in llm.model"
-    return Checked(name, True, note, _limit(found, "max_tokens"), _limit(found, "max_input_tokens"))
+    return Checked(name, True, note, _limit(found, "max_tokens"))
 
 
 def _limit(found: dict[str, Any], key: str) -> int:

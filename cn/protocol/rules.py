@@ -56,11 +56,6 @@ class TreeChange(NamedTuple):
         """Is the file new?"""
         return self.old_mode == "000000" != self.mode
 
-    @property
-    def removes(self) -> bool:
-        """Is it gone?"""
-        return self.mode == "000000" != self.old_mode
-
 
 @dataclass(frozen=True)
 class MergeFacts:

@@ -66,18 +66,19 @@ def read_health(hub: Hub) -> dict[str, Any] | None:
 OFFSET = HubPath("state/telegram.offset")
 
 
-def read_offset(hub: Hub) -> int | None:
-    """The first update that is not dealt with; None: ask for all that Telegram has."""
+def read_offset(hub: Hub, bot: str) -> int | None:
+    """The first update that is not dealt with; None, also for another bot: ask for all that Telegram has.
+
+    The ids of one bot say nothing of another's: asking it from too high an id would make it forget what it has.
+    """
     data = read_regular(hub.root / OFFSET, 64) or b""
-    try:
-        return int(data.decode("ascii"))
-    except ValueError:
-        return None
+    offset, _, named = data.decode("ascii", "replace").strip().partition(" ")
+    return int(offset) if offset.isdigit() and named in ("", bot) else None
 
 
-def write_offset(hub: Hub, offset: int) -> None:
+def write_offset(hub: Hub, offset: int, bot: str) -> None:
     """Everything before ``offset`` is safely queued, or needs nothing."""
-    write_file(hub.root / OFFSET, f"{offset}\n".encode(), root=hub.root)
+    write_file(hub.root / OFFSET, f"{offset} {bot}\n".encode(), root=hub.root)
 
 
 def dead_folder(hub: Hub) -> Path:

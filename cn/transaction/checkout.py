@@ -139,8 +139,11 @@ LAYOUT = frozenset(
 """cn's folders: they stay when they become empty, and nothing else is brought to their place."""
 
 
-def check_out(hub: Hub, journal: Journal, changes: Sequence[Change]) -> list[str]:
-    """Bring the working files of ``changes`` from old to new; sentences about what was kept."""
+def check_out(hub: Hub, journal: Journal, changes: Sequence[Change], git: Git) -> list[str]:
+    """Bring the working files of ``changes`` from old to new; sentences about what was kept.
+
+    ``git`` is that of the index in which what cannot be brought is hidden.
+    """
     changes = [c for c in changes if SUBMODULE not in (c.old and c.old.mode, c.new and c.new.mode)]
     if not changes:
         return []
@@ -158,7 +161,7 @@ def check_out(hub: Hub, journal: Journal, changes: Sequence[Change]) -> list[str
     work.bring([c for c in changes if c.new is not None])
     # Once, at the end: killed before, all this is done again, and comes to the same.
     left = {path: one for path, one in noted.left.items() if path not in touched}
-    write_unplaced(hub, noted, left | work.left, work.edited)
+    write_unplaced(hub, git, noted, left | work.left, work.edited)
     return work.reports
 
 
@@ -166,11 +169,11 @@ def place_again(hub: Hub, main: Oid) -> list[str]:
     """Try what earlier runs could not place; ``main`` is checked out. Sentences about what became of it."""
     noted = read_unplaced(hub)
     if not noted.left:
-        write_unplaced(hub, noted, {}, noted.edited)  # what is hidden still is shown to git again
+        write_unplaced(hub, hub.git, noted, {}, noted.edited)  # what is hidden still is shown to git again
         return []
     entries = read_tree(hub.git, main, list(noted.left))
     changes = [Change(path, one.here, entries.get(path)) for path, one in noted.left.items()]
-    reports = check_out(hub, Journal(noted.token, main, main, ""), changes)
+    reports = check_out(hub, Journal(noted.token, main, main, ""), changes, hub.git)
     shutil.rmtree(hub.state / "txn", ignore_errors=True)
     files = read_files(hub, main, {path: (entries.get(path),) for path in noted.left})
     # Main's file lies here, and no text that a person wrote meanwhile.

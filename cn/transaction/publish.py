@@ -36,7 +36,7 @@ from cn.transaction.journal import (
 )
 from cn.transaction.protected_files import TRUSTED_REF
 from cn.transaction.push import PREFIX
-from cn.transaction.unplaced import has_to_place
+from cn.transaction.unplaced import LOCKED, has_to_place
 from cn.values.errors import Blocked, CnError, Refused
 from cn.values.names import Oid, folders_above, main_decides, never_blocks
 from cn.values.text import visible
@@ -184,19 +184,41 @@ def with_sizes(hub: Hub, journal: Journal) -> Journal:
 def _swap_index(
     hub: Hub, journal: Journal, changes: Sequence[Change], reports: list[str], *, move: bool = True
 ) -> None:
-    """Steps 5 to 7. Whatever fails before the commit point gives the index free again."""
-    with _index_copy(hub, journal) as git:
+    """Steps 5 to 7: hold ``index.lock``, edit a copy of the index, move main; what fails lets go of the lock.
+
+    The copy keeps the time of the original: git judges by it which cached file states can
+    be trusted (git's ``racy-git`` documentation).
+    """
+    _take_index(hub, journal)
+    try:
+        copy = _copy_path(hub)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        git = hub.git.with_env(GIT_INDEX_FILE=copy)
+        try:
+            shutil.copy2(hub.work_git_dir / "index", copy)
+        except FileNotFoundError:
+            git.run("read-tree", "--empty")
         _edit_index(hub, git, journal, changes, reports)
         if move:
             move_main(hub, journal)
+    except (MainMoved, CnError, OSError):
+        lock_path(hub).unlink()
+        raise
 
 
 def _publish_work_tree(hub: Hub, journal: Journal, changes: Sequence[Change]) -> list[str]:
-    """Steps 8 to 10. What fails here leaves the journal, and the next run goes on."""
+    """Steps 8 to 10. What fails here leaves the journal, and the next run goes on.
+
+    The index stays locked until the files are there: a commit of all that differs would take out of main what
+    is on its way.
+    """
+    git = hub.git.with_env(GIT_INDEX_FILE=_copy_path(hub))
     try:
-        _replace_index(hub)
-        reports = check_out(hub, journal, changes)
-        _refresh_index(hub, journal)
+        try:
+            reports = check_out(hub, journal, changes, git)
+            git.run("update-index", "-q", "--refresh", check=False)
+        finally:
+            _replace_index(hub)
         return reports + _finish(hub, journal)
     except OSError as why:
         text = f"it could not be brought to {hub.root}: {why.strerror}"
@@ -238,36 +260,14 @@ def wait_for_place(hub: Hub, seconds: float = LOCK_WAIT) -> None:
             raise Blocked(f"cannot move main: {lock} exists", remedy)
 
 
-@contextmanager
-def _index_copy(hub: Hub, journal: Journal, seconds: float = LOCK_WAIT) -> Iterator[Git]:
-    """Steps 5 and 6: hold ``index.lock``, and give git on a copy of the index to edit; what fails lets go of it.
-
-    The copy keeps the time of the original: git judges by it which cached file states can
-    be trusted (git's ``racy-git`` documentation).
-    """
-    _take_index(hub, journal, seconds)
-    try:
-        copy = _copy_path(hub)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        git = hub.git.with_env(GIT_INDEX_FILE=copy)
-        try:
-            shutil.copy2(hub.work_git_dir / "index", copy)
-        except FileNotFoundError:
-            git.run("read-tree", "--empty")
-        yield git
-    except (MainMoved, CnError, OSError):
-        lock_path(hub).unlink()
-        raise
-
-
-def _take_index(hub: Hub, journal: Journal, seconds: float) -> None:
+def _take_index(hub: Hub, journal: Journal) -> None:
     """Create ``index.lock`` with our token in it, if a killed run has not left just that."""
     if _lock_is_ours(hub, journal):
         return
     # Linked, not created and then written: whenever a kill comes, the lock says whose it is.
     ours = hub.state / "txn" / "lock"
     write_file(ours, _token(journal))
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + LOCK_WAIT
     while True:
         wait_for_index(hub, max(0.0, deadline - time.monotonic()))
         with suppress(FileExistsError):
@@ -277,7 +277,7 @@ def _take_index(hub: Hub, journal: Journal, seconds: float) -> None:
 
 
 def _replace_index(hub: Hub) -> None:
-    """Step 8: the copy becomes the index, and the lock goes. A lock that stays is taken over by the next run."""
+    """Step 9: the copy becomes the index, and the lock goes. A lock that stays is taken over by the next run."""
     os.rename(_copy_path(hub), hub.work_git_dir / "index")
     lock_path(hub).unlink()
 
@@ -358,16 +358,6 @@ def unlock_main(hub: Hub, journal: Journal) -> None:
     remove_stale(hub.work_git_dir / "HEAD.lock", "")
 
 
-def _refresh_index(hub: Hub, journal: Journal) -> None:
-    """Step 10: let git note the state of the new files. A convenience: a busy index is left alone."""
-    try:
-        with _index_copy(hub, journal, 0.0) as git:
-            git.run("update-index", "-q", "--refresh", check=False)
-    except Refused:
-        return
-    _replace_index(hub)
-
-
 def _finish(hub: Hub, journal: Journal) -> list[str]:
     reports = write_refs(hub, journal.refs)
     names = [file.path for file in journal.files] + [append.path for append in journal.appends]
@@ -405,6 +395,9 @@ def _recover(hub: Hub) -> tuple[str, ...]:
     for folder in (hub.state, hub.state / "push", hub.root / "state"):
         sweep_temporary(folder)
     journal = read_journal(journal_path(hub))
+    with suppress(OSError):
+        if lock_path(hub).read_bytes() == LOCKED:
+            lock_path(hub).unlink()
     if journal is None:
         return tuple(sweep_asides(hub))
     for folder in {place[0].parent for file in journal.files if (place := local_place(hub, file.path))}:

@@ -17,8 +17,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from cn.git.process import Git
 from cn.git.repository import Hub
-from cn.system.files import blob_id, read_regular, write_file
+from cn.system.files import blob_id, place, read_regular, write_file
 from cn.values.names import Oid
 
 if TYPE_CHECKING:  # imported where something is noted
@@ -90,9 +91,9 @@ def is_left(hub: Hub, path: str, data: bytes | None) -> bool:
     return one is not None and one.is_it(data)
 
 
-def write_unplaced(hub: Hub, known: Unplaced, left: Mapping[str, Left], edited: Mapping[str, Edited]) -> None:
-    """Note exactly these, where that is news beside what is ``known``, and hide what is left from git."""
-    hide, hidden = _to_hide(hub, left, known.hidden) if left or known.hidden else ([], frozenset())
+def write_unplaced(hub: Hub, git: Git, known: Unplaced, left: Mapping[str, Left], edited: Mapping[str, Edited]) -> None:
+    """Note exactly these, where that is news beside what is ``known``; hide what is left, in the index of ``git``."""
+    hide, hidden = _to_hide(hub, git, left, known.hidden) if left or known.hidden else ([], frozenset())
     if not left and not edited and not hidden:
         unplaced_path(hub).unlink(missing_ok=True)
     elif (left, edited, hidden) != known[1:]:
@@ -106,37 +107,62 @@ def write_unplaced(hub: Hub, known: Unplaced, left: Mapping[str, Left], edited: 
         }
         write_file(unplaced_path(hub), json.dumps(plain, ensure_ascii=True).encode())
     if hide:  # noted before: a bit that nobody knows of would stay
-        _mark(hub, "--skip-worktree", hide)
+        _mark(hub, git, "--skip-worktree", hide)
 
 
-def _to_hide(hub: Hub, left: Iterable[str], known: frozenset[str]) -> tuple[list[str], frozenset[str]]:
+def _to_hide(hub: Hub, git: Git, left: Iterable[str], known: frozenset[str]) -> tuple[list[str], frozenset[str]]:
     """What is to be hidden now, and all that cn hid, or will have; what is left no more is shown.
 
     What somebody else hid is not cn's; a busy index is asked again by the next run.
     """
     wanted = frozenset(left)
-    done = hub.git.run("ls-files", "-t", "-z", "--full-name", check=False)
+    done = git.run("ls-files", "-t", "-z", "--full-name", check=False)
     marks = {path: mark for mark, _, path in (field.partition(" ") for field in done.fields)} if done.ok else {}
     paths = [path for path in sorted(wanted) if marks.get(path) == "H"]
     gone = [path for path in sorted(known - wanted) if marks.get(path) == "S"]
-    shown = done.ok and (not gone or _mark(hub, "--no-skip-worktree", gone))
+    shown = done.ok and (not gone or _mark(hub, git, "--no-skip-worktree", gone))
     return paths, frozenset(paths) | (known & wanted if shown else known)
 
 
-def _mark(hub: Hub, how: str, paths: Iterable[str]) -> bool:
-    lines = b"".join(os.fsencode(path) + b"\0" for path in paths)
-    return hub.git.run("update-index", how, "-z", "--stdin", stdin=lines, check=False).ok
+LOCKED = b"cn places files\n"
+"""What is in our lock of the index here. A run that finds it has the hub's lock, so who left it is gone."""
+
+
+def _mark(hub: Hub, git: Git, how: str, paths: Iterable[str]) -> bool:
+    words, lines = ("update-index", how, "-z", "--stdin"), b"".join(os.fsencode(path) + b"\0" for path in paths)
+    if "GIT_INDEX_FILE" in git.env:
+        return git.run(*words, stdin=lines, check=False).ok
+    import shutil  # with its archives 2 ms, and most runs have nothing to hide
+
+    # On a copy, under a lock of ours: of one that a killed git leaves nobody knows whose it is.
+    index, scratch = hub.work_git_dir / "index", hub.state / "txn"
+    lock = index.with_name("index.lock")
+    try:
+        write_file(scratch / "mark", LOCKED)
+        place(scratch / "mark", lock)
+    except OSError:  # another git is at work, or nothing can be written there
+        return False
+    try:
+        shutil.copy2(index, scratch / "marks")
+        done = git.with_env(GIT_INDEX_FILE=scratch / "marks").run(*words, stdin=lines, check=False).ok
+        if done:
+            os.replace(scratch / "marks", index)
+        return done
+    except OSError:
+        return False
+    finally:
+        lock.unlink(missing_ok=True)
 
 
 def forget_left(hub: Hub, path: str) -> None:
     """What main has of this file was taken up here by who writes it."""
     known = read_unplaced(hub)
     if path in known.left:
-        write_unplaced(hub, known, {p: one for p, one in known.left.items() if p != path}, known.edited)
+        write_unplaced(hub, hub.git, known, {p: one for p, one in known.left.items() if p != path}, known.edited)
 
 
 def forget_edited(hub: Hub, paths: Iterable[str]) -> None:
     """They are as main has them again."""
     known, gone = read_unplaced(hub), set(paths)
     if known.edited.keys() & gone:
-        write_unplaced(hub, known, known.left, {p: one for p, one in known.edited.items() if p not in gone})
+        write_unplaced(hub, hub.git, known, known.left, {p: one for p, one in known.edited.items() if p not in gone})

@@ -27,11 +27,6 @@ _CLUSTER = 64
 """How far back a whole character is looked for; Zalgo text has no end of marks."""
 
 
-def utf16_length(text: str) -> int:
-    """The length as Telegram counts it: characters beyond U+FFFF are two."""
-    return len(text) + sum(c > "\uffff" for c in text)
-
-
 def split_text(text: str, limit: int = LIMIT) -> tuple[str, ...]:
     """The text in parts of at most ``limit`` UTF-16 code units, none of them blank.
 

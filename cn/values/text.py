@@ -47,10 +47,14 @@ def is_plain(text: str) -> bool:
     return visible(text) == text and not set(text) & {"\n", "\t"}
 
 
+def lines_of(text: str) -> list[str]:
+    """Its lines, as git and compilers see them: any other boundary that Unicode knows is part of its line."""
+    return unix_lines(text).removesuffix("\n").split("\n")
+
+
 def quote(text: str) -> str:
-    """Every line behind ``"> "``; an empty text is an empty quotation ``">"``."""
-    lines = [visible(line) for line in text.splitlines()] or [""]  # at every boundary that Unicode knows
-    return "\n".join(f"> {line}" if line else ">" for line in lines)
+    """Every line behind ``"> "``, all that could begin another one visible; an empty text is an empty quotation."""
+    return "\n".join(f"> {line}" if line else ">" for line in map(visible, lines_of(text)))
 
 
 def unquote(text: str) -> str:

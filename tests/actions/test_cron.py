@@ -170,6 +170,7 @@ def test_a_table_that_cron_refuses_is_not_called_installed(hub: Path, tmp_path: 
     assert "not what was installed" in done.stderr
 
 
+@pytest.mark.sliced(4)
 @pytest.mark.parametrize(
     "name",
     [

@@ -205,7 +205,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.sliced(2)
+@pytest.mark.sliced(4)
 @pytest.mark.parametrize("path", BROKEN)
 def test_a_configuration_that_cannot_be_read_is_not_accepted_and_is_mended_as_told(
     sigma: Node, other: Path, path: str

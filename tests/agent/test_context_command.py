@@ -120,6 +120,7 @@ def test_what_waits_and_what_was_answered_can_be_looked_at(world: World, queued:
     assert archived["request"]["messages"][0]["text"].encode() == content(queued, f"logs/input/{first['id']}.md")
 
 
+@pytest.mark.sliced(3)
 @pytest.mark.parametrize("id", ["nothing", "20260219-141209-abc123", "../../etc/passwd", "20269999-999999-abc123", ""])
 def test_an_unknown_item_is_refused(queued: Node, id: str) -> None:
     done = queued.cn("context", id, check=1)

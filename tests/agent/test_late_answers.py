@@ -19,6 +19,7 @@ def agent(world: World, sigma: Node, pi: Node) -> Node:
     return sigma
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("way", ["triage", "command"])
 def test_a_thread_decided_by_a_person_leaves_the_agent(agent: Node, pi: Node, way: str) -> None:
     first, second = current(agent), queue(agent)["waiting"][0]["id"]

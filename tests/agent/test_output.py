@@ -253,6 +253,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.sliced(4)
 @pytest.mark.parametrize("data", HOSTILE.values(), ids=HOSTILE.keys())
 def test_a_mebibyte_of_anything_is_read_in_linear_time(data: bytes) -> None:
     """A quadratic reader would take hours: the test run itself is the clock."""

@@ -210,6 +210,7 @@ def test_bytes_that_are_no_text_and_too_many_of_them_are_rejected(agent: Node, p
     clean(agent)
 
 
+@pytest.mark.sliced(3)
 @pytest.mark.parametrize("kind", ["symlink", "pipe", "folder"])
 def test_what_is_no_plain_file_is_never_read_and_is_reported(agent: Node, pi: Node, kind: str) -> None:
     path, text = (agent.root / "state/output.md", f"---\nid: {current(agent)}\nreply: {current(agent)}|x\n---\n")
@@ -235,6 +236,7 @@ def test_what_is_no_plain_file_is_never_read_and_is_reported(agent: Node, pi: No
     assert events(agent, "pi", topic="one") == ["received", "enqueued", "claimed"]
 
 
+@pytest.mark.sliced(3)
 @pytest.mark.parametrize("kind", ["symlink", "pipe", "folder"])
 def test_what_is_no_plain_file_does_not_become_the_agents_input(agent: Node, pi: Node, kind: str) -> None:
     path, outside = agent.root / "state/input.md", agent.root.parent / "outside"

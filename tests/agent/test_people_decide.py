@@ -76,6 +76,7 @@ def test_a_person_and_the_agent_come_to_the_same_by_the_same_op(
     sigma.idle()
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("interface", ["triage", "queue"])
 def test_a_command_decides_only_what_is_pending_and_by_whom_it_may(
     world: World, sigma: Node, pi: Node, interface: str

@@ -58,6 +58,7 @@ def test_a_person_is_told_in_a_chat(world: World, sigma: Node, pi: Node, monkeyp
         assert len(server.texts()) == 1
 
 
+@pytest.mark.sliced(3)
 @pytest.mark.parametrize(
     ("way", "reason"), [("cn:shell", "no way 'cn:shell'"), ("cn:telegram", "telegram"), ("cn:telegram:x", "no chat")]
 )

@@ -95,6 +95,18 @@ def test_threads(sigma: Node, tools: Path) -> None:
     assert name in bash(tools, sigma.root, "cn", "reply", "")
 
 
+def test_what_a_peer_named_is_no_more_than_a_word_to_the_shell(world: World, tools: Path) -> None:
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi)
+    for topic in ("$(touch${IFS}owned)", "plain", "`id`", "a;b"):
+        world.propose(pi, sigma, topic)
+    sigma.sync()
+    assert bash(tools, sigma.root, "cn", "inbox", "show", "pi/") == ["pi/plain"]
+    names = [name.removesuffix(".md") for name in sigma.threads()]
+    assert len(names) == 4
+    assert sorted(bash(tools, sigma.root, "cn", "inbox", "show", "20")) == names
+
+
 def test_peers(sigma: Node, tools: Path) -> None:
     for words in (("peer", "remove"), ("peer", "sync"), ("send",)):
         assert bash(tools, sigma.root, "cn", *words, "p") == ["pi"]
@@ -105,6 +117,7 @@ def test_the_hub_that_is_named_counts(sigma: Node, tools: Path, tmp_path: Path) 
     assert bash(tools, tmp_path, "cn", "peer", "remove", "") == []
 
 
+@pytest.mark.sliced(3)
 @pytest.mark.parametrize(
     "files",
     [{".cn/hub.yaml": "name: [\n"}, {"state/peers.md": "```yaml\n- 1\n```\n"}, {"state/ledger/pi/open": b"\xff\0{"}],

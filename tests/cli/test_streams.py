@@ -38,12 +38,14 @@ def shell(hub: Path, line: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["bash", "-c", line], env=env, capture_output=True, text=True, timeout=60, check=False)
 
 
+@pytest.mark.sliced(3)
 @pytest.mark.parametrize("words", ["status", "log", "peer list", "inbox", "thread list", "doctor", "--help"])
 def test_a_reader_that_has_left_ends_every_command_as_it_ends_git(hub: Path, words: str) -> None:
     done = shell(hub, f"{{ sleep 0.05; $CN {words}; echo $? >&2; }} | true")
     assert done.stderr == "141\n"
 
 
+@pytest.mark.sliced(4)
 @pytest.mark.parametrize("words", ["status", "log", "sync", "--version"])
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
 def test_a_closed_stream_is_no_error(hub: Path, words: str, closed: str) -> None:

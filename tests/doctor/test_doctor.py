@@ -577,7 +577,7 @@ DAMAGES: list[Callable[[Path], None]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.sliced(3)
+@pytest.mark.sliced(9)
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda d: d.__name__)
 def test_whatever_the_damage_it_says_so_and_does_not_crash(sigma: Node, damage: Callable[[Path], None]) -> None:
     damage(sigma.root)

@@ -57,7 +57,7 @@ def _cost(parser: Parser, data: bytes) -> float:
     return time.process_time() - begun
 
 
-@pytest.mark.sliced(5)
+@pytest.mark.sliced(20)
 @pytest.mark.parametrize("name", PARSERS)
 def test_the_cost_of_a_parser_grows_as_its_input_does(name: str) -> None:
     parser = PARSERS[name]

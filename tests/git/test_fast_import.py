@@ -115,6 +115,7 @@ def test_a_commit_asked_for_twice_is_no_parent_of_another(hub: Hub) -> None:
     assert git(hub.root, "rev-parse", f"{last}^") == first
 
 
+@pytest.mark.sliced(2)
 def test_many_changes_in_a_big_folder_cost_what_their_number_is(hub: Hub) -> None:
     names = [HubPath(f"threads/inbox/done/{i:05}.md") for i in range(10_000)]
     big = make(hub, *(FileChange(n, n.encode()) for n in names))

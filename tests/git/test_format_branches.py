@@ -11,6 +11,7 @@ from cn.git.read_branches import Commit, FileText, Proposal, Touched, format_mes
 from cn.protocol.layout import MESSAGE
 from cn.protocol.message import About, Message
 from cn.values.names import Oid, parse_branch, parse_name
+from cn.values.text import quote
 from cn.values.timestamps import parse_stamp
 
 PI, SIGMA = parse_name("pi"), parse_name("sigma")
@@ -71,6 +72,28 @@ def test_commits_files_and_what_is_left_out() -> None:
         "## Not shown",
         "",
         "- big: too large",
+    ]
+
+
+def test_a_line_is_what_it_is_to_git() -> None:
+    body = "# a comment\x0b    return True\x85x\u2028-debug\r\nend\ry\n"
+    assert shown(FileText("f", True, body)) == ["# a comment\x0b    return True\x85x\u2028-debug", "end\ry"]
+    assert quote(body).split("\n") == ["> # a comment<U+000B>    return True<U+0085>x<U+2028>-debug", "> end<U+000D>y"]
+
+
+def test_what_becomes_executable_is_told() -> None:
+    touched = (
+        Touched("A", "new", "100755", A, B, "3", "0"),
+        Touched("M", "tool", "100755", A, A, "0", "0", "100644"),
+        Touched("M", "plain", "100644", A, A, "0", "0", "100755"),
+        Touched("M", "same", "100755", A, B, "1", "0", "100755"),
+    )
+    text = format_proposal(Proposal((), False, touched, (), (), B), LIMIT)
+    assert text.split("\n")[-4:] == [
+        "- added new (+3 −0), executable",
+        "- changed tool (+0 −0), executable",
+        "- changed plain (+0 −0), no longer executable",
+        "- changed same (+1 −0)",
     ]
 
 

@@ -60,6 +60,7 @@ def test_pushes_a_branch(remote: Remote, mine: Path) -> None:
     assert refs(remote.path("pi")) == {"refs/heads/sigma/topic": tip(mine)}
 
 
+@pytest.mark.sliced(3)
 def test_pushes_a_big_pack(remote: Remote, mine: Path) -> None:
     """Beyond ``http.postBuffer`` git sends the pack chunked."""
     url = remote.repo("pi")
@@ -70,6 +71,7 @@ def test_pushes_a_big_pack(remote: Remote, mine: Path) -> None:
     assert git(remote.path("pi"), "cat-file", "-s", f"{oid}:noise.bin") == str(len(noise))
 
 
+@pytest.mark.sliced(3)
 def test_an_empty_lease_creates_once(remote: Remote, mine: Path) -> None:
     url = remote.repo("pi")
     lease, spec = "--force-with-lease=refs/heads/sigma/m:", "main:refs/heads/sigma/m"
@@ -83,6 +85,7 @@ def test_an_empty_lease_creates_once(remote: Remote, mine: Path) -> None:
     assert branches(remote.path("pi")) == {"sigma/m": first}
 
 
+@pytest.mark.sliced(3)
 def test_a_stale_lease_deletes_nothing(remote: Remote, mine: Path) -> None:
     url = remote.repo("pi")
     old = tip(mine)
@@ -97,6 +100,7 @@ def test_a_stale_lease_deletes_nothing(remote: Remote, mine: Path) -> None:
     assert branches(remote.path("pi")) == {}
 
 
+@pytest.mark.sliced(3)
 def test_a_push_that_is_no_fast_forward_is_rejected(remote: Remote, mine: Path) -> None:
     url = remote.repo("pi")
     push(mine, url, "main:refs/heads/main")
@@ -117,6 +121,7 @@ def test_a_missing_repository_is_an_error_with_a_reason(remote: Remote, mine: Pa
     assert done.reason.startswith(("fatal:", "remote:", "error:"))
 
 
+@pytest.mark.sliced(3)
 def test_many_listings_at_once(remote: Remote, mine: Path) -> None:
     urls = [remote.repo(f"peer{i}") for i in range(12)]
     for i in range(12):

@@ -83,6 +83,7 @@ def test_a_branch_that_moves_after_processing_makes_a_new_thread(world: World, s
     sigma.idle()
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("decision", ["delete:no", "do:merge"])
 def test_the_same_head_again_makes_no_thread_and_is_answered_again(
     world: World, sigma: Node, pi: Node, decision: str
@@ -196,7 +197,7 @@ def test_a_message_in_another_name_is_refused(world: World, sigma: Node, pi: Nod
     assert [r[1] for r in sigma.rows()] == ["refused", "refused"]
 
 
-@pytest.mark.sliced(3)
+@pytest.mark.sliced(6)
 @pytest.mark.parametrize(
     "lie", ["no merge", "merge of another", "no such commit", "not in main", "wrong head", "another's branch"]
 )
@@ -265,7 +266,7 @@ def test_a_notice_in_a_shared_mailbox_without_key_deletes_nothing(world: World, 
     assert "claimed, unproven" in pi.cn("inbox", "--all").stdout + pi.cn("status").stdout + pi.cn("log").stdout
 
 
-@pytest.mark.sliced(2)
+@pytest.mark.sliced(4)
 @pytest.mark.parametrize("decision", ["delete:no", "do:reply:answer", "do:custom:look at it", "do:merge"])
 def test_peers_without_keys_believe_what_the_others_main_shows(
     world: World, sigma: Node, pi: Node, decision: str
@@ -297,6 +298,7 @@ def test_what_was_only_claimed_is_believed_when_the_peers_main_shows_it(world: W
     assert not world.has_branch(pi, sigma)
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("ledger", ["of this month", "of a clock that was years ahead"])
 def test_a_main_that_could_not_be_fetched_is_looked_at_again(world: World, sigma: Node, pi: Node, ledger: str) -> None:
     world.link(pi, world.hub("omega"))

@@ -73,6 +73,7 @@ def _creator(said: str, told: str) -> Rows:
     ]
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.quick
 def test_a_merge_lands_in_main_and_its_creator_cleans_up(world: World, pair: tuple[Node, Node]) -> None:
     sigma, pi = pair
@@ -92,6 +93,7 @@ def test_a_merge_lands_in_main_and_its_creator_cleans_up(world: World, pair: tup
     _ending(world, sigma, pi, receiver, _creator("notice:merged", "merged SHA"))
 
 
+@pytest.mark.sliced(2)
 def test_a_discarded_proposal_is_deleted_by_its_creator(world: World, pair: tuple[Node, Node]) -> None:
     sigma, pi = pair
     head, name = _received(world, sigma, pi)
@@ -107,6 +109,7 @@ def test_a_discarded_proposal_is_deleted_by_its_creator(world: World, pair: tupl
     _ending(world, sigma, pi, receiver, _creator("notice:discarded", "discarded: stale"))
 
 
+@pytest.mark.sliced(2)
 def test_a_concern_is_opened(world: World, pair: tuple[Node, Node]) -> None:
     sigma, pi = pair
     _, name = _received(world, sigma, pi)
@@ -125,6 +128,7 @@ def test_a_concern_is_opened(world: World, pair: tuple[Node, Node]) -> None:
     _ending(world, sigma, pi, receiver, _creator("notice:opened", "opened: Watch the docs"))
 
 
+@pytest.mark.sliced(2)
 def test_a_reply_arrives_as_a_thread(world: World, pair: tuple[Node, Node]) -> None:
     sigma, pi = pair
     _, name = _received(world, sigma, pi)
@@ -182,6 +186,7 @@ def test_a_deferred_thread_stays(world: World, pair: tuple[Node, Node]) -> None:
     assert not world.has_branch(pi, sigma)
 
 
+@pytest.mark.sliced(2)
 def test_a_delegated_thread_reaches_the_peer(world: World, pair: tuple[Node, Node]) -> None:
     sigma, pi = pair
     omega = world.hub("omega")
@@ -205,6 +210,7 @@ def test_a_delegated_thread_reaches_the_peer(world: World, pair: tuple[Node, Nod
     omega.idle()
 
 
+@pytest.mark.sliced(2)
 def test_a_thread_assigned_to_a_reviewer_stays_for_the_reviewer(world: World, pair: tuple[Node, Node]) -> None:
     sigma, pi = pair
     sigma.configure("reviewers:\n- name: alice\n  email: alice@example.org\n")

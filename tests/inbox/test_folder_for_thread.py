@@ -9,6 +9,7 @@ from tests.support.world import World
 from tests.threads.test_threads import day
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("gone_again", [True, False])
 def test_a_folder_in_place_of_a_thread(world: World, gone_again: bool) -> None:
     sigma, pi = world.hub("sigma"), world.hub("pi")

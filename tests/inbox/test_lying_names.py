@@ -33,6 +33,7 @@ SHOWN = {
 }
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("names", [CLIMBING, CONTROL], ids=["climbing", "control"])
 def test_what_a_host_calls_so_is_refused_by_name(world: World, sigma: Node, pi: Node, names: dict[str, str]) -> None:
     box = bare(world.folder / "host/box.git")

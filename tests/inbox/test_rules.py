@@ -66,6 +66,7 @@ def test_a_branch_behind_main_is_refused_until_it_is_rebased(world: World, sigma
     assert not world.has_branch(pi, sigma)
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("files", [{}, {".cn/hub.yaml": "name: sigma\n"}], ids=["stale", "protected too"])
 def test_a_refusal_is_told_and_logged_once_while_main_goes_on(
     world: World, sigma: Node, pi: Node, files: dict[str, str]
@@ -214,6 +215,7 @@ def test_the_creator_does_not_decide_the_merge(world: World, sigma: Node, pi: No
     assert is_in_main(sigma, head)
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize(
     "author", ["Somebody <Sigma@CN.invalid>", "SIGMA <other@example.org>"], ids=["by email", "by name"]
 )
@@ -276,7 +278,7 @@ def test_a_hub_can_require_the_approval_line(world: World, sigma: Node, pi: Node
     assert is_in_main(sigma, head)
 
 
-@pytest.mark.sliced(2)
+@pytest.mark.sliced(4)
 @pytest.mark.parametrize("kind", ["edited", "staged", "untracked", "deleted"])
 def test_a_touched_path_with_local_changes_is_refused(world: World, sigma: Node, pi: Node, kind: str) -> None:
     path = "docs/new.md" if kind == "untracked" else MAIN_FILE

@@ -54,6 +54,7 @@ def test_a_hub_that_signs_is_verified_at_its_peer(world: World, tmp_path: Path, 
     assert "\ngpgsig -----BEGIN SSH SIGNATURE-----" in raw
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("how", ["unsigned", "otherwise"])
 def test_what_the_key_did_not_sign_does_not_come_in(
     world: World, signed: tuple[Node, Node], keys: Keys, how: str

@@ -37,7 +37,7 @@ def month(hub: Node) -> str:
     return git(hub.root, "ls-tree", "--name-only", "main:state/ledger/pi").split()[0]
 
 
-@pytest.mark.sliced(6)
+@pytest.mark.sliced(12)
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("damage", ["gone", "empty"])
 def test_nothing_is_concluded_from_an_object_that_cannot_be_read(

@@ -162,7 +162,7 @@ def by_command(case: Case) -> None:
     case.sigma.triage("pi/proposal", "do:merge")
 
 
-@pytest.mark.sliced(7)
+@pytest.mark.sliced(21)
 @pytest.mark.parametrize("again", [by_editing, by_command])
 @pytest.mark.parametrize("way", WAYS)
 def test_a_void_decision_is_told_and_decided_again(
@@ -191,7 +191,7 @@ def test_a_void_decision_is_told_and_decided_again(
     sigma.idle()
 
 
-@pytest.mark.sliced(5)
+@pytest.mark.sliced(15)
 @pytest.mark.parametrize("way", WAYS)
 def test_no_command_decides_what_was_read_for_another_head(
     world: World, sigma: Node, pi: Node, way: Callable[[Case], None]

@@ -298,7 +298,7 @@ def test_what_the_server_asks_for_is_waited_but_not_for_ever() -> None:
 
 def test_a_model_is_known_with_its_limits() -> None:
     found = read_model("alias", b'{"id": "m", "lifecycle": "active", "max_tokens": 9, "max_input_tokens": 99}')
-    assert found == Checked("m", True, "", 9, 99)
+    assert found == Checked("m", True, "", 9)
 
 
 def test_a_model_that_will_be_withdrawn_is_warned_of() -> None:

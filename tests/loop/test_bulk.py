@@ -45,7 +45,7 @@ def offer(world: World, sigma: Node, pi: Node, numbers: range) -> list[str]:
     return [branches(sigma.home)[f"pi/t{n}"] for n in numbers]
 
 
-@pytest.mark.sliced(2)
+@pytest.mark.sliced(4)
 @pytest.mark.parametrize("decision", ["do:merge", "delete:not now", "do:reply:answer"])
 def test_more_branches_start_no_more_processes(
     world: World, sigma: Node, pi: Node, tmp_path: Path, decision: str
@@ -101,7 +101,7 @@ def commits(kind: str, n: int, heads: dict[int, str]) -> str:
     return f"{start}M 644 inline message.md\ndata {len(data)}\n{data}\n{more}"
 
 
-@pytest.mark.sliced(2)
+@pytest.mark.sliced(6)
 @pytest.mark.parametrize("route", ["mailbox", "pickup"])
 @pytest.mark.parametrize("what", KINDS)
 def test_more_branches_of_any_kind_start_no_more_processes(world: World, tmp_path: Path, what: str, route: str) -> None:

@@ -31,6 +31,7 @@ def pair(request: pytest.FixtureRequest, world: World) -> tuple[Node, Node]:
     return sigma, pi
 
 
+@pytest.mark.sliced(2)
 def test_a_dry_sync_changes_nothing(world: World, pair: tuple[Node, Node]) -> None:
     sigma, pi = pair
     world.propose(pi, sigma)
@@ -46,6 +47,7 @@ def test_a_dry_sync_changes_nothing(world: World, pair: tuple[Node, Node]) -> No
 DECISIONS = ["do:merge", "delete:no", "defer:later", "delegate:omega", "do:reply:thanks", "do:custom:watch it"]
 
 
+@pytest.mark.sliced(2)
 def test_a_dry_process_changes_nothing(world: World, pair: tuple[Node, Node]) -> None:
     sigma, pi = pair
     world.link(sigma, world.hub("omega"))

@@ -161,7 +161,7 @@ def test_who_writes_to_a_file_that_the_last_sync_replaced_is_told_by_the_next(wo
     assert "was written to while cn replaced it" in fresh.sync().stdout
 
 
-@pytest.mark.sliced(5)
+@pytest.mark.sliced(15)
 @pytest.mark.parametrize("what", CHANGES)
 def test_whatever_changed_right_after_news_makes_the_next_sync_an_ordinary_one(
     world: World, fresh: Node, what: str
@@ -171,7 +171,7 @@ def test_whatever_changed_right_after_news_makes_the_next_sync_an_ordinary_one(
     assert not is_short(fresh)
 
 
-@pytest.mark.sliced(5)
+@pytest.mark.sliced(15)
 @pytest.mark.parametrize("what", CHANGES)
 def test_whatever_changed_makes_the_next_sync_an_ordinary_one(world: World, quiet: Node, what: str) -> None:
     assert is_short(quiet)
@@ -188,7 +188,7 @@ def test_what_came_while_the_syncs_were_short_is_found(world: World, quiet: Node
     quiet.idle()
 
 
-@pytest.mark.sliced(3)
+@pytest.mark.sliced(9)
 @pytest.mark.parametrize("route", ["mailbox", "pickup"])
 @pytest.mark.parametrize("origin", [True, False])
 @pytest.mark.parametrize("wake", ["", "true", "false"])

@@ -28,7 +28,7 @@ def hub_of(world: World, name: str, form: str) -> Node:
     return Node(name, root, home, str(home))
 
 
-@pytest.mark.sliced(2)
+@pytest.mark.sliced(4)
 @BOTH
 @pytest.mark.parametrize("deliver", ["mailbox", "pickup"])
 def test_a_peer_of_the_other_format_is_named_and_keeps_nobody_out(

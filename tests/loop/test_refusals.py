@@ -137,7 +137,7 @@ CASES = {
 }
 
 
-@pytest.mark.sliced(2)
+@pytest.mark.sliced(6)
 @pytest.mark.parametrize("name", CASES)
 def test_a_condition_is_told_once_and_stands_until_it_is_gone(name: str, world: World, sigma: Node, pi: Node) -> None:
     case = CASES[name]

@@ -28,6 +28,7 @@ def refuse_pushes(repo: Path) -> Path:
     return hook
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("locale", LOCALES)
 def test_rejected_and_unknown_are_told_apart_in_any_locale(
     world: World, tmp_path: Path, locale: str, monkeypatch: pytest.MonkeyPatch

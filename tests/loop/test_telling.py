@@ -66,7 +66,7 @@ def stopping(node: Node, what: str) -> AbstractContextManager[None]:
 STOPS = [".git/refs/heads/main.lock", ".git/HEAD.lock", ".git/index.lock", ".git", ".git/objects"]
 
 
-@pytest.mark.sliced(4)
+@pytest.mark.sliced(8)
 @pytest.mark.parametrize("stop", STOPS)
 def test_run_again_is_true_where_a_message_could_not_be_queued(world: World, sigma: Node, pi: Node, stop: str) -> None:
     sigma.sync()
@@ -163,7 +163,7 @@ def test_a_link_in_the_place_of_the_inbox_is_told_once_and_the_inbox_comes_back(
     assert "behind main" not in sigma.cn("status").stdout
 
 
-@pytest.mark.sliced(4)
+@pytest.mark.sliced(8)
 @pytest.mark.parametrize("stop", [*STOPS, ".git/index"])
 def test_what_stops_every_run_is_told_once_and_stands_in_the_status(
     world: World, sigma: Node, pi: Node, stop: str

@@ -116,7 +116,7 @@ LOST = {
 }
 
 
-@pytest.mark.sliced(2)
+@pytest.mark.sliced(6)
 @pytest.mark.parametrize("late", ["at once", "later"])
 @pytest.mark.parametrize("what", RACES)
 def test_a_command_that_comes_second_says_who_was_first_and_logs_it_here(

@@ -90,6 +90,9 @@ HOSTILE_TEXT: SearchStrategy[str] = st.one_of(
     ),
 )
 
+HOSTILE_PATH = HOSTILE_TEXT.map(lambda text: text.encode("utf-8", "replace").decode())
+"""As git's names are read."""
+
 
 def header(topic: str = "proposal", head: Oid = HEAD, earlier: str = "") -> Header:
     return Header(PI, topic, parse_branch(f"pi/{topic}"), AT, head, "unverified", earlier)
@@ -150,7 +153,7 @@ def test_no_content_decides(content: str) -> None:
 
 
 @settings(max_examples=50)
-@given(HOSTILE_TEXT, HOSTILE_TEXT, HOSTILE_TEXT, HOSTILE_TEXT, HOSTILE_TEXT, HOSTILE_TEXT)
+@given(HOSTILE_TEXT, HOSTILE_TEXT, HOSTILE_TEXT, HOSTILE_PATH, HOSTILE_TEXT, HOSTILE_TEXT)
 def test_no_part_of_a_proposal_decides(message: str, author: str, date: str, path: str, body: str, old: str) -> None:
     proposal = Proposal(
         (Commit(HEAD, author, author, date, message), Commit(OTHER, date, path, author, f"x\n{message}")),

@@ -30,7 +30,7 @@ def failing(folder: Path, verb: str, how: str) -> dict[str, str]:
     return {"PATH": f"{folder}:/usr/local/bin:/usr/bin:/bin"}
 
 
-@pytest.mark.sliced(3)
+@pytest.mark.sliced(6)
 @pytest.mark.parametrize("how", DIES)
 @pytest.mark.parametrize("verb", ["diff-tree", "rev-list", "ls-tree"])
 def test_a_merge_that_git_could_not_try_is_not_refused(
@@ -79,7 +79,7 @@ REACHED = {"locked": ": >$main.lock", "written": 'echo "$new" >$main.lock', "mov
 """How far an update-ref of main came; it has locked HEAD too, for the reflog."""
 
 
-@pytest.mark.sliced(2)
+@pytest.mark.sliced(4)
 @pytest.mark.parametrize("reached", REACHED)
 def test_an_update_ref_that_is_killed_alone_leaves_no_lock(
     world: World, sigma: Node, pi: Node, tmp_path: Path, reached: str

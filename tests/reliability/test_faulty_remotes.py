@@ -237,6 +237,7 @@ def test_any_fault_changes_when_and_not_what(scenes: ExitStack, world: World, ki
     try_fault(scenes, world, kind, place, {**FAULTS, **STATUSES}[name])
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize(("kind", "place", "name"), [("git", "origin", "rewound"), ("http", "peer", "away")])
 def test_a_host_that_turns_changes_when_and_not_what(
     scenes: ExitStack, world: World, kind: str, place: str, name: str

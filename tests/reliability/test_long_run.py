@@ -202,7 +202,7 @@ def play(world: World, days: int, case: str, stride: int = 1) -> Year:
 
 
 def test_some_weeks_of_a_busy_hub(world: World) -> None:
-    play(world, 10, "weeks", stride=5)
+    play(world, 6, "weeks", stride=8)
 
 
 @pytest.mark.full

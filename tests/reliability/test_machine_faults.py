@@ -16,7 +16,7 @@ from cn.git.repository import open_hub
 from cn.run.memory import Memory
 from cn.values.timestamps import parse_stamp
 from tests.support.figures import observed
-from tests.support.hubs import ROOT, branches, cn_env, git, paths
+from tests.support.hubs import ROOT, branches, cn_env, git, paths, try_git
 from tests.support.kill import State, Trial
 from tests.support.permission import closed, obey_permissions
 from tests.support.scenes import SCENES, Stage, all_decisions, decided
@@ -105,6 +105,7 @@ def remains(node: Node) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in found)
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("room", [0, 64 * KIB])
 def test_a_full_disk_is_told_once_with_a_next_step_and_leaves_nothing_behind(
     world: World, small_disk: Path, room: int
@@ -167,6 +168,7 @@ def test_a_disk_with_any_room_left_changes_when_and_not_what(world: World, small
     assert not wrong
 
 
+@pytest.mark.full
 def test_files_that_must_stay_small_are_an_error_like_a_full_disk(world: World) -> None:
     """The shell's ``ulimit -f``: needs no root, and git dies of it by a signal."""
     trial = decided("do:merge")(world)
@@ -263,9 +265,10 @@ def test_a_signal_says_truly_whether_a_message_is_to_be_sent_again(world: World,
     trial = stage.trial("send", "pi", "hello", "--body", "Please read.")
     trial.record()
     moments = range(1, len(trial.steps) + 1)
-    every = max(1, len(moments) // int(os.environ.get("TEST_SIGNALS", "24")))
+    every = max(1, len(moments) // int(os.environ.get("TEST_SIGNALS", "10")))
+    made = next(step for step in moments if " fast-import " in trial.steps[step - 1])
     words = set()
-    for step in moments[::every]:
+    for step in sorted({*moments[::every], made}):
         code, said = trial.say(step, name)
         if code != {"INT": 130, "TERM": 143}[name]:
             continue  # a child's, or too late
@@ -322,6 +325,44 @@ def test_a_run_that_is_stopped_at_any_step_and_continued_loses_and_repeats_nothi
     steps = list(range(1, len(trial.steps) + 1))[int(first) :: int(step)]
     turned_away, wrong = _stops(trial, steps)
     observed("stops", name, steps=len(steps), turned_away=turned_away, wrong=len(wrong))
+    assert not wrong, wrong
+
+
+def _committed_over(trial: Trial, steps: Iterable[int]) -> tuple[int, list[object]]:
+    """Stop the command at these steps while a person commits all that differs: how often that was possible, and
+    what it took out of main.
+    """
+    root, made, wrong = trial.node.root, 0, list[object]()
+
+    def commit_all() -> None:
+        try_git(root, "commit", "--quiet", "--all", "--message", "autosave")
+
+    for step in steps:
+        trial.pause(step, commit_all)
+        found = git(root, "log", "--format=%H", "--grep=autosave", "main").split()
+        made += bool(found)
+        gone = git(root, "log", "--format=", "--diff-filter=D", "--name-only", "--grep=autosave", "main").split()
+        if gone:
+            wrong.append((step, trial.steps[step - 1], gone))
+    return made, wrong
+
+
+def test_a_commit_of_all_while_files_are_placed_takes_nothing_out_of_main(world: World) -> None:
+    trial = SCENES["merge"](world)
+    trial.record()
+    moved = next(i for i, line in enumerate(trial.steps, 1) if "update-ref" in line and "refs/heads/main" in line)
+    made, wrong = _committed_over(trial, [1, *range(moved + 1, len(trial.steps) + 1, 6)])
+    assert not wrong, wrong
+    assert made
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["merge", "all-decisions", "sync"])
+def test_a_commit_of_all_at_any_step_takes_nothing_out_of_main(world: World, name: str) -> None:
+    trial = SCENES[name](world)
+    trial.record()
+    made, wrong = _committed_over(trial, range(1, len(trial.steps) + 1))
+    observed("commits", name, steps=len(trial.steps), made=made, wrong=len(wrong))
     assert not wrong, wrong
 
 
@@ -386,6 +427,7 @@ def test_a_back_off_from_the_future_does_not_last(world: World, sigma: Node, pi:
     sigma.idle()
 
 
+@pytest.mark.sliced(3)
 @pytest.mark.parametrize("words", ["log", "status", "--help", "inbox list --all", "why pi/proposal"])
 def test_a_reader_that_leaves_is_no_error(world: World, sigma: Node, pi: Node, words: str) -> None:
     world.propose(pi, sigma)
@@ -397,7 +439,7 @@ def test_a_reader_that_leaves_is_no_error(world: World, sigma: Node, pi: Node, w
     assert done.returncode in (0, 141)  # it may have been faster than the reader
 
 
-@pytest.mark.sliced(2)
+@pytest.mark.sliced(4)
 @pytest.mark.parametrize("lock", ["index.lock", "HEAD.lock", "refs/heads/main.lock", "packed-refs.lock"])
 def test_a_lock_that_somebody_left_is_named_and_never_taken(world: World, sigma: Node, pi: Node, lock: str) -> None:
     head = world.propose(pi, sigma)

@@ -94,7 +94,7 @@ OURS = ("local.json", "quiet", "unpushed", "unplaced", "waking", "wake", "shown"
 MUST = ("journal", "restore", f"push/{'1' * 40}")
 
 
-@pytest.mark.sliced(3)
+@pytest.mark.sliced(9)
 @pytest.mark.parametrize("name", [*OURS, *MUST])
 def test_a_pipe_in_the_place_of_a_file_of_ours_hangs_nobody(sigma: Node, name: str) -> None:
     git(sigma.root, "config", "cn.wake", "true")

@@ -17,6 +17,7 @@ def told(lines: list[str], what: str) -> int:
     return sum(what in line for line in lines)
 
 
+@pytest.mark.sliced(3)
 @pytest.mark.parametrize(
     ("budget", "word", "passes"),
     [

@@ -85,6 +85,7 @@ def shown_archive(studio: Studio) -> str:
     return text.decode()
 
 
+@pytest.mark.sliced(3)
 @pytest.mark.parametrize(
     "first",
     [
@@ -114,6 +115,7 @@ NOT_ITS_FAULT = {
 }
 
 
+@pytest.mark.sliced(3)
 @pytest.mark.parametrize("name", NOT_ITS_FAULT)
 def test_what_no_item_can_help_takes_no_attempt(studio: Studio, name: str) -> None:
     reply, told = NOT_ITS_FAULT[name]

@@ -118,6 +118,7 @@ def test_a_view_that_fails_says_why(server: TelegramServer, daemon: Daemon) -> N
     daemon.sees(lambda: server.texts() == ["/status: no main"])
 
 
+@pytest.mark.sliced(3)
 @pytest.mark.parametrize(("fault", "answers"), [(rate_limit(1), 1), (CUT_AFTER, 1), (CUT, 0)])
 def test_an_answer_is_repeated_only_if_it_certainly_did_not_arrive(
     server: TelegramServer, daemon: Daemon, fault: Any, answers: int
@@ -133,6 +134,7 @@ def test_an_answer_is_repeated_only_if_it_certainly_did_not_arrive(
 # Messages that cannot be queued.
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("text", ["bad one", "bug one"])
 def test_a_message_that_always_fails_becomes_a_dead_letter(server: TelegramServer, daemon: Daemon, text: str) -> None:
     daemon.start()
@@ -205,7 +207,20 @@ def test_ids_that_begin_anew_after_a_quiet_week_are_followed(server: TelegramSer
     assert (daemon.queued(), daemon.offset) == (["one", "two"], 6)
 
 
-@pytest.mark.sliced(2)
+def test_the_offset_of_one_bot_is_not_another_s(server: TelegramServer, daemon: Daemon) -> None:
+    server.say("one")
+    offset = daemon.root / "state/telegram.offset"
+    offset.write_text("900 987654\n")  # what was said to this bot before would be forgotten
+    daemon.start()
+    daemon.sees(lambda: daemon.queued() == ["one"])
+    daemon.sees(lambda: offset.read_text() == f"1001 {server.token.partition(':')[0]}\n")
+    daemon.end(signal.SIGKILL)
+    offset.write_text("900\n")  # as an older cn wrote it
+    daemon.start()
+    daemon.sees(lambda: daemon.health.get("offset") == 900)
+
+
+@pytest.mark.sliced(4)
 @pytest.mark.parametrize("where", ["before", "after", "before_offset", "after_offset"])
 def test_killed_at_any_instant_it_loses_and_doubles_nothing(server: TelegramServer, daemon: Daemon, where: str) -> None:
     texts = ["one", "two", "three", "four"]
@@ -225,6 +240,7 @@ def test_killed_at_any_instant_it_loses_and_doubles_nothing(server: TelegramServ
 # What goes wrong outside.
 
 
+@pytest.mark.sliced(3)
 @pytest.mark.parametrize("fault", [SERVER_ERROR, BAD_GATEWAY, NOT_JSON, CUT, error(409, "Conflict: other poll")])
 def test_trouble_of_telegram_is_outlived(server: TelegramServer, daemon: Daemon, fault: Any) -> None:
     server.fault("getUpdates", fault, fault, fault)
@@ -319,6 +335,7 @@ def test_a_signal_is_not_lost_among_those_of_a_message_that_starts_many_processe
     assert daemon.queued() == ["one"]
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_lets_the_processor_finish(daemon: Daemon, tmp_path: Path, number: int) -> None:
     daemon.start(command=processor(tmp_path, f"sleep 0.5; echo done > {tmp_path}/done"))

@@ -59,6 +59,7 @@ def test_a_long_wait_keeps_that_chat_in_order_and_lets_the_others_go_on(studio: 
     studio.sound()
 
 
+@pytest.mark.sliced(3)
 @pytest.mark.parametrize(
     ("fault", "arrived"),
     [(SERVER_ERROR, 0), (CUT, 0), (CUT_AFTER, 1)],

@@ -199,6 +199,7 @@ def stand_by(root: Path) -> subprocess.Popen[bytes]:
     )
 
 
+@pytest.mark.full
 def test_the_real_one_reads_nothing_of_the_hub_before_the_word(tmp_path: Path, hub_template: Path) -> None:
     subprocess.run(["cp", "-a", str(hub_template), str(tmp_path / "hub")], check=True)
     settings = tmp_path / "hub/.cn/hub.yaml"

@@ -175,6 +175,7 @@ def test_other_spellings_are_found_too(line: str, kind: str) -> None:
     assert kind in [one.kind for one in find_secrets([Text("a.md", (line,))])]
 
 
+@pytest.mark.sliced(3)
 @pytest.mark.parametrize("folder", ["docs", "README.md", "CHANGELOG.md", "hub-template", "cn", "demo"])
 def test_our_own_pages_and_programs_hold_none(folder: str) -> None:
     place = ROOT / folder

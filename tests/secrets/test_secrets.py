@@ -118,6 +118,7 @@ def test_a_hub_that_keeps_its_answers_here_keeps_them_whole(agent: Node) -> None
     assert holds(agent) == []
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("decision", ["delete", "defer"])
 def test_a_reason_with_a_secret_is_refused(world: World, sigma: Node, pi: Node, decision: str) -> None:
     world.propose(pi, sigma)
@@ -336,6 +337,7 @@ def test_a_hub_named_like_a_secret_is_not_made(world: World, sigma: Node) -> Non
     assert not (world.folder / "new").exists()
 
 
+@pytest.mark.sliced(3)
 @pytest.mark.parametrize("place", ["body", "subject", "commit"])
 def test_a_planted_message_with_a_secret_is_held(world: World, sigma: Node, pi: Node, place: str) -> None:
     """Well-formed, in our name, to a peer of ours; but cn would never have queued it."""
@@ -380,7 +382,7 @@ WRONG = {
 }
 
 
-@pytest.mark.sliced(2)
+@pytest.mark.sliced(6)
 @pytest.mark.parametrize("what", WRONG)
 def test_no_piece_of_a_secret_is_told(world: World, sigma: Node, pi: Node, what: str) -> None:
     """What is cut to be quoted has no form any more by which a detector would know it."""
@@ -477,7 +479,7 @@ TYPED = {
 }
 
 
-@pytest.mark.sliced(3)
+@pytest.mark.sliced(9)
 @pytest.mark.parametrize("what", TYPED)
 def test_a_triage_with_a_secret_is_refused_at_once(world: World, sigma: Node, pi: Node, what: str) -> None:
     world.propose(pi, sigma)
@@ -497,6 +499,7 @@ AWS = "aws_secret_access_key:\nwJalrXUtnFEMIK7MDENGbPxRfiCYEXAMPLEKEY12"
 """No secret, until its two lines are one."""
 
 
+@pytest.mark.sliced(3)
 @pytest.mark.parametrize("note", [f"{TOKEN}\n", f"> {TOKEN}\n"], ids=["own", "quoted"])
 @pytest.mark.parametrize("decision", ["do:merge", "delete:x"])
 def test_a_decision_in_a_thread_where_somebody_wrote_a_secret_is_refused_at_once(
@@ -519,6 +522,7 @@ def test_a_decision_in_a_thread_where_somebody_wrote_a_secret_is_refused_at_once
     assert told.partition("no-secrets: ")[2] == later.partition("no-secrets: ")[2] != ""
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("body", ["", f"about {TOKEN}"])
 def test_a_branch_named_like_a_secret_is_handed_to_nobody_else(world: World, sigma: Node, pi: Node, body: str) -> None:
     world.link(sigma, world.hub("omega"))
@@ -577,7 +581,7 @@ ANSWERS = {
 }
 
 
-@pytest.mark.sliced(3)
+@pytest.mark.sliced(9)
 @pytest.mark.parametrize("what", ANSWERS)
 def test_an_answer_with_a_secret_is_refused_at_once(agent: Node, what: str) -> None:
     for more in ((), ("--dry-run",)):
@@ -599,7 +603,7 @@ def test_what_hub_yaml_allows_may_be_answered(agent: Node) -> None:
     assert agent.threads() == []
 
 
-@pytest.mark.sliced(3)
+@pytest.mark.sliced(12)
 @pytest.mark.parametrize(
     "words",
     [
@@ -654,6 +658,7 @@ def test_what_was_masked_long_ago_is_swept_by_a_sync(agent: Node) -> None:
     assert not (agent.root / ".git/cn/withheld").exists()
 
 
+@pytest.mark.sliced(3)
 @pytest.mark.parametrize("words", [("inbox", "process"), ("commit",), ("done", "pi/proposal")])
 def test_what_a_person_quotes_is_no_peers(world: World, sigma: Node, pi: Node, words: tuple[str, ...]) -> None:
     world.propose(pi, sigma, "proposal", {"docs/x.md": f"{TOKEN}\n"})
@@ -672,6 +677,7 @@ def test_what_a_person_quotes_is_no_peers(world: World, sigma: Node, pi: Node, w
     sigma.cn(*words)
 
 
+@pytest.mark.sliced(3)
 @pytest.mark.parametrize("place", ["below", "triage", "above"])
 def test_what_a_person_quotes_is_masked_where_the_branch_moved_first(
     world: World, sigma: Node, pi: Node, place: str

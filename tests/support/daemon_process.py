@@ -71,9 +71,9 @@ def main() -> int:
 
         store = cn.runtime.daemon_files.write_offset
 
-        def write_offset(hub: Hub, offset: int) -> None:
+        def write_offset(hub: Hub, offset: int, bot: str) -> None:
             die("before_offset")
-            store(hub, offset)
+            store(hub, offset, bot)
             die("after_offset")
 
         cn.runtime.daemon.receiver.write_offset = write_offset  # type: ignore[attr-defined]

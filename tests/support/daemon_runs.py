@@ -78,7 +78,7 @@ class Daemon:
     @property
     def offset(self) -> int | None:
         path = self.root / "state/telegram.offset"
-        return int(path.read_text()) if path.exists() else None
+        return int(path.read_text().split()[0]) if path.exists() else None
 
     @property
     def health(self) -> dict[str, Any]:

@@ -61,6 +61,7 @@ def test_the_loop_of_a_hub_needs_no_extra(plain: Path, sigma: Node) -> None:
         assert (done.returncode, done.stderr) == (0, ""), words
 
 
+@pytest.mark.sliced(3)
 @pytest.mark.parametrize(
     ("words", "package"),
     [

@@ -67,6 +67,7 @@ def test_a_turn_is_merged(world: World, sigma: Node, pi: Node, direction: str) -
     assert names(sigma) == set(new)
 
 
+@pytest.mark.sliced(3)
 @pytest.mark.parametrize(
     ("direction", "what"),
     [

@@ -14,6 +14,7 @@ from tests.support.hubs import branches, cn_env, git
 from tests.support.world import Node, World
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("signals", [signal.SIGINT, signal.SIGTERM])
 def test_a_push_that_is_ended_leaves_no_lock_at_origin(sigma: Node, pi: Node, signals: signal.Signals) -> None:
     """Ended while git holds the lock of main: its reflog, a pipe that nobody reads, takes its time."""
@@ -39,6 +40,7 @@ def test_a_push_that_is_ended_leaves_no_lock_at_origin(sigma: Node, pi: Node, si
     assert "sigma/hello" in branches(pi.home)
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("lock", ["refs/heads/main.lock", "packed-refs.lock"])
 def test_a_lock_that_a_killed_git_left_at_origin_is_named_with_its_remedy(
     world: World, sigma: Node, pi: Node, lock: str

@@ -78,6 +78,7 @@ def test_an_origin_without_main_gets_it_back(sigma: Node) -> None:
     assert branches(sigma.home)["main"] == tip(sigma.root, "main")
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("ahead", [False, True])
 def test_a_ledger_that_lost_lines_is_accepted(world: World, sigma: Node, pi: Node, ahead: bool) -> None:
     world.propose(pi, sigma)

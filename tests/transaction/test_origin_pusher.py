@@ -111,6 +111,7 @@ def take_out(sigma: Node, told: str) -> None:
     assert sigma.sync().stderr == ""
 
 
+@pytest.mark.sliced(3)
 @pytest.mark.parametrize("name", ["20261121-pi-x-aaaaaaaa.md", "20261121-pi-$(touch pwned)-a.md", "2*.md", "it's.md"])
 def test_junk_in_the_outbox_is_taken_out_by_what_is_told(world: World, sigma: Node, pi: Node, name: str) -> None:
     """The name is the pusher's: it is neither run by the shell nor a pattern of git's."""

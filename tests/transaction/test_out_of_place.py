@@ -29,7 +29,7 @@ def replaced(node: Node, folder: Path, place: str, what: str) -> str:
     return tip(person)
 
 
-@pytest.mark.sliced(3)
+@pytest.mark.sliced(6)
 @pytest.mark.parametrize("what", ["link", "file"])
 @pytest.mark.parametrize("place", ["state/ledger", "state/ledger/pi"])
 def test_an_origin_without_the_ledger_is_refused_and_what_was_known_is_kept(
@@ -52,7 +52,7 @@ def test_an_origin_without_the_ledger_is_refused_and_what_was_known_is_kept(
     assert is_in_main(sigma, head)
 
 
-@pytest.mark.sliced(3)
+@pytest.mark.sliced(6)
 @pytest.mark.parametrize("what", ["link", "file"])
 @pytest.mark.parametrize("place", ["state/ledger", "state/ledger/pi"])
 def test_a_commit_made_here_that_replaces_the_ledger_is_taken_back(
@@ -83,7 +83,7 @@ OWN = {
 }
 
 
-@pytest.mark.sliced(6)
+@pytest.mark.sliced(18)
 @pytest.mark.parametrize("what", ["link", "file"])
 @pytest.mark.parametrize("place", OWN)
 @pytest.mark.parametrize("synced", [True, False])

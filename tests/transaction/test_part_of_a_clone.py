@@ -12,6 +12,7 @@ from tests.support.hubs import branches, git, identify, tip
 from tests.support.world import Node, World, is_in_main
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize(("how", "is_a"), [("--depth=1", "is shallow"), ("--filter=blob:none", "a partial clone")])
 def test_a_part_of_a_clone_refuses_nothing_and_is_completed_as_told(
     world: World, tmp_path: Path, how: str, is_a: str

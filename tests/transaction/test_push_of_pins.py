@@ -65,6 +65,7 @@ def test_a_run_that_was_killed_after_its_journal_left_no_pin_behind(
     assert same_main(sigma)
 
 
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_sigterm_and_ctrl_c_at_the_push_leave_all_in_order(
     world: World, sigma: Node, pi: Node, tmp_path: Path, when: str

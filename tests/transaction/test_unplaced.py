@@ -182,6 +182,7 @@ def test_a_folder_that_cannot_even_be_looked_into(world: World, sigma: Node, pi:
     assert (sigma.root / "docs/proposal.md").read_text() == "proposal\n"
 
 
+@pytest.mark.sliced(3)
 @pytest.mark.parametrize("kind", ["folder", "symlink", "pipe"])
 def test_what_is_no_file_in_the_place_of_a_thread_is_told_once_and_stands(
     world: World, sigma: Node, pi: Node, kind: str

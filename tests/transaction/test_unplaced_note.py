@@ -36,17 +36,17 @@ def again(hub: Hub) -> str:
 
 def test_what_is_written_is_read_and_nothing_is_written_twice(hub: Hub) -> None:
     files = {D: left("old\n"), "docs/\udcff.md": Left(None, "No space left on device")}
-    write_unplaced(hub, read_unplaced(hub), files, {})
+    write_unplaced(hub, hub.git, read_unplaced(hub), files, {})
     before = read_unplaced(hub)
     assert before.left == files
     assert before.token
-    write_unplaced(hub, read_unplaced(hub), files, {})
+    write_unplaced(hub, hub.git, read_unplaced(hub), files, {})
     assert read_unplaced(hub) == before
     assert is_left(hub, D, b"old\n")
     assert not is_left(hub, D, b"old, and edited\n")
     assert not is_left(hub, D, None)
     assert is_left(hub, "docs/\udcff.md", None)
-    write_unplaced(hub, read_unplaced(hub), {}, {})
+    write_unplaced(hub, hub.git, read_unplaced(hub), {}, {})
     assert not unplaced_path(hub).exists()
 
 
@@ -63,7 +63,7 @@ def test_a_damaged_note_is_none(hub: Hub, data: bytes) -> None:
 def test_an_old_file_is_replaced_and_a_missing_one_comes(hub: Hub) -> None:
     (hub.root / D).write_text("old\n")
     (hub.root / E).unlink()
-    write_unplaced(hub, read_unplaced(hub), {D: left("old\n"), E: Left(None, "Permission denied")}, {})
+    write_unplaced(hub, hub.git, read_unplaced(hub), {D: left("old\n"), E: Left(None, "Permission denied")}, {})
     assert again(hub) == f"brought to the work tree after all: {D}, {E}"
     assert git(hub.root, "status", "--porcelain") == ""
     assert read_unplaced(hub).left == {}
@@ -75,7 +75,7 @@ def test_what_main_has_now_is_what_comes(hub: Hub) -> None:
     git(hub.root, "commit", "--quiet", "-m", "gone")
     (hub.root / D).write_text("old\n")
     (hub.root / E).write_text("old\n")
-    write_unplaced(hub, read_unplaced(hub), {D: left("old\n"), E: left("old\n")}, {})
+    write_unplaced(hub, hub.git, read_unplaced(hub), {D: left("old\n"), E: left("old\n")}, {})
     again(hub)
     assert (hub.root / D).read_text() == "newer\n"
     assert not (hub.root / E).exists()
@@ -84,7 +84,7 @@ def test_what_main_has_now_is_what_comes(hub: Hub) -> None:
 def test_a_persons_file_and_a_persons_removal_stay(hub: Hub) -> None:
     (hub.root / D).write_text("mine\n")
     (hub.root / E).unlink()
-    write_unplaced(hub, read_unplaced(hub), {D: left("old\n"), E: left("old\n")}, {})
+    write_unplaced(hub, hub.git, read_unplaced(hub), {D: left("old\n"), E: left("old\n")}, {})
     told = again(hub)
     assert f"{D} was changed here meanwhile: your text stays" in told
     assert f"{E} was removed here meanwhile and stays removed" in told
@@ -96,7 +96,7 @@ def test_a_persons_file_and_a_persons_removal_stay(hub: Hub) -> None:
 
 def test_what_is_edited_and_what_is_left_do_not_forget_each_other(hub: Hub) -> None:
     edited = {E: Edited(None, Oid("1" * 40)), ".cn/x": Edited(Oid("2" * 40), Oid("3" * 40))}
-    write_unplaced(hub, read_unplaced(hub), {D: left("old\n")}, edited)
+    write_unplaced(hub, hub.git, read_unplaced(hub), {D: left("old\n")}, edited)
     token = read_unplaced(hub).token
     forget_edited(hub, [E])
     assert read_unplaced(hub).edited == {".cn/x": edited[".cn/x"]}
@@ -129,7 +129,7 @@ def test_what_ends_a_checkout_is_not_tried_again_for_each_file(
     monkeypatch.setattr(Git, "run", run)
     for path in (D, E):
         (hub.root / path).write_text("old\n")
-    write_unplaced(hub, read_unplaced(hub), {D: left("old\n"), E: left("old\n")}, {})
+    write_unplaced(hub, hub.git, read_unplaced(hub), {D: left("old\n"), E: left("old\n")}, {})
     again(hub)
     assert len(asked) == 1
     assert [(hub.root / path).read_text() for path in (D, E)] == ["old\n", "old\n"]

@@ -56,7 +56,8 @@ def run_daemon(
     waits for its word, empty: none. ``least``: what matters less is not said. Raises :class:`ConfigError` (exit
     code 3) when Telegram refuses the token, :class:`LockHeld` when this hub has its daemon already.
     """
-    lines = Lines([bot.token, bot.token.partition(":")[2]], least)
+    name, _, secret = bot.token.partition(":")
+    lines = Lines([bot.token, secret], least)
     hub, settings = read_head_settings(hub)
     if times.period is None:
         times = replace(times, period=settings.config.cron_period_min * 60.0)
@@ -65,7 +66,8 @@ def run_daemon(
         raise LockHeld(f"a daemon runs on {hub.root} already", "stop it first: .git/cn/daemon.json names it")
     before = signal.getsignal(signal.SIGTERM)
     try:
-        return asyncio.run(_run(Monitor(hub, times, lines, read_offset(hub)), bot, enqueue, view, command, standby))
+        monitor = Monitor(hub, times, lines, read_offset(hub, name))
+        return asyncio.run(_run(monitor, bot, enqueue, view, command, standby))
     finally:
         signal.signal(signal.SIGTERM, before)
         os.close(lock)

@@ -44,7 +44,7 @@ class Receiver:
         self._monitor, self._allowed = monitor, bot.allowed_users
         self._enqueue, self._view, self._work = enqueue, view, work
         self._offset: int | None = monitor.health["offset"]
-        self._connection = Connection(bot.token, bot.base_url)
+        self._connection, self._bot = Connection(bot.token, bot.base_url), bot.token.partition(":")[0]
         self._looked: set[int] = set()
         self.receiving = False
 
@@ -150,7 +150,7 @@ class Receiver:
         """
         self._offset = self._monitor.health["offset"] = update_id + 1
         try:
-            write_offset(self._monitor.hub, self._offset)
+            write_offset(self._monitor.hub, self._offset, self._bot)
         except CnError as refused:  # at worst Telegram shows the message once more
             self._monitor.report_error(refused.text)
 
