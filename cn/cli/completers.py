@@ -48,18 +48,6 @@ def _own(env: Env, incomplete: str) -> list[tuple[str, str]]:
     return [(one.own.source, clean(one.own.title, 60)) for one in list_own(env.view())]
 
 
-def _any_thread(env: Env, incomplete: str) -> Words:
-    return [*_own(env, incomplete), *_pending(env, incomplete)]
-
-
-def _concerns(env: Env, incomplete: str) -> Words:
-    return [(name.removeprefix("mca/"), title) for name, title in _own(env, "") if name.startswith("mca/")]
-
-
-def _decisions(env: Env, incomplete: str) -> Words:
-    return dict.fromkeys(("delete:", "defer:", "delegate:", "do:merge", "do:reply:", "do:custom:"), "").items()
-
-
 def _peers(env: Env, incomplete: str) -> Words:
     from cn.actions.peers import listed
     from cn.values.text import redact
@@ -72,11 +60,15 @@ complete_thread = partial(_complete, _pending)
 """Pending threads, with where they come from."""
 complete_own = partial(_complete, _own)
 """Open threads of our own, by their source."""
-complete_any_thread = partial(_complete, _any_thread)
+complete_any_thread = partial(_complete, lambda env, word: [*_own(env, word), *_pending(env, word)])
 """Open threads of our own by their source, pending ones of peers by their name."""
-complete_concern = partial(_complete, _concerns)
+complete_concern = partial(
+    _complete, lambda env, _: [(of.removeprefix("mca/"), title) for of, title in _own(env, "") if of.startswith("mca/")]
+)
 """Open concerns, by their names."""
-complete_decision = partial(_complete, _decisions)
+complete_decision = partial(
+    _complete, lambda *_: [(d, "") for d in ("delete:", "defer:", "delegate:", "do:merge", "do:reply:", "do:custom:")]
+)
 """The six decisions, up to their payload."""
 complete_peer = partial(_complete, _peers)
 """The hub's peers."""

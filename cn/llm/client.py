@@ -204,7 +204,7 @@ class _Session:
         else:
             what = "broke off before it answered" if sent else "cannot be reached"
             kind = Kind.NETWORK
-        why = _reason(error.__cause__ or error)
+        why = one_line(str(error.__cause__ or error), 200)  # without addresses of objects
         text = f"{self.host} {what}{f': {why}' if why and not self.watch.expired else ''}"
         return Failure(kind, one_line(hide(text, *self.secrets), 400), api.HINTS[kind], retryable=True, unknown=sent)
 
@@ -247,11 +247,6 @@ def _is_url(text: str) -> bool:
         return url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0 and plain
     except ValueError:
         return False
-
-
-def _reason(cause: BaseException) -> str:
-    """What the network said, without addresses of objects."""
-    return one_line(str(cause), 200)
 
 
 @contextmanager

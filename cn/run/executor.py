@@ -200,7 +200,8 @@ class Executor:
         ledger.apply(items, event)
         self._events.setdefault(peer, []).append(event)
         if self.steps is not None:
-            self._touched += [self._month_path(peer), ledger.open_path(peer)]
+            names = [e.path for e in self.snapshot.folder(f"{ledger.FOLDER}/{peer}")]
+            self._touched += [ledger.month_path(peer, self.now, names), ledger.open_path(peer)]
 
     def _queue(self, entry: Entry, kind: str, fields: dict[str, str] | None = None) -> None:
         """Put an entry into the outbox, and record it."""
@@ -373,10 +374,6 @@ class Executor:
             files[months[peer]] = (self.snapshot.read(months[peer]) or b"") + lines.encode()
             files[ledger.open_path(peer)] = ledger.format_open(self._open(peer)).encode()
         return files
-
-    def _month_path(self, peer: Name) -> HubPath:
-        names = [e.path for e in self.snapshot.folder(f"{ledger.FOLDER}/{peer}")]
-        return ledger.month_path(peer, self.now, names)
 
     def _logs(self, rows: Sequence[Row]) -> dict[HubPath, Content]:
         paths = {at: log.log_path(at) for at in dict.fromkeys(row.at for row in rows)}

@@ -14,10 +14,9 @@ from cn.values.timestamps import format_second
 from cn.views.threads import ThreadView
 
 if TYPE_CHECKING:  # nothing is loaded for a shape that is not asked for
-    from cn.protocol.own_thread import Own
     from cn.protocol.queue_item import Input
     from cn.views.queue import QueueView
-    from cn.views.status import Status, Waiting
+    from cn.views.status import Status
     from cn.views.why import Attempt, Why
 
 _THREAD = (
@@ -111,11 +110,6 @@ def _input(item: Input) -> dict[str, Any]:
     return {"source": source_of(item)}
 
 
-def _own(own: Own) -> dict[str, Any]:
-    told = {key: own.get(key.title()) for key in ("by", "reason", "input")}
-    return {"thread": own.path.rpartition("/")[2], **told}
-
-
 def _queue(view: QueueView) -> dict[str, Any]:
     turn = view.turn
     if turn is None:
@@ -130,28 +124,26 @@ def _status(status: Status) -> dict[str, Any]:
     return {"pending": len(threads), "oldest": oldest, "not_in_effect": drafts}
 
 
-def _waiting(waiting: Waiting) -> dict[str, Any]:
-    told = {key: waiting.item.get(key) for key in ("branch", "status", "reason", "unproven")}
-    return {"kind": waiting.item.get("kind") or "proposal", **told}
-
-
 def _why(why: Why) -> dict[str, Any]:
     theirs = isinstance(why.thread, ThreadView)
     return {"thread": why.thread if theirs else None, "own_thread": None if theirs else why.thread}
 
+
+_FIELDS = ("by", "reason", "input")
+_ASKED = ("branch", "status", "reason", "unproven")
 
 _MADE: dict[str, Callable[[Any], dict[str, Any]]] = {
     "Attempt": _attempt,
     "Finding": lambda finding: {"fixable": finding.fix is not None},
     "Input": _input,
     "LoggedAction": lambda one: {"executed": None if one.row.executed == NOTHING else one.row.executed},
-    "Own": _own,
+    "Own": lambda own: {"thread": own.path.rpartition("/")[2]} | {k: own.get(k.title()) for k in _FIELDS},
     "QueueView": _queue,
     "Replayed": lambda one: {"model": one.call.model if one.call else one.packed.request.model},
     "Status": _status,
     "Sum": lambda row: {"cache_hit_rate": None if row.cache_hit_rate is None else round(row.cache_hit_rate, 4)},
     "ThreadView:row": lambda _: {"kind": "inbox", "cadence": "inbox", "input": None, "path": None, "committed": None},
-    "Waiting": _waiting,
+    "Waiting": lambda one: {"kind": one.item.get("kind") or "proposal"} | {k: one.item.get(k) for k in _ASKED},
     "Why": _why,
 }
 """What a type does not have as an attribute."""

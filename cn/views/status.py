@@ -86,11 +86,14 @@ def read_status(view: View) -> Status:
         from cn.views.queue import read_queue
 
         queue = read_queue(view)
+    days, outbound = view.settings.config.warn_after, view.snapshot.outbound()
     return Status(
         hub=view.settings.us,
         main=_main(view),
         inbox=list_inbox(view),
-        waiting=tuple(_waiting(view)),
+        waiting=tuple(
+            Waiting(peer, item, is_old(item.since, view.now, days)) for peer, item in outbound if _waits(item)
+        ),
         outbox=tuple(list_outbox(view)),
         unreachable=tuple(unreachable(view).values()),
         stopped=_stopped(view),
@@ -147,12 +150,6 @@ def _main(view: View) -> Main:
             if done.ok:
                 ahead, behind = (int(word) for word in done.text.split())
     return Main(hub.main, commit, view.on_main, hub.origin, view.origin, ahead, behind)
-
-
-def _waiting(view: View) -> list[Waiting]:
-    days = view.settings.config.warn_after
-    outbound = view.snapshot.outbound()
-    return [Waiting(peer, item, is_old(item.since, view.now, days)) for peer, item in outbound if _waits(item)]
 
 
 def _waits(item: Item) -> bool:
