@@ -16,9 +16,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import httpx2
 import pytest
 
-from cn.llm import client
 from cn.llm.client import call, check_model, count_tokens
 from cn.llm.request import Answer, Block, Checked, Failure, Kind, Request, Said, Stop, Usage, read_answer, request_json
 from cn.llm.usage import cost
@@ -386,7 +386,10 @@ def test_the_key_is_in_no_text(
 
 
 def test_the_key_is_in_no_text_of_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client, "_reason", lambda cause: f"illegal header b'Bearer {KEY}'")
+    def refuse(*_: object, **__: object) -> None:
+        raise httpx2.LocalProtocolError(f"illegal header b'Bearer {KEY}'")
+
+    monkeypatch.setattr(httpx2.Client, "send", refuse)
     found = failed(call(ASKED, api_key=KEY, base_url=f"http://127.0.0.1:{free_port()}", pauses=()))
     assert "illegal header b'Bearer ***'" in found.text
 
