@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # `cn --version` needs none of it
     from cn.values.report import Report
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Env:
     """The common options of one invocation; ``folder`` is the argument HUB."""
 

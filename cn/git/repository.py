@@ -47,7 +47,7 @@ _MAINS = ("HEAD", "refs/heads/main", "refs/cn/trusted", "refs/cn/origin/main", "
 """Where a hub's configuration may stand when the work tree does not have it."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)  # each method that is made for it takes time at every start
 class Hub:
     """An opened hub.
 

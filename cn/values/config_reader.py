@@ -30,7 +30,7 @@ class Missing(NamedTuple):
     remedy: str
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Reader:
     """One mapping of the file at ``path``, whose text is ``source``.
 
