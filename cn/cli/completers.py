@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from functools import partial
-from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
@@ -25,6 +24,8 @@ def _complete(
 
     Shells put them on the command line as they are. What a peer named must not be read by them as anything but a word.
     """
+    from shlex import quote
+
     from click.shell_completion import CompletionItem
 
     try:
