@@ -129,21 +129,21 @@ def _why(why: Why) -> dict[str, Any]:
     return {"thread": why.thread if theirs else None, "own_thread": None if theirs else why.thread}
 
 
-_FIELDS = ("by", "reason", "input")
-_ASKED = ("branch", "status", "reason", "unproven")
+_OWN_FIELDS = ("by", "reason", "input")
+_WAITING_FIELDS = ("branch", "status", "reason", "unproven")
 
 _MADE: dict[str, Callable[[Any], dict[str, Any]]] = {
     "Attempt": _attempt,
     "Finding": lambda finding: {"fixable": finding.fix is not None},
     "Input": _input,
     "LoggedAction": lambda one: {"executed": None if one.row.executed == NOTHING else one.row.executed},
-    "Own": lambda own: {"thread": own.path.rpartition("/")[2]} | {k: own.get(k.title()) for k in _FIELDS},
+    "Own": lambda own: {"thread": own.path.rpartition("/")[2]} | {k: own.get(k.title()) for k in _OWN_FIELDS},
     "QueueView": _queue,
     "Replayed": lambda one: {"model": one.call.model if one.call else one.packed.request.model},
     "Status": _status,
     "Sum": lambda row: {"cache_hit_rate": None if row.cache_hit_rate is None else round(row.cache_hit_rate, 4)},
     "ThreadView:row": lambda _: {"kind": "inbox", "cadence": "inbox", "input": None, "path": None, "committed": None},
-    "Waiting": lambda one: {"kind": one.item.get("kind") or "proposal"} | {k: one.item.get(k) for k in _ASKED},
+    "Waiting": lambda one: {"kind": one.item.get("kind") or "proposal"} | {k: one.item.get(k) for k in _WAITING_FIELDS},
     "Why": _why,
 }
 """What a type does not have as an attribute."""
