@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from cn.git.objects import resolve
 from cn.git.process import Git, GitConfig, GitError
-from cn.git.repository import Hub, open_hub, read_config
+from cn.git.repository import ForeignHub, Hub, open_hub, read_config
 from cn.protocol import ledger
 from cn.protocol.ledger import Event, LedgerRefused
 from cn.run.settings import Settings, read_settings
@@ -84,6 +84,8 @@ def open_damaged(path: Path | None) -> Hub:
     """
     try:
         return open_hub(path)
+    except ForeignHub:
+        raise
     except (ConfigError, GitError):
         start = (path or Path.cwd()).absolute()
         for root in (start,) if path is not None else (start, *start.parents):

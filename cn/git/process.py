@@ -267,7 +267,8 @@ class Git(NamedTuple):
     """git on one repository. Immutable; :meth:`with_env` makes a variant.
 
     ``root`` is the work tree (or, with ``bare``, the repository itself). ``git_dir`` is set
-    where git is to work in ``root`` on a repository that lies elsewhere. ``lock_fd`` is
+    where git is to work in ``root`` on a repository that lies elsewhere; with ``finds`` git looks for it
+    itself, and refuses another user's (git-config(1), ``safe.directory``). ``lock_fd`` is
     inherited by children that change refs or files, so that the hub's lock lives as
     long as they do; children that talk to a network die with cn instead. ``config`` is the
     configuration, once it was read. ``reader``: who answers questions about objects, where
@@ -284,6 +285,7 @@ class Git(NamedTuple):
     git_dir: Path | None = None
     reader: Answers | None = None
     around: Mapping[str, str] | None = None
+    finds: bool = False
 
     def is_foreign(self, ids: Iterable[str]) -> bool:
         """Is one of them known to be no id in this repository's object format?"""
@@ -373,7 +375,9 @@ class Git(NamedTuple):
     def prepared(self, args: Sequence[str]) -> tuple[list[str], dict[str, str]]:
         """The whole command and its environment (see :mod:`cn.git.environment`)."""
         place = [f"--git-dir={self.git_dir or (self.root if self.bare else self.root / '.git')}"]
-        if not (self.bare or self.git_dir):
+        if self.finds:
+            place = []
+        elif not (self.bare or self.git_dir):
             place.append(f"--work-tree={self.root}")
         more = [word for key, value in self.settings.items() for word in ("-c", f"{key}={value}")]
         return [*COMMAND, *more, *place, *args], {**(self.around or child_environment()), **self.env}

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import heapq
 import re
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple, TypeVar
 
 from cn.git.entries import DIFF_SECONDS, Change, Entry, diff_trees, next_pair
@@ -168,6 +170,9 @@ _BYTES = 4 << 20
 _PATHS_BYTES = 1 << 16
 """Bytes of the paths that one command line names."""
 _UNREADABLE = 3
+"""Branches of a peer that git may fail over, each with all the time it has."""
+_SECONDS = 20.0
+"""How long the branches of a peer may take that are not read with those of others."""
 _WALKED = 1000
 """Commits of a branch that are followed here; git finds the base of a longer one."""
 _NAMED = 1000
@@ -279,19 +284,38 @@ class _Row(NamedTuple):
 
 
 class Patience:
-    """How long cn goes on with branches of a peer that cannot be read: each may cost it all the time it has.
+    """How long cn goes on with branches of a peer that cannot be read, or that take long: so many, so many seconds.
 
-    ``owners`` names the peers that show a head: all pay for it. After so many, others of them that git failed
+    ``owners`` names the peers that show a head: all pay for it. After that, others of them that git failed
     over are not tried alone; but what another peer shows too is, as long as that one's patience lasts.
     """
 
     def __init__(self, owners: Callable[[Oid], Collection[str]] = lambda head: (head,)) -> None:
         self._owners = owners
         self._unreadable = Counter[str]()
+        self._spent: dict[str, float] = {}
+        self._paying = False
 
     def is_over(self, head: Oid) -> bool:
-        """Were so many branches of each of its peers unreadable that this one is left?"""
-        return all(self._unreadable[owner] >= _UNREADABLE for owner in self._owners(head))
+        """Were so many branches of each of its peers unreadable, or took so long, that this one is left?"""
+        return all(
+            self._unreadable[owner] >= _UNREADABLE or self._spent.get(owner, 0.0) >= _SECONDS
+            for owner in self._owners(head)
+        )
+
+    @contextmanager
+    def taking(self, heads: Sequence[Oid]) -> Iterator[None]:
+        """What is done within is paid by the peer of these heads, if it is one."""
+        owner, *others = set().union(*map(self._owners, heads))
+        if others or self._paying:  # within what is paid already
+            yield
+            return
+        begun, self._paying = time.monotonic(), True
+        try:
+            yield
+        finally:
+            self._spent[owner] = self._spent.get(owner, 0.0) + time.monotonic() - begun
+            self._paying = False
 
     def blame(self, head: Oid, error: GitError) -> None:
         """git could not read it alone."""
@@ -310,13 +334,17 @@ def read_histories(git: Git, main: Oid, heads: Sequence[Oid], patience: Patience
     found: dict[Oid, History] = {}
     unique = list(dict.fromkeys(heads))
 
+    def together(some: Sequence[Oid]) -> list[History]:
+        with patience.taking(some):
+            return _read_together(git, main, some, patience)
+
     def alone(head: Oid, error: GitError) -> list[History]:
         _ensure_not_killed(error)
-        return _read_alone(git, main, head, patience)
+        return [] if patience.is_over(head) else _read_alone(git, main, head, patience)
 
     for start in range(0, len(unique), _HEADS):
         some = unique[start : start + _HEADS]
-        histories = read_in_halves(some, lambda few: _read_together(git, main, few, patience), alone, patience.is_over)
+        histories = read_in_halves(some, together, alone, patience.is_over)
         found.update((history.head, history) for history in histories)
     return found
 
@@ -330,7 +358,7 @@ def _read_together(git: Git, main: Oid, heads: Sequence[Oid], patience: Patience
     found = []
     for head, (commits, bases) in walks.items():
         if len(commits) > _WALKED or len(bases) > 1:  # only git can tell which is the base
-            found += _read_alone(git, main, head, patience)
+            found += [] if patience.is_over(head) else _read_alone(git, main, head, patience)
         else:
             base = next(iter(bases), None)
             found.append(History(head, base, tuple(commits[:COMMITS]), len(commits) > COMMITS))
@@ -361,9 +389,10 @@ def _walk(head: Oid, rows: Mapping[Oid, _Row]) -> tuple[list[Commit], frozenset[
 def _read_alone(git: Git, main: Oid, head: Oid, patience: Patience) -> list[History]:
     """The same for one branch, of any length."""
     try:
-        base = next(iter(merge_bases(git, main, head)), None)
-        span = [f"{base}..{head}"] if base else [head]
-        commits = [row.commit for row in _log(git, f"-{COMMITS + 1}", "--end-of-options", *span).values()]
+        with patience.taking([head]):
+            base = next(iter(merge_bases(git, main, head)), None)
+            span = [f"{base}..{head}"] if base else [head]
+            commits = [row.commit for row in _log(git, f"-{COMMITS + 1}", "--end-of-options", *span).values()]
     except GitError as error:
         patience.blame(head, error)
         return []

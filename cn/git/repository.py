@@ -15,6 +15,7 @@ from cn.git.environment import child_environment
 from cn.git.process import Git, GitConfig, GitError, Setting
 from cn.values.errors import ConfigError, UsageError
 from cn.values.names import too_long
+from cn.values.shell_words import command
 from cn.values.text import one_line
 
 ORIGIN_REF = "refs/cn/origin/main"
@@ -45,6 +46,10 @@ _OWN_SCOPES = ("local", "worktree", "command")
 CONFIG = Path(".cn") / "hub.yaml"
 _MAINS = ("HEAD", "refs/heads/main", "refs/cn/trusted", "refs/cn/origin/main", "refs/remotes/origin/main")
 """Where a hub's configuration may stand when the work tree does not have it."""
+
+
+class ForeignHub(ConfigError):
+    """The hub belongs to another user, and git was not told to trust it."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # each method that is made for it takes time at every start
@@ -123,11 +128,25 @@ def is_hub(folder: Path) -> bool:
     """Does it hold ``.cn/hub.yaml``, or does its repository, so that the file is only missing here?"""
     if (folder / CONFIG).is_file():
         return True
-    if not (folder / ".git").exists():
+    if not (folder / ".git").exists() or _refusal(folder):
         return False
     asked = "".join(f"{ref}:{CONFIG}\n" for ref in _MAINS).encode()
     done = Git(folder).run("cat-file", "--batch-check", stdin=asked, check=False)
     return done.ok and any(b" blob " in line for line in done.out.splitlines())
+
+
+def _refusal(root: Path, *more: Path) -> str:
+    """Why git does not work here: it is another user's, whose configuration could make it run anything. Or "".
+
+    A git that is told where the repository is, as all of cn's are, does not look (git-config(1), ``safe.directory``).
+    """
+    try:
+        if {place.lstat().st_uid for place in (root, root / ".git", *more)} == {os.geteuid()}:
+            return ""
+    except OSError as why:
+        return why.strerror or str(why)
+    done = Git(root, finds=True).run("rev-parse", "--git-dir", check=False)
+    return "" if done.ok else done.reason
 
 
 def check_place(folder: Path) -> None:
@@ -164,5 +183,8 @@ def open_hub(path: Path | None, *, cwd: Path | None = None, main: str = "main") 
         if not (common.ok and work.ok):
             raise ConfigError(f"git cannot read {root}: {common.reason}", "repair the repository first")
         git_dir, work_git_dir = Path(os.path.realpath(root / common.path)), Path(work.path)
+    if why := _refusal(root, git_dir, work_git_dir):
+        hint = f"if you trust who owns it: {command('git config --global --add safe.directory {}', str(root))}"
+        raise ForeignHub(f"git does not work in {root}: {why}", hint)
     git = git._replace(config=read_config(git))
     return Hub(root, git_dir, work_git_dir, git, main, bool(git.config and git.config.all("remote.origin.url")))

@@ -18,7 +18,7 @@ from cn.run.run import Run
 from cn.run.secret_gate import without_secrets
 from cn.run.snapshot import Snapshot
 from cn.secrets.scanner import own_lines
-from cn.system.files import append_line, log_lines
+from cn.system.files import append_line, log_lines, read_regular
 from cn.transaction.checkout import keep_aside, kept_sentence
 from cn.values.names import HubPath, ThreadName
 from cn.values.text import one_line
@@ -58,7 +58,7 @@ def decided_first(run: Run, snapshot: Snapshot, name: ThreadName) -> str:
 def _overtaken(run: Run, name: ThreadName, path: HubPath) -> Row | None:
     """What the copy decides and nobody did; None where it decides nothing, or what was done."""
     done = run.snapshot.read(done_path(name)) or b""
-    data = (run.hub.root / path).read_bytes()
+    data = read_regular(run.hub.root / path) or b""
     ours, theirs = _triage(data, done), _triage(done, done)
     event = _received(run, name)
     if ours is None or event is None or (theirs is not None and _same(ours, theirs)):

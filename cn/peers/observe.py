@@ -189,7 +189,8 @@ def report_strays(run: Run, seen: Observation) -> None:
 
 _ALONE = 48
 """How many branches are fetched one by one when fetching them together failed."""
-_Wanted = dict[str, tuple[str, list[tuple[Branch, Oid, ThreadKey]]]]
+_Pair = tuple[Branch, Oid, ThreadKey]
+_Wanted = dict[str, tuple[str, list[_Pair]]]
 """Per remote its URL, and the branches to fetch with the tips that were listed."""
 FETCH, ARRIVAL = "fetch", "arrival"
 """Kinds of conditions: a head could not be fetched, or a rule refuses it."""
@@ -221,17 +222,14 @@ def fetch_changed(run: Run, seen: Observation, *, only: Container[ThreadKey] | N
     failed = _fetch(run, wanted)
     for remote, reason in failed.items():
         url, pairs = wanted[remote]
-        if reason == TIMED_OUT:
-            # Who hangs once would hang for every branch: no more of this run's time.
+        reasons = _fetch_apart(run, url, pairs, reason)
+        if reasons is None:
             new = run.memory.unreachable.failed(remote, reason)
             text = f"{who(remote)} does not send its branches: {reason}"
             run.report.failed(text, source=remote, told_before=not new)
             continue
-        # One bad branch must not keep the others out: fetch each alone, name the bad ones.
-        alone: _Wanted = {str(i): (url, [pair]) for i, pair in enumerate(pairs[:_ALONE])}
-        reasons = _fetch(run, alone) if len(pairs) > 1 else {"0": reason}
-        for index, why in reasons.items():
-            _report_not_fetched(run, *pairs[int(index)], why)
+        for pair, why in reasons:
+            _report_not_fetched(run, *pair, why)
     # What moved between listing and fetching is left for the next run.
     infos = read_info(git, [seen.listed[IN][key][1] for key in chosen])
     for key, info in zip(chosen, infos, strict=True):
@@ -241,6 +239,28 @@ def fetch_changed(run: Run, seen: Observation, *, only: Container[ThreadKey] | N
             _report_not_fetched(run, *seen.listed[IN][key], key, f"it is a {info.kind}, no commit")
     seen.missing[OUT] |= set(_missing(git, seen, ours))
     return [key for key in chosen if key not in seen.missing[IN]]
+
+
+def _fetch_apart(run: Run, url: str, pairs: Sequence[_Pair], reason: str) -> list[tuple[_Pair, str]] | None:
+    """What could not be fetched together is fetched by peer, and of a peer for whom that fails by branch.
+
+    One bad branch keeps no other out, and one that takes all the time costs its own peer the rest of a run. What could
+    not be fetched and why; None where the remote does not answer at all: it would hang for every branch.
+    """
+    parts: dict[str, list[_Pair]] = {}
+    for pair in pairs:
+        parts.setdefault(pair[2][0], []).append(pair)
+    failed = dict.fromkeys(parts, reason)
+    if len(parts) > 1:
+        failed = _fetch(run, {peer: (url, theirs) for peer, theirs in parts.items()})
+    hangs = len(failed) == len(parts) and set(failed.values()) == {TIMED_OUT}
+    if hangs and (len(parts) > 1 or len(pairs) == 1):
+        return None
+    bad = [pair for peer in failed for pair in parts[peer]][:_ALONE]
+    whys = _fetch(run, {str(i): (url, [pair]) for i, pair in enumerate(bad)}) if len(pairs) > 1 else {"0": reason}
+    if hangs and len(whys) == len(bad) and set(whys.values()) == {TIMED_OUT}:
+        return None
+    return [(bad[int(index)], why) for index, why in whys.items()]
 
 
 def _waits(run: Run, seen: Observation, key: ThreadKey) -> bool:

@@ -15,6 +15,7 @@ from cn.protocol.hub_config import HubConfig
 from cn.protocol.peers_file import MAILBOX, PICKUP, Peer
 from cn.run.memory import Condition
 from cn.run.snapshot import Snapshot
+from cn.system.files import read_regular
 from cn.transaction.unplaced import is_left
 from cn.values.errors import CnError, ConfigError, Refused
 from cn.values.names import Branch, Name, Oid, Url, is_local
@@ -79,9 +80,7 @@ def not_in_effect(hub: Hub, *mains: Snapshot) -> list[Condition]:
     """Configuration files whose working copy is what none of ``mains`` says (origin's, the local one)."""
     changed = []
     for path in (str(hub_config.PATH), str(hub_peers.PATH)):
-        data = b""
-        with suppress(OSError):
-            data = (hub.root / path).read_bytes()
+        data = read_regular(hub.root / path) or b""
         texts = [(main.read(path) or b"").replace(b"\r\n", b"\n") for main in mains]
         if data.replace(b"\r\n", b"\n") in texts or is_left(hub, path, data or None):
             continue

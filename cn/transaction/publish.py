@@ -20,7 +20,17 @@ from cn.git.objects import is_ancestor, read_object, update_refs
 from cn.git.process import Git, GitError
 from cn.git.remote import FOLDER as OUTGOING
 from cn.git.repository import Hub
-from cn.system.files import PRIVATE, append_once, blocked_parent, drop, place, read_plain, sweep_temporary, write_file
+from cn.system.files import (
+    PRIVATE,
+    append_once,
+    blocked_parent,
+    drop,
+    place,
+    read_plain,
+    read_regular,
+    sweep_temporary,
+    write_file,
+)
 from cn.transaction.base import work_place
 from cn.transaction.checkout import aside_name, check_out, kept_sentence, place_again, sweep_asides
 from cn.transaction.journal import (
@@ -395,9 +405,8 @@ def _recover(hub: Hub) -> tuple[str, ...]:
     for folder in (hub.state, hub.state / "push", hub.root / "state"):
         sweep_temporary(folder)
     journal = read_journal(journal_path(hub))
-    with suppress(OSError):
-        if lock_path(hub).read_bytes() == LOCKED:
-            lock_path(hub).unlink()
+    if read_regular(lock_path(hub)) == LOCKED:
+        lock_path(hub).unlink(missing_ok=True)
     if journal is None:
         return tuple(sweep_asides(hub))
     for folder in {place[0].parent for file in journal.files if (place := local_place(hub, file.path))}:
@@ -431,13 +440,9 @@ def _token(journal: Journal) -> bytes:
 
 
 def _lock_is_ours(hub: Hub, journal: Journal) -> bool:
-    try:
-        data = lock_path(hub).read_bytes()
-    except OSError:
-        return False
     # An empty lock with our journal: killed between creating it and writing the token? No way
     # to tell it from git's own, so it stays and is reported.
-    return data == _token(journal)
+    return read_regular(lock_path(hub)) == _token(journal)
 
 
 def _unlock_refs(hub: Hub, journal: Journal) -> None:
