@@ -43,6 +43,7 @@ _FSCK = "fsck error"
 CHECK_REFUSES = "git's object check refuses"
 """What :attr:`Done.reason` begins with where a fetch brought such an object (git-config(1), ``fetch.fsckObjects``)."""
 _NOT_READ = "fatal: Could not read from remote repository"
+TOO_MUCH = "it says more than cn reads"
 OTHER_FORMAT = (
     "it has the other object format (SHA-1, SHA-256), and git exchanges nothing between the two: "
     "one of them must be made anew ('git init --object-format')"
@@ -156,7 +157,7 @@ class Done(NamedTuple):
     def reason(self) -> str:
         """Why it failed, in one visible line without credentials; a peer may have written it."""
         if self.too_much:
-            return "it says more than cn reads"
+            return TOO_MUCH
         if self.timed_out:
             return TIMED_OUT
         if -self.code == signal.SIGXFSZ or f"died of signal {signal.SIGXFSZ:d}" in self.err:

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from enum import Enum
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 from cn.git.environment import find_local_git_dir, quote_path
@@ -102,6 +103,7 @@ def quarantine_environment(git: Git, folder: Path) -> dict[str, str]:
 
 
 _UNCHECKED = "it is served as files, without git's own protocol (smart HTTP), and git checks no such objects"
+_SHALLOW = "the repository there is shallow: what its commits are based on is missing (git-clone(1), --depth)"
 
 
 def move_into_hub(git: Git, folder: Path, done: Done) -> str:
@@ -113,6 +115,8 @@ def move_into_hub(git: Git, folder: Path, done: Done) -> str:
 
     if _unchecked(done, folder):
         return _UNCHECKED
+    if "shallow roots are not allowed" in done.err:  # git takes the objects all the same, and ends well
+        return _SHALLOW
     if not done.ok:
         return done.reason
     place = _objects(git) / "pack"
@@ -157,14 +161,22 @@ _BY_NAME = 500
 """More branches than this are fetched by their tips."""
 _WRITES = re.compile(r"^[+^]|[:*\x00-\x20]")
 AS_LISTED = "--format=%(objectname)%09%(refname)"
-Listing = dict[str, Oid]
-"""Branch names without ``refs/heads/``, with their tips. No UTF-8: surrogates."""
 _FETCH = (
     *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--no-recurse-submodules"),
     *("--no-show-forced-updates", "--refmap=", "--stdin"),
 )
 _MOST_SAID = 300
 _PUSH = ("push", "--porcelain", "--no-verify", "--no-signed", "--no-follow-tags")
+
+
+class Listing(dict[str, Oid]):
+    """Branch names without ``refs/heads/``, with their tips. No UTF-8: surrogates.
+
+    ``whole``: are these all? If not, all that begin with some parts; those in ``cut`` were too many themselves.
+    """
+
+    whole = True
+    cut: frozenset[str] = frozenset()
 
 
 class Result(Enum):
@@ -195,26 +207,51 @@ class Push(NamedTuple):
 
 
 def list_remotes(
-    git: Git, urls: Mapping[str, str], seconds: float, on_done: Callable[[str], None] | None = None
+    git: Git,
+    urls: Mapping[str, str],
+    seconds: float,
+    on_done: Callable[[str], None] | None = None,
+    parts: Mapping[str, Collection[str]] = MappingProxyType({}),
 ) -> dict[str, Listing | str]:
     """The branches of many remotes at once: key → listing, or the reason it failed.
 
-    By ``ls-remote``, or where that tells the same, ``for-each-ref`` (see :mod:`cn.git.environment`).
+    Of one that has more than cn reads, those ``parts`` of it that matter: a branch, or all whose names begin so,
+    up to a slash.
     """
     if not urls:
         return {}
-    jobs, direct = [], git.direct
-    for key, url in urls.items():
-        near = find_local_git_dir(url) if direct else None
-        words = ("for-each-ref", AS_LISTED, HEADS) if near else ("ls-remote", "--quiet", "--heads", "--", url)
-        jobs.append(Job(key, words, seconds=seconds, near=Path(near) if near else None, max_out=LISTING_BYTES))
+    jobs = [_list(git, key, url, seconds) for key, url in urls.items()]
     answers = git.run_many(jobs, width=WIDTH, on_done=(lambda job, _: on_done(job.key)) if on_done else None)
     told: dict[str, Listing | str] = {}
     for job, done in zip(jobs, answers, strict=True):
-        listing = read_listing(done) if done.ok else {}
+        listing = read_listing(done) if done.ok else Listing()
+        if done.too_much and job.key in parts:
+            listing = _list_parts(git, urls[job.key], seconds, parts[job.key])
         foreign = OTHER_FORMAT if git.is_foreign(listing.values()) else listing
-        told[job.key] = foreign if done.ok else done.reason
+        told[job.key] = foreign if done.ok or not listing.whole else done.reason
     return told
+
+
+def _list(git: Git, key: str, url: str, seconds: float, part: str = "") -> Job:
+    """By ``ls-remote``, or where that tells the same, ``for-each-ref`` (see :mod:`cn.git.environment`)."""
+    if near := find_local_git_dir(url) if git.direct else None:
+        words: tuple[str, ...] = ("for-each-ref", AS_LISTED, HEADS + part)
+    else:
+        words = ("ls-remote", "--quiet", "--heads", "--", url, *([HEADS + part, f"{HEADS}{part}/*"] if part else []))
+    return Job(key, words, seconds=seconds, near=Path(near) if near else None, max_out=LISTING_BYTES)
+
+
+def _list_parts(git: Git, url: str, seconds: float, parts: Collection[str]) -> Listing:
+    """Asked one by one, what one of them has too much hides nothing of another."""
+    answers = git.run_many([_list(git, part, url, seconds, part) for part in parts], width=WIDTH)
+    found, cut = Listing(), set()
+    for part, done in zip(parts, answers, strict=True):
+        if done.ok:
+            found.update((n, tip) for n, tip in read_listing(done).items() if n == part or n.startswith(f"{part}/"))
+        else:
+            cut.add(part)
+    found.whole, found.cut = False, frozenset(cut)
+    return found
 
 
 def read_listing(done: Done) -> Listing:
@@ -222,7 +259,7 @@ def read_listing(done: Done) -> Listing:
 
     A server can send any bytes as a name, line feeds among them, and git prints them as they are.
     """
-    found: Listing = {}
+    found = Listing()
     for line in done.out.decode("utf-8", "surrogateescape").split("\n"):
         oid, _, ref = line.partition("\t")
         if ref.startswith(HEADS) and is_oid(oid):

@@ -121,7 +121,8 @@ def _leaves_nothing(run: Run, seen: Observation) -> bool:
     """
     hub, snapshot = run.hub, run.snapshot
     plain = hub.git_dir == hub.work_git_dir == hub.root / ".git" and not (hub.git_dir / "worktrees").exists()
-    reached = set(seen.urls) == set(seen.listings) and not run.memory.unreachable.entries
+    whole = {key for key, listing in seen.listings.items() if listing.whole}
+    reached = set(seen.urls) == whole and not run.memory.unreachable.entries
     at_rest = not snapshot.outbox_paths() and snapshot.read(TURN) is None
     at_rest = at_rest and not run.memory.stopped and not run.memory.conditions.names("displaced")
     # What moved while it was fetched may be back; a refused thread counts as soon as somebody decides it.

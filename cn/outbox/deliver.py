@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from cn.git.objects import list_refs, read_info, update_refs, write_objects
-from cn.git.process import Git
+from cn.git.process import TOO_MUCH, Git
 from cn.git.remote import HEADS, Listing, Push, RefResult, Result, list_remotes, push_many, push_options
 from cn.git.repository import Hub
 from cn.outbox.plan.receipts import confirmed_kind, plan_confirmed
@@ -123,7 +123,8 @@ def _perform(run: Run, ready: Sequence[Pair]) -> dict[HubPath, Outcome]:
     # Who did not answer a moment ago is not asked again in this run.
     urls = dict.fromkeys(of.values())
     asked: dict[str, Listing | str] = {u: run.down[p] for p, u in _hubs(run).items() if p in run.down and u in urls}
-    asked |= list_remotes(git, {url: url for url in urls if url not in asked}, seconds)
+    parts = {url: {_prefix(entry) for path, entry in ready if of[path] == url} for url in urls}
+    asked |= list_remotes(git, {url: url for url in urls if url not in asked}, seconds, parts=parts)
     outcomes = {path: _before(run, path, entry, asked[of[path]]) for path, entry in ready}
     pushes: dict[str, tuple[str, list[Push]]] = {}
     for path, entry in ready:
@@ -131,7 +132,7 @@ def _perform(run: Run, ready: Sequence[Pair]) -> dict[HubPath, Outcome]:
             pushes.setdefault(of[path], (of[path], []))[1].append(_push(entry))
     results = push_many(git, pushes, seconds)
     unknown = {url for url, told in results.items() if any(r.result is not Result.DONE for r in told.values())}
-    again = list_remotes(git, {url: url for url in unknown}, seconds)
+    again = list_remotes(git, {url: url for url in unknown}, seconds, parts=parts)
     _note_reachability(run, asked)
     return {
         path: outcomes[path] or _after(entry, results[of[path]][entry.branch], again.get(of[path]))
@@ -143,6 +144,8 @@ def _before(run: Run, path: HubPath, entry: Entry, listing: Listing | str) -> Ou
     """What the listing alone decides; None when there is something to push."""
     if isinstance(listing, str):
         return Outcome("", f"unreachable: {listing}")
+    if _prefix(entry) in listing.cut:
+        return Outcome("", f"asked for the branches under {_prefix(entry)}/, {TOO_MUCH}")
     tip = listing.get(entry.branch)
     match entry:
         case Deliver():
@@ -152,7 +155,7 @@ def _before(run: Run, path: HubPath, entry: Entry, listing: Listing | str) -> Ou
                 reason = f"the branch exists there with other bytes ({tip[:8]})"
                 hint = f"it waits; ask {entry.to} who made that branch there, and to delete it"
                 return Outcome("", reason, hint)
-            if (prefix := entry.branch.partition("/")[0]) in listing:
+            if (prefix := _prefix(entry)) in listing:
                 reason = f"a branch named {prefix} there leaves no room for {entry.branch}"
                 return Outcome("", reason, f"it waits; ask {entry.to} to delete the branch {prefix} there")
         case Remove():
@@ -166,6 +169,10 @@ def _before(run: Run, path: HubPath, entry: Entry, listing: Listing | str) -> Ou
                 hint = refusal.remedy if recorded else f"{refusal.remedy}; {take_out(path)}"
                 return Outcome("", f"{refusal.rule}: {refusal.reason}", hint)
     return None
+
+
+def _prefix(entry: Entry) -> str:
+    return entry.branch.partition("/")[0]
 
 
 def _push(entry: Entry) -> Push:
@@ -183,7 +190,7 @@ def _after(entry: Entry, result: RefResult, listing: Listing | str | None) -> Ou
     """The outcome of a push; anything but a clear yes is compared with what the remote has now."""
     if result.result is Result.DONE:
         return _taken(entry)
-    if not isinstance(listing, dict):
+    if not isinstance(listing, Listing) or _prefix(entry) in listing.cut:
         return Outcome("", f"unknown: {result.reason}")
     is_taken = listing.get(entry.branch) == _push(entry).new
     return _taken(entry) if is_taken else Outcome("", result.reason or "the remote did not take it")

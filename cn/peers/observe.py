@@ -13,7 +13,7 @@ from cn.protocol.ledger import IN, OUT
 from cn.protocol.peers_file import MAILBOX, Peer
 from cn.run.executor import Executor
 from cn.run.run import Run
-from cn.run.settings import MAILBOX_KEY, Settings
+from cn.run.settings import MAILBOX_KEY
 from cn.transaction.push import Key, encode, read_pins
 from cn.values.names import Branch, Name, NameRefused, Oid, ThreadKey, parse_branch, topic_of
 from cn.values.shell_words import command
@@ -45,7 +45,7 @@ class Observation:
     ledgers: dict[Name, dict[str, list[str]]] = field(default_factory=dict)
     urls: dict[str, str] = field(default_factory=dict)
     listings: dict[str, Listing] = field(default_factory=dict)
-    heads: Listing = field(default_factory=dict)
+    heads: Listing = field(default_factory=Listing)
 
     def changed(self, side: str) -> list[ThreadKey]:
         """Branches whose tip is not the pinned one, sorted."""
@@ -90,7 +90,8 @@ def observe(
         urls[MAILBOX_KEY] = run.hub.origin_url if near else settings.mailbox
     known = {MAILBOX_KEY: run.base.heads} if settings.mailbox == "origin" and run.base.heads is not None else {}
     asked = {key: url for key, url in urls.items() if key not in known}
-    answers = list_remotes(run.hub.git, asked, settings.config.limits.peer_seconds, run.progress)
+    parts = {key: [p.name for p in peers] if key == MAILBOX_KEY else [*_MAINS, settings.us] for key in asked}
+    answers = list_remotes(run.hub.git, asked, settings.config.limits.peer_seconds, run.progress, parts)
     answers |= {key: heads for key, heads in known.items() if key in urls}
     seen = Observation(read_pins(run.hub.git))
     seen.urls, listings = urls, seen.listings
@@ -110,16 +111,17 @@ def observe(
     heads = listings.get(MAILBOX_KEY)
     if not settings.mailbox:
         refs = list_refs(run.hub.git, HEADS)
-        heads = seen.heads = {name.removeprefix(HEADS): oid for name, oid in refs.items()}
+        heads = seen.heads = Listing((name.removeprefix(HEADS), oid) for name, oid in refs.items())
     if heads is not None:
-        _sort_mailbox(seen, settings, peers, heads, whole=only is None)
+        _sort_mailbox(run, seen, peers, heads, whole=only is None and heads.whole)
     for peer in peers:
         if (theirs := listings.get(peer.name)) is None:
             continue
-        if main := next((b for b in ("main", "master") if b in theirs), None):
+        if main := next((b for b in _MAINS if b in theirs), None):
             seen.mains[peer.name] = (main, theirs[main])
         side = _side(peer, at_mailbox=False)
-        seen.saw[side].add(peer.name)
+        if _is_listed(run, peer.name, settings.us, theirs, f"{peer.name}'s hub"):
+            seen.saw[side].add(peer.name)
         for name, tip in theirs.items():
             if name.startswith(f"{settings.us}/"):
                 _place(seen, peer, name, tip, side)
@@ -136,10 +138,28 @@ def who(key: str) -> str:
     return "the mailbox" if key == MAILBOX_KEY else key
 
 
-def _sort_mailbox(seen: Observation, settings: Settings, peers: list[Peer], heads: Listing, *, whole: bool) -> None:
-    by_name = {p.name: p for p in peers}
+_MAINS = ("main", "master")
+CUT = "cut"
+"""The kind of condition that of some names more branches are listed than cn reads."""
+
+
+def _is_listed(run: Run, peer: Name, prefix: str, listing: Listing, where: str) -> bool:
+    """Are all branches under this prefix known, so that one that is missing is gone?"""
+    if prefix not in listing.cut:
+        run.memory.conditions.clear(CUT, f"{peer} {prefix}")
+        return True
+    text = f"{where} has more branches under {prefix}/ than cn reads: none of them is seen"
+    remedy = f"{peer} deletes what it does not need; or 'cn peer remove {peer}'"
+    run.report.failed(text, remedy, source=peer, told_before=run.memory.told("cut", peer, prefix))
+    run.memory.conditions.set(CUT, text, remedy, name=f"{peer} {prefix}")
+    return False
+
+
+def _sort_mailbox(run: Run, seen: Observation, peers: list[Peer], heads: Listing, *, whole: bool) -> None:
+    by_name, settings = {p.name: p for p in peers}, run.settings
     for peer in peers:
-        seen.saw[_side(peer, at_mailbox=True)].add(peer.name)
+        if _is_listed(run, peer.name, peer.name, heads, "the mailbox"):
+            seen.saw[_side(peer, at_mailbox=True)].add(peer.name)
     for name, tip in heads.items():
         prefix, slash, _ = name.partition("/")
         known = by_name.get(Name(prefix))

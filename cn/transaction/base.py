@@ -15,7 +15,7 @@ from cn.git.entries import Entry, merge_trees, read_changes, read_tree
 from cn.git.fast_import import FileChange, build_commit, set_entry
 from cn.git.lost_branch import head_branch, missing_main
 from cn.git.objects import empty_tree, is_ancestor, list_tree, read_all, read_known, refuse_broken, resolve, update_refs
-from cn.git.process import CHECK_REFUSES, GitError
+from cn.git.process import CHECK_REFUSES, TOO_MUCH, GitError
 from cn.git.remote import Listing, fetch_tips, list_remotes, remedy_of
 from cn.git.repository import ORIGIN_REF, Hub
 from cn.system.files import write_file
@@ -48,7 +48,7 @@ class Base(NamedTuple):
 
     ``tip`` is origin's main and the local commits integrated, ``local`` main in this
     clone, ``origin`` main there (None: no origin, or it has no main yet), ``reports``
-    sentences to show, ``heads`` origin's branches.
+    sentences to show, ``heads`` origin's branches, where all could be listed.
     """
 
     tip: Oid
@@ -86,7 +86,7 @@ def observe_base(hub: Hub, *, dry_run: bool = False, check_trust: bool = True) -
         # Only now: what this clone never took over is no loss when it is gone again.
         if origin is not None and origin != refs.get(ORIGIN_REF) and not dry_run:
             update_refs(hub.git, [(ORIGIN_REF, origin)])
-    return Base(commit, local, origin, tuple(reports), heads)
+    return Base(commit, local, origin, tuple(reports), heads if heads is not None and heads.whole else None)
 
 
 def _check_trust(hub: Hub, known: Oid, commit: Oid, given: set[Oid]) -> None:
@@ -247,8 +247,10 @@ def _restored(hub: Hub, commit: Oid) -> Oid:
 
 
 def list_origin(hub: Hub) -> Listing:
-    """Origin's branches now. Raises :class:`Blocked` when it does not answer."""
-    answer = list_remotes(hub.git, {"": origin_url(hub)}, SECONDS)[""]
+    """Origin's branches now, or of too many main alone. Raises :class:`Blocked` when it does not answer."""
+    answer = list_remotes(hub.git, {"": origin_url(hub)}, SECONDS, parts={"": [hub.main]})[""]
+    if isinstance(answer, Listing) and answer.cut:
+        answer = TOO_MUCH
     if isinstance(answer, str):
         raise Blocked.uncommitted(f"origin is unreachable: {answer}", remedy_of(answer, _LOOK))
     return answer

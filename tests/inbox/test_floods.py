@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from cn.git import read_branches
+from cn.git.objects import merge_bases
 from cn.git.process import Git
 from cn.git.read_branches import Patience, read_histories
+from cn.git.remote import LISTING_BYTES
 from cn.values.names import Oid
-from tests.support.hubs import commit, git, work
-from tests.support.world import World
+from tests.support.hubs import clone, commit, git, try_git, work
+from tests.support.world import Node, World
 
 CONFIG = "mailbox_trusted: true\nlimits:\n  peer_seconds: 2\n"
 
@@ -42,7 +44,7 @@ def test_a_branch_that_takes_all_the_time_keeps_no_other_out(world: World, tmp_p
     env = host_that_hangs(tmp_path, bad)
     done = sigma.cn("sync", check=1, env=env)
     assert "omega/bad cannot be fetched: no answer within the time limit" in done.stderr, done.stderr
-    assert sorted(name.split("-", 1)[1] for name in sigma.threads()) == ["omega-good", "pi-one"]
+    assert sorted(name.split("-", 1)[1].removesuffix(".md") for name in sigma.threads()) == ["omega-good", "pi-one"]
     # It waits for its turn, and costs the next run nothing.
     world.propose(pi, sigma, "two")
     done = sigma.cn("sync", check=1, env=env)
@@ -61,6 +63,43 @@ def test_a_host_that_hangs_for_everybody_is_told_as_that(world: World, tmp_path:
     assert "cannot be fetched" not in done.stderr
 
 
+def flood(repo: Path, prefix: str) -> None:
+    """More branches under ``prefix`` than a listing may hold."""
+    tip = git(repo, "rev-parse", "main")
+    git(repo, "pack-refs", "--all")
+    names = (f"refs/heads/{prefix}/{'x' * 200}{n:05}" for n in range(LISTING_BYTES // 240))
+    with (repo / "packed-refs").open("a") as file:
+        file.writelines(f"{tip} {name}\n" for name in names)
+    header, *rows = (repo / "packed-refs").read_text().splitlines()
+    (repo / "packed-refs").write_text("\n".join([header, *sorted(rows, key=lambda row: row[41:]), ""]))
+
+
+@pytest.mark.parametrize("prefix", ["omega", "nobody"])
+@pytest.mark.parametrize("far", [False, True], ids=["near", "far"])
+def test_a_flood_of_branches_hides_no_other_peers(world: World, prefix: str, far: bool) -> None:
+    sigma, pi, omega = (world.hub(name) for name in ("sigma", "pi", "omega"))
+    world.link(sigma, pi)
+    world.link(sigma, omega)
+    if far:  # listed by git's own protocol
+        git(sigma.root, "remote", "set-url", "origin", f"file://{sigma.url}")
+    world.propose(pi, sigma, "one")
+    flood(sigma.home, prefix)
+    flood(pi.home, "nobody")
+    sigma.cn("send", "pi", "hello", "--body", "Read this.", check=None)
+    done = sigma.cn("sync", check=None)
+    text = "the mailbox has more branches under omega/ than cn reads"
+    assert (text in done.stderr) == (prefix == "omega"), done.stderr
+    assert (text in sigma.cn("status").stdout) == (prefix == "omega")
+    assert "received pi/one" in done.stdout
+    done = pi.cn("sync", check=None)
+    assert any("hello" in name for name in pi.threads()), (done, sigma.cn("status").stdout, sigma.sent())
+    git(sigma.home, "for-each-ref", "--count=1")
+    rows = [row for row in (sigma.home / "packed-refs").read_text().splitlines() if "xxx" not in row]
+    (sigma.home / "packed-refs").write_text("\n".join([*rows, ""]))
+    sigma.sync()
+    assert text not in sigma.cn("status").stdout
+
+
 @pytest.mark.parametrize("shared", [False, True])
 def test_a_peer_whose_histories_take_long_has_so_many_seconds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shared: bool
@@ -76,7 +115,7 @@ def test_a_peer_whose_histories_take_long_has_so_many_seconds(
         heads.append(Oid(git(repo, "rev-parse", "HEAD")))
     monkeypatch.setattr(read_branches, "_WALKED", 1)  # longer ones are read alone
     monkeypatch.setattr(read_branches, "_SECONDS", 0.5)
-    asked = read_branches.merge_bases
+    asked = merge_bases
 
     def slow(git_: Git, *args: Oid) -> list[Oid]:
         time.sleep(0.6)
@@ -91,3 +130,22 @@ def test_a_peer_whose_histories_take_long_has_so_many_seconds(
     }
     found = read_histories(Git(repo), main, heads, Patience(lambda head: owners[head]))
     assert set(found) == {heads[0], heads[2]}
+
+
+def test_a_shallow_repository_brings_no_commit_whose_parent_is_missing(world: World, sigma: Node, pi: Node) -> None:
+    """git takes such objects, and says so only in a warning; then nothing that has them can be pushed."""
+    world.propose(pi, sigma, "one")
+    omega = world.hub("omega")
+    whole = clone(sigma.url, world.folder / "whole")
+    git(whole, "checkout", "-q", "-b", "sigma/two")
+    commit(whole, {"docs/two.md": "2\n"}, "below")
+    head = commit(whole, {"docs/two.md": "two\n"}, "above")
+    shallow = world.folder / "shallow.git"
+    git(world.folder, "clone", "-q", "--bare", "--depth=1", "--branch=sigma/two", f"file://{whole}", str(shallow))
+    assert (shallow / "shallow").read_text().split() == [head]
+    sigma.add_peer(omega, "pickup", url=str(shallow))
+    done = sigma.sync(check=1)
+    assert "omega/two (there sigma/two) cannot be fetched: the repository there is shallow" in done.stderr
+    assert "received pi/one" in done.stdout
+    assert try_git(sigma.root, "cat-file", "-e", head).returncode != 0
+    assert not (sigma.root / ".git/shallow").exists()
