@@ -21,7 +21,7 @@ from cn.protocol import hub_config
 from cn.protocol import peers_file as hub_peers
 from cn.protocol.hub_config import AGENT_PATH, HubConfig
 from cn.protocol.hub_config import PATH as CONFIG
-from cn.protocol.peers_file import Peer, shares_mailbox
+from cn.protocol.peers_file import MAILBOX, Peer, others_can_write
 from cn.run.settings import explain_missing_config
 from cn.system.files import has_room, is_writable, read_plain
 from cn.transaction.commit import local_changes
@@ -111,7 +111,11 @@ def check_mailbox(facts: HubFacts) -> Iterator[Finding]:
     if mailbox and not facts.hub.config.last(f"remote.{mailbox}.url"):
         what = f"hub.yaml names the mailbox {visible(mailbox)}, and there is no such remote"
         yield problem(what, "mail from peers cannot be fetched", command("git remote add {} URL", mailbox))
-    loose = [name for name, peer in settings.peers.items() if shares_mailbox(settings.peers, name) and not peer.key]
+    loose = [
+        name
+        for name, peer in settings.peers.items()
+        if peer.deliver == MAILBOX and others_can_write(settings.peers, name) and not peer.key
+    ]
     if not loose:
         return
     why = "mailbox_trusted: true says that the host keeps them apart; if not, one can write as another"

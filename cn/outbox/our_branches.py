@@ -12,7 +12,7 @@ from cn.protocol import rules
 from cn.protocol.effects import Pin, Plan, Record
 from cn.protocol.ledger import FOLDER, IN, OUT, Event, LedgerRefused, events_of_topics, months
 from cn.protocol.message import About
-from cn.protocol.peers_file import Peer, shares_mailbox
+from cn.protocol.peers_file import Peer, others_can_write
 from cn.run.executor import Executor
 from cn.transaction.push import decode, encode
 from cn.values.errors import Refusal
@@ -126,7 +126,7 @@ def _check_claim(executor: Executor, seen: Observation, peer: Peer, about: About
     if about.status == "merged":
         return _check_merge(executor, seen, peer, about, signature)
     settings = executor.settings
-    shared = shares_mailbox(settings.peers, peer.name)
+    shared = others_can_write(settings.peers, peer.name)
     unknown = rules.proven_sender(signature, shared, settings.config.mailbox_trusted)
     if unknown is None:
         return None

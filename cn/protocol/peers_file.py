@@ -41,9 +41,12 @@ class Peer(NamedTuple):
     community: bool = False
 
 
-def shares_mailbox(peers: Mapping[Name, Peer], name: Name) -> bool:
-    """Can several peers write the mailbox in which this one's branches lie, so that a prefix alone proves nobody?"""
-    return peers[name].deliver == MAILBOX and sum(p.deliver == MAILBOX for p in peers.values()) > 1
+def others_can_write(peers: Mapping[Name, Peer], name: Name) -> bool:
+    """Can others push where this peer's branches for us lie, so that a prefix alone proves nobody?
+
+    By pickup that is its own hub, and who else pushes there nobody here knows.
+    """
+    return peers[name].deliver != MAILBOX or sum(p.deliver == MAILBOX for p in peers.values()) > 1
 
 
 def parse_key(text: str) -> str:

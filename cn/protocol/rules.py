@@ -210,10 +210,10 @@ def signed_merge(signature: str, required: bool) -> Refusal | None:
 
 
 def proven_sender(signature: str, shared_mailbox: bool, trusted: bool) -> Refusal | None:
-    """In a mailbox that several peers can write, only a verified key proves the sender."""
+    """Where others than the sender can push, only a verified key proves it."""
     if signature.startswith("verified") or (signature != "bad" and (not shared_mailbox or trusted)):
         return None
-    why = "several peers can write this mailbox and no pinned key proves the sender"
+    why = "others can push there too, and no pinned key proves the sender"
     remedy = "pin the peer's key in state/peers.md, or set 'mailbox_trusted: true' in .cn/hub.yaml"
     return Refusal(SIGNATURE, why, remedy)
 

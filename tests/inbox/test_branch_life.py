@@ -258,12 +258,31 @@ def test_a_notice_in_a_shared_mailbox_without_key_deletes_nothing(world: World, 
     text = message("sigma", "pi", kind="notice", about=about)
     send_raw(world.folder / "forger", pi.url, "sigma/notice-proposal", text)
     done = pi.sync()
-    assert "sigma says pi/proposal is discarded (claimed, unproven: several peers can write this mailbox" in done.stdout
+    assert "sigma says pi/proposal is discarded (claimed, unproven: others can push there too" in done.stdout
     assert "and sigma's main does not say so)" in done.stdout
     assert world.has_branch(pi, sigma)
     again = pi.sync()
     assert (again.stdout, again.stderr) == ("", "")
     assert "claimed, unproven" in pi.cn("inbox", "--all").stdout + pi.cn("status").stdout + pi.cn("log").stdout
+
+
+def test_a_notice_by_pickup_without_key_deletes_nothing(world: World) -> None:
+    """omega can push pi/* to sigma's hub too, and pi cannot know that."""
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi, "pickup")
+    head = world.propose(pi, sigma)
+    pi.sync()
+    about = {"branch": "sigma/proposal", "head": head, "status": "discarded"}
+    text = message("sigma", "pi", kind="notice", about=about)
+    send_raw(world.folder / "forger", sigma.url, "pi/notice-proposal", text)
+    done = pi.sync()
+    assert "is discarded (claimed, unproven: others can push there too" in done.stdout
+    assert world.has_branch(pi, sigma)
+    # What sigma's main shows is believed.
+    sigma.sync()
+    sigma.decide(sigma.only_thread(), "delete:no")
+    world.settle(sigma, pi)
+    assert not world.has_branch(pi, sigma)
 
 
 @pytest.mark.sliced(4)
