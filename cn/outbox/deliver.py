@@ -13,12 +13,12 @@ from cn.git.objects import list_refs, read_info, update_refs, write_objects
 from cn.git.process import TOO_MUCH, Git
 from cn.git.remote import HEADS, Listing, Push, RefResult, Result, list_remotes, push_many, push_options
 from cn.git.repository import Hub
-from cn.outbox.plan.receipts import confirmed_kind, plan_confirmed
+from cn.outbox.plan.receipts import confirmed_kind, plan_confirmed, plan_returned
 from cn.protocol import ledger, rules
 from cn.protocol.hub_config import PATH as CONFIG
 from cn.protocol.ledger import IN, OUT
 from cn.protocol.message import tree_bytes
-from cn.protocol.outbox_entry import Deliver, Entry, Remove, entry_source, take_out
+from cn.protocol.outbox_entry import Deliver, Entry, Remove, entry_head, entry_source, take_out
 from cn.protocol.peers_file import MAILBOX
 from cn.run.executor import Executor
 from cn.run.run import Run, open_run
@@ -51,6 +51,7 @@ def flush(hub: Hub, *, dry_run: bool = False) -> Report:
 def deliver(run: Run, *, force: bool = False) -> None:
     """Deliver what main's outbox holds; confirmed entries go to ``sent/`` in one commit."""
     publish_main(run)
+    _take_returned(run)
     ready = _ready(run, force)
     if run.dry_run:
         for _, entry in ready:
@@ -60,6 +61,33 @@ def deliver(run: Run, *, force: bool = False) -> None:
     elif ready:
         _write_messages(run.hub.git, run.snapshot.algorithm, ready)
         _commit(run, ready, _perform(run, ready), force=force)
+
+
+def _take_returned(run: Run) -> None:
+    """Take out of the outbox what was through before."""
+    found = [(path, entry) for path, entry in run.snapshot.outbox()[0] if _was_through(run.snapshot, entry)]
+    if not found:
+        return
+
+    def plan(executor: Executor) -> str | None:
+        for path, entry in found:
+            if executor.snapshot.blob(path) is not None:
+                executor.perform(plan_returned(path, entry, run.now))
+                text = f"{entry.branch} for {entry.to} came back into the outbox; it was {confirmed_kind(entry)} before"
+                executor.notes.info(f"{text}, and is not again", source=entry_source(entry))
+        return "cn: taken out of the outbox"
+
+    run.commit(plan)
+
+
+def _was_through(snapshot: Snapshot, entry: Entry) -> bool:
+    """Does the history say so, and no open item that it is to be done (again)?"""
+    topic, head = topic_of(entry.branch), entry_head(entry)
+    item = snapshot.item(entry.to, OUT, topic)
+    if item is not None and item.head == head and item.state in ("queued", "deleting"):
+        return False
+    events = snapshot.events_at_heads(entry.to, OUT, [head]).get(head, [])
+    return any(event.kind == confirmed_kind(entry) and event.topic == topic for event in events)
 
 
 def _ready(run: Run, force: bool) -> list[Pair]:

@@ -88,6 +88,9 @@ def send_texts(run: Run, speak: Speak, allowed: Collection[int]) -> list[Unsent]
     for path, say in says:
         if say.machine != run.machine:
             continue
+        if run.memory.told_before("said", say.name):
+            ended[path] = (say, "not said again: it came back into the outbox")
+            continue
         if not is_heard(chat_id(say.chat), run.memory.section("chats").get(say.chat), allowed):
             # It stays in the outbox: a person may allow that chat, or take the file out.
             reason = f"{say.chat} is no allowed user's, and none of them wrote there to this machine"
@@ -174,3 +177,4 @@ def _commit(run: Run, ended: dict[HubPath, tuple[Say, str]]) -> None:
     run.commit(plan)
     for say, _ in ended.values():
         run.memory.attempts.worked(say.name)
+        run.memory.told("said", say.name)

@@ -14,7 +14,17 @@ from typing import NamedTuple
 from cn.git.entries import Entry, merge_trees, read_changes, read_tree
 from cn.git.fast_import import FileChange, build_commit, set_entry
 from cn.git.lost_branch import head_branch, missing_main
-from cn.git.objects import empty_tree, is_ancestor, list_tree, read_all, read_known, refuse_broken, resolve, update_refs
+from cn.git.objects import (
+    empty_tree,
+    is_ancestor,
+    list_tree,
+    merge_bases,
+    read_all,
+    read_known,
+    refuse_broken,
+    resolve,
+    update_refs,
+)
 from cn.git.process import CHECK_REFUSES, TOO_MUCH, GitError
 from cn.git.remote import Listing, fetch_tips, list_remotes, remedy_of
 from cn.git.repository import ORIGIN_REF, Hub
@@ -188,6 +198,9 @@ def _observe_origin(hub: Hub, known: Oid | None, local: Oid, dry_run: bool) -> L
 def _check_grown(hub: Hub, known: Oid | None, tip: Oid, local: Oid, dry_run: bool) -> None:
     """Neither main nor ledger of origin may lose what we knew."""
     if known is not None and not is_ancestor(hub.git, known, tip):
+        if not merge_bases(hub.git, known, tip):
+            text = f"origin's main ({tip[:12]}) has nothing in common with what it was: that is another repository"
+            raise Blocked(text, "'git remote -v' shows where it is, 'git remote set-url origin URL' sets it right")
         text = f"origin's main was rewound: {known[:12]} is not in it any more"
         # By this main here lets go of what origin lost, and keeps what was only made here.
         onto = command("git rebase --onto {} {} {}", tip, known, hub.main)

@@ -198,3 +198,22 @@ def test_the_hub_is_found_by_option_argument_and_folder(world: World, sigma: Nod
     ):
         assert cn(*words, cwd=cwd, check=0).stderr == ""
     assert len(sigma.threads()) == 1
+
+
+def test_what_was_delivered_before_is_not_sent_again(world: World, sigma: Node, pi: Node) -> None:
+    """Its reader has deleted the branch already: it would stand there for ever."""
+    world.settle(sigma, pi)
+    sigma.cn("send", "pi", "hello", "--body", "Read this.", check=0)
+    (name,) = sigma.sent()
+    pi.sync()
+    pi.decide(pi.only_thread(), "delete:read")
+    world.settle(sigma, pi)
+    assert list(branches(pi.url)) == ["main"]
+    text = (sigma.root / "threads/mail/sent" / name).read_text()
+    sigma.write({f"threads/mail/outbox/{name}": text})
+    done = sigma.sync()
+    assert "sigma/hello for pi came back into the outbox; it was delivered before, and is not again" in done.stdout
+    assert list(branches(pi.url)) == ["main"]
+    assert sigma.outbox() == []
+    assert sigma.rows("pi/hello")[-1][2] == "not done again: it came back into the outbox"
+    sigma.idle()

@@ -220,6 +220,20 @@ class TestOrigin:
         with pytest.raises(Refused, match="origin has no main any more"):
             place.observe()
 
+    def test_that_is_another_repository_is_called_that_and_nothing_tells_to_push_over_it(
+        self, place: Place, tmp_path: Path
+    ) -> None:
+        place.observe()
+        other = bare(tmp_path / "other.git")
+        git(clone(other, tmp_path / "person"), "commit", "-q", "--allow-empty", "-m", "theirs")
+        push(tmp_path / "person", other, "HEAD:refs/heads/main")
+        git(place.root, "remote", "set-url", "origin", str(other))
+        with pytest.raises(Refused, match="has nothing in common with what it was: that is another repository") as told:
+            place.observe()
+        assert "push" not in told.value.text + told.value.hint
+        git(place.root, "remote", "set-url", "origin", str(place.origin))
+        place.observe()
+
     @pytest.mark.parametrize("known", [True, False])
     @pytest.mark.parametrize("left", [None, "y\n"])
     def test_that_lost_entries_of_the_ledger_is_refused(self, place: Place, known: bool, left: str | None) -> None:

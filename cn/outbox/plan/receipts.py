@@ -189,6 +189,12 @@ def confirmed_kind(entry: Entry) -> str:
     return "deleted" if isinstance(entry, Remove) else "delivered"
 
 
+def plan_returned(path: HubPath, entry: Entry, at: datetime) -> Plan:
+    """An entry that was through before came back into the outbox, with a commit undone, or a copy: it goes again."""
+    row = entry_row(entry, at, "not done again: it came back into the outbox", "returned")
+    return Plan(entry_source(entry), (Move(path, sent_path(entry)), Log(row)))
+
+
 def plan_confirmed(path: HubPath | None, entry: Entry, ours: Item | None, executed: str, at: datetime) -> Plan:
     """An outbox entry is through: its branch is pinned or not any more, and it moves to ``sent/``.
 
