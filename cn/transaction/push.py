@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import secrets
 import time
@@ -24,9 +25,9 @@ from typing import NamedTuple
 
 from cn.git.fast_import import commit_tree
 from cn.git.objects import empty_tree, is_ancestor, list_refs, read_info, resolve
-from cn.git.process import Git
+from cn.git.process import Git, GitConfig, GitError
 from cn.git.remote import OWN, RefResult, Result, push_own
-from cn.git.repository import Hub
+from cn.git.repository import Hub, read_config
 from cn.git.running import find_locks, git_processes
 from cn.protocol.ledger import IN, OUT
 from cn.system.files import drop, read_regular, write_file
@@ -101,12 +102,25 @@ def keep(hub: Hub, heads: Iterable[Oid], at: datetime) -> tuple[str, Oid] | None
 
 
 def clone_id(hub: Hub, *, make: bool = True) -> str:
-    """A random name of this clone, kept in its git config (``cn.clone``); empty if it has none to be made."""
-    known = hub.config.last("cn.clone", "local")
-    known = known or hub.git.run("config", "--local", "--get", "cn.clone", check=False).text  # made meanwhile
+    """A random name of this clone, kept in its git config (``cn.clone``); empty if it has none to be made.
+
+    A copy of the folder beside the clone that it was made of gets one of its own.
+    """
+    known = _known_id(hub, hub.config) or _known_id(hub, read_config(hub.git))  # made meanwhile
     if not known and make:
         known = secrets.token_hex(4)
+        hub.git.run("config", "--local", "cn.clonePath", str(hub.git_dir))
         hub.git.run("config", "--local", "cn.clone", known)
+    return known
+
+
+def _known_id(hub: Hub, config: GitConfig) -> str:
+    """Empty where the repository for which it was made still has it, at its place."""
+    known, made_for = config.last("cn.clone", "local"), Path(config.last("cn.clonepath", "local") or hub.git_dir)
+    with suppress(OSError, GitError):
+        if made_for != hub.git_dir and not os.path.samefile(made_for, hub.git_dir):
+            others = read_config(Git(made_for, bare=True)).last("cn.clone", "local")
+            return known if others != known else ""
     return known
 
 

@@ -132,3 +132,18 @@ def test_without_body_or_reply_the_chat_is_acknowledged(studio: Studio) -> None:
     studio.receive("thanks")
     studio.turn()
     assert studio.said() == ["(acknowledged)"]
+
+
+def test_what_was_said_before_is_not_said_again_when_it_comes_back_into_the_outbox(studio: Studio) -> None:
+    studio.model.answer = write("reply: ID|fine")
+    studio.receive("a question")
+    studio.turn(until_idle=True)
+    (name,) = [name for name in studio.node.sent() if "say" in name or CHAT.replace("/", "-") in name]
+    text = (studio.node.root / "threads/mail/sent" / name).read_text()
+    studio.node.write({f"threads/mail/outbox/{name}": text})
+    studio.receive("another")
+    studio.turn(until_idle=True)
+    assert studio.said() == ["fine", "fine"], "an answer for each question"
+    assert "not said again: it came back into the outbox" in executed(studio)
+    assert studio.node.outbox() == []
+    studio.sound()
