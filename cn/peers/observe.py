@@ -149,7 +149,7 @@ def _is_listed(run: Run, peer: Name, prefix: str, listing: Listing, where: str) 
         run.memory.conditions.clear(CUT, f"{peer} {prefix}")
         return True
     text = f"{where} has more branches under {prefix}/ than cn reads: none of them is seen"
-    remedy = f"{peer} deletes what it does not need; or 'cn peer remove {peer}'"
+    remedy = f"{peer} deletes what it does not need; or {command('cn peer remove {}', peer)}"
     run.report.failed(text, remedy, source=peer, told_before=run.memory.told("cut", peer, prefix))
     run.memory.conditions.set(CUT, text, remedy, name=f"{peer} {prefix}")
     return False
