@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from cn.agent.execute import find_artifacts, inbox_facts, sources_of
 from cn.agent.hooks import update_queue
@@ -10,7 +10,7 @@ from cn.agent.plan.ops import Order, plan_order
 from cn.git.repository import Hub
 from cn.inbox.arrivals import renew_stale
 from cn.inbox.plan.arrivals import plan_renewed
-from cn.inbox.plan.decisions import Facts, quoted_of
+from cn.inbox.plan.decisions import Facts, plan_comment, quoted_of
 from cn.inbox.superseded import OVERTAKEN, decided_first, log_overtaken
 from cn.inbox.triage import NoThread, find_pending
 from cn.inbox.working_copies import ANEW, read_working
@@ -29,8 +29,8 @@ from cn.secrets.findings import unnamed
 from cn.secrets.scanner import Text, joined, text_of
 from cn.threads.plan.decisions import OwnFacts
 from cn.threads.store import find_own, use_own
-from cn.values.errors import Refused, UsageError
-from cn.values.names import NameRefused, ThreadName, parse_name
+from cn.values.errors import Refusal, Refused, UsageError
+from cn.values.names import Name, NameRefused, ThreadName, parse_name
 from cn.values.report import Report
 from cn.values.text import is_text, one_line
 
@@ -54,16 +54,59 @@ def decide(hub: Hub, thread: str, make: Make, *, actor: str = "", body: str = ""
     return run.report
 
 
+def comment(hub: Hub, thread: str, message: str, *, body: str = "", actor: str = "", dry_run: bool = False) -> Report:
+    """Say something about a peer's thread to its creator; the thread stays as it is."""
+    text = f"{message}\n\n{body}" if body else message
+    if not is_text(thread + actor + text):
+        raise UsageError("the words hold bytes that are not UTF-8", "write them as UTF-8")
+    with open_run(hub, dry_run=dry_run) as run:
+        who = _actor(run, actor)
+
+        def plan(executor: Executor) -> str | None:
+            facts = _facts(run, executor, thread)
+            if facts is None:
+                return "cn: written anew"
+            if not isinstance(facts, Facts):
+                raise Refused(f"{facts.source} is a thread of our own: nobody else reads it", "write into its file")
+            outcome = plan_comment(facts, who, text)
+            given = unnamed([text_of("the comment", text)], facts.item.topic)
+            _perform(run, executor, facts, outcome if isinstance(outcome, Plan) else (outcome,), given)
+            executor.notes.done(f"{facts.source}: comment by {who}; it waits as before", source=facts.source)
+            return f"cn: {facts.source} comment by {who}"
+
+        run.commit(plan)
+        deliver(run)
+    return run.report
+
+
+def _actor(run: Run, actor: str) -> Name:
+    try:
+        return parse_name(actor, "actor") if actor else run.settings.us
+    except NameRefused as refused:
+        raise UsageError(refused.text, refused.hint) from None
+
+
+def _perform(
+    run: Run, executor: Executor, facts: Facts | OwnFacts, outcome: Plan | tuple[Refusal, ...], given: Sequence[Text]
+) -> None:
+    """Perform what was planned; a rule that forbids it, and a secret in what was ``given``, raise :class:`Refused`."""
+    words = [*given, *([quoted_of(facts)] if isinstance(facts, Facts) else [])]
+    if isinstance(outcome, Plan) and (secret := check_plan(outcome, run.settings, sources_of(facts), words)):
+        outcome = (secret,)
+    if not isinstance(outcome, Plan):
+        whole = joined([*given, *sources_of(facts)])
+        found = [clean_refusal(one, run.settings, whole) for one in outcome]
+        said = "; ".join(f"{one.rule}: {one.reason}" for one in found)
+        raise Refused(f"{facts.source}: {said}", "; ".join(dict.fromkeys(one.remedy for one in found if one.remedy)))
+    executor.perform(outcome)
+
+
 def decide_now(run: Run, thread: str, make: Make, *, actor: str = "", body: str = "") -> None:
     """The same in a run that is open. Raises :class:`Refused` with the rule that forbids it."""
     op = make(thread)
     if not is_text("".join([thread, actor, body, *format_op(op)])):
         raise UsageError("the words hold bytes that are not UTF-8", "write them as UTF-8")
-    try:
-        who = parse_name(actor, "actor") if actor else run.settings.us
-    except NameRefused as refused:
-        raise UsageError(refused.text, refused.hint) from None
-
+    who = _actor(run, actor)
     given = [*(Text("the decision", (word,), 0) for word in format_op(op)), text_of("the text", body)]
     seen = Snapshot(run.hub.git, run.base.local)  # what who decides could look at
 
@@ -77,18 +120,7 @@ def decide_now(run: Run, thread: str, make: Make, *, actor: str = "", body: str 
         outcome = plan_order(facts, order)
         # The name of a branch is no news to who made it.
         topic = facts.source.partition("/")[2] if isinstance(facts, Facts) else ""
-        words = unnamed(given, topic)
-        words += [quoted_of(facts)] if isinstance(facts, Facts) else []
-        if isinstance(outcome, Plan) and (secret := check_plan(outcome, run.settings, sources_of(facts), words)):
-            outcome = (secret,)
-        if not isinstance(outcome, Plan):
-            whole = joined([*given, *sources_of(facts)])
-            found = [clean_refusal(one, run.settings, whole) for one in outcome]
-            said = "; ".join(f"{one.rule}: {one.reason}" for one in found)
-            raise Refused(
-                f"{facts.source}: {said}", "; ".join(dict.fromkeys(one.remedy for one in found if one.remedy))
-            )
-        executor.perform(outcome)
+        _perform(run, executor, facts, outcome, unnamed(given, topic))
         update_queue(run, executor)
         told = format_op(op)[0]
         executor.notes.done(f"{facts.source}: {told} by {who}", source=facts.source)

@@ -28,6 +28,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "inbox": ("inbox:inbox", "The threads that wait; also: show, sync, triage, process."),
         "sync": ("inbox:sync_command", "Inbox sync and outbox delivery in one."),
         "send": ("peer:send_command", "Send a message to a peer."),
+        "comment": ("peer:comment_command", "Say something about a thread; it stays as it is."),
         "reply": ("peer:reply_command", "Reply to a thread."),
         "done": ("queue:done_command", "Decide a thread: complete."),
         "defer": ("queue:defer_command", "Decide a thread: put it off."),

@@ -456,7 +456,7 @@ def update_refs(git: Git, updates: Iterable[tuple[str, Oid | None]]) -> None:
     """Set (or, with None, delete) refs under ``refs/cn/`` in one process, in order (git-update-ref(1))."""
     lines = []
     for ref, new in updates:
-        assert ref.startswith("refs/cn/"), ref
+        assert ref.startswith(("refs/cn/", "refs/remotes/origin/")), ref
         lines.append(f"update {ref}\0{new}\0\0" if new else f"delete {ref}\0\0")
     if lines:
         git.run("update-ref", "-z", "--stdin", stdin="".join(lines).encode("utf-8", "surrogateescape"))

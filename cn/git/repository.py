@@ -22,7 +22,7 @@ ORIGIN_REF = "refs/cn/origin/main"
 """Origin's main as this clone last took it over."""
 
 _ASKED = (
-    r"^(remote\..*\.(url|pushurl|promisor|partialclonefilter)|url\..*\.(push)?insteadof|core\.filemode|cn\..*"
+    r"^(remote\..*\.(url|pushurl|fetch|promisor|partialclonefilter)|url\..*\.(push)?insteadof|core\.filemode|cn\..*"
     r"|user\.(name|email|signingkey)|commit\.gpgsign|gpg\.format|extensions\.(partialclone|objectformat))$"
 )
 _BELOW = 400
@@ -106,6 +106,16 @@ class Hub:
     def origin_url(self) -> str:
         """The first URL of ``origin`` as written, empty where there is none."""
         return next(iter(self.config.all("remote.origin.url")), "")
+
+    @property
+    def tracking(self) -> str:
+        """Where git's own fetch and push note origin's main, for prompts and editors; empty if they do not
+        (git-config(1), ``remote.<name>.fetch``).
+        """
+        ref = f"refs/remotes/origin/{self.main}"
+        specs = {spec.removeprefix("+") for spec in self.config.all("remote.origin.fetch")}
+        every = {"refs/heads/*:refs/remotes/origin/*", f"{self.main_ref}:{ref}"}
+        return ref if self.origin and specs & every else ""
 
     def with_git(self, git: Git) -> Hub:
         """The same hub on another variant of the runner."""

@@ -25,6 +25,7 @@ from cn.inbox.plan.arrivals import (
     Step,
     classify,
     is_news_that_it_vanished,
+    plan_continued,
     plan_gone,
     plan_moved,
     plan_new,
@@ -47,7 +48,7 @@ from cn.run.secret_gate import mask_file
 from cn.transaction.push import decode
 from cn.transaction.unplaced import read_unplaced
 from cn.values.errors import Refusal
-from cn.values.names import HubPath, Name, Oid, ThreadKey, ThreadName, fold, join_branch, thread_name
+from cn.values.names import HubPath, Name, Oid, ThreadKey, ThreadName, fold, is_oid, join_branch, thread_name
 from cn.values.names import Topic as TopicName
 from cn.values.text import decode as decode_text
 from cn.values.text import one_line
@@ -147,7 +148,9 @@ def _read(executor: Executor, seen: Observation, found: Sequence[Arrival]) -> li
     shown = {a.key: a for a in let_in if a.message is None and a.step is not Step.REPEATED}
     histories = _histories(executor, seen, list(shown.values()), patience)
     proposals = dict(read_proposals(git, list(histories.values()), limits, patience))
-    texts = {head: format_proposal(proposal, limits.thread_bytes) for head, proposal in proposals.items()}
+    texts = {
+        head: format_proposal(proposal, limits.thread_bytes, limits.file_bytes) for head, proposal in proposals.items()
+    }
     attachments = read_attachments(git, [a.head for a in let_in if a.message is not None])
     arrivals = []
     for arrival, refusal in checked:
@@ -257,8 +260,32 @@ def _let_in(executor: Executor, seen: Observation, arrival: Arrival, taken: set[
         apply_notice(executor, seen, arrival, message.about)
     elif is_notice:
         executor.perform(plan_notice(arrival, None, arrival.branch, None, None))
-    if not is_notice:
+    if not is_notice and not _continue(executor, arrival):
         _thread(executor, arrival, taken)
+
+
+def _continue(executor: Executor, arrival: Arrival) -> bool:
+    """Show an answer in the thread about which we wrote what it answers, while that waits for its decision."""
+    message = arrival.message
+    if message is None or arrival.step is Step.MOVED:
+        return False
+    named = [message.in_reply_to, *([message.about.head] if message.about else [])]
+    asked = [Oid(name) for name in named if is_oid(name)]
+    told = executor.snapshot.events_at_heads(arrival.peer, OUT, asked) if asked else {}
+    names = {event.fields.get("thread") for events in told.values() for event in events} - {None, ""}
+    for peer, known in executor.snapshot.pending():
+        item = executor.item(peer, IN, known.topic)
+        if peer != arrival.peer or item is None or item.get("thread") not in names:
+            continue
+        name = ThreadName(item.get("thread"))
+        working = use_working_text(executor, name)
+        if working is None:
+            return False
+        working = _masked(executor, name, working, _mains(executor, inbox_path(name)))
+        executor.perform(plan_continued(arrival, item, working))
+        executor.notes.done(f"{arrival.source} is an answer, shown in {inbox_path(name)}", source=arrival.source)
+        return True
+    return False
 
 
 def _thread(executor: Executor, arrival: Arrival, taken: set[str]) -> None:

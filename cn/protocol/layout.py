@@ -13,7 +13,7 @@ SAY = "-say.md"
 MESSAGE, NOTICE, CONCERN = "message", "notice", "concern"
 FINAL = ("merged", "replied", "opened", "delegated", "acked", "done", "discarded")
 """The statuses of a notice that end a branch: its creator deletes it."""
-NOT_FINAL = ("refused", "timed-out", "failed")
+NOT_FINAL = ("refused", "timed-out", "failed", "deferred", "commented")
 
 
 def inbox_path(name: ThreadName) -> HubPath:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, time, timedelta
 from typing import NamedTuple
 
 from cn.protocol.hub_config import HubConfig
@@ -238,10 +238,10 @@ def read_addressee(to: str, config: HubConfig, peers: Collection[Name]) -> Name 
     return check_addressee(name, config, peers) or name
 
 
-def read_return_time(until: str, said: datetime, now: datetime) -> datetime | Refusal | None:
-    """When what is put off comes back: a time to come, or None where nothing says when."""
+def read_return_time(until: str, said: datetime, now: datetime) -> datetime | Refusal:
+    """When what is put off comes back: a time to come; where nothing says when, with the next day (UTC)."""
     if not until:
-        return None
+        return datetime.combine(now.date() + timedelta(days=1), time(), UTC)
     try:
         at = parse_until(until, said)
     except StampRefused as refused:

@@ -333,7 +333,7 @@ def read_decision(working: str, committed: str) -> Triage | None:
     later = any(line.startswith(">") for line in lines[heading:])
     if (end is not None and heading < end) or (end is None and later):
         raise TriageRefused("## Triage stands before the peer's text", "move it to the end of the file")
-    plain = [re.sub(r"^> ?", "", line) for line in block]
+    plain = [re.sub(r"^> ?", "", line) for line in (*block, *_said(committed))]
     return parse_triage(lines, heading, plain)
 
 
@@ -440,6 +440,35 @@ def was_executed(text: str, main: str) -> bool:
     return (
         bool(section) and heading not in there and {line.rstrip() for line in text.split("\n")} - {heading, ""} < there
     )
+
+
+class Words(NamedTuple):
+    """What was said about a thread once its branch was shown; ``what`` it is: a comment, or a message of theirs."""
+
+    who: Name
+    at: datetime
+    what: str
+    text: str
+
+
+_WROTE = re.compile(r"\*\*[^*]+ wrote, [^*]+\*\* \(")
+
+
+def _said(text: str) -> list[str]:
+    """The quoted lines of all :class:`Words`."""
+    found, within = list[str](), False
+    for line in text.split("\n"):
+        within = bool(_WROTE.match(line)) or (within and (line.startswith(">") or not line))
+        found += [line] if within and line.startswith(">") else []
+    return found
+
+
+def add_words(text: str, words: Words) -> str:
+    """The thread with these words below all that was said, each line behind ``> ``, and above a Triage section."""
+    before, section = _cut(text)
+    line = f"**{words.who} wrote, {format_stamp(words.at)}** ({_shown(words.what)})"
+    parts = [_trimmed(before), f"{line}\n\n{quote(words.text)}", *([f"---\n\n{section}"] if section else [])]
+    return "\n\n".join(parts).rstrip("\n") + "\n"
 
 
 def append_section(text: str, heading: str, lines: list[str]) -> str:

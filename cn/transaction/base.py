@@ -96,7 +96,14 @@ def observe_base(hub: Hub, *, dry_run: bool = False, check_trust: bool = True) -
         # Only now: what this clone never took over is no loss when it is gone again.
         if origin is not None and origin != refs.get(ORIGIN_REF) and not dry_run:
             update_refs(hub.git, [(ORIGIN_REF, origin)])
+            note_tracking(hub, origin)
     return Base(commit, local, origin, tuple(reports), heads if heads is not None and heads.whole else None)
+
+
+def note_tracking(hub: Hub, origin: Oid) -> None:
+    """What git's own fetch or push would have noted of origin's main. A convenience: a busy ref is left as it is."""
+    if hub.tracking:
+        hub.git.run("update-ref", hub.tracking, origin, check=False)
 
 
 def _check_trust(hub: Hub, known: Oid, commit: Oid, given: set[Oid]) -> None:

@@ -152,7 +152,7 @@ def _carry_out(hub: Hub, base: Base, journal: Journal, moves: bool, reports: lis
         own.unpushed = pushed or own.unpushed
     own.taken |= hub.origin and journal.new in own.tried
     if moves:  # what we know of origin and trust here moves along with main
-        known = (TRUSTED_REF, *([ORIGIN_REF] if hub.origin else []))
+        known = (TRUSTED_REF, *filter(None, [ORIGIN_REF, hub.tracking] if hub.origin else []))
         journal = journal._replace(refs=(*journal.refs, *(RefUpdate(ref, journal.new) for ref in known)))
     reports += publish(hub, journal)
     drop(restore_path(hub))

@@ -44,7 +44,7 @@ class LocalFile(NamedTuple):
 
 
 class RefUpdate(NamedTuple):
-    """A ref under ``refs/cn/`` to set, or with None to delete."""
+    """A ref under ``refs/cn/``, or git's own note of origin's main, to set, or with None to delete."""
 
     ref: str
     new: Oid | None

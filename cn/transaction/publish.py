@@ -19,6 +19,7 @@ from cn.git.entries import Change, Entry, find_below, read_index, read_tree
 from cn.git.objects import is_ancestor, read_object, update_refs
 from cn.git.process import Git, GitError
 from cn.git.remote import FOLDER as OUTGOING
+from cn.git.remote import OWN
 from cn.git.repository import Hub
 from cn.system.files import (
     PRIVATE,
@@ -73,6 +74,8 @@ def _write_ref(hub: Hub, ref: str, new: Oid | None, tries: int = 2) -> str:
     try:
         update_refs(hub.git, [(ref, new)])
     except GitError as failed:
+        if not ref.startswith(OWN):
+            return ""  # where git notes origin's main: a convenience
         # Only cn writes here, under its lock: one that stays was left by a killed git of ours.
         if tries > 1 and remove_stale(hub.git_dir / f"{ref}.lock", new or ""):
             return _write_ref(hub, ref, new, tries - 1)

@@ -97,7 +97,8 @@ def parse_topic(text: str) -> Topic:
 
 
 def reply_topic(topic: str) -> Topic:
-    """The topic of a reply: ``re-<topic>``."""
+    """The topic of a reply: ``re-<topic>``; of a reply to one the same."""
+    topic = topic.removeprefix("re-")
     try:
         return parse_topic(f"re-{topic}")
     except NameRefused:

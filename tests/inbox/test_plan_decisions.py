@@ -221,7 +221,7 @@ def kept(triage: Triage, heading: str, state: str) -> str:
 @pytest.mark.parametrize(
     ("until", "stored"),
     [
-        ("", ""),
+        ("", "2026-02-06T00:00:00Z"),
         ("3d", "2026-02-08T15:00:00Z"),
         ("31m", "2026-02-05T15:31:00Z"),
         ("12h", "2026-02-06T03:00:00Z"),
@@ -236,6 +236,7 @@ def test_defer(until: str, stored: str) -> None:
         Put(INBOX, kept(triage, "Deferred", "deferred")),
         Record(PI, Event(NOW, IN, "deferred", "proposal", HEAD, fields)),
         row("defer:later", "✓ deferred", "deferred"),
+        told(About(BRANCH, HEAD, "deferred", None, "later"), "put off", "later"),
     )
 
 

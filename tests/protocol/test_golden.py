@@ -58,8 +58,8 @@ CONTENT = format_proposal(
             Touched("M", "a.md", "100644", BLOB, BLOB, "1", "1"),
         ),
         (
-            FileText("hello.md", True, "hello \u202eworld\n"),
-            FileText("a.md", False, "one\n++ two\n", "@@ -1,2 +1,2 @@\n one\n--- two\n+++ two\n"),
+            FileText("hello.md", "added", "hello \u202eworld\n"),
+            FileText("a.md", "changed", "one\n++ two\n", "@@ -1,2 +1,2 @@\n one\n--- two\n+++ two\n"),
         ),
         (("big.bin", "binary"),),
         BLOB,

@@ -140,7 +140,7 @@ class TestCommit:
         if place.hub.origin:
             assert tip(place.origin, "main") == done.commit
             assert tip(place.root, "refs/cn/origin/main") == done.commit
-        assert git(place.root, "for-each-ref", "refs/remotes") == ""
+            assert tip(place.root, "refs/remotes/origin/main") == done.commit, "as git push does it"
         again = place.run(once({LOG: "| a |\n"}))
         assert (again.changed, again.commit) == (False, done.commit)
 

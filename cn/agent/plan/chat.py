@@ -114,8 +114,7 @@ def _deferred(facts: ChatFacts, op: Defer, actor: Name) -> Put | Refusal:
     at = rules.read_return_time(op.until, facts.now, facts.now)
     if isinstance(at, Refusal):
         return at
-    until = format_second(at) if at else ""
-    return _kept(facts, actor, DEFERRED, {"Until": until, "Reason": op.reason})
+    return _kept(facts, actor, DEFERRED, {"Until": format_second(at), "Reason": op.reason})
 
 
 def _kept(facts: ChatFacts, actor: Name, state: str, fields: dict[str, str]) -> Put:

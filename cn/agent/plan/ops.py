@@ -13,10 +13,10 @@ from typing import Any, assert_never
 
 from cn.agent.plan.chat import ChatFacts, plan_chat_end
 from cn.agent.plan.output import Output
-from cn.inbox.plan.decisions import Cause, Facts, open_concern, plan_decision, plan_end
+from cn.inbox.plan.decisions import Cause, Facts, open_concern, plan_comment, plan_decision, plan_end, put_off
 from cn.protocol import ops, rules
 from cn.protocol import thread_file as triage
-from cn.protocol.effects import Effect, Log, Plan, Post
+from cn.protocol.effects import Effect, Log, Plan, Post, Put
 from cn.protocol.layout import CONCERN, MESSAGE
 from cn.protocol.log import Row
 from cn.protocol.message import Message
@@ -226,6 +226,8 @@ def _end(facts: AnyFacts, order: Order, ending: Ending | None, first: Surface | 
         return plan_own_end(facts, order.actor, ending, order.body, first)
     if isinstance(facts, ChatFacts):
         return plan_chat_end(facts, order.actor, ending, order.body, first)
+    if isinstance(ending, Reply) and facts.is_proposal and not any(isinstance(op, Done) for op in order.ops):
+        return _comment(facts, order, order.body or ending.message, one_line(ending.message))
     decision = _decision(facts, order, ending)
     if isinstance(decision, Refusal):
         return decision
@@ -240,6 +242,19 @@ def _end(facts: AnyFacts, order: Order, ending: Ending | None, first: Surface | 
     refused = rules.valid_actor(order.actor, facts.config)
     cause = Cause(order.actor, facts.now, words)
     return refused or plan_end(replace(facts, text=text), cause, status, executed, reason)
+
+
+def _comment(facts: Facts, order: Order, text: str, subject: str) -> Plan | Refusal:
+    """An answer to a proposal is no end of it: it is said, and the thread comes back the next day."""
+    comment = plan_comment(replace(facts, subject=subject), order.actor, text)
+    if isinstance(comment, Refusal):
+        return comment
+    said = next(effect.text for effect in comment.effects if isinstance(effect, Put))
+    deferred = triage.Triage(triage.Defer(f"answered by {order.actor}"), order.actor, facts.now)
+    waits = put_off(replace(facts, text=set_triage(said, deferred)), deferred, f"answered by {order.actor}")
+    if isinstance(waits, Refusal):
+        return waits
+    return Plan(comment.cause, (*(one for one in comment.effects if not isinstance(one, Put)), *waits.effects))
 
 
 def _decision(facts: Facts, order: Order, ending: Ending | None) -> triage.Decision | Refusal | None:

@@ -111,6 +111,10 @@ _MORE = click.option("--body", default="", help="More text below the message.")
 _REPLY = "Reply to THREAD; a pending thread is decided by it."
 reply_command = action("reply", "actions.mail:reply", _REPLY, THREAD, _MESSAGE, _MORE)
 
+_COMMENT = "Say something about THREAD to its creator; it decides nothing, and the thread stays."
+_ACTOR = click.option("--actor", default="", help="Who says it; this hub's agent if not given.")
+comment_command = action("comment", "actions.decide:comment", _COMMENT, THREAD, _MESSAGE, _MORE, _ACTOR)
+
 
 @list_group("outbox")
 def outbox(env: Env) -> None:

@@ -14,7 +14,7 @@ from cn.protocol.log import Row
 from cn.protocol.message import About
 from cn.protocol.states import RECEIVER, read_step
 from cn.protocol.states import Step as Step
-from cn.protocol.thread_file import format_thread, refresh
+from cn.protocol.thread_file import Words, add_words, format_thread, refresh
 from cn.values.errors import Refusal
 from cn.values.names import Branch, HubPath, Name, Oid, ThreadName, parse_oid
 
@@ -95,6 +95,21 @@ def _what_it_is(arrival: Arrival) -> dict[str, str]:
         "subject": message.subject if message else "",
         "hops": str(message.hops) if message else "0",
     }
+
+
+def plan_continued(arrival: Arrival, item: Item, working: str) -> Plan:
+    """An answer to what we said about a pending thread is shown there, and brings it back if it was put off.
+
+    ``working`` is that thread's text in the work tree, or in main; ``item`` is its own.
+    """
+    assert arrival.message is not None
+    name, message = ThreadName(item.get("thread")), arrival.message
+    what = f"{arrival.branch} at {arrival.head[:10]}, {arrival.signature}"
+    text = add_words(working, Words(arrival.peer, message.created, what, arrival.content))
+    back = plan_returned(arrival.peer, item, arrival.at).effects[:1] if item.state == "deferred" else ()
+    row = arrival.row("answered", f"shown in {name}", thread=name)
+    effects = (Put(inbox_path(name), text), arrival.event("noticed", branch=arrival.branch), *back, row, Wake(name))
+    return Plan(arrival.source, effects)
 
 
 def plan_moved(arrival: Arrival, item: Item, working: str | None, known: Sequence[str]) -> Plan:

@@ -31,6 +31,8 @@ from cn.protocol.thread_file import (
     Merge,
     Reply,
     Triage,
+    Words,
+    add_words,
     append_section,
     format_decision,
     mark_triage,
@@ -39,7 +41,7 @@ from cn.protocol.thread_file import (
 from cn.secrets.findings import quoted_here, unnamed
 from cn.secrets.scanner import Text
 from cn.values.errors import Refusal
-from cn.values.names import Branch, HubPath, Name, Oid, ThreadName, digest
+from cn.values.names import Branch, HubPath, Name, Oid, ThreadName, digest, reply_topic
 from cn.values.text import one_line, slug
 from cn.values.timestamps import format_second, format_stamp
 
@@ -78,6 +80,11 @@ class Facts:
     def branch(self) -> Branch:
         """The branch as the creator named it."""
         return Branch(self.item.fields["branch"])
+
+    @property
+    def is_proposal(self) -> bool:
+        """Is it a branch of changes, and no message?"""
+        return self.item.fields.get("kind", "proposal") in ("", "proposal")
 
     @cached_property
     def source(self) -> str:
@@ -185,11 +192,40 @@ def plan_end(
 
 
 def _defer(facts: Facts, triage: Triage, reason: str) -> Plan | Refusal:
+    plan = put_off(facts, triage, reason)
+    refused = rules.check_length(triage.body, "what is said about it")
+    if isinstance(plan, Refusal) or refused:
+        return refused or plan
+    if facts.peer not in facts.peers:
+        return plan
+    about = About(facts.branch, facts.item.head, "deferred", None, reason)
+    us, topic = facts.config.name, facts.item.topic
+    told = notice(us, facts.peer, topic, about, triage.at, facts.thread, triage.body)
+    return plan._replace(effects=(*plan.effects, told))
+
+
+def put_off(facts: Facts, triage: Triage, reason: str) -> Plan | Refusal:
+    """The thread waits for its time, and nobody is told."""
     at = rules.read_return_time(triage.until, triage.at, facts.now)
     if isinstance(at, Refusal):
         return at
-    until = format_second(at) if at else ""
-    return _keep(facts, triage, "deferred", "Deferred", {"until": until, "reason": reason})
+    return _keep(facts, triage, "deferred", "Deferred", {"until": format_second(at), "reason": reason})
+
+
+def plan_comment(facts: Facts, actor: Name, text: str) -> Plan | Refusal:
+    """Say something about a thread to its creator; it decides nothing, and the thread stays."""
+    refused = (
+        rules.valid_actor(actor, facts.config)
+        or rules.check_length(text, "the comment")
+        or (None if text.strip() else Refusal(rules.VALID_TRIAGE, "the comment has no text", "say something"))
+        or (None if facts.peer in facts.peers else Refusal(rules.KNOWN_PEER, f"{facts.peer} is no peer any more"))
+    )
+    if refused:
+        return refused
+    answer = _answer(facts, text, facts.now, "commented", reply_topic(facts.item.topic), "comment")
+    said = add_words(facts.text, Words(actor, facts.now, "comment", text))
+    put = Put(inbox_path(facts.thread), said)
+    return Plan(facts.source, (put, _row(facts, "comment", "queued", "commented"), answer))
 
 
 def _keep(facts: Facts, triage: Triage, state: str, heading: str, fields: dict[str, str]) -> Plan:
@@ -252,12 +288,18 @@ def _reply(facts: Facts, triage: Triage, topic: str) -> Plan | Refusal:
     refused = rules.check_length(triage.body, "the reply")
     if refused:
         return refused
-    about = About(facts.branch, facts.item.head, "replied")
-    subject = facts.subject or f"Re: {facts.about or facts.source}"
-    us, hops = facts.config.name, min(int(facts.item.get("hops") or 0) + 1, 1000)
-    message = Message(MESSAGE, us, facts.peer, subject, triage.at, triage.body, facts.item.head, about, hops)
-    answer = Post(message, topic, facts.thread, facts.source, format_decision(triage.decision))
+    answer = _answer(facts, triage.body, triage.at, "replied", topic, format_decision(triage.decision))
     return plan_end(facts, cause_of(triage), "replied", "queued", answer=answer)
+
+
+def _answer(facts: Facts, text: str, at: datetime, status: str, topic: str, words: str) -> Post:
+    """A message to the creator about its branch."""
+    about = About(facts.branch, facts.item.head, status)
+    theirs = facts.about or facts.source
+    subject = facts.subject or (theirs if theirs.startswith("Re: ") else f"Re: {theirs}")
+    us, hops = facts.config.name, min(int(facts.item.get("hops") or 0) + 1, 1000)
+    message = Message(MESSAGE, us, facts.peer, subject, at, text, facts.item.head, about, hops)
+    return Post(message, topic, facts.thread, facts.source, words)
 
 
 def open_concern(
@@ -271,7 +313,7 @@ def open_concern(
 def _merge(facts: Facts, triage: Triage) -> Plan | Refusal:
     merge = facts.merge
     assert merge is not None, "the facts of a merge were not gathered"
-    if facts.item.fields.get("kind", "proposal") not in ("", "proposal"):
+    if not facts.is_proposal:
         return Refusal(rules.VALID_TRIAGE, "this is a message, there is nothing to merge", "reply or delete it")
     if facts.item.fields.get("gone"):
         return Refusal(

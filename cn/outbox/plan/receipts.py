@@ -69,13 +69,15 @@ def clean_up(peer: Name, item: Item, at: datetime, reason: str, source: str) -> 
     return CleanUp(Remove(peer, branch, item.head, at, reason, item.get("thread"), source))
 
 
-def notice(us: Name, peer: Name, topic: str, about: About, at: datetime, thread: str = "") -> Post:
-    """The one message that tells a creator what became of its branch."""
-    words = {"merged": f"merged as {about.merge}", "opened": "taken up as a concern"}
+def notice(us: Name, peer: Name, topic: str, about: About, at: datetime, thread: str = "", text: str = "") -> Post:
+    """The one message that tells a creator what became of its branch; ``text`` is what else who decided said."""
+    words = {"merged": f"merged as {about.merge}", "opened": "taken up as a concern", "deferred": "put off"}
     what = words.get(about.status, about.status)
     body = f"Your branch {about.branch} at {about.head} was {what}."
     if about.reason:
         body += f"\n\nReason: {one_line(about.reason, 500)}"
+    if text:
+        body += f"\n\n{text}"
     if about.final:
         body += "\n\nNothing more is needed from it: its creator may delete it now."
     subject = f"{about.branch}: {about.status}"

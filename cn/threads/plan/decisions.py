@@ -153,7 +153,7 @@ def _defer(facts: OwnFacts, op: Defer, actor: Name) -> Plan | Refusal:
     at = rules.read_return_time(op.until, facts.now, facts.now)
     if isinstance(at, Refusal):
         return at
-    own = facts.own.with_field("Until", format_second(at) if at else "")
+    own = facts.own.with_field("Until", format_second(at))
     reason = op.reason or f"decided by {actor}"
     own = own.with_field("State", DEFERRED).with_field("Reason", reason).with_field("Input", "")
     return _kept(facts, own, f"defer:{reason}", DEFERRED)
