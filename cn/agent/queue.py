@@ -35,6 +35,7 @@ from cn.protocol.queue_item import (
     reflection_path,
 )
 from cn.protocol.states import ACTOR, Actor, actor_state
+from cn.protocol.thread_file import without_form
 from cn.run.executor import Executor
 from cn.run.memory import Memory, put_bounded
 from cn.run.run import Run
@@ -43,7 +44,7 @@ from cn.system.files import read_plain, read_regular
 from cn.values.errors import Refused
 from cn.values.names import HubPath, Name
 from cn.values.record_header import RecordRefused
-from cn.values.text import quote
+from cn.values.text import decode, quote
 from cn.values.timestamps import StampRefused, format_second, parse_stamp
 
 _GIVEN = 50
@@ -195,7 +196,7 @@ def _enqueue_pending(
     if turn is not None:
         there.add(turn.input.id)
     fresh = items.next_nth(executor.now, there)
-    for peer, item in sorted(pending, key=lambda pair: (pair[1].since, pair[1].get("thread"))):
+    for peer, item in sorted(pending, key=lambda pair: pair[1].order):
         if item.state in ("deferred", "assigned") or item.get("input") in there:
             continue
         id = items.new_input_id(executor.now, (peer, item.topic, item.head, secrets.token_hex(8)), there, fresh)
@@ -235,7 +236,7 @@ def _promote(run: Run, executor: Executor, may_give: MayGive | None) -> Turn | N
             told_before = run.memory.told("held", asked.id, reason)
             executor.notes.info(f"{source} waits: {reason}", source=source, told_before=told_before)
             continue
-        content = (executor.read(asked.path) or b"").decode("utf-8", "replace") if asked.path else asked.content
+        content = without_form(decode(executor.read(asked.path) or b"")) if asked.path else asked.content
         executor.perform(turns.plan_promote(asked, content, run.machine, executor.now))
         executor.notes.done(f"{source} is the agent's input ({asked.id})", source=source)
         return current_turn(executor)

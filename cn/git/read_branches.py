@@ -16,6 +16,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from itertools import accumulate
 from typing import NamedTuple, TypeVar
 
@@ -35,6 +36,7 @@ from cn.protocol.hub_config import Limits
 from cn.protocol.message import FILE, Message, object_id
 from cn.values.names import PATH_BYTES, Oid, too_long
 from cn.values.text import decode, lines_of, one_line, visible
+from cn.values.timestamps import from_epoch
 
 
 class Commit(NamedTuple):
@@ -213,6 +215,15 @@ def read_commits(git: Git, heads: Sequence[Oid]) -> dict[Oid, bytes]:
     known = zip(heads, read_info(git, list(heads)), strict=True)
     short = [h for h, info in known if info is not None and info.size <= _COMMIT_BYTES]
     return {h: c for h, c in zip(short, read_objects(git, short), strict=True) if c is not None}
+
+
+_WRITTEN = re.compile(rb"\nauthor [^\n]*> ([0-9]+) [+-][0-9]+\n")
+
+
+def read_written(commit: bytes) -> datetime | None:
+    """When its author says that it was written; None for a commit that git would not make."""
+    found = _WRITTEN.search(commit.partition(b"\n\n")[0] + b"\n")
+    return from_epoch(found[1].decode()) if found else None
 
 
 def is_signed(commit: bytes) -> bool:

@@ -18,8 +18,10 @@ from cn.git.read_branches import (
     read_histories,
     read_messages,
     read_proposals,
+    read_written,
 )
 from cn.git.signatures import Signature, read_signatures
+from cn.inbox.conversation import answered, said_before
 from cn.inbox.plan.arrivals import (
     LOOKED,
     Step,
@@ -48,7 +50,7 @@ from cn.run.secret_gate import mask_file
 from cn.transaction.push import decode
 from cn.transaction.unplaced import read_unplaced
 from cn.values.errors import Refusal
-from cn.values.names import HubPath, Name, Oid, ThreadKey, ThreadName, fold, is_oid, join_branch, thread_name
+from cn.values.names import HubPath, Name, Oid, ThreadKey, ThreadName, fold, join_branch, thread_name
 from cn.values.names import Topic as TopicName
 from cn.values.text import decode as decode_text
 from cn.values.text import one_line
@@ -164,8 +166,10 @@ def _read(executor: Executor, seen: Observation, found: Sequence[Arrival]) -> li
             names = attachments[arrival.head]
             text = format_message_content(arrival.message, names, limits.thread_bytes)
             arrival = arrival._replace(content=text)
+        message, commit = arrival.message, commits.get(arrival.head, b"")
+        arrival = arrival._replace(written=message.created if message else read_written(commit))
         arrivals.append((arrival, refusal))
-    return arrivals
+    return sorted(arrivals, key=lambda pair: pair[0].written or pair[0].at)
 
 
 def _histories(
@@ -266,13 +270,9 @@ def _let_in(executor: Executor, seen: Observation, arrival: Arrival, taken: set[
 
 def _continue(executor: Executor, arrival: Arrival) -> bool:
     """Show an answer in the thread about which we wrote what it answers, while that waits for its decision."""
-    message = arrival.message
-    if message is None or arrival.step is Step.MOVED:
+    if arrival.step is Step.MOVED:
         return False
-    named = [message.in_reply_to, *([message.about.head] if message.about else [])]
-    asked = [Oid(name) for name in named if is_oid(name)]
-    told = executor.snapshot.events_at_heads(arrival.peer, OUT, asked) if asked else {}
-    names = {event.fields.get("thread") for events in told.values() for event in events} - {None, ""}
+    names = {event.fields.get("thread") for event in answered(executor, arrival)} - {None, ""}
     for peer, known in executor.snapshot.pending():
         item = executor.item(peer, IN, known.topic)
         if peer != arrival.peer or item is None or item.get("thread") not in names:
@@ -297,13 +297,14 @@ def _thread(executor: Executor, arrival: Arrival, taken: set[str]) -> None:
         executor.perform(Plan(arrival.source, (Keep(item.head),)))
         if working is not None:
             working = _masked(executor, name, working, mains)
-        executor.perform(plan_moved(arrival, item, working, mains))
+        executor.perform(plan_moved(arrival, executor.settings.us, item, working, mains))
         executor.notes.done(f"{arrival.source} moved to {arrival.head[:8]}; {name} is refreshed", source=arrival.source)
         return
     earlier = next((e.fields["thread"] for e in reversed(arrival.past) if e.fields.get("thread")), "")
     name = thread_name(format_day(executor.now), *arrival.key, arrival.head, taken)
     taken.add(fold(name))
-    executor.perform(plan_new(arrival, name, earlier))
+    arrival = arrival._replace(content=said_before(executor, arrival) + arrival.content)
+    executor.perform(plan_new(arrival, executor.settings.us, name, earlier))
     executor.notes.done(f"received {arrival.source} as {inbox_path(name)}", source=arrival.source)
 
 
@@ -333,7 +334,8 @@ def renew_stale(executor: Executor, peer: Name, item: Item, working: Working | N
     if data is None or not is_stale(executor.snapshot, path, data, item.head):
         return ""
     mains = _mains(executor, path)
-    fresh, why = renewed(executor.snapshot, peer, item, _masked(executor, name, lenient_text(data), mains))
+    text = _masked(executor, name, lenient_text(data), mains)
+    fresh, why = renewed(executor.snapshot, executor.settings.us, peer, item, text)
     used = [WorkingCopy(*working)] if working is not None else []
     executor.perform(Plan(f"{peer}/{item.topic}", (*used, Put(path, fresh))))
     return why

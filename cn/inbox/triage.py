@@ -121,7 +121,7 @@ def _write(hub: Hub, settings: Settings, thread: str, triage: Triage, *, dry_run
     if data is None:
         raise Refused(f"{path} is missing", "'cn inbox sync' puts it back")
     if is_stale(snapshot, path, data, item.head):  # whoever read it saw another branch, or an old copy
-        text, why = renewed(snapshot, peer, item, lenient_text(data))
+        text, why = renewed(snapshot, settings.us, peer, item, lenient_text(data))
         if not dry_run:
             _save(hub, path, text, working)
         raise Refused(f"{path}: {why}", ANEW.replace("is written", "would be written") if dry_run else ANEW)
@@ -132,7 +132,7 @@ def _write(hub: Hub, settings: Settings, thread: str, triage: Triage, *, dry_run
     try:
         text = set_triage(text, triage)
     except TriageRefused:  # the section that it replaces stands before the quotation
-        text = set_triage(renewed(snapshot, peer, item, text)[0], triage)
+        text = set_triage(renewed(snapshot, settings.us, peer, item, text)[0], triage)
     committed = (snapshot.read(path) or b"").decode("utf-8", "replace")
     about = mask_line(item.get("subject"), settings)
     facts = Facts(settings.config, settings.peers, peer, item, text, triage.at, committed=committed, about=about)

@@ -65,6 +65,11 @@ class Item(NamedTuple):
         """A field, empty when it was never set."""
         return self.fields.get(key, "")
 
+    @property
+    def order(self) -> tuple[str, str]:
+        """Sorts oldest first: by the time that message or commit say of themselves, else by arrival."""
+        return self.get("written") or format_second(self.since), self.get("thread")
+
     def is_due(self, now: datetime) -> bool:
         """Has the time of a deferral come?"""
         until = self.get("until")

@@ -96,9 +96,13 @@ def take_out(path: str) -> str:
 
 def entry_name(entry: Entry) -> str:
     """The file name: day, peer and topic; deletions carry the tip, so a name means one effect."""
-    topic = re.sub(r"[^A-Za-z0-9._-]+", "-", topic_of(entry.branch))[:70]
     ending = "-delete.md" if isinstance(entry, Remove) else ".md"
-    return f"{format_day(entry.queued)}-{entry.to}-{topic}-{entry_head(entry)[:8]}{ending}"
+    return file_name(entry.queued, entry.to, topic_of(entry.branch), entry_head(entry), ending)
+
+
+def file_name(queued: datetime, to: Name, topic: str, head: Oid, ending: str = ".md") -> str:
+    """The same from what the ledger has of it."""
+    return f"{format_day(queued)}-{to}-{re.sub(r'[^A-Za-z0-9._-]+', '-', topic)[:70]}-{head[:8]}{ending}"
 
 
 def outbox_path(entry: Entry) -> HubPath:

@@ -237,6 +237,7 @@ def parse_triage(lines: list[str], heading: int, peer_lines: list[str]) -> Triag
         raise TriageRefused(refused.text, refused.hint) from None
     body = "\n".join(lines[index:]).strip("\n")
     body = body.removeprefix(_BODY).strip("\n")
+    body = "" if body == "-->" else body  # the form's last line
     decision = parse_decision(fields["decision"])
     return Triage(decision, actor, at, body, fields.get("until", ""), fields.get("approval", ""))
 
@@ -257,6 +258,39 @@ class Header(NamedTuple):
     head: Oid
     signature: str
     earlier: str = ""
+
+
+_FORM = re.compile(r"^<!-- To decide, [^\n]*\n(.*?)(?:-->[ \t]*(?:\n|\Z)|\Z)", re.DOTALL | re.M)
+_FILLED = re.compile(r"^[ \t]*decision[ \t]*:[ \t]*\S", re.I | re.M)
+
+
+def add_form(text: str, actor: Name) -> str:
+    """A pending thread with what it ends with: a Triage section to fill in, as a comment, where it decides nothing."""
+    lines = (
+        "<!-- To decide, fill in the two lines below, and delete this line and the last one. A decision is",
+        f"{VOCABULARY}.",
+        *("", "## Triage", "", "decision:", f"actor: {actor}", "timestamp:", "-->"),
+    )
+    return "\n".join([text, *lines]) + "\n"
+
+
+def _split_form(text: str) -> tuple[str, str]:
+    """The text without its form, and the form; what a person left of one is text."""
+    found = _FORM.search(text)
+    if found is None or _FILLED.search(found[1]):
+        return text, ""
+    return f"{text[: found.start()]}{text[found.end() :]}".rstrip("\n") + "\n", found[0].rstrip("\n") + "\n"
+
+
+def holds_section(text: str) -> bool:
+    """A section, or a form that somebody filled in and left a comment."""
+    form = _FORM.search(text)
+    return bool(find_headings(text.split("\n")) or (form and _FILLED.search(form[1])))
+
+
+def without_form(text: str) -> str:
+    """What a thread says."""
+    return _split_form(text)[0]
 
 
 def format_thread(header: Header, content: str) -> str:
@@ -324,6 +358,11 @@ def read_decision(working: str, committed: str) -> Triage | None:
     lines = working.split("\n")
     headings = find_headings(lines)
     if not headings:
+        form = _FORM.search(working)
+        if form and _FILLED.search(form[1]):
+            raise TriageRefused(
+                "the form is filled in, but is a comment still", "delete its first line, '<!-- To decide, …', and '-->'"
+            )
         return None
     if len(headings) > 1:
         raise TriageRefused("there are two ## Triage sections", "keep one, the last thing in the file")
@@ -339,10 +378,10 @@ def read_decision(working: str, committed: str) -> Triage | None:
 
 def _cut(text: str) -> tuple[str, str]:
     """The text before its Triage section, and that section."""
-    lines = text.split("\n")
+    lines = without_form(text).split("\n")
     headings = find_headings(lines)
     if not headings:
-        return text, ""
+        return "\n".join(lines), ""
     return "\n".join(lines[: headings[0]]), "\n".join(lines[headings[0] :])
 
 
@@ -413,7 +452,7 @@ def refresh(text: str, fresh: str, reason: str, known: Sequence[str] = ()) -> st
         heading = "Void triage" if old.section or new.section else "Set aside"
         quoted = quote("\n".join([*above, *void]).strip("\n"))
         parts.append(f"---\n\n## {heading}\n\n{reason}\n\n{quoted}")
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join([*parts, _split_form(fresh)[1]])
 
 
 def keep_mains(text: str, base: str, main: str) -> str:
@@ -428,8 +467,9 @@ def keep_mains(text: str, base: str, main: str) -> str:
     if not since:
         return text
     before, section = _cut(text)
-    parts = [_trimmed(before), f"---\n\n## Written elsewhere meanwhile\n\n{quote(chr(10).join(since))}"]
-    return "\n\n".join([*parts, f"---\n\n{section}"] if section else parts).rstrip("\n") + "\n"
+    end = f"---\n\n{section}" if section else _split_form(text)[1]
+    parts = [_trimmed(before), f"---\n\n## Written elsewhere meanwhile\n\n{quote(chr(10).join(since))}", end]
+    return "\n\n".join(parts).rstrip("\n") + "\n"
 
 
 def was_executed(text: str, main: str) -> bool:
@@ -451,6 +491,8 @@ class Words(NamedTuple):
     text: str
 
 
+WROTE = "**{} wrote, {}** ({})"
+"""Who, when, and what it was or where it came from."""
 _WROTE = re.compile(r"\*\*[^*]+ wrote, [^*]+\*\* \(")
 
 
@@ -466,9 +508,9 @@ def _said(text: str) -> list[str]:
 def add_words(text: str, words: Words) -> str:
     """The thread with these words below all that was said, each line behind ``> ``, and above a Triage section."""
     before, section = _cut(text)
-    line = f"**{words.who} wrote, {format_stamp(words.at)}** ({_shown(words.what)})"
-    parts = [_trimmed(before), f"{line}\n\n{quote(words.text)}", *([f"---\n\n{section}"] if section else [])]
-    return "\n\n".join(parts).rstrip("\n") + "\n"
+    line = WROTE.format(words.who, format_stamp(words.at), _shown(words.what))
+    end = f"---\n\n{section}" if section else _split_form(text)[1]
+    return "\n\n".join([_trimmed(before), f"{line}\n\n{quote(words.text)}", end]).rstrip("\n") + "\n"
 
 
 def append_section(text: str, heading: str, lines: list[str]) -> str:

@@ -106,7 +106,8 @@ def list_inbox(view: View, *, everything: bool = False, chains: bool = False) ->
         pending_view(peer, item, written.get(item.get("thread")), lives.get(item.get("thread")), fed=has_agent(view))
         for peer, item in pending
     ]
-    threads.sort(key=lambda t: (t.received, t.thread))
+    if everything:
+        threads.sort(key=lambda t: (t.received, t.thread))
     damaged = tuple(view.snapshot.damaged.items())
     return InboxView(tuple(threads), tuple(unknown_files(view.hub, view.snapshot, pending)), damaged)
 

@@ -32,6 +32,7 @@ from cn.protocol.thread_file import (
     Reply,
     Triage,
     Words,
+    add_form,
     add_words,
     append_section,
     format_decision,
@@ -231,7 +232,7 @@ def plan_comment(facts: Facts, actor: Name, text: str) -> Plan | Refusal:
 def _keep(facts: Facts, triage: Triage, state: str, heading: str, fields: dict[str, str]) -> Plan:
     """The thread stays pending with its Triage kept as history."""
     lines = [*facts.lines, f"- {format_stamp(facts.now)} ✓ {state}"]
-    text = mark_triage(facts.text, heading, "\n".join(lines))
+    text = add_form(mark_triage(facts.text, heading, "\n".join(lines)), facts.config.name)
     fields = {**fields, "by": triage.actor, "thread": facts.thread}
     record = Record(facts.peer, Event(facts.now, IN, state, facts.item.topic, facts.item.head, fields))
     row = _row(facts, format_decision(triage.decision), f"✓ {state}", state)
