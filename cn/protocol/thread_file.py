@@ -452,7 +452,7 @@ def refresh(text: str, fresh: str, reason: str, known: Sequence[str] = ()) -> st
         heading = "Void triage" if old.section or new.section else "Set aside"
         quoted = quote("\n".join([*above, *void]).strip("\n"))
         parts.append(f"---\n\n## {heading}\n\n{reason}\n\n{quoted}")
-    return "\n\n".join([*parts, _split_form(fresh)[1]])
+    return "\n\n".join([*parts, _split_form(fresh)[1]]).rstrip("\n") + "\n"
 
 
 def keep_mains(text: str, base: str, main: str) -> str:

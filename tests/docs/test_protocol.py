@@ -39,6 +39,9 @@ from cn.protocol.thread_file import (
     Reply,
     Triage,
     TriageRefused,
+    Words,
+    add_form,
+    add_words,
     append_section,
     find_headings,
     format_decision,
@@ -48,6 +51,7 @@ from cn.protocol.thread_file import (
     read_decision,
     refresh,
     set_triage,
+    without_form,
 )
 from cn.secrets import scanner
 from cn.secrets.scanner import Text, find_secrets
@@ -266,7 +270,7 @@ def _thread_names(block: Block) -> None:
 
 
 def _content() -> str:
-    lines = _first("thread-new").text.split("---\n\n", 1)[1].rstrip("\n").split("\n")
+    lines = without_form(_first("thread-new").text).split("---\n\n", 1)[1].rstrip("\n").split("\n")
     return "\n".join(line.removeprefix(">").removeprefix(" ") for line in lines)
 
 
@@ -276,8 +280,17 @@ def _header(head: Oid = HEAD) -> Header:
 
 @checks("thread-new")
 def _thread_new(block: Block) -> None:
-    assert format_thread(_header(), _content()) == block.text
+    assert add_form(format_thread(_header(), _content()), SIGMA) == block.text
     assert read_decision(block.text, block.text) is None
+
+
+@checks("thread-words")
+def _thread_words(block: Block) -> None:
+    asked = Words(SIGMA, parse_stamp("2026-02-05T14:30Z"), "comment", "Which licence?")
+    said = Words(PI, parse_stamp("2026-02-05T14:40Z"), "pi/re-proposal at 89abcdef01, unverified", "MIT.")
+    text = add_words(add_words(_first("thread-new").text, asked), said)
+    assert without_form(text).endswith(block.text)
+    assert without_form(text) != text
 
 
 @checks("quoting")

@@ -11,11 +11,6 @@ from tests.support.hubs import branches, git
 from tests.support.world import Node, World
 
 
-def said(text: str) -> list[str]:
-    """Who said something below the branch of a thread, and the words."""
-    return [line for line in text.split("\n") if line.startswith("**") and " wrote, " in line or line.startswith("> ")]
-
-
 def test_a_comment_is_answered_in_the_same_thread_and_then_it_is_merged(world: World, sigma: Node, pi: Node) -> None:
     head = world.propose(pi, sigma)
     sigma.sync()
@@ -23,7 +18,8 @@ def test_a_comment_is_answered_in_the_same_thread_and_then_it_is_merged(world: W
     done = sigma.cn("comment", "pi/proposal", "Which colour?", check=0)
     assert "✓ pi/proposal: comment by sigma; it waits as before" in done.stdout
     assert sigma.threads() == [name]
-    assert re.search(r"\n\*\*sigma wrote, [^*]+\*\* \(comment\)\n\n> Which colour\?\n\n<!-- To decide", sigma.thread(name))
+    said = r"\n\*\*sigma wrote, [^*]+\*\* \(comment\)\n\n> Which colour\?\n\n<!-- To decide"
+    assert re.search(said, sigma.thread(name))
     pi.sync()
     assert world.has_branch(pi, sigma), "it ends nothing"
     (question,) = pi.threads()

@@ -29,6 +29,7 @@ from cn.protocol.thread_file import (
     Reply,
     Triage,
     TriageRefused,
+    add_form,
     format_decision,
     format_thread,
     parse_triage,
@@ -113,7 +114,7 @@ def told(about: About, what: str, reason: str = "") -> Post:
     """The notice to the creator, dated as the decision."""
     body = f"Your branch pi/proposal at {HEAD} was {what}."
     body += f"\n\nReason: {reason}" if reason else ""
-    body += "\n\nNothing more is needed from it: its creator may delete it now."
+    body += "\n\nNothing more is needed from it: its creator may delete it now." if about.final else "\n\nThank you."
     message = Message(NOTICE, SIGMA, PI, f"pi/proposal: {about.status}", AT, body, about=about)
     return Post(message, "notice-proposal", THREAD, "pi/proposal")
 
@@ -215,7 +216,8 @@ def test_delegate_to_a_peer() -> None:
 
 def kept(triage: Triage, heading: str, state: str) -> str:
     section = set_triage(PENDING, triage).partition("## Triage\n\n")[2].rstrip()
-    return f"{PENDING.rstrip()}\n\n---\n\n## {heading}\n\n- 2026-02-05T15:30Z ✓ {state}\n\n{section}\n"
+    text = f"{PENDING.rstrip()}\n\n---\n\n## {heading}\n\n- 2026-02-05T15:30Z ✓ {state}\n\n{section}\n"
+    return add_form(text, SIGMA)
 
 
 @pytest.mark.parametrize(

@@ -113,6 +113,7 @@ HERE: dict[str, Scene] = {
     "send, where main is published elsewhere": separate_mailbox,
     "reply": one_thread("reply", "pi/one", "Thanks."),
     "reply, to a thread that is done": answered,
+    "comment": one_thread("comment", "pi/one", "Why?"),
     "done": one_thread("done", "pi/one"),
     "defer": one_thread("defer", "pi/one", "--until", "3d"),
     "delegate": one_thread("delegate", "pi/one", "omega"),

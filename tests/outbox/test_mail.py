@@ -56,19 +56,30 @@ def test_sending_to_oneself_to_nobody_and_nothing(sigma: Node, pi: Node) -> None
     assert sigma.main == main
 
 
-def test_a_reply_decides_a_pending_thread(world: World, sigma: Node, pi: Node) -> None:
+def test_a_reply_decides_a_pending_message(sigma: Node, pi: Node) -> None:
+    pi.cn("send", "sigma", "A question")
+    sigma.sync()
+    name = sigma.only_thread()
+    sigma.cn("reply", "pi/a-question", "Thanks", "--body", "Really.")
+    assert (sigma.threads(), sigma.done()) == ([], [name])
+    assert sigma.rows("pi/a-question")[1:] == [
+        ("pi/a-question", "do:reply:re-a-question", "queued"),
+        ("pi/a-question", "do:reply:re-a-question", "✓ delivered"),
+    ]
+    assert "Really." in sigma.thread(name)
+    pi.sync()
+    assert "pi/a-question" not in branches(sigma.url)
+    assert "> Really." in pi.thread(pi.only_thread())
+
+
+def test_a_reply_to_a_proposal_keeps_it(world: World, sigma: Node, pi: Node) -> None:
     world.propose(pi, sigma)
     sigma.sync()
     name = sigma.only_thread()
     sigma.cn("reply", "pi/proposal", "Thanks", "--body", "Really.")
-    assert (sigma.threads(), sigma.done()) == ([], [name])
-    assert sigma.rows("pi/proposal")[1:] == [
-        ("pi/proposal", "do:reply:re-proposal", "queued"),
-        ("pi/proposal", "do:reply:re-proposal", "✓ delivered"),
-    ]
-    assert "Really." in sigma.thread(name)
+    assert (sigma.threads(), sigma.done()) == ([name], [])
     pi.sync()
-    assert not world.has_branch(pi, sigma)
+    assert world.has_branch(pi, sigma)
     assert "> Really." in pi.thread(pi.only_thread())
 
 

@@ -15,6 +15,7 @@ from tests.support.world import World
 ANSWER = """---
 id: ID
 reply: ID|merged by hand, thanks
+done: ID
 surface: Watch the retries
 send: omega|please look at this|the whole text
 ---
