@@ -245,7 +245,7 @@ def _refuse(executor: Executor, arrival: Arrival, refusal: Refusal) -> None:
     already = any(e.kind == "refused" and e.head == arrival.head for e in arrival.past)
     executor.perform(plan_refused_arrival(arrival, refusal, executor.settings.us, already))
     text = f"{arrival.source} is refused: {refusal.rule}: {refusal.reason}"
-    executor.notes.refused(text, refusal.remedy, source=arrival.source, told_before=already)
+    executor.notes.refused(text, refusal.remedy, source=arrival.source, told_before=already, theirs=refusal.notify)
     memory = executor.memory
     memory.told("arrival", *arrival.key, arrival.head)
     memory.conditions.set(ARRIVAL, text, refusal.remedy, name=head_name(arrival.key, arrival.head))

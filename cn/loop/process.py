@@ -265,4 +265,5 @@ def _refuse(
     plan = plan_refused(facts, decision, actor, refusal, executor.now, new=new)
     executor.perform(plan)
     text = f"{facts.source}: {decision} is refused: {refusal.rule}: {refusal.reason}"
-    executor.notes.refused(text, refusal.remedy, source=facts.source, told_before=not plan.effects)
+    told_before = not plan.effects
+    executor.notes.refused(text, refusal.remedy, source=facts.source, told_before=told_before, theirs=refusal.notify)
