@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from cn.actions.drafts import Commit, say_now_or_later
 from cn.agent.execute import find_artifacts, inbox_facts, sources_of
 from cn.agent.hooks import update_queue
 from cn.agent.plan.ops import Order, plan_order
@@ -16,6 +17,7 @@ from cn.inbox.triage import NoThread, find_pending
 from cn.inbox.working_copies import ANEW, read_working
 from cn.outbox.deliver import deliver
 from cn.protocol import rules
+from cn.protocol.draft import Draft
 from cn.protocol.effects import Plan
 from cn.protocol.ledger import IN
 from cn.protocol.log import Row
@@ -27,6 +29,7 @@ from cn.run.secret_gate import check_plan, clean_refusal, without_secrets
 from cn.run.snapshot import Snapshot
 from cn.secrets.findings import unnamed
 from cn.secrets.scanner import Text, joined, text_of
+from cn.system.clock import now
 from cn.threads.plan.decisions import OwnFacts
 from cn.threads.store import find_own, use_own
 from cn.values.errors import Refusal, Refused, UsageError
@@ -59,24 +62,27 @@ def comment(hub: Hub, thread: str, message: str, *, body: str = "", actor: str =
     text = f"{message}\n\n{body}" if body else message
     if not is_text(thread + actor + text):
         raise UsageError("the words hold bytes that are not UTF-8", "write them as UTF-8")
-    with open_run(hub, dry_run=dry_run) as run:
-        who = _actor(run, actor)
+    draft = Draft("comment", thread, message, actor, now(), body.encode())
+    return say_now_or_later(hub, draft, say_comment, dry_run=dry_run)
 
-        def plan(executor: Executor) -> str | None:
-            facts = _facts(run, executor, thread)
-            if facts is None:
-                return "cn: written anew"
-            if not isinstance(facts, Facts):
-                raise Refused(f"{facts.source} is a thread of our own: nobody else reads it", "write into its file")
-            outcome = plan_comment(facts, who, text)
-            given = unnamed([text_of("the comment", text)], facts.item.topic)
-            _perform(run, executor, facts, outcome if isinstance(outcome, Plan) else (outcome,), given)
-            executor.notes.done(f"{facts.source}: comment by {who}; it waits as before", source=facts.source)
-            return f"cn: {facts.source} comment by {who}"
 
-        run.commit(plan)
-        deliver(run)
-    return run.report
+def say_comment(run: Run, draft: Draft, commit: Commit) -> None:
+    """A comment, in a run that is open."""
+    who, text = _actor(run, draft.actor), draft.text
+
+    def plan(executor: Executor) -> str | None:
+        facts = _facts(run, executor, draft.to)
+        if facts is None:
+            return "cn: written anew"
+        if not isinstance(facts, Facts):
+            raise Refused(f"{facts.source} is a thread of our own: nobody else reads it", "write into its file")
+        outcome = plan_comment(facts, who, text)
+        given = unnamed([text_of("the comment", text)], facts.item.topic)
+        _perform(run, executor, facts, outcome if isinstance(outcome, Plan) else (outcome,), given)
+        executor.notes.done(f"{facts.source}: comment by {who}; it waits as before", source=facts.source)
+        return f"cn: {facts.source} comment by {who}"
+
+    commit(plan)
 
 
 def _actor(run: Run, actor: str) -> Name:
@@ -101,7 +107,9 @@ def _perform(
     executor.perform(outcome)
 
 
-def decide_now(run: Run, thread: str, make: Make, *, actor: str = "", body: str = "") -> None:
+def decide_now(
+    run: Run, thread: str, make: Make, *, actor: str = "", body: str = "", commit: Commit | None = None
+) -> None:
     """The same in a run that is open. Raises :class:`Refused` with the rule that forbids it."""
     op = make(thread)
     if not is_text("".join([thread, actor, body, *format_op(op)])):
@@ -127,7 +135,7 @@ def decide_now(run: Run, thread: str, make: Make, *, actor: str = "", body: str 
         return f"cn: {facts.source} {one_line(told, 80)} by {who}"
 
     try:
-        run.commit(plan)
+        (commit or run.commit)(plan)
     except Overtaken as lost:
         if not run.dry_run:
             log_overtaken(run, lost.row)

@@ -16,6 +16,7 @@ from cn.inbox.pending import check_inbox, record_due, restore_pending
 from cn.inbox.plan.arrivals import plan_renewed
 from cn.inbox.plan.decisions import Facts, plan_decision, plan_refused, quoted_of
 from cn.inbox.working_copies import ANEW, Working, has_triage, read_working, shows_triage
+from cn.loop.waiting import say_drafts
 from cn.outbox.deliver import deliver
 from cn.peers.observe import Observation, fetch_changed, observe
 from cn.protocol import rules
@@ -84,6 +85,7 @@ def _process(run: Run, may_give: MayGive | None = None, deliver_first: Callable[
     if deliver_first is not None:
         deliver_first(run)
     check_inbox(run)
+    say_drafts(run)
     deliver(run)
 
 

@@ -14,6 +14,7 @@ from cn.git.repository import ORIGIN_REF, Hub
 from cn.inbox.arrivals import record_arrivals, record_vanished
 from cn.inbox.pending import check_inbox, due_since, record_due, restore_pending
 from cn.loop.idle_check import AS_OURS, LONGEST, MEMORY, NOTE, files_text, read_files, rows_of, seen_text
+from cn.loop.waiting import say_drafts
 from cn.outbox.deliver import deliver
 from cn.outbox.our_branches import record_ours, record_proven
 from cn.peers.observe import Observation, fetch_changed, observe, report_strays
@@ -193,6 +194,7 @@ def sync(
         if note is not None:
             note.placed()
         check_inbox(run)
+        say_drafts(run)
         deliver(run, force=force)
         if not dry_run and run.memory.begin("sweep"):
             sweep_stale(run.hub)

@@ -12,7 +12,6 @@ from typing import NamedTuple
 from cn.git.objects import list_refs, read_info, update_refs, write_objects
 from cn.git.process import TOO_MUCH, Git
 from cn.git.remote import HEADS, Listing, Push, RefResult, Result, list_remotes, push_many, push_options
-from cn.git.repository import Hub
 from cn.outbox.plan.receipts import confirmed_kind, plan_confirmed, plan_returned
 from cn.protocol import ledger, rules
 from cn.protocol.hub_config import PATH as CONFIG
@@ -21,13 +20,12 @@ from cn.protocol.message import tree_bytes
 from cn.protocol.outbox_entry import Deliver, Entry, Remove, entry_head, entry_source, take_out
 from cn.protocol.peers_file import MAILBOX
 from cn.run.executor import Executor
-from cn.run.run import Run, open_run
+from cn.run.run import Run
 from cn.run.secret_gate import check_entry
 from cn.run.snapshot import Snapshot
 from cn.transaction import mailbox_main
 from cn.values.errors import ConfigError, Refusal
 from cn.values.names import HubPath, Name, parse_oid, topic_of
-from cn.values.report import Report
 from cn.values.shell_words import command
 
 Pair = tuple[HubPath, Entry]
@@ -39,13 +37,6 @@ class Outcome(NamedTuple):
     executed: str
     reason: str = ""
     hint: str = ""
-
-
-def flush(hub: Hub, *, dry_run: bool = False) -> Report:
-    """Deliver the outbox now, whatever the back-off says."""
-    with open_run(hub, dry_run=dry_run) as run:
-        deliver(run, force=True)
-    return run.report
 
 
 def deliver(run: Run, *, force: bool = False) -> None:

@@ -8,6 +8,7 @@ INBOX = HubPath("threads/inbox")
 DONE = HubPath("threads/inbox/done")
 OUTBOX = HubPath("threads/mail/outbox")
 SENT = HubPath("threads/mail/sent")
+DRAFTS = HubPath("threads/drafts")
 SAY = "-say.md"
 """How the name of a file ends that is to be said in a chat (:mod:`cn.protocol.outbox_entry`)."""
 MESSAGE, NOTICE, CONCERN = "message", "notice", "concern"

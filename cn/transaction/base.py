@@ -118,6 +118,10 @@ def _check_trust(hub: Hub, known: Oid, commit: Oid, given: set[Oid]) -> None:
         )
 
 
+class OriginUnreachable(Blocked):
+    """Origin did not answer."""
+
+
 class BadPlace(Blocked):
     """HEAD is not main, another work tree is there too, or something is half done."""
 
@@ -272,7 +276,7 @@ def list_origin(hub: Hub) -> Listing:
     if isinstance(answer, Listing) and answer.cut:
         answer = TOO_MUCH
     if isinstance(answer, str):
-        raise Blocked.uncommitted(f"origin is unreachable: {answer}", remedy_of(answer, _LOOK))
+        raise OriginUnreachable.uncommitted(f"origin is unreachable: {answer}", remedy_of(answer, _LOOK))
     return answer
 
 

@@ -96,6 +96,11 @@ def parse_topic(text: str) -> Topic:
     return Topic(text)
 
 
+def reply_subject(subject: str) -> str:
+    """The subject of a reply: ``Re: <subject>``; of a reply to one the same."""
+    return subject if subject.startswith("Re: ") else f"Re: {subject}"
+
+
 def reply_topic(topic: str) -> Topic:
     """The topic of a reply: ``re-<topic>``; of a reply to one the same."""
     topic = topic.removeprefix("re-")

@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from cn.protocol.layout import DRAFTS
 from cn.protocol.peers_file import Peer
 from cn.run.settings import MAILBOX_KEY
 from cn.run.view import View
+from cn.values.names import HubPath
+from cn.values.record_header import RecordRefused
 from cn.values.text import one_line
 from cn.values.timestamps import stamp_or_none
 
@@ -17,7 +20,8 @@ if TYPE_CHECKING:  # imported where something waits
 
 
 class Entry(NamedTuple):
-    """One file of the outbox. ``effect`` is deliver, delete, say, or damaged (``reason`` says how).
+    """One file of the outbox. ``effect`` is deliver, delete, say, draft (written while origin did not answer), or
+    damaged (``reason`` says how).
 
     It was tried ``attempts`` times, the ``last`` time in vain for this ``reason``.
     """
@@ -46,9 +50,21 @@ def list_outbox(view: View) -> list[Entry]:
     for _, say in says:
         words, tried = one_line(say.text, 80), _tried(attempts.get(say.name))
         found.append(Entry(say.name, "say", say.chat, "", "", "text", words, say.queued, "", say.chat, *tried))
+    found += [_draft(view, entry.path) for entry in view.snapshot.folder(DRAFTS)]
     found.sort(key=lambda e: (e.queued or view.now, e.file))
     unreadable = [*broken, *damaged]
     return found + [Entry(path.rpartition("/")[2], "damaged", reason=why) for path, why in unreadable]
+
+
+def _draft(view: View, name: str) -> Entry:
+    from cn.protocol.draft import parse_draft
+
+    name = name.rpartition("/")[2]
+    try:
+        draft = parse_draft(view.snapshot.read(HubPath(f"{DRAFTS}/{name}")) or b"")
+    except RecordRefused as refused:
+        return Entry(name, "damaged", reason=refused.text)
+    return Entry(name, "draft", draft.to, kind=draft.act, subject=one_line(draft.message, 80), queued=draft.written)
 
 
 def _mail(file: str, entry: outbox.Entry, attempts: Mapping[str, Mapping[str, Any]]) -> Entry:

@@ -127,4 +127,4 @@ def outbox(env: Env) -> None:
     env.facts(entries, lambda: outbox_lines(entries, view.now) or ["nothing waits to be delivered"])
 
 
-outbox.add_command(action("flush", "outbox.deliver:flush", "Deliver now, whatever the back-off says."))
+outbox.add_command(action("flush", "loop.waiting:flush", "Deliver now, whatever the back-off says."))

@@ -224,6 +224,9 @@ def _waiting(waiting: Waiting, now: datetime) -> list[str]:
 def _outbox(entry: Entry, now: datetime, margin: str = "  ") -> list[str]:
     if entry.effect == "damaged":
         return wrap(margin, f"{clean(entry.file)}: {clean(entry.reason)}", colour="red")
+    if entry.effect == "draft" and entry.queued:
+        said = f"{entry.kind} to {clean(entry.to, 120)}, written {age(entry.queued, now)} ago: waits for origin"
+        return [*wrap(margin, said), *wrap(f"{margin}    ", clean(entry.subject))]
     what = "deletion of " if entry.effect == "delete" else ""
     queued = f"queued {age(entry.queued, now)} ago" if entry.queued else "queued"
     lines = wrap(margin, f"{what}{clean(entry.branch, 120)} for {entry.to}, {queued}")

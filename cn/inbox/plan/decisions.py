@@ -42,7 +42,7 @@ from cn.protocol.thread_file import (
 from cn.secrets.findings import quoted_here, unnamed
 from cn.secrets.scanner import Text
 from cn.values.errors import Refusal
-from cn.values.names import Branch, HubPath, Name, Oid, ThreadName, digest, reply_topic
+from cn.values.names import Branch, HubPath, Name, Oid, ThreadName, digest, reply_subject, reply_topic
 from cn.values.text import one_line, slug
 from cn.values.timestamps import format_second, format_stamp
 
@@ -296,8 +296,7 @@ def _reply(facts: Facts, triage: Triage, topic: str) -> Plan | Refusal:
 def _answer(facts: Facts, text: str, at: datetime, status: str, topic: str, words: str) -> Post:
     """A message to the creator about its branch."""
     about = About(facts.branch, facts.item.head, status)
-    theirs = facts.about or facts.source
-    subject = facts.subject or (theirs if theirs.startswith("Re: ") else f"Re: {theirs}")
+    subject = facts.subject or reply_subject(facts.about or facts.source)
     us, hops = facts.config.name, min(int(facts.item.get("hops") or 0) + 1, 1000)
     message = Message(MESSAGE, us, facts.peer, subject, at, text, facts.item.head, about, hops)
     return Post(message, topic, facts.thread, facts.source, words)
