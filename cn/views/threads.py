@@ -7,10 +7,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from cn.inbox.working_copies import Working, may_decide, read_copies, read_working, unknown_files, was_refused
+from cn.protocol.layout import inbox_path
 from cn.protocol.ledger import OUT, Event, Item
+from cn.protocol.thread_summary import Summary, read_summary
 from cn.run.view import View, has_agent, read_events
 from cn.values.errors import Refusal, Refused
 from cn.values.names import Name, ThreadName
+from cn.values.text import one_line
 from cn.values.timestamps import parse_stamp
 
 if TYPE_CHECKING:  # imported where somebody decided, or a history is asked for
@@ -47,7 +50,9 @@ class ThreadView(NamedTuple):
 
     ``state`` is pending, decided (waiting for process), refused, deferred, assigned, queued,
     claimed (the agent has it), dead (given up by the agent), or done. ``refused`` is the rule that
-    said no to the decision. ``chain`` is filled only where the history was asked for.
+    said no to the decision. ``chain`` is filled only where the history was asked for. ``subject`` is that of a
+    message, or the title of a proposal's first commit. ``written`` is when its creator says to have written it,
+    never later than it was received.
     """
 
     thread: ThreadName
@@ -60,6 +65,7 @@ class ThreadView(NamedTuple):
     signature: str
     state: str
     received: datetime
+    written: datetime
     earlier: str = ""
     withdrawn: datetime | None = None
     decided: Decided = Decided()
@@ -89,7 +95,7 @@ class InboxView(NamedTuple):
 def list_inbox(view: View, *, everything: bool = False, chains: bool = False) -> InboxView:
     """Pending threads, with ``everything`` the done ones too. ``chains`` reads the history."""
     pending = view.snapshot.pending()
-    written = read_written(view, [item for _, item in pending])
+    written, summaries = read_here(view, [item for _, item in pending])
     threads: list[ThreadView] = []
     lives: Mapping[str, Life] = {}
     if everything or chains:
@@ -102,13 +108,21 @@ def list_inbox(view: View, *, everything: bool = False, chains: bool = False) ->
             forwards = forwarded(event for events in histories.values() for event in events)
             ended = [(peer, life) for peer, life in all_lives if life.decided is not None]
             threads = [done_view(peer, life, forwards.get(life.thread, ())) for peer, life in ended]
-    threads += [
-        pending_view(peer, item, written.get(item.get("thread")), lives.get(item.get("thread")), fed=has_agent(view))
-        for peer, item in pending
-    ]
-    threads.sort(key=lambda t: (t.received, t.thread))
+    fed = has_agent(view)
+    for peer, item in pending:
+        name = item.get("thread")
+        threads.append(pending_view(peer, item, written.get(name), lives.get(name), summaries[name], fed=fed))
+    threads.sort(key=lambda t: (t.written, t.thread))
     damaged = tuple(view.snapshot.damaged.items())
     return InboxView(tuple(threads), tuple(unknown_files(view.hub, view.snapshot, pending)), damaged)
+
+
+def of_peer(view: View, inbox: InboxView, peer: str) -> InboxView:
+    """What of it is this peer's. Raises :class:`Refused` for one that is no peer and sent nothing."""
+    threads = tuple(thread for thread in inbox.threads if thread.peer == peer)
+    if not threads and peer not in view.settings.peers:
+        raise Refused(f"{one_line(peer, 60)!r} is no peer", "'cn peer list' lists them")
+    return InboxView(threads, (), tuple(one for one in inbox.damaged if one[0] == peer))
 
 
 def _histories(view: View, pending: Sequence[tuple[Name, Item]], *, everything: bool) -> dict[Name, list[Event]]:
@@ -123,18 +137,26 @@ def _histories(view: View, pending: Sequence[tuple[Name, Item]], *, everything: 
     return histories
 
 
-def read_written(view: View, items: Sequence[Item]) -> Mapping[str, Written]:
-    """The decisions that stand in working copies, by thread. None where HEAD is not main."""
+def read_here(view: View, items: Sequence[Item]) -> tuple[Mapping[str, Written], Mapping[str, Summary]]:
+    """The decisions that stand in working copies, and what the threads are about, by thread.
+
+    Where HEAD is not main there are no decisions, and main's own files are looked at.
+    """
     copies: dict[str, Working] = {}
-    for item in items if view.on_main else ():
-        name = item.get("thread")
-        working = read_working(view.hub, ThreadName(name))
+    summaries: dict[str, Summary] = {}
+    for item in items:
+        name = ThreadName(item.get("thread"))
+        working = read_working(view.hub, name) if view.on_main else None
+        data = working.data if working else view.snapshot.read(inbox_path(name))
+        summaries[name] = read_summary((data or b"").decode("utf-8", "replace"))
         if working and may_decide(working):
             copies[name] = working
-    return read_copies(view, copies) if copies else {}
+    return (read_copies(view, copies) if copies else {}), summaries
 
 
-def pending_view(peer: Name, item: Item, written: Written | None, life: Life | None, *, fed: bool) -> ThreadView:
+def pending_view(
+    peer: Name, item: Item, written: Written | None, life: Life | None, summary: Summary, *, fed: bool
+) -> ThreadView:
     """A pending thread; with ``life`` its chain too. ``fed``: this hub gives its threads to an agent."""
     state = _state(item, written, fed)
     refusal = Refusal(item.get("rule"), item.get("why"), item.get("remedy")) if state == REFUSED else None
@@ -161,10 +183,11 @@ def pending_view(peer: Name, item: Item, written: Written | None, life: Life | N
         branch=get("branch"),
         head=item.head,
         kind=get("kind") or "proposal",
-        subject=get("subject"),
+        subject=get("subject") or summary.title,
         signature=get("signature") or "unverified",
         state=state,
         received=item.since,
+        written=min(summary.written or item.since, item.since),
         earlier=get("earlier"),
         withdrawn=parse_stamp(get("gone")) if get("gone") and get("kind") in ("", "proposal") else None,
         decided=decided,
@@ -197,8 +220,11 @@ def forwarded(events: Iterable[Event]) -> dict[str, list[Event]]:
     return found
 
 
-def done_view(peer: Name, life: Life, forwards: Sequence[Event]) -> ThreadView:
-    """A thread that is done. ``forwards`` are the events of messages that carried it on."""
+def done_view(peer: Name, life: Life, forwards: Sequence[Event], summary: Summary = Summary()) -> ThreadView:
+    """A thread that is done. ``forwards`` are the events of messages that carried it on.
+
+    Lists do not read what is done: there ``summary`` is empty.
+    """
     from cn.protocol.thread_life import INFORMED, executed_text, read_chain
 
     received, decided = life.received, life.decided
@@ -219,10 +245,11 @@ def done_view(peer: Name, life: Life, forwards: Sequence[Event]) -> ThreadView:
         branch=latest.fields.get("branch") or received.fields.get("branch", ""),
         head=decided.head,
         kind=received.fields.get("kind") or "proposal",
-        subject=received.fields.get("subject", ""),
+        subject=received.fields.get("subject", "") or summary.title,
         signature=latest.fields.get("signature") or "unverified",
         state=DONE,
         received=received.at,
+        written=min(summary.written or received.at, received.at),
         earlier=received.fields.get("earlier", ""),
         withdrawn=gone.at if gone and gone.at < decided.at and proposal else None,
         decided=Decided(get("decision", ""), get("actor", "")),

@@ -9,6 +9,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from cn.cli.render import has_colours
+from cn.cli.render.difference import line_colours
 from cn.cli.render.status import state_text
 from cn.cli.render.text import age, align, clean, next_step, paint, wrap
 from cn.protocol.thread_life import Link
@@ -71,17 +72,23 @@ def _render(text: str) -> str:
 
 def _print(console: Console, text: str) -> None:
     from rich.markdown import Markdown
-    from rich.text import Text
 
     for quoted, lines in groupby(text.split("\n"), key=lambda line: line.startswith(">")):
         if quoted:
-            bar = Text("▌ ", style="cyan")
-            for line in lines:
-                # Wrapped here: what a terminal folds would start at the margin, like a line of ours.
-                for part in Text(re.sub(r"^> ?", "", line)).wrap(console, max(8, console.width - 2)) or [Text()]:
-                    console.print(bar + part, soft_wrap=True)
+            _print_quoted(console, [re.sub(r"^> ?", "", line) for line in lines])
             continue
         # Two spaces are a hard break: header and Triage fields keep their lines.
         source = "\n".join(_COMMENT.sub(r"\\<", line) + "  " if line.strip() else "" for line in lines)
         if source.strip():
             console.print(Markdown(source, hyperlinks=False))
+
+
+def _print_quoted(console: Console, lines: list[str]) -> None:
+    """What the peer wrote, letter by letter, differences in colours."""
+    from rich.text import Text
+
+    bar = Text("▌ ", style="cyan")
+    for line, colour in zip(lines, line_colours(lines), strict=True):
+        # Wrapped here: what a terminal folds would start at the margin, like a line of ours.
+        for part in Text(line, style=colour).wrap(console, max(8, console.width - 2)) or [Text()]:
+            console.print(bar + part, soft_wrap=True)
