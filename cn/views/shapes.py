@@ -120,8 +120,8 @@ def _queue(view: QueueView) -> dict[str, Any]:
 
 def _status(status: Status) -> dict[str, Any]:
     threads = status.inbox.threads
-    oldest, drafts = min((one.received for one in threads), default=None), [draft.source for draft in status.not_in_effect]
-    return {"pending": len(threads), "oldest": oldest, "not_in_effect": drafts}
+    oldest = min((one.received for one in threads), default=None)
+    return {"pending": len(threads), "oldest": oldest, "not_in_effect": [one.source for one in status.not_in_effect]}
 
 
 def _why(why: Why) -> dict[str, Any]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # imported where somebody decided, or a history is asked for
     from cn.protocol.thread_life import Life, Link, Written
 
 PENDING, DECIDED, REFUSED, DONE = "pending", "decided", "refused", "done"
+_UNREAD = Summary()
 
 
 class Decided(NamedTuple):
@@ -220,7 +221,7 @@ def forwarded(events: Iterable[Event]) -> dict[str, list[Event]]:
     return found
 
 
-def done_view(peer: Name, life: Life, forwards: Sequence[Event], summary: Summary = Summary()) -> ThreadView:
+def done_view(peer: Name, life: Life, forwards: Sequence[Event], summary: Summary = _UNREAD) -> ThreadView:
     """A thread that is done. ``forwards`` are the events of messages that carried it on.
 
     Lists do not read what is done: there ``summary`` is empty.

@@ -53,7 +53,10 @@ def inbox(env: Env, everything: bool, peer: str) -> None:
 @THREAD
 @options()
 def show_command(env: Env, thread: str) -> None:
-    """Show a thread, and what became of it so far."""
+    """Show a thread, what became of it so far, and which decisions would end it.
+
+    On a terminal in colours, and beyond a screen in the pager that git uses.
+    """
     from cn.cli.render.thread_page import page_lines
     from cn.views.thread_page import show_document
 
@@ -66,6 +69,11 @@ _DECIDE = """Write DECISION into THREAD.
 
 DECISION is delete:<reason>, defer:<reason>, delegate:<actor>, do:merge,
 do:reply:<branch> or do:custom:<description>.
+
+defer, and delegate to a reviewer, keep the thread. All others are final: the thread is
+done, its creator is told and deletes the branch. 'cn comment' says something and
+decides nothing. Nothing is executed before 'cn inbox process'; until then another
+decision takes the place of this one.
 """
 inbox.add_command(
     action(

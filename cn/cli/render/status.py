@@ -109,7 +109,7 @@ def outbox_lines(entries: Sequence[Entry], now: datetime) -> list[str]:
 _COLOURS = {"refused": "yellow", "decided": "cyan", "done": "green"}
 
 
-_TITLE, _LONGEST_TITLE, _SHORT_STATE = 16, 60, 20
+_TITLE, _LONGEST_TITLE, _SHORT_STATE = 12, 60, 20
 """The least and the most columns of a title on a terminal, and what it leaves to the state."""
 
 
@@ -122,11 +122,9 @@ def inbox_lines(threads: Sequence[ThreadView], now: datetime, *, signed: bool, r
         return []
     threads, left = pick_fairly(threads, room)
     signed = signed or any(thread.signature != "unverified" for thread in threads)
-    rows = [("THREAD", "FROM", "KIND", "AGE", *(["SIGNATURE"] if signed else []), "TITLE", "STATE")]
-    for t in threads:
-        signature = [t.signature.partition(" ")[0]] if signed else []
-        name = t.thread.removesuffix(".md")
-        rows.append((name, t.peer, t.kind, age(t.received, now), *signature, clean(t.subject, 120), state_text(t)))
+    shown_columns = {"FROM": columns() >= 50, "KIND": columns() >= 70, "SIGNATURE": signed}
+    names = [n for n in ("THREAD", "FROM", "KIND", "AGE", "SIGNATURE", "TITLE", "STATE") if shown_columns.get(n, True)]
+    rows = [tuple(names), *(_inbox_row(thread, names, now) for thread in threads)]
     colours = ["", *(_COLOURS.get(thread.state, "") for thread in threads)]
     head, *shown = grid(_with_short_titles(rows), 0, colours, min(_SHORT_STATE, max(width(row[-1]) for row in rows)))
     lines = [paint(line, dim=True) for line in head]
@@ -138,6 +136,19 @@ def inbox_lines(threads: Sequence[ThreadView], now: datetime, *, signed: bool, r
         elif thread.decided.problem:
             lines += wrap("    ", clean(thread.decided.problem))
     return lines + _left_out(left, "", "--all shows them")
+
+
+def _inbox_row(thread: ThreadView, names: Sequence[str], now: datetime) -> tuple[str, ...]:
+    cells = {
+        "THREAD": thread.thread.removesuffix(".md"),
+        "FROM": thread.peer,
+        "KIND": thread.kind,
+        "AGE": age(thread.received, now),
+        "SIGNATURE": thread.signature.partition(" ")[0],
+        "TITLE": clean(thread.subject, 120),
+        "STATE": state_text(thread),
+    }
+    return tuple(cells[name] for name in names)
 
 
 def _with_short_titles(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
@@ -174,8 +185,9 @@ def _left_out(left: Mapping[Name, int], margin: str, otherwise: str) -> list[str
     if len(left) == 1:
         ((peer, count),) = left.items()
         return wrap(margin, f"and {count} more from {peer}; {command('cn inbox --peer {}', peer)} shows them")
-    told = ", ".join(f"{count} from {peer}" for peer, count in sorted(left.items(), key=itemgetter(1), reverse=True)[:5])
-    more = f", and from {len(left) - 5} others" if len(left) > 5 else ""
+    most = Counter(left).most_common(_MOST)
+    told = ", ".join(f"{count} from {peer}" for peer, count in most)
+    more = f", and from {len(left) - _MOST} others" if len(left) > _MOST else ""
     return wrap(margin, f"and {sum(left.values())} more: {told}{more}; {otherwise}")
 
 

@@ -88,13 +88,11 @@ def table(rows: Sequence[Sequence[str]]) -> list[str]:
     return [paint(head, dim=True), *lines]
 
 
-def grid(
-    rows: Sequence[Sequence[str]], long: int, colours: Sequence[str], wanted: int = _WANTED
-) -> list[list[str]]:
+def grid(rows: Sequence[Sequence[str]], long: int, colours: Sequence[str], wanted: int = _WANTED) -> list[list[str]]:
     """The lines of each row of a table that fits the width.
 
-    The last column, in its colour, is wrapped, in ``wanted`` columns if there is room. A cell of column ``long`` that would push it
-    out stands alone on its line.
+    The last column, in its colour, is wrapped, in ``wanted`` columns if there is room. A cell of column ``long``
+    that would push it out stands alone on its line.
     """
     if not rows:
         return []
@@ -118,7 +116,7 @@ def wrap(first: str, text: str, indent: int | None = None, colour: str = "") -> 
     """``first``, and the text behind it in a colour, further lines indented below the text."""
     at = width(first) if indent is None else indent
     room = columns() - at
-    if room < _LAST:
+    if room < min(_LAST, width(text)):
         at, room = 4, columns() - 4
     lines = [paint(line, colour) for line in _broken(text, room)]
     if width(first) > at:
