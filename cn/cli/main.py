@@ -26,6 +26,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Everyday": {
         "status": ("look:status_command", "One screen: what waits, and for whom."),
         "inbox": ("inbox:inbox", "The threads that wait; also: show, sync, triage, process."),
+        "review": ("review:review_command", "Step through what waits, and decide it with one key each."),
         "sync": ("inbox:sync_command", "Inbox sync and outbox delivery in one."),
         "send": ("peer:send_command", "Send a message to a peer."),
         "comment": ("peer:comment_command", "Say something about a thread; it stays as it is."),

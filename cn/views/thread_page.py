@@ -23,11 +23,16 @@ from cn.views.threads import ThreadView, done_view, forwarded, list_inbox, pendi
 
 @dataclass(frozen=True)
 class Document:
-    """A thread with its text as it lies at ``path`` (empty when the file is nowhere)."""
+    """A thread with its bytes as they lie at ``path`` (none when the file is nowhere)."""
 
     thread: ThreadView
     path: str
-    text: str
+    data: bytes
+
+    @property
+    def text(self) -> str:
+        """The bytes as text with LF alone, whatever an editor made of them."""
+        return self.data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace").replace("\r\n", "\n")
 
 
 def show_document(view: View, text: str) -> Document:
@@ -43,14 +48,15 @@ def show_document(view: View, text: str) -> Document:
             thread = pending_view(peer, item, written.get(this), life, summaries[this], fed=has_agent(view))
             path = inbox_path(thread.thread)
             working = read_working(view.hub, thread.thread) if view.on_main else None
-            return Document(thread, path, _text(working.data if working else view.snapshot.read(path)))
+            return Document(thread, path, working.data if working else view.snapshot.read(path) or b"")
     peer, life = _find_done(view, text, name)
     name = life.thread
     paths = [f"{DONE}/{name}", f"{DONE}/{name[:4]}/{name}", str(inbox_path(ThreadName(name)))]
     view.snapshot.read_many(paths)
     done = next((p for p in paths if view.snapshot.read(p) is not None), paths[0])
-    shown = _text(view.snapshot.read(done))
-    return Document(done_view(peer, life, _forwards_of(view, life), read_summary(shown)), done, shown)
+    data = view.snapshot.read(done) or b""
+    summary = read_summary(data.decode("utf-8", "replace"))
+    return Document(done_view(peer, life, _forwards_of(view, life), summary), done, data)
 
 
 def _find_done(view: View, text: str, name: str) -> tuple[Name, Life]:
@@ -87,10 +93,6 @@ def _forwards_of(view: View, life: Life) -> list[Event]:
     actor = decided.fields.get("decision", "").partition(":")[2]
     events = read_events(view, Name(actor), since=f"{decided.at:%Y%m}")
     return forwarded(events).get(life.thread, [])
-
-
-def _text(data: bytes | None) -> str:
-    return (data or b"").removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace").replace("\r\n", "\n")
 
 
 Thread = OwnDocument | ThreadView

@@ -118,6 +118,12 @@ def list_inbox(view: View, *, everything: bool = False, chains: bool = False) ->
     return InboxView(tuple(threads), tuple(unknown_files(view.hub, view.snapshot, pending)), damaged)
 
 
+def to_review(inbox: InboxView, actor: str) -> list[ThreadView]:
+    """What waits for this actor's decision: nobody put it off, decided it, has it, or is to decide it instead."""
+    waits = {PENDING, REFUSED, "queued", "dead"}
+    return [t for t in inbox.threads if t.state in waits or (t.state == "assigned" and t.decided.assigned_to == actor)]
+
+
 def of_peer(view: View, inbox: InboxView, peer: str) -> InboxView:
     """What of it is this peer's. Raises :class:`Refused` for one that is no peer and sent nothing."""
     threads = tuple(thread for thread in inbox.threads if thread.peer == peer)

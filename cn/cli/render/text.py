@@ -18,6 +18,7 @@ _REMEDY = 4000
 """A command that was cut off cannot be typed; only what is no remedy of cn's is longer."""
 _NARROWEST = 40
 _FEWEST = 10
+_LINE = 80
 _LONG, _LAST, _WANTED = 18, 20, 34
 """The least that is left for a long cell and for the last column, and what that one should get."""
 
@@ -122,6 +123,12 @@ def wrap(first: str, text: str, indent: int | None = None, colour: str = "") -> 
     if width(first) > at:
         return [first.rstrip(), *(" " * at + line for line in lines)]
     return [(pad(first, at) + lines[0]).rstrip(), *(" " * at + line for line in lines[1:])]
+
+
+def rule(title: str) -> str:
+    """A line across the screen with a title in it."""
+    head = f"── {cut(title, columns() - 6)} "
+    return paint(head + "─" * (min(columns(), _LINE) - width(head)), bold=True)
 
 
 def next_step(remedy: str, indent: int = 2) -> list[str]:
