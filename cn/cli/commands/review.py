@@ -111,9 +111,14 @@ class _Session:
             try:
                 if self.review.current is not None and self.shown is None:
                     self._show(self.review.current)
-                key = self._ask()
-                if key in ("", "q"):
-                    return
+            except NoThread as gone:
+                show_error(gone.text, gone.hint)
+                self._go_on(self.review.passed())
+                continue
+            key = self._ask()
+            if key in ("", "q"):
+                return
+            try:
                 self._act(key)
             except Changed as changed:
                 show_error(changed.text, changed.hint)
@@ -151,7 +156,9 @@ class _Session:
         view = self.env.view()
         document = show_document(view, str(inbox_path(thread)))
         if document.thread.state == "done":
-            raise NoThread(f"{document.thread.source} is decided", "")
+            raise NoThread(
+                f"{document.thread.source} is done already", "another run or clone was first; on to the next"
+            )
         place = f"{len(self.review.steps) + 1} of {len(self.review.queue)}"
         title = f"{document.thread.source}: {document.thread.subject or document.thread.kind}"
         head = [rule(f"{place}  {clean(title, 120)}"), ""]
@@ -250,7 +257,7 @@ class _Session:
             source = document.thread.source
             self.env.tell(comment(self.env.hub(), source, text, actor=self.actor, dry_run=self.env.dry_run))
             self.said += [] if self.env.dry_run else [source]
-            self._go_on(self.review.passed())
+            self.shown = None
 
     def _write(self, document: Document, decision: str, *, body: str = "", until: str = "", approval: str = "") -> None:
         thread, shown = document.thread.thread, document.data
