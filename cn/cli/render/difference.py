@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-_FILE = re.compile(r"## .+ \([a-z][a-z, ]*\)")
+_FILE = re.compile(r"## .+ \((?:changed|deleted|renamed|type changed)\)")
 _HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 HUNK = "cyan"
 _MARKS = {"+": "green", "-": "red", " ": "", "": "", "\\": ""}
@@ -28,5 +28,5 @@ def line_colours(lines: Iterable[str]) -> Iterator[str]:
             old, new = (int(count or 1) for count in hunk.groups())
             yield HUNK
         else:
-            begins, old, new = bool(_FILE.fullmatch(line)) or (begins and not line), 0, 0
+            begins, old, new = bool(_FILE.fullmatch(line)) or (begins and mark in ("", "\\")), 0, 0
             yield ""
