@@ -86,7 +86,9 @@ class ThreadView(NamedTuple):
 
 
 class InboxView(NamedTuple):
-    """The threads, oldest first, files in the inbox that are none, peers with damaged records."""
+    """The threads, those that are done first, the others in the order in which they were written; files in the inbox
+    that are none, peers with damaged records.
+    """
 
     threads: tuple[ThreadView, ...]
     unknown: tuple[str, ...]
@@ -113,7 +115,8 @@ def list_inbox(view: View, *, everything: bool = False, chains: bool = False) ->
     for peer, item in pending:
         name = item.get("thread")
         threads.append(pending_view(peer, item, written.get(name), lives.get(name), summaries[name], fed=fed))
-    threads.sort(key=lambda t: (t.written, t.thread))
+    # Of what is done only the arrival is known here: it stands before what waits.
+    threads.sort(key=lambda t: (t.state != DONE, t.written, t.thread))
     damaged = tuple(view.snapshot.damaged.items())
     return InboxView(tuple(threads), tuple(unknown_files(view.hub, view.snapshot, pending)), damaged)
 
@@ -151,6 +154,8 @@ def read_here(view: View, items: Sequence[Item]) -> tuple[Mapping[str, Written],
     """
     copies: dict[str, Working] = {}
     summaries: dict[str, Summary] = {}
+    if not view.on_main:
+        view.snapshot.read_many(inbox_path(ThreadName(item.get("thread"))) for item in items)
     for item in items:
         name = ThreadName(item.get("thread"))
         working = read_working(view.hub, name) if view.on_main else None
