@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -58,7 +59,7 @@ def waiting(world: World, sigma: Node, pi: Node) -> Node:
     return sigma
 
 
-def show(node: Node, *words: str, lines: int = 200, **env: str) -> Terminal:
+def show(node: Node, *words: str, lines: int = 200, **env: Any) -> Terminal:
     terminal = Terminal(node.root, *(words or ("inbox", "show", "pi/change")), lines=lines, **env)
     assert terminal.end() == 0, terminal.text
     return terminal

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.support.hubs import git
 from tests.support.terminal import Terminal
 from tests.support.world import Node, World
 
-ASK = "?=help"
+ASK = "?=help\n? "
 
 
-@pytest.fixture
-def two(world: World, sigma: Node, pi: Node) -> Node:
+def prepare(world: World, sigma: Node, pi: Node) -> Node:
     """A hub in which a proposal and, written later, a message wait."""
     world.propose(pi, sigma, "idea", {"docs/start.md": "begin\n"}, message="Begin anew")
     pi.cn("send", "sigma", "What licence?")
@@ -23,13 +23,35 @@ def two(world: World, sigma: Node, pi: Node) -> Node:
     return sigma
 
 
+@pytest.fixture
+def two(world: World, sigma: Node, pi: Node) -> Node:
+    """Such a hub, for a test that decides."""
+    return prepare(world, sigma, pi)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory, template: Path) -> Node:
+    """Such a hub, for all that only write into working copies."""
+    world = World(tmp_path_factory.mktemp("review"), template)
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi)
+    return prepare(world, sigma, pi)
+
+
+@pytest.fixture
+def calm(shared: Node) -> Iterator[Node]:
+    """The shared hub, in which nothing is decided before and after."""
+    yield shared
+    git(shared.root, "checkout", "--quiet", "main", "--", "threads/inbox")
+
+
 def thread(node: Node, topic: str) -> Path:
     (path,) = (node.root / "threads/inbox").glob(f"*-pi-{topic}.md")
     return path
 
 
-def review(node: Node, *words: str, **env: str) -> Terminal:
-    return Terminal(node.root, "review", *words, **env)
+def review(node: Node, *words: str, editor: str = "") -> Terminal:
+    return Terminal(node.root, "review", *words, GIT_EDITOR=editor or "false")
 
 
 def test_it_steps_through_what_waits_and_executes_what_was_decided(two: Node) -> None:
@@ -59,9 +81,9 @@ def test_it_steps_through_what_waits_and_executes_what_was_decided(two: Node) ->
     assert two.threads() == [thread(two, "what-licence").name]
 
 
-def test_undo_takes_back_what_was_written_to_the_byte(two: Node) -> None:
-    before = thread(two, "idea").read_bytes()
-    at = review(two)
+def test_undo_takes_back_what_was_written_to_the_byte(calm: Node) -> None:
+    before = thread(calm, "idea").read_bytes()
+    at = review(calm)
     at.answer(ASK, "d")
     at.answer("why", "no\r")
     at.answer(ASK, "s")
@@ -71,14 +93,14 @@ def test_undo_takes_back_what_was_written_to_the_byte(two: Node) -> None:
     assert "1 of 2" in at.answer(ASK, "q")
     at.expect("nothing was written")
     assert at.end() == 0
-    assert thread(two, "idea").read_bytes() == before
+    assert thread(calm, "idea").read_bytes() == before
 
 
-def test_what_somebody_else_wrote_meanwhile_is_not_taken_back(two: Node) -> None:
-    at = review(two)
+def test_what_somebody_else_wrote_meanwhile_is_not_taken_back(calm: Node) -> None:
+    at = review(calm)
     at.answer(ASK, "m")
     at.expect("u takes it back")
-    path = thread(two, "idea")
+    path = thread(calm, "idea")
     path.write_text(path.read_text() + "\na note\n")
     at.answer(ASK, "u")
     at.expect("has changed since it was written")
@@ -125,10 +147,10 @@ def test_a_comment_is_sent_at_once_and_the_thread_stays_to_be_decided(two: Node,
     assert any("Why?" in pi.thread(name) for name in pi.threads())
 
 
-def test_the_editor_decides_as_a_section_does(two: Node, tmp_path: Path) -> None:
+def test_the_editor_decides_as_a_section_does(calm: Node, tmp_path: Path) -> None:
     section = "\n---\n\n## Triage\n\ndecision: delete:no\nactor: sigma\ntimestamp: 2026-02-05\n"
     (tmp_path / "section").write_text(section)
-    at = review(two, "pi/idea", GIT_EDITOR=f"sh -c 'cat {tmp_path}/section >>\"$1\"' -")
+    at = review(calm, "pi/idea", editor=f"sh -c 'cat {tmp_path}/section >>\"$1\"' -")
     at.answer(ASK, "e")
     at.expect("pi/idea: delete:no (final)")
     at.answer(ASK, "u")
@@ -138,8 +160,8 @@ def test_the_editor_decides_as_a_section_does(two: Node, tmp_path: Path) -> None
     assert at.end() == 0
 
 
-def test_who_may_not_decide_is_told_at_once(two: Node) -> None:
-    at = review(two, "pi/idea")
+def test_who_may_not_decide_is_told_at_once(calm: Node) -> None:
+    at = review(calm, "pi/idea")
     at.answer(ASK, "g")
     at.answer("to (", "nobody\r")
     at.expect("nobody is neither a reviewer nor another peer")
@@ -151,46 +173,47 @@ def test_who_may_not_decide_is_told_at_once(two: Node) -> None:
     assert at.end() == 0
 
 
-def test_interrupted_it_says_what_was_written(two: Node) -> None:
-    at = review(two)
+def test_interrupted_it_says_what_was_written(calm: Node) -> None:
+    at = review(calm)
     at.answer(ASK, "m")
     at.answer(ASK, "\x03")
     at.expect("✓ pi/idea: do:merge (final); not yet executed")
     at.expect("interrupted")
     assert at.end() == 130
-    assert "do:merge" in thread(two, "idea").read_text()
+    assert "do:merge" in thread(calm, "idea").read_text()
 
 
-def test_a_window_that_closes_loses_nothing(two: Node) -> None:
-    at = review(two)
+def test_a_window_that_closes_loses_nothing(calm: Node) -> None:
+    at = review(calm)
     at.answer(ASK, "m")
     at.expect(ASK)
     assert at.close() == -signal.SIGHUP
-    assert "do:merge" in thread(two, "idea").read_text()
-    at = review(two)
+    assert "do:merge" in thread(calm, "idea").read_text()
+    at = review(calm)
     assert "decided before: 1; 'cn inbox process' executes them" in at.answer(ASK, "\x04")
     assert at.end() == 0
 
 
-def test_a_dry_run_writes_nothing(two: Node) -> None:
-    before = thread(two, "idea").read_bytes()
-    at = review(two, "pi/idea", "--dry-run")
+def test_a_dry_run_writes_nothing(calm: Node) -> None:
+    before = thread(calm, "idea").read_bytes()
+    at = review(calm, "pi/idea", "--dry-run")
     at.answer(ASK, "m")
     at.expect("would write 'do:merge' by sigma")
     at.answer(ASK, "q")
     at.expect("nothing was written")
     assert at.end() == 0
-    assert thread(two, "idea").read_bytes() == before
+    assert thread(calm, "idea").read_bytes() == before
 
 
-@pytest.mark.parametrize("words", [(), ("--json",)])
-def test_without_a_terminal_it_says_what_to_use(sigma: Node, words: tuple[str, ...]) -> None:
-    done = sigma.cn("review", *words, check=2)
-    assert "'cn inbox triage' decides it" in done.stderr
+def test_without_a_terminal_it_says_what_to_use(calm: Node) -> None:
+    for words in ((), ("--json",)):
+        assert "'cn inbox triage' decides it" in calm.cn("review", *words, check=2).stderr
+    at = review(calm, "--peer", "pi", "--actor", "sigma", "--json")
+    at.expect("a review needs a terminal to ask on")
+    assert at.end() == 2
 
 
-def test_an_empty_inbox_ends_it(sigma: Node) -> None:
-    at = review(sigma)
+def test_an_empty_inbox_ends_it(hub_template: Path) -> None:
+    at = Terminal(hub_template, "review")
     at.expect("nothing waits for a decision")
     assert at.end() == 0
-    assert os.listdir(sigma.root / "threads/inbox")

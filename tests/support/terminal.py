@@ -37,6 +37,8 @@ class Terminal:
         )
         os.close(screen)
         self.raw = ""
+        self.waits = False
+        """Has it said nothing for longer than anything takes?"""
         self._seen = 0
 
     @property
@@ -47,8 +49,10 @@ class Terminal:
         """Wait for the words, behind those waited for before; what was written up to them."""
         deadline = time.monotonic() + _SECONDS
         while (found := self.text.find(words, self._seen)) < 0:
-            assert time.monotonic() < deadline, f"no {words!r} in:\n{self.text}"
-            assert self._read(), f"cn ended without {words!r}:\n{self.text}"
+            if time.monotonic() > deadline or not self._read():
+                self.process.kill()
+                self.process.wait(_SECONDS)
+                raise AssertionError(f"no {words!r} in:\n{self.text}")
         before, self._seen = self.text[self._seen : found], found + len(words)
         return before
 
@@ -65,7 +69,12 @@ class Terminal:
         """Read to the end; the exit code."""
         while self._read():
             pass
-        code = self.process.wait(_SECONDS)
+        try:
+            code = self.process.wait(1 if self.waits else _SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait(_SECONDS)
+            raise AssertionError(f"it does not end:\n{self.text}") from None
         os.close(self._keys)
         return code
 
@@ -76,6 +85,7 @@ class Terminal:
 
     def _read(self) -> bool:
         if not select.select([self._keys], [], [], _SECONDS)[0]:
+            self.waits = True
             return False
         try:
             data = os.read(self._keys, 65536)

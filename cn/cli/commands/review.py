@@ -172,8 +172,7 @@ class _Session:
             click.echo(rule("that was the last"))
         while True:
             click.echo("\n".join(self._choices(keys)))
-            click.echo("? ", nl=False)
-            key = read_key()
+            key = read_key("? ")
             if key in ("\r", "\n") and self.review.current is None:
                 key = ""
             key = _SAME.get(key, key)

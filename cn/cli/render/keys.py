@@ -8,14 +8,17 @@ import sys
 import termios
 import tty
 
-_END = "\x04"
+import click
+
+_END = ("\x04", "\0")
+"""Ctrl-D; typed ahead, while the terminal still gathered lines, it is read as the latter (termios(3), ``VEOF``)."""
 _ESCAPE = "\x1b"
 _SECONDS = 0.05
 """How long the rest of what one key sends may take (``\\x1b[A`` for an arrow)."""
 
 
-def read_key() -> str:
-    """The next key, empty where the terminal is closed or Ctrl-D says so. Ctrl-C interrupts as everywhere.
+def read_key(prompt: str) -> str:
+    """The next key after this prompt, empty where the terminal is closed or Ctrl-D says so. Ctrl-C interrupts as everywhere.
 
     One byte is read, so that what was typed ahead is there for the next question.
     """
@@ -24,6 +27,7 @@ def read_key() -> str:
         before = termios.tcgetattr(number)
         tty.setcbreak(number, termios.TCSADRAIN)
         try:
+            click.echo(prompt, nl=False)
             key = os.read(number, 1).decode("latin-1")
             while key == _ESCAPE and select.select([number], [], [], _SECONDS)[0]:
                 os.read(number, 1)
@@ -31,4 +35,4 @@ def read_key() -> str:
             termios.tcsetattr(number, termios.TCSADRAIN, before)
     except (OSError, termios.error):
         return ""
-    return "" if key == _END else key
+    return "" if key in _END else key
