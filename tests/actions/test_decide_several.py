@@ -62,17 +62,15 @@ def test_one_that_a_rule_refuses_is_named_and_takes_no_other_with_it(many: Node)
     assert "refused: omega/hello: known-peer: omega sent it" in done.stderr
     assert "✓ pi/one: delegate by sigma" in done.stdout
     assert waiting(many) == {"omega-hello"}
-    done = many.cn("done", "omega/hello", "pi/one", "omega/hello", "--yes", check=1)
-    assert "no pending thread 'pi/one'" in done.stderr
-    assert waiting(many) == set()
-
-
-def test_a_thread_of_our_own_goes_with_them(many: Node) -> None:
     many.cn("adhoc", "buy a rack")
-    (path,) = (many.root / "threads/adhoc").glob("*.md")
-    done = many.cn("done", f"adhoc/{path.stem}", "pi/one", "--yes")
-    assert len([line for line in done.stdout.splitlines() if "done by sigma" in line]) == 2
-    assert waiting(many) == {"pi-two", "omega-hello"}
+    (own,) = (f"adhoc/{path.stem}" for path in (many.root / "threads/adhoc").glob("*.md"))
+    done = many.cn("done", "omega/hello", "pi/one", own, "omega/hello", "--yes", check=1)
+    assert "no pending thread 'pi/one'" in done.stderr
+    assert [line for line in done.stdout.splitlines() if "done by sigma" in line] == [
+        "✓ omega/hello: done by sigma",
+        f"✓ {own}: done by sigma",
+    ]
+    assert waiting(many) == set()
 
 
 def test_words_that_could_mean_two_things_are_refused(many: Node) -> None:

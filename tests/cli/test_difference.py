@@ -51,9 +51,12 @@ def test_what_is_cut_ends_the_colours() -> None:
     assert list(line_colours(lines)) == ["", "", "cyan", "red", "", "", "", ""]
 
 
-@pytest.fixture
-def waiting(world: World, sigma: Node, pi: Node) -> Node:
-    """A change of a file whose new text tries to command the terminal."""
+@pytest.fixture(scope="module")
+def waiting(tmp_path_factory: pytest.TempPathFactory, template: Path) -> Node:
+    """A change of a file whose new text tries to command the terminal; tests only look at it."""
+    world = World(tmp_path_factory.mktemp("difference"), template)
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi)
     world.propose(pi, sigma, "change", {"docs/start.md": "begin \x1b[2J\x1b]0;owned\x07\n"})
     sigma.sync()
     return sigma
@@ -77,7 +80,7 @@ def test_a_difference_is_coloured_on_a_terminal_and_nothing_of_it_commands_it(wa
     assert "\x1b" not in waiting.cn("inbox", "show", "pi/change").stdout
 
 
-def test_beyond_a_screen_the_pager_of_git_shows_it(waiting: Node, tmp_path: Path) -> None:
+def test_beyond_a_screen_the_pager_of_git_shows_it(waiting: Node) -> None:
     pagers = {name: f"sed 's/^/{name}: /'" for name in ("variable", "config", "environment")}
     git(waiting.root, "config", "core.pager", pagers["config"])
     assert "config: " not in show(waiting).text, "it fits"

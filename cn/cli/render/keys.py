@@ -18,9 +18,9 @@ _SECONDS = 0.05
 
 
 def read_key(prompt: str) -> str:
-    """The next key after this prompt, empty where the terminal is closed or Ctrl-D says so. Ctrl-C interrupts as everywhere.
+    """The next key after this prompt, empty where the terminal is closed or Ctrl-D says so.
 
-    One byte is read, so that what was typed ahead is there for the next question.
+    Ctrl-C interrupts as everywhere. One byte is read, so that what was typed ahead is there for the next question.
     """
     number = sys.stdin.fileno()
     try:
