@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from cn.git.repository import Hub
-from cn.inbox.plan.review import Written
-from cn.inbox.triage import Changed, write_triage
+from cn.inbox.plan.review import Review as Review
+from cn.inbox.plan.review import Written as Written
+from cn.inbox.triage import Changed as Changed
+from cn.inbox.triage import NoThread as NoThread
+from cn.inbox.triage import write_triage
 from cn.inbox.working_copies import read_working
 from cn.protocol.finality import is_final
 from cn.protocol.layout import inbox_path
@@ -17,6 +20,7 @@ from cn.system.files import write_file
 from cn.transaction.lock import hub_lock
 from cn.values.errors import Refused
 from cn.values.names import ThreadName
+from cn.values.report import Report
 
 
 def decide(
@@ -39,6 +43,14 @@ def decide(
     if written is None:
         raise Refused(f"{inbox_path(thread)} does not hold the decision", "somebody else writes it too; look again")
     return written
+
+
+def rehearse(
+    hub: Hub, thread: ThreadName, shown: bytes, decision: str, *, body: str, until: str, actor: str, approval: str
+) -> Report:
+    """What :func:`decide` would write."""
+    given = {"body": body, "until": until, "actor": actor, "approval": approval}
+    return write_triage(hub, thread, decision, **given, shown=shown, dry_run=True)
 
 
 def read_edit(hub: Hub, thread: ThreadName, shown: bytes) -> Written | None:

@@ -11,6 +11,7 @@ import click
 
 from cn.actions import review as act
 from cn.actions.decide import comment
+from cn.actions.review import Changed, NoThread, Review, Written
 from cn.cli.completers import complete_peer, complete_thread
 from cn.cli.options import ACTOR, DRY_RUN, Env, options
 from cn.cli.render.keys import read_key
@@ -20,8 +21,6 @@ from cn.cli.render.text import clean, paint, rule
 from cn.cli.render.thread_page import text_lines
 from cn.git.choices import EDITOR, PAGER, user_choice
 from cn.git.repository import Hub
-from cn.inbox.plan.review import Review, Written
-from cn.inbox.triage import Changed, NoThread, write_triage
 from cn.protocol.layout import inbox_path
 from cn.run.view import View
 from cn.values.errors import CnError, UsageError
@@ -260,15 +259,12 @@ class _Session:
 
     def _write(self, document: Document, decision: str, *, body: str = "", until: str = "", approval: str = "") -> None:
         thread, shown = document.thread.thread, document.data
+        given = {"body": body, "until": until, "actor": self.actor, "approval": approval}
         if self.env.dry_run:
-            given = {"body": body, "until": until, "actor": self.actor, "approval": approval}
-            self.env.tell(write_triage(self.hub, thread, decision, **given, shown=shown, dry_run=True))
+            self.env.tell(act.rehearse(self.hub, thread, shown, decision, **given))
             self._go_on(self.review.passed())
-            return
-        written = act.decide(
-            self.hub, thread, shown, decision, body=body, until=until, actor=self.actor, approval=approval
-        )
-        self._note(written)
+        else:
+            self._note(act.decide(self.hub, thread, shown, decision, **given))
 
     def _note(self, written: Written) -> None:
         self._go_on(self.review.decided(written))
