@@ -21,6 +21,8 @@ if TYPE_CHECKING:  # imported where somebody decided, or a history is asked for
 
 PENDING, DECIDED, REFUSED, DONE = "pending", "decided", "refused", "done"
 _UNREAD = Summary()
+_BEGINNING = 1 << 16
+"""Bytes of a thread in which its head and its commits stand."""
 
 
 class Decided(NamedTuple):
@@ -160,7 +162,7 @@ def read_here(view: View, items: Sequence[Item]) -> tuple[Mapping[str, Written],
         name = ThreadName(item.get("thread"))
         working = read_working(view.hub, name) if view.on_main else None
         data = working.data if working else view.snapshot.read(inbox_path(name))
-        summaries[name] = read_summary((data or b"").decode("utf-8", "replace"))
+        summaries[name] = read_summary((data or b"")[:_BEGINNING].decode("utf-8", "replace"))
         if working and may_decide(working):
             copies[name] = working
     return (read_copies(view, copies) if copies else {}), summaries

@@ -23,8 +23,9 @@ from cn.git.choices import EDITOR, PAGER, user_choice
 from cn.git.repository import Hub
 from cn.protocol.layout import inbox_path
 from cn.run.view import View
-from cn.values.errors import CnError, UsageError
+from cn.values.errors import CnError, Refused, UsageError
 from cn.values.names import ThreadName, reply_topic
+from cn.values.shell_words import command
 from cn.views.thread_page import Document, show_document
 from cn.views.threads import list_inbox, of_peer, to_review
 
@@ -66,6 +67,9 @@ def review_command(env: Env, threads: tuple[str, ...], peer: str, actor: str) ->
         how = "'cn inbox' lists what waits, 'cn inbox show' shows it, 'cn inbox triage' decides it"
         raise UsageError("a review needs a terminal to ask on", how)
     view = env.view()
+    if not view.on_main:
+        remedy = f"run {command('git switch {}', view.hub.main)}"
+        raise Refused(f"HEAD is not {view.hub.main}: decisions are read from its threads only", remedy)
     inbox = list_inbox(view)
     found = to_review(of_peer(view, inbox, peer) if peer else inbox, actor or view.settings.us)
     queue = tuple(_name(view, text) for text in threads) if threads else tuple(one.thread for one in found)
@@ -145,7 +149,7 @@ class _Session:
     def tell_written(self) -> None:
         """What this review wrote, and whether it is final."""
         for source in self.said:
-            click.echo(f"✓ {source}: a comment, sent")
+            click.echo(f"✓ {clean(source)}: a comment, sent")
         for one in self.review.written:
             click.echo(f"✓ {_told(one)}; not yet executed")
         if not (self.said or self.review.written):
@@ -297,13 +301,13 @@ class _Session:
     def _undo(self) -> None:
         if self.review.last is not None:
             act.take_back(self.hub, self.review.last)
-            click.echo(f"✓ {self.review.last.source}: {clean(self.review.last.words, 120)} is taken back")
+            click.echo(f"✓ {clean(f'{self.review.last.source}: {self.review.last.words}')} is taken back")
         self._go_on(self.review.undone())
 
 
 def _told(written: Written) -> str:
     end = "final" if written.final else "it stays"
-    return f"{written.source}: {clean(written.words, 120)} ({end})"
+    return f"{clean(written.source)}: {clean(written.words, 120)} ({end})"
 
 
 def _text(what: str) -> str:
