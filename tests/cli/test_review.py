@@ -155,8 +155,23 @@ def test_the_editor_decides_as_a_section_does(calm: Node, tmp_path: Path) -> Non
     at.expect("pi/idea: delete:no (final)")
     at.answer(ASK, "u")
     at.expect("taken back")
+    (tmp_path / "section").write_text("Thanks,\nbut no.\n")
+    at.answer(ASK, "r")
+    at.answer("reply", "e\r")
+    at.expect("pi/idea: do:reply:re-idea (final)")
+    assert thread(calm, "idea").read_text().endswith("\n\nThanks,\nbut no.\n")
+    at.answer(ASK, "u")
+    at.expect("taken back")
     at.answer(ASK, "q")
     at.expect("nothing was written")
+    assert at.end() == 0
+
+
+def test_an_editor_that_fails_decides_nothing(calm: Node) -> None:
+    at = review(calm, "pi/idea", editor="false")
+    at.answer(ASK, "e")
+    at.expect("the editor ended with 1: false")
+    at.answer(ASK, "q")
     assert at.end() == 0
 
 

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import click
 
@@ -14,6 +16,7 @@ from cn.actions.decide import comment
 from cn.actions.review import Changed, NoThread, Review, Written
 from cn.cli.completers import complete_peer, complete_thread
 from cn.cli.options import ACTOR, DRY_RUN, Env, options
+from cn.cli.render.foreground import run_in_foreground
 from cn.cli.render.keys import read_key
 from cn.cli.render.pager import show_lines
 from cn.cli.render.report import show_error
@@ -277,26 +280,31 @@ class _Session:
     def _edit(self, document: Document) -> None:
         if self.env.dry_run:
             raise UsageError("an editor writes, and this is a dry run", "leave out --dry-run")
-        editor, thread = self._editor(), document.thread.thread
-        path = act.working_path(self.hub, thread, document.data)
-        click.edit(filename=str(path), editor=editor)
+        thread = document.thread.thread
+        self._open(act.working_path(self.hub, thread, document.data))
         self.shown = None
         if written := act.read_edit(self.hub, thread, document.data):
             self._note(written)
         else:
             click.echo("· it holds no decision")
 
-    def _editor(self) -> str:
+    def _open(self, path: Path) -> None:
         editor = user_choice(self.hub.root, EDITOR)
         if not editor:
             raise UsageError("git names no editor", "set EDITOR, or git config core.editor")
-        return editor
+        if code := run_in_foreground(editor, str(path)):
+            raise Refused(f"the editor ended with {code}: {editor}", "what it saved stands in the file")
 
     def _long_text(self, what: str) -> str:
         """One line, or a text from the editor; empty: not after all."""
-        if line := _text(f"{what} (one line; 'e': in your editor; empty: none)"):
-            return (click.edit("", editor=self._editor(), extension=".md") or "").strip() if line == "e" else line
-        return ""
+        line = _text(f"{what} (one line; 'e': in your editor; empty: none)")
+        if line != "e":
+            return line
+        with TemporaryDirectory(prefix="cn-review-") as folder:
+            path = Path(folder, f"{what}.md")
+            path.touch()
+            self._open(path)
+            return path.read_text("utf-8", "replace").strip()
 
     def _undo(self) -> None:
         if self.review.last is not None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from shutil import get_terminal_size
 
 import click
+
+from cn.cli.render.foreground import run_in_foreground
 
 _LIKE_GIT = {"LESS": "FRX", "LV": "-c"}
 """What git gives a pager where the user said nothing: colours yes, and no wait for what fits (git-config(1),
@@ -32,11 +32,4 @@ def show_lines(lines: list[str], pager: Callable[[], str]) -> None:
 def _page(command: str, text: str) -> bool:
     """Did the pager show it? As much of it as somebody wanted to see: who leaves early has seen enough."""
     sys.stdout.flush()
-    env = {**_LIKE_GIT, **os.environ}
-    child = subprocess.Popen(["sh", "-c", command], stdin=subprocess.PIPE, env=env)
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the pager's
-    try:
-        child.communicate(f"{text}\n".encode("utf-8", "backslashreplace"))
-    finally:
-        signal.signal(signal.SIGINT, before)
-    return child.returncode not in _NOT_STARTED
+    return run_in_foreground(command, text=f"{text}\n", env={**_LIKE_GIT, **os.environ}) not in _NOT_STARTED
