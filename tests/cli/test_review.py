@@ -141,7 +141,7 @@ def test_a_comment_is_sent_at_once_and_the_thread_stays_to_be_decided(two: Node,
     at.answer("comment", "Why?\r")
     shown = at.answer(ASK, "q")
     assert "sigma wrote" in shown
-    at.expect("✓ pi/idea: a comment, sent")
+    at.expect("✓ pi/idea: a comment, committed")
     assert at.end() == 0
     pi.sync()
     assert any("Why?" in pi.thread(name) for name in pi.threads())
@@ -176,6 +176,9 @@ def test_an_editor_that_fails_decides_nothing(calm: Node) -> None:
 
 
 def test_who_may_not_decide_is_told_at_once(calm: Node) -> None:
+    at = review(calm, "--actor", "mallory")
+    at.expect("mallory may not decide here")
+    assert at.end() == 2
     at = review(calm, "pi/idea")
     at.answer(ASK, "g")
     at.answer("to (", "nobody\r")

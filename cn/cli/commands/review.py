@@ -20,7 +20,8 @@ from cn.cli.render.foreground import run_in_foreground
 from cn.cli.render.keys import read_key
 from cn.cli.render.pager import show_lines
 from cn.cli.render.report import show_error
-from cn.cli.render.text import clean, paint, rule
+from cn.cli.render.review import KEYS, choice_line, help_text, written_line
+from cn.cli.render.text import clean, rule
 from cn.cli.render.thread_page import text_lines
 from cn.git.choices import EDITOR, PAGER, user_choice
 from cn.git.repository import Hub
@@ -32,24 +33,9 @@ from cn.values.shell_words import command
 from cn.views.thread_page import Document, show_document
 from cn.views.threads import list_inbox, of_peer, to_review
 
-_KEYS = {
-    "m": ("merge", "merge it; final"),
-    "c": ("comment", "say something to its creator, sent at once; the thread stays"),
-    "r": ("reply", "answer it; final: of a proposal it is the last word"),
-    "f": ("defer", "put it off; it stays, its creator is told"),
-    "g": ("delegate", "hand it to a peer (final), or assign it to a reviewer (it stays)"),
-    "d": ("delete", "discard it; final"),
-    "s": ("skip", "leave it as it is"),
-    "e": ("edit", "open the thread in your editor; a ## Triage section in it decides"),
-    "u": ("undo", "go back a step, and take out what it wrote"),
-    "v": ("view", "show the thread again"),
-    "q": ("quit", "leave; what is written stays"),
-}
-"""Key, name, and what it does."""
-_STAYS, _ENDS, _EITHER, _MOVES = "cfs", "mrd", "ge", "uvq"
-_FINAL = "Final: the thread ends, its creator deletes the branch."
 _SAME = {" ": "s", "n": "s"}
 _AT_END = ("u", "q")
+_APPROVED = "APPROVED"
 
 
 @click.command("review")
@@ -64,7 +50,7 @@ def review_command(env: Env, threads: tuple[str, ...], peer: str, actor: str) ->
     decides: merge, comment, reply, defer, delegate, delete, skip, or your editor.
     Until you leave, undo takes a decision back. What is written is the same Triage
     section as ever; nothing of it is executed before 'cn inbox process', which is
-    offered at the end. A comment alone is sent at once.
+    offered at the end. A comment alone goes at once.
     """
     if env.json or not (sys.stdin.isatty() and sys.stdout.isatty()):
         how = "'cn inbox' lists what waits, 'cn inbox show' shows it, 'cn inbox triage' decides it"
@@ -73,6 +59,8 @@ def review_command(env: Env, threads: tuple[str, ...], peer: str, actor: str) ->
     if not view.on_main:
         remedy = f"run {command('git switch {}', view.hub.main)}"
         raise Refused(f"HEAD is not {view.hub.main}: decisions are read from its threads only", remedy)
+    if actor and not view.settings.config.is_actor(actor):
+        raise UsageError(f"{clean(actor, 60)} may not decide here", "reviewers are listed in .cn/hub.yaml")
     inbox = list_inbox(view)
     found = to_review(of_peer(view, inbox, peer) if peer else inbox, actor or view.settings.us)
     queue = tuple(_name(view, text) for text in threads) if threads else tuple(one.thread for one in found)
@@ -140,7 +128,12 @@ class _Session:
         self.tell_written()
         if not self.review.written:
             return
-        if not click.confirm("run 'cn inbox process' now?", default=False):
+        try:
+            now = click.confirm("run 'cn inbox process' now?", default=False)
+        except click.Abort:
+            now = False
+            click.echo()
+        if not now:
             click.echo("'cn inbox process' executes what is written")
             return
         from cn.loop.process import process
@@ -152,9 +145,9 @@ class _Session:
     def tell_written(self) -> None:
         """What this review wrote, and whether it is final."""
         for source in self.said:
-            click.echo(f"✓ {clean(source)}: a comment, sent")
+            click.echo(f"✓ {clean(source)}: a comment, committed")
         for one in self.review.written:
-            click.echo(f"✓ {_told(one)}; not yet executed")
+            click.echo(f"✓ {written_line(one)}; not yet executed")
         if not (self.said or self.review.written):
             click.echo("nothing was written")
 
@@ -173,11 +166,11 @@ class _Session:
 
     def _ask(self) -> str:
         """A key that means something here; empty: leave."""
-        keys = [key for key in _KEYS if self._applies(key)]
+        keys = [key for key in KEYS if self._applies(key)]
         if self.review.current is None:
             click.echo(rule("that was the last"))
         while True:
-            click.echo("\n".join(self._choices(keys)))
+            click.echo(choice_line(keys, self.shown.thread if self.shown else None))
             key = read_key("? ")
             if key in ("\r", "\n") and self.review.current is None:
                 key = ""
@@ -185,19 +178,7 @@ class _Session:
             click.echo(key if key.isprintable() else "")
             if key in ("", *keys):
                 return key
-            click.echo("\n".join([*(f"  {k}  {_KEYS[k][0]:<9} {_KEYS[k][1]}" for k in keys), f"  {_FINAL}"]))
-
-    def _choices(self, keys: list[str]) -> list[str]:
-        """The keys, by what becomes of the thread."""
-        named = {key: f"{paint(key, bold=True)}={_KEYS[key][0]}" for key in keys}
-        stays, ends, either, moves = (
-            " ".join(named[key] for key in group if key in named) for group in (_STAYS, _ENDS, _EITHER, _MOVES)
-        )
-        if self.shown is None:
-            return [f"{moves} ?=help"]
-        thread = self.shown.thread
-        gone = clean(f"{thread.peer} deletes {thread.branch}", 120)
-        return [f"it stays: {stays}", f"final:    {ends}  ({gone})", f"either:   {either}   {moves} ?=help"]
+            click.echo(help_text(keys))
 
     def _applies(self, key: str) -> bool:
         if key == "u":
@@ -229,10 +210,10 @@ class _Session:
         self.review, self.shown = review, None
 
     def _merge(self, document: Document) -> None:
-        approval = ""
-        if self.env.view().settings.config.explicit_approval:
-            approval = _text("this hub wants it in so many words (APPROVED)")
-        self._write(document, "do:merge", approval=approval)
+        asked = self.env.view().settings.config.explicit_approval
+        if asked and _text("this hub wants it in so many words (APPROVED)") != _APPROVED:
+            raise UsageError(f"a merge needs {_APPROVED} here", "nothing was written")
+        self._write(document, "do:merge", approval=_APPROVED if asked else "")
 
     def _reply(self, document: Document) -> None:
         if body := self._long_text("reply"):
@@ -240,7 +221,7 @@ class _Session:
 
     def _defer(self, document: Document) -> None:
         if reason := _text("what does it wait for"):
-            until = _text("until (a date, or 12h, 3d; empty: until it is decided again)")
+            until = _text("until (a date, or 12h, 3d; empty: the next day)")
             self._write(document, f"defer:{reason}", until=until)
 
     def _delete(self, document: Document) -> None:
@@ -275,7 +256,7 @@ class _Session:
 
     def _note(self, written: Written) -> None:
         self._go_on(self.review.decided(written))
-        click.echo(f"✓ {_told(written)}; u takes it back")
+        click.echo(f"✓ {written_line(written)}; u takes it back")
 
     def _edit(self, document: Document) -> None:
         if self.env.dry_run:
@@ -311,11 +292,6 @@ class _Session:
             act.take_back(self.hub, self.review.last)
             click.echo(f"✓ {clean(f'{self.review.last.source}: {self.review.last.words}')} is taken back")
         self._go_on(self.review.undone())
-
-
-def _told(written: Written) -> str:
-    end = "final" if written.final else "it stays"
-    return f"{clean(written.source)}: {clean(written.words, 120)} ({end})"
 
 
 def _text(what: str) -> str:
