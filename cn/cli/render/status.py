@@ -109,7 +109,7 @@ def outbox_lines(entries: Sequence[Entry], now: datetime) -> list[str]:
 _COLOURS = {"refused": "yellow", "decided": "cyan", "done": "green"}
 
 
-_TITLE, _LONGEST_TITLE, _SHORT_STATE = 12, 60, 20
+_TITLE, _LONGEST_TITLE, _SHORT_STATE = 12, 60, 34
 """The least and the most columns of a title on a terminal, and what it leaves to the state."""
 
 
@@ -122,8 +122,9 @@ def inbox_lines(threads: Sequence[ThreadView], now: datetime, *, signed: bool, r
         return []
     threads, left = pick_fairly(threads, room)
     signed = signed or any(thread.signature != "unverified" for thread in threads)
-    shown_columns = {"FROM": columns() >= 50, "KIND": columns() >= 70, "SIGNATURE": signed}
-    names = [n for n in ("THREAD", "FROM", "KIND", "AGE", "SIGNATURE", "TITLE", "STATE") if shown_columns.get(n, True)]
+    # On a narrow screen a title says more than who stands in the thread's name already.
+    fits = {"FROM": columns() >= 88, "KIND": columns() >= 100, "SIGNATURE": signed}
+    names = [n for n in ("THREAD", "FROM", "KIND", "AGE", "SIGNATURE", "TITLE", "STATE") if fits.get(n, True)]
     rows = [tuple(names), *(_inbox_row(thread, names, now) for thread in threads)]
     colours = ["", *(_COLOURS.get(thread.state, "") for thread in threads)]
     head, *shown = grid(_with_short_titles(rows), 0, colours, min(_SHORT_STATE, max(width(row[-1]) for row in rows)))
