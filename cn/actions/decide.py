@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 from cn.actions.drafts import Commit, say_now_or_later
 from cn.agent.execute import find_artifacts, inbox_facts, sources_of
@@ -111,28 +112,16 @@ def decide_now(
     run: Run, thread: str, make: Make, *, actor: str = "", body: str = "", commit: Commit | None = None
 ) -> None:
     """The same in a run that is open. Raises :class:`Refused` with the rule that forbids it."""
-    op = make(thread)
-    if not is_text("".join([thread, actor, body, *format_op(op)])):
-        raise UsageError("the words hold bytes that are not UTF-8", "write them as UTF-8")
-    who = _actor(run, actor)
-    given = [*(Text("the decision", (word,), 0) for word in format_op(op)), text_of("the text", body)]
-    seen = Snapshot(run.hub.git, run.base.local)  # what who decides could look at
+    deciding = _deciding(run, make, actor, body)
 
     def plan(executor: Executor) -> str | None:
-        if row := _overtaken(run, executor, seen, thread, op):
-            raise Overtaken(row, f"{row.source}: {row.decision} was {row.executed}", "'cn log' shows what was done")
-        facts = _facts(run, executor, thread)
+        facts = _decide_one(run, executor, deciding, thread)
         if facts is None:
             return "cn: written anew"
-        order = Order(who, frozenset({thread}), (op,), body, "", find_artifacts(executor, (op,)))
-        outcome = plan_order(facts, order)
-        # The name of a branch is no news to who made it.
-        topic = facts.source.partition("/")[2] if isinstance(facts, Facts) else ""
-        _perform(run, executor, facts, outcome, unnamed(given, topic))
         update_queue(run, executor)
-        told = format_op(op)[0]
-        executor.notes.done(f"{facts.source}: {told} by {who}", source=facts.source)
-        return f"cn: {facts.source} {one_line(told, 80)} by {who}"
+        told = format_op(make(thread))[0]
+        executor.notes.done(f"{facts.source}: {told} by {deciding.who}", source=facts.source)
+        return f"cn: {facts.source} {one_line(told, 80)} by {deciding.who}"
 
     try:
         (commit or run.commit)(plan)
@@ -140,6 +129,83 @@ def decide_now(
         if not run.dry_run:
             log_overtaken(run, lost.row)
         raise
+
+
+class Chosen(NamedTuple):
+    """A thread as somebody was shown it: its file name, or the path of one of our own; the head of its branch."""
+
+    thread: str
+    head: str = ""
+
+
+def decide_all(hub: Hub, chosen: Sequence[Chosen], make: Make, *, actor: str = "", dry_run: bool = False) -> Report:
+    """Decide several threads now, in one commit. One that a rule refuses is named, and takes no other with it."""
+    with open_run(hub, dry_run=dry_run) as run:
+        deciding = _deciding(run, make, actor, "")
+        overtaken = run.commit_for(lambda executor: _decide_each(run, executor, deciding, dict.fromkeys(chosen)))
+        for row in () if dry_run else overtaken:
+            log_overtaken(run, row)
+        deliver(run)
+    return run.report
+
+
+def _decide_each(
+    run: Run, executor: Executor, deciding: _Deciding, chosen: Iterable[Chosen]
+) -> tuple[str | None, list[Row]]:
+    """The subject of the commit, and the rows of those that another clone decided first."""
+    told, decided, overtaken = "", 0, list[Row]()
+    for one in chosen:
+        try:
+            facts = _decide_one(run, executor, deciding, one.thread, head=one.head)
+        except Refused as refused:
+            executor.notes.refused(refused.text, refused.hint, source=one.thread)
+            overtaken += [refused.row] if isinstance(refused, Overtaken) else []
+            continue
+        if facts is not None:
+            told, decided = format_op(deciding.make(one.thread))[0], decided + 1
+            executor.notes.done(f"{facts.source}: {told} by {deciding.who}", source=facts.source)
+    update_queue(run, executor)
+    return f"cn: {told} for {decided} threads by {deciding.who}" if decided else None, overtaken
+
+
+class _Deciding(NamedTuple):
+    """Who decides what, with which text; ``seen`` is what they could look at."""
+
+    make: Make
+    who: Name
+    body: str
+    seen: Snapshot
+
+
+def _deciding(run: Run, make: Make, actor: str, body: str) -> _Deciding:
+    if not is_text("".join([actor, body, *format_op(make(""))])):
+        raise UsageError("the words hold bytes that are not UTF-8", "write them as UTF-8")
+    return _Deciding(make, _actor(run, actor), body, Snapshot(run.hub.git, run.base.local))
+
+
+def _decide_one(
+    run: Run, executor: Executor, deciding: _Deciding, thread: str, *, head: str = ""
+) -> Facts | OwnFacts | None:
+    """Perform the decision of one thread, at ``head`` where that is known; None: it had to be written anew first.
+
+    Raises :class:`Refused` before anything of it is performed.
+    """
+    if not is_text(thread):
+        raise UsageError("the words hold bytes that are not UTF-8", "write them as UTF-8")
+    op = deciding.make(thread)
+    if row := _overtaken(run, executor, deciding.seen, thread, op):
+        raise Overtaken(row, f"{row.source}: {row.decision} was {row.executed}", "'cn log' shows what was done")
+    facts = _facts(run, executor, thread)
+    if facts is None:
+        return None
+    if head and isinstance(facts, Facts) and facts.item.head != head:
+        raise Refused(f"{facts.source} has moved to {facts.item.head[:8]} since it was shown", "look at it again")
+    order = Order(deciding.who, frozenset({thread}), (op,), deciding.body, "", find_artifacts(executor, (op,)))
+    given = [*(Text("the decision", (word,), 0) for word in format_op(op)), text_of("the text", deciding.body)]
+    # The name of a branch is no news to who made it.
+    topic = facts.source.partition("/")[2] if isinstance(facts, Facts) else ""
+    _perform(run, executor, facts, plan_order(facts, order), unnamed(given, topic))
+    return facts
 
 
 def _overtaken(run: Run, executor: Executor, seen: Snapshot, thread: str, op: Op) -> Row | None:

@@ -74,6 +74,16 @@ class Env:
         elif not self.quiet and (text := "\n".join(lines())):
             click.echo(text)
 
+    def page(self, value: object, lines: Callable[[], Iterable[str]], hub: Hub) -> None:
+        """:meth:`facts` that may be long: beyond a screen through the pager that git would take in that hub."""
+        if self.json or self.quiet or not sys.stdout.isatty():
+            self.facts(value, lines)
+            return
+        from cn.cli.render.pager import show_lines
+        from cn.git.choices import PAGER, user_choice
+
+        show_lines(list(lines()), lambda: user_choice(hub.root, PAGER))
+
     def tell(self, report: Report, *, beside: bool = False) -> None:
         """Render a report; the command goes on. ``beside``: on standard error, where the facts are on the other."""
         from cn.cli.render.report import show_report

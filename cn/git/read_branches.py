@@ -90,6 +90,11 @@ class Proposal(NamedTuple):
 _WORDS = {"A": "added", "M": "changed", "D": "deleted", "R": "renamed", "T": "type changed"}
 
 
+def first_title(proposal: Proposal) -> str:
+    """What the first of its commits is called, of those that are shown."""
+    return one_line(proposal.commits[-1].message.strip().partition("\n")[0]) if proposal.commits else ""
+
+
 def format_proposal(proposal: Proposal, limit: int, file_limit: int) -> str:
     """Commits, files and text as markdown, still unquoted, at most ``limit`` bytes, ``file_limit`` of one file."""
     lines = ["## Commits", ""]

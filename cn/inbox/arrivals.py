@@ -9,6 +9,7 @@ from cn.git.objects import read_object
 from cn.git.read_branches import (
     History,
     Patience,
+    first_title,
     format_message_content,
     format_proposal,
     is_signed,
@@ -161,7 +162,8 @@ def _read(executor: Executor, seen: Observation, found: Sequence[Arrival]) -> li
             text, base = texts.get(arrival.head, unread), None
             if arrival.head in texts and names_all_files(text, proposals[arrival.head]):
                 base = histories[arrival.head].base
-            arrival = arrival._replace(content=arrival.content + text, base=base or "none")
+            title = first_title(proposals[arrival.head]) if arrival.head in texts else ""
+            arrival = arrival._replace(content=arrival.content + text, base=base or "none", title=title)
         elif arrival.message is not None and refusal is None:
             names = attachments[arrival.head]
             text = format_message_content(arrival.message, names, limits.thread_bytes)

@@ -42,6 +42,10 @@ class NoThread(Refused):
     """No pending thread has that name."""
 
 
+class Changed(Refused):
+    """A thread is not any more as it was shown to who decides."""
+
+
 def find_pending(snapshot: Snapshot, text: str) -> tuple[Name, Item]:
     """A pending thread by file name (with or without ``.md``), path, or ``peer/topic``."""
     name = text
@@ -63,10 +67,12 @@ def write_triage(
     actor: str = "",
     approval: str = "",
     dry_run: bool = False,
+    shown: bytes | None = None,
 ) -> Report:
     """Write or replace the section in the working copy. Nothing is executed here.
 
-    Raises :class:`Refused` for a secret in it: who decides is told now, not by the run that executes it.
+    ``shown`` is the file as the actor saw it, where that is known: :class:`Changed` if it is another now. Raises
+    :class:`Refused` for a secret in it: who decides is told now, not by the run that executes it.
     """
     report = Report()
     if not is_text(decision + body + until + actor + approval):
@@ -90,7 +96,7 @@ def write_triage(
     except (TriageRefused, NameRefused, StampRefused) as refused:
         raise UsageError(refused.text, refused.hint) from None
     with nullcontext(hub) if dry_run else hub_lock(hub, settings.config.lock_wait) as held:
-        name = _write(held, settings, thread, triage, dry_run=dry_run)
+        name = _write(held, settings, thread, triage, dry_run=dry_run, shown=shown)
     if dry_run:
         report.plan(f"write '{format_decision(parsed)}' by {who} to {inbox_path(name)}")
     else:
@@ -112,7 +118,9 @@ def _snapshot(hub: Hub) -> Snapshot:
     return Snapshot(hub.git, main)
 
 
-def _write(hub: Hub, settings: Settings, thread: str, triage: Triage, *, dry_run: bool) -> ThreadName:
+def _write(
+    hub: Hub, settings: Settings, thread: str, triage: Triage, *, dry_run: bool, shown: bytes | None
+) -> ThreadName:
     snapshot = _snapshot(hub)
     peer, item = find_pending(snapshot, thread)
     name = ThreadName(item.get("thread"))
@@ -120,6 +128,8 @@ def _write(hub: Hub, settings: Settings, thread: str, triage: Triage, *, dry_run
     data = working.data if working is not None else snapshot.read(path)
     if data is None:
         raise Refused(f"{path} is missing", "'cn inbox sync' puts it back")
+    if shown is not None and data != shown:
+        raise Changed(f"{path} has changed since it was shown", "nothing was written; read it again")
     if is_stale(snapshot, path, data, item.head):  # whoever read it saw another branch, or an old copy
         text, why = renewed(snapshot, settings.us, peer, item, lenient_text(data))
         if not dry_run:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:  # nothing is loaded for a shape that is not asked for
     from cn.views.why import Attempt, Why
 
 _THREAD = (
-    "thread peer topic branch head kind subject? signature state received decision?=decided.text actor?=decided.actor "
-    "executed?=result.executed status?=result.status merge?=result.merge until=decided.until "
+    "thread peer topic branch head kind subject? signature state received written decision?=decided.text "
+    "actor?=decided.actor executed?=result.executed status?=result.status merge?=result.merge until=decided.until "
     "assigned_to?=decided.assigned_to reason? rule?=refused.rule remedy?=refused.remedy withdrawn earlier? "
     "note?=decided.problem"
 )
@@ -120,8 +120,8 @@ def _queue(view: QueueView) -> dict[str, Any]:
 
 def _status(status: Status) -> dict[str, Any]:
     threads = status.inbox.threads
-    oldest, drafts = threads[0].received if threads else None, [draft.source for draft in status.not_in_effect]
-    return {"pending": len(threads), "oldest": oldest, "not_in_effect": drafts}
+    oldest = min((one.received for one in threads), default=None)
+    return {"pending": len(threads), "oldest": oldest, "not_in_effect": [one.source for one in status.not_in_effect]}
 
 
 def _why(why: Why) -> dict[str, Any]:

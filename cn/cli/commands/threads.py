@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 
 import click
 
@@ -97,7 +98,8 @@ def show_command(env: Env, name: str) -> None:
 
     view = env.view()
     found = show_any(view, name)
-    env.facts(found, lambda: text_lines(found.text) if isinstance(found, OwnDocument) else page_lines(found, view.now))
+    shown = partial(text_lines, found.text) if isinstance(found, OwnDocument) else partial(page_lines, found, view.now)
+    env.page(found, shown, view.hub)
 
 
 _CLOSE = "Close the thread NAME of our own; a concern is filed away as done."

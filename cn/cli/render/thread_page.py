@@ -6,24 +6,29 @@ import re
 import sys
 from datetime import datetime
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from cn.cli.render import has_colours
+from cn.cli.render.difference import line_colours
 from cn.cli.render.status import state_text
 from cn.cli.render.text import age, align, clean, next_step, paint, wrap
+from cn.protocol.finality import STAYS, final_forms
 from cn.protocol.thread_life import Link
 from cn.values.text import redact, visible
 from cn.values.timestamps import format_stamp
 from cn.views.thread_page import Document
+from cn.views.threads import DONE, ThreadView
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console, ConsoleOptions, RenderResult
+    from rich.markdown import MarkdownElement
 
 
 def page_lines(document: Document, now: datetime) -> list[str]:
     """The document, and the chain below it."""
     shown = text_lines(document.text) if document.text else [f"{document.path} is not there; its records are:"]
-    return [*shown, "", *chain_lines(document, now)]
+    pending = document.thread.state != DONE
+    return [*shown, "", *chain_lines(document, now), *(choice_lines(document.thread) if pending else [])]
 
 
 def text_lines(text: str) -> list[str]:
@@ -50,6 +55,16 @@ def chain_lines(document: Document, now: datetime) -> list[str]:
     return lines
 
 
+def choice_lines(thread: ThreadView) -> list[str]:
+    """What each decision would mean for a pending thread."""
+    ends = f"final, it is done and {thread.peer} deletes {clean(thread.branch, 120)}: "
+    return [
+        paint("-- decide " + "-" * 30, dim=True),
+        *wrap("  ", f"it stays: {', '.join(STAYS)}; a comment"),
+        *wrap("  ", f"{ends}{', '.join(final_forms(thread.kind))}"),
+    ]
+
+
 def _when(link: Link, now: datetime) -> str:
     if link.at is not None:
         return format_stamp(link.at)
@@ -70,18 +85,34 @@ def _render(text: str) -> str:
 
 
 def _print(console: Console, text: str) -> None:
-    from rich.markdown import Markdown
-    from rich.text import Text
+    from rich.markdown import Heading, Markdown
+
+    class LeftHeading(Heading):
+        """At the margin, as all else of a thread."""
+
+        def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+            self.text.justify = "left"
+            yield self.text
+
+    class Page(Markdown):
+        elements: ClassVar[dict[str, type[MarkdownElement]]] = {**Markdown.elements, "heading_open": LeftHeading}
 
     for quoted, lines in groupby(text.split("\n"), key=lambda line: line.startswith(">")):
         if quoted:
-            bar = Text("▌ ", style="cyan")
-            for line in lines:
-                # Wrapped here: what a terminal folds would start at the margin, like a line of ours.
-                for part in Text(re.sub(r"^> ?", "", line)).wrap(console, max(8, console.width - 2)) or [Text()]:
-                    console.print(bar + part, soft_wrap=True)
+            _print_quoted(console, [re.sub(r"^> ?", "", line) for line in lines])
             continue
         # Two spaces are a hard break: header and Triage fields keep their lines.
         source = "\n".join(_COMMENT.sub(r"\\<", line) + "  " if line.strip() else "" for line in lines)
         if source.strip():
-            console.print(Markdown(source, hyperlinks=False))
+            console.print(Page(source, hyperlinks=False))
+
+
+def _print_quoted(console: Console, lines: list[str]) -> None:
+    """What the peer wrote, letter by letter, differences in colours."""
+    from rich.text import Text
+
+    bar = Text("▌ ", style="cyan")
+    for line, colour in zip(lines, line_colours(lines), strict=True):
+        # Wrapped here: what a terminal folds would start at the margin, like a line of ours.
+        for part in Text(line, style=colour).wrap(console, max(8, console.width - 2)) or [Text()]:
+            console.print(bar + part, soft_wrap=True)

@@ -96,6 +96,7 @@ def _what_it_is(arrival: Arrival) -> dict[str, str]:
     return {
         "kind": message.kind if message else "proposal",
         "subject": message.subject if message else "",
+        "title": "" if message else arrival.title,
         "hops": str(message.hops) if message else "0",
     }
 

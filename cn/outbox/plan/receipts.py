@@ -24,7 +24,8 @@ class Arrival(NamedTuple):
     """One inbound branch at one head; ``step``, ``item`` and ``past`` are what the ledger knows of its topic.
 
     Once it is read and checked, ``content`` is the unquoted text of the thread, ``base`` the commit against which it
-    shows the branch (``none``: it shows nothing), ``written`` when its creator says that it was written, and
+    shows the branch (``none``: it shows nothing), ``written`` when its creator says that it was written, ``title`` its
+    first commit's, and
     ``message`` set for message branches.
     """
 
@@ -41,6 +42,7 @@ class Arrival(NamedTuple):
     past: Sequence[Event] = ()
     base: str = ""
     written: datetime | None = None
+    title: str = ""
 
     @property
     def key(self) -> ThreadKey:
