@@ -14,7 +14,7 @@ from cn.protocol.peers_file import MAILBOX, Peer
 from cn.run.executor import Executor
 from cn.run.run import Run
 from cn.run.settings import MAILBOX_KEY
-from cn.transaction.push import Key, encode, read_pins
+from cn.transaction.push import Key, encode, take_pins
 from cn.values.names import Branch, Name, NameRefused, Oid, ThreadKey, parse_branch, topic_of
 from cn.values.shell_words import command
 from cn.values.text import one_line, visible
@@ -93,7 +93,7 @@ def observe(
     parts = {key: [p.name for p in peers] if key == MAILBOX_KEY else [*_MAINS, settings.us] for key in asked}
     answers = list_remotes(run.hub.git, asked, settings.config.limits.peer_seconds, run.progress, parts)
     answers |= {key: heads for key, heads in known.items() if key in urls}
-    seen = Observation(read_pins(run.hub.git))
+    seen = Observation(take_pins(run.hub, run.now, dry_run=run.dry_run))
     seen.urls, listings = urls, seen.listings
     for key, answer in answers.items():
         if isinstance(answer, str):
