@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from cn.git.objects import list_refs, read_info, update_refs, write_objects
 from cn.git.process import TOO_MUCH, Git
-from cn.git.remote import HEADS, Listing, Push, RefResult, Result, list_remotes, push_many, push_options
+from cn.git.remote import HEADS, Listing, Push, RefResult, Result, list_remotes, push_many, push_options, remedy_of
 from cn.git.repository import Hub
 from cn.outbox.plan.receipts import confirmed_kind, plan_confirmed, plan_returned
 from cn.protocol import ledger, rules
@@ -137,6 +137,7 @@ def _secret(run: Run, snapshot: Snapshot, path: HubPath, entry: Deliver) -> Refu
 
 
 def _failed(run: Run, path: HubPath, entry: Entry, reason: str, hint: str = "", *, tell: bool = False) -> None:
+    hint = hint or remedy_of(reason, "")
     new = run.memory.attempts.failed(path.rpartition("/")[2], reason, hint)
     text = f"{entry.branch} for {entry.to} is not {confirmed_kind(entry)}: {reason}"
     hint = hint or "it stays in the outbox"

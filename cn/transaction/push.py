@@ -26,7 +26,7 @@ from typing import NamedTuple
 from cn.git.fast_import import commit_tree
 from cn.git.objects import empty_tree, is_ancestor, list_refs, read_info, resolve, update_refs
 from cn.git.process import Git, GitConfig, GitError
-from cn.git.remote import OWN, RefResult, Result, push_own
+from cn.git.remote import OWN, RefResult, Result, push_own, remedy_of
 from cn.git.repository import Hub, read_config
 from cn.git.running import find_locks, git_processes
 from cn.protocol.ledger import IN, OUT
@@ -212,6 +212,7 @@ def _push_main(hub: Hub, base: Base, journal: Journal, refs: Mapping[str, Oid | 
         rejected = answer.main
         # An answer other than "done" is no proof of anything: ask.
         if rejected is None:
+            _check_same(hub, base)
             return Answer(None, without or answer.lacks)
         try:
             now = list_origin(hub).get(hub.main)
@@ -237,10 +238,26 @@ def _push_main(hub: Hub, base: Base, journal: Journal, refs: Mapping[str, Oid | 
             if missing and (replaced := replaced_at_origin(hub)):
                 raise Blocked.uncommitted(text, "somebody put {} there; {}".format(*replaced))
             raise Blocked.uncommitted(text, "may you push to origin's main, and is origin a bare repository?")
-        raise Blocked.uncommitted(text, "origin was asked, and does not have it; run again", " here")
+        step = _set_push_url(hub) or remedy_of(rejected.reason, "origin was asked, and does not have it; run again")
+        raise Blocked.uncommitted(text, step, " here")
     if (lock := _lock_on(hub, hub.main_ref)) is not None:
         raise Blocked.uncommitted(f"{lock.path} keeps origin from taking main", f"{lock.remedy}, then run again")
     raise Blocked("origin's main is locked by somebody else's push", "run again later")
+
+
+def _set_push_url(hub: Hub) -> str:
+    """What sets right where git pushes to, if that is elsewhere than it fetches from (git-remote(1), ``set-url``)."""
+    place = origin_url(hub, push=True)
+    if place == hub.origin_url:
+        return ""
+    return f"git pushes to {redact(place)}; {command('git remote set-url --push origin {}', redact(hub.origin_url))}"
+
+
+def _check_same(hub: Hub, base: Base) -> None:
+    """A push that was taken elsewhere than git fetches from must be seen there."""
+    if (step := _set_push_url(hub)) and list_origin(hub).get(hub.main) == base.origin:
+        text = f"main was taken at {redact(origin_url(hub, push=True))}, and origin does not have it"
+        raise Blocked.uncommitted(f"{text}: they are two repositories", step, " here")
 
 
 def _lock_on(hub: Hub, *refs: str) -> HeldLock | None:

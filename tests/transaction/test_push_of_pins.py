@@ -195,7 +195,22 @@ def test_a_host_that_lets_nobody_in_is_a_matter_of_keys(sigma: Node, tmp_path: P
     git(sigma.root, "remote", "set-url", "origin", "ssh://git@host/sigma.git")
     done = sigma.cn("sync", check=1, env={"GIT_SSH_COMMAND": str(ssh)})
     assert "Permission denied (publickey)" in done.stderr
-    assert "check the key or password" in done.stderr
+    assert "knows none of the keys" in done.stderr
+
+
+def test_a_push_url_that_is_wrong_is_named_and_what_sets_it_right(sigma: Node, tmp_path: Path) -> None:
+    git(sigma.root, "config", "remote.origin.pushurl", str(tmp_path / "gone.git"))
+    for place in ("gone.git", "other.git"):
+        git(sigma.root, "config", "remote.origin.pushurl", str(tmp_path / place))
+        if place == "other.git":  # it takes the push, and is not what peers see
+            git(tmp_path, "clone", "-q", "--bare", str(sigma.home), place)
+        done = sigma.cn("adhoc", "A note", check=1)
+        assert f"git remote set-url --push origin {sigma.home}" in done.stderr, place
+        assert ("two repositories" in done.stderr) == (place == "other.git")
+        assert "✓" not in done.stdout
+    git(sigma.root, "config", "remote.origin.pushurl", sigma.home.as_uri())
+    sigma.cn("adhoc", "A note")
+    assert same_main(sigma)
 
 
 def test_a_pin_that_somebody_holds_at_origin_comes_with_the_next_push(world: World, sigma: Node, pi: Node) -> None:
