@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from cn.git.remote import list_remotes
 from cn.git.repository import Hub
+from cn.peers.hosts import look_at_peer
 from cn.protocol.effects import Edit, Plan
 from cn.protocol.peers_file import MAILBOX, PATH, Peer, add_peer, check_names, parse_peers, remove_peer
 from cn.protocol.rules import NO_SECRETS
@@ -47,13 +47,17 @@ def absolute_url(text: str, cwd: Path) -> Url:
 
 
 def add(hub: Hub, peer: Peer, *, check: bool = False, dry_run: bool = False) -> Report:
-    """Add a peer; contacts nobody unless ``check``. Commits ``state/peers.md`` alone."""
+    """Add a peer; commits ``state/peers.md`` alone.
+
+    Contacts nobody unless ``check``: then nothing is added where our branches would not get there.
+    """
     with open_run(hub, dry_run=dry_run) as run:
         if check:
-            answer = list_remotes(run.hub.git, {peer.name: peer.hub}, run.settings.config.limits.peer_seconds)
-            reason = answer[peer.name]
-            if isinstance(reason, str):
-                raise Refused(f"{peer.name} cannot be reached at {redact(peer.hub)}: {reason}", "check the URL")
+            # Nobody is asked to make room for what a dry run would do.
+            for lack in look_at_peer(run.hub, run.settings, peer, tries=not dry_run):
+                if lack.needed:
+                    raise Refused(lack.text, lack.remedy)
+                run.report.info(f"{lack.text}: {lack.why}; {lack.remedy}" if lack.why else lack.text)
         kind, peered = one_line(peer.kind, 60), peer.peered or format_stamp(run.now)[:10]
         dated = peer._replace(kind=kind, peered=peered)
 

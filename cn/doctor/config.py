@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from cn.actions.cron import ours, read_table
+from cn.actions.cron import ours, paths_of, read_table
 from cn.agent.hooks import is_builtin
 from cn.doctor.finding import Finding, HubFacts, from_error, info, problem
 from cn.git.lost_branch import head_branch
@@ -232,9 +232,15 @@ def check_signing(facts: HubFacts) -> Iterator[Finding]:
 def check_crontab(facts: HubFacts) -> Iterator[Finding]:
     """Is anything started by itself? Only worth knowing: systemd or a person may do it."""
     try:
-        lines = ours(read_table(), facts.hub.root)
+        table = read_table()
     except CnError as error:
         yield info(error.text, "", error.hint)
         return
+    for name, path in paths_of(table, facts.hub.root).items():
+        if shutil.which("cn", path=path) is None:
+            what = f"the line of the crontab for '{name}' has no cn in its PATH ({one_line(path)})"
+            why = "the line itself may name cn whole, but a wake script that calls cn fails from there"
+            yield problem(what, why, "'cn cron install' brings the lines up to date")
+    lines = ours(table, facts.hub.root)
     if all(line.lstrip().startswith("#") for line in lines):
         yield info("no crontab line runs this hub", "", "'cn cron install' adds them, if nothing else does")

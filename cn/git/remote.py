@@ -405,6 +405,13 @@ def push_own(
     return {ref: told.get(ref) or RefResult(Result.UNKNOWN, done.reason) for ref in (*told, *gone)}
 
 
+def push_refs(git: Git, url: str, refs: Mapping[str, Oid | None], seconds: float) -> dict[str, RefResult]:
+    """Set a few refs (full names) at a remote, or delete them (None), whatever they are there."""
+    specs = [f"+{new}:{ref}" if new else f":{ref}" for ref, new in refs.items()]
+    words = (*_PUSH, *push_options(git, url), "--", url, *specs)
+    return _each(git.run(*words, check=False, network=True, seconds=seconds), list(refs))
+
+
 def _each(done: Done, refs: Sequence[str]) -> dict[str, RefResult]:
     """What one push says of each of its refs. git names them all, also where it has nothing to do."""
     told = read_pushed(done)

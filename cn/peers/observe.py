@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Container, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -9,6 +10,7 @@ from cn.git.environment import find_local_git_dir
 from cn.git.objects import list_refs, read_info
 from cn.git.process import TIMED_OUT, Git
 from cn.git.remote import HEADS, Listing, fetch_tips, head_of, list_remotes, remedy_of
+from cn.protocol.layout import TRIED
 from cn.protocol.ledger import IN, OUT
 from cn.protocol.peers_file import MAILBOX, Peer
 from cn.run.executor import Executor
@@ -123,7 +125,7 @@ def observe(
         if _is_listed(run, peer.name, settings.us, theirs, f"{peer.name}'s hub"):
             seen.saw[side].add(peer.name)
         for name, tip in theirs.items():
-            if name.startswith(f"{settings.us}/"):
+            if name.startswith(f"{settings.us}/") and not re.fullmatch(TRIED, name.partition("/")[2]):
                 _place(seen, peer, name, tip, side)
     return seen
 
@@ -161,7 +163,9 @@ def _sort_mailbox(run: Run, seen: Observation, peers: list[Peer], heads: Listing
         if _is_listed(run, peer.name, peer.name, heads, "the mailbox"):
             seen.saw[_side(peer, at_mailbox=True)].add(peer.name)
     for name, tip in heads.items():
-        prefix, slash, _ = name.partition("/")
+        prefix, slash, topic = name.partition("/")
+        if re.fullmatch(TRIED, topic):
+            continue
         known = by_name.get(Name(prefix))
         if slash and known is not None:
             _place(seen, known, name, tip, _side(known, at_mailbox=True))
