@@ -1,4 +1,4 @@
-"""``cn peer add|list|remove``: list peers, and write ``state/peers.md``; nothing else in cn writes it."""
+"""``cn peer add|key|list|remove``: list peers, and write ``state/peers.md``; nothing else in cn writes it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,17 @@ from pathlib import Path
 from cn.git.repository import Hub
 from cn.peers.hosts import look_at_peer
 from cn.protocol.effects import Edit, Plan
-from cn.protocol.peers_file import MAILBOX, PATH, Peer, add_peer, check_names, parse_peers, remove_peer
+from cn.protocol.peers_file import (
+    MAILBOX,
+    PATH,
+    Peer,
+    add_peer,
+    check_names,
+    fingerprint,
+    parse_peers,
+    remove_peer,
+    replace_peer,
+)
 from cn.protocol.rules import NO_SECRETS
 from cn.run.executor import Executor
 from cn.run.run import Run, open_run, run_once
@@ -104,6 +114,21 @@ def remove(hub: Hub, name: str, *, dry_run: bool = False) -> Report:
         executor.perform(Plan(peer, (Edit(PATH, text.encode(), f"remove from {PATH}"),)))
         executor.notes.done(f"removed the peer {name}; its threads and records stay")
         return f"cn: peer remove {name}"
+
+    return run_once(hub, plan, dry_run=dry_run)
+
+
+def pin_key(hub: Hub, name: str, key: str, *, dry_run: bool = False) -> Report:
+    """Pin another SSH public key for a peer; all else of its entry stays."""
+
+    def plan(run: Run, executor: Executor) -> str | None:
+        peer = run.settings.peer(name)
+        if peer.key == key:
+            raise Refused(f"{name} has this key already", "'cn peer list' shows it")
+        text = replace_peer(executor.snapshot.text(PATH), peer._replace(key=key))
+        executor.perform(Plan(peer.name, (Edit(PATH, text.encode(), f"pin the key in {PATH}"),)))
+        executor.notes.done(f"what {name} sends must be signed with {fingerprint(key)} now")
+        return f"cn: peer key {name}"
 
     return run_once(hub, plan, dry_run=dry_run)
 

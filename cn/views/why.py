@@ -243,9 +243,9 @@ class Item:
 class Why:
     """All that is known. ``item`` is None for what was never asked of an agent, ``thread`` for a chat.
 
-    ``rows`` are those that neither an attempt nor ``decided`` has: of the thread, or of the item later on. ``decided`` is the
-    commit that ended the thread, ``merge`` the one that took the branch in. ``others`` are further items of
-    the same thread or chat.
+    ``rows`` are those that neither an attempt nor ``decided`` has: of the thread, or of the item later on.
+    ``decided`` is the commit that ended the thread, ``merge`` the one that took the branch in. ``others`` are
+    further items of the same thread or chat.
     """
 
     name: str
