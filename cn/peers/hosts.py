@@ -99,7 +99,8 @@ def _look_at_rights(
 def _lack(us: Name, prefix: str, place: str, lack: Missing, ask: str) -> Lack:
     if not lack.told:
         text = f"whether {us} may {lack.right} {place} could not be tried: {lack.reason}"
-        return Lack(text, "", remedy_of(lack.reason, "try again"), False)
+        # It could be read a moment ago: who may not write at all gets no further than this.
+        return Lack(text, "", remedy_of(lack.reason, ask), lack.right == "create" and prefix != _PINS_PREFIX)
     why, needed = {
         "create": ("what we send does not get there", True),
         "force": ("a branch of ours that was rebased does not get there", False),

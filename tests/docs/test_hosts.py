@@ -46,14 +46,14 @@ def test_hubs_of_two_on_gitolite_with_the_rules_of_the_page(tmp_path: Path) -> N
         (person / "idea.md").write_text("An idea.\n")
         git(person, "add", "idea.md")
         git(person, "-c", "user.name=Pia", "-c", "user.email=pia@people.example", "commit", "-qm", "An idea")
-        git(person, "push", "-q", "origin", "HEAD:refs/heads/pi/idea", "HEAD:refs/heads/pi/Idea.2", **env["pi"])
-        assert "received pi/idea" in sync()
-        cn("inbox", "triage", "pi/idea", "do:merge", hub=sigma, env=env["sigma"], check=0)
-        cn("inbox", "process", hub=sigma, env=env["sigma"], check=0)
-        assert "sigma says pi/idea is merged" in sync()
-        assert (sigma / "idea.md").is_file()
-        assert "pi/idea" not in git(sigma, "ls-remote", "origin", **env["sigma"])
+        git(person, "push", "-q", "origin", "HEAD:refs/heads/pi/Idea.2", **env["pi"])
+        assert "received pi/Idea.2" in sync()
         assert "refs/cn/pins/pi/in/@49dea@2e2" in git(sigma, "ls-remote", "origin", **env["sigma"])
+        cn("inbox", "triage", "pi/Idea.2", "do:merge", hub=sigma, env=env["sigma"], check=0)
+        cn("inbox", "process", hub=sigma, env=env["sigma"], check=0)
+        assert "sigma says pi/Idea.2 is merged" in sync()
+        assert (sigma / "idea.md").is_file()
+        assert "pi/Idea.2" not in git(sigma, "ls-remote", "origin", **env["sigma"])
 
         for ref in ("refs/heads/main", "refs/heads/omega/x", "refs/cn/pins/pi/in/x", "refs/replace/x"):
             done = try_git(person, "push", "-q", "origin", f"+HEAD:{ref}", **env["pi"])
@@ -61,17 +61,20 @@ def test_hubs_of_two_on_gitolite_with_the_rules_of_the_page(tmp_path: Path) -> N
 
 
 def test_rights_that_are_missing_are_found_and_told_in_the_words_of_the_host(tmp_path: Path) -> None:
-    without = rules().replace("    RWC   refs/heads/main$   = sigma\n    RW+CD refs/cn/           = sigma\n", "", 1)
+    without = rules().replace("    RWC   refs/heads/main$   = sigma\n    RW+CD refs/cn/", "    RW+C  refs/cn/", 1)
     without = without.replace("    RW+CD refs/heads/sigma/  = sigma\n", "    RW+   refs/heads/sigma/  = sigma\n")
     with gitolite(tmp_path, without, NAMES) as seen:
         hub, env = tmp_path / "cn-sigma", dict(seen["sigma"].env)
         cn("init", "sigma", "--path", hub, check=0)
         git(hub, "remote", "add", "origin", seen["sigma"].url("cn-sigma"))
         url = seen["sigma"].url("cn-pi")
-        done = cn("peer", "add", "pi", url, "--check", hub=hub, env=env)
-        assert "sigma may not create branches sigma/* in pi's hub: [remote rejected]" not in done.stdout + done.stderr
+        done = cn("peer", "add", "pi", url, "--check", hub=hub, env=env, check=1)
+        assert (
+            "sigma may not create branches sigma/* in pi's hub: [remote rejected] (hook declined): FATAL: C"
+            in done.stderr
+        )
         done = cn("doctor", hub=hub, env=env)
-        assert re.search(r"FATAL: C refs/cn/check/cn-check-\w+ cn-sigma sigma DENIED by fallthru", done.stdout)
+        assert re.search(r"FATAL: D refs/cn/check/cn-check-\w+ cn-sigma sigma DENIED by fallthru", done.stdout)
         done = cn("adhoc", "A note", hub=hub, env=env)
         assert "FATAL: C refs/heads/main cn-sigma sigma DENIED by fallthru" in done.stdout + done.stderr
 

@@ -67,6 +67,16 @@ def test_each_right_that_is_missing_is_found_in_the_words_of_the_host(
     assert len(branches(pi.home)) == 1 + (right == "delete")
 
 
+def test_who_may_not_write_at_all_is_told_that_before_a_peer_is_added(hosts: tuple[Node, Node], tmp_path: Path) -> None:
+    sigma, pi = hosts
+    git(pi.home, "config", "daemon.receivepack", "false")
+    with git_daemon(pi.home.parent, tmp_path) as served:
+        done = sigma.cn("peer", "add", "pi", served.url("pi"), "--check", check=1)
+    assert (
+        "whether sigma may create branches sigma/* in pi's hub could not be tried: fatal: remote error" in done.stderr
+    )
+
+
 def test_a_dry_run_makes_nothing_there(hosts: tuple[Node, Node], tmp_path: Path) -> None:
     sigma, pi = hosts
     forbid(pi.home, "create")

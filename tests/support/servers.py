@@ -199,7 +199,7 @@ def ssh_server(root: Path, scratch: Path) -> Iterator[Remote]:
 def ssh_people(
     root: Path, scratch: Path, names: Sequence[str], entry: Callable[[str], str]
 ) -> Iterator[dict[str, Remote]]:
-    """``sshd`` as :func:`ssh_server`, with a key for each name; ``entry`` is what stands before it in authorized_keys."""
+    """``sshd`` with a key for each name, behind its ``entry`` in authorized_keys."""
     keys, login, private, lines = scratch / "authorized_keys", scratch / "login", {}, []
     login.mkdir()
     for name in names:
