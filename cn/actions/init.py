@@ -10,6 +10,7 @@ from pathlib import Path
 from cn.git.create import commit_first, create_repo
 from cn.git.process import GitError
 from cn.git.repository import check_place, find_hub
+from cn.git.signatures import read_key, signing_settings
 from cn.secrets.findings import refuse
 from cn.secrets.scanner import Text, find_secrets
 from cn.system.clock import now
@@ -29,8 +30,8 @@ def init(name: Name, path: Path, report: Report, *, signing_key: Path | None = N
         raise Refused(f"{path} exists and is not empty", "choose another --path")
     if (around := find_hub(path.parent)) is not None:
         raise Refused(f"{path} is inside the hub {around}", "choose a --path outside of it")
-    if signing_key is not None and not signing_key.is_file():
-        raise Refused(f"the signing key {signing_key} is no file", "make one with ssh-keygen, or leave it out")
+    if signing_key is not None:
+        read_key(str(signing_key))
     if refusal := refuse(find_secrets([Text("the name", (name,), 0)]), ()):
         raise Refused.by(refusal, "choose another name")
     files = _template(name)
@@ -48,8 +49,7 @@ def init(name: Name, path: Path, report: Report, *, signing_key: Path | None = N
                 (fresh / target).write_bytes(data)
             settings = {"user.name": str(name), "user.email": f"{name}@cn.invalid"}
             if signing_key is not None:
-                key = str(signing_key.absolute())
-                settings |= {"gpg.format": "ssh", "user.signingKey": key, "cn.sign": "true"}
+                settings |= signing_settings(str(signing_key.absolute()))
             create_repo(fresh, "main", settings)
             commit_first(fresh, files, f"Hub of {name}", now())
             if path.is_dir():  # an empty folder that was made for it, perhaps for one user alone

@@ -59,7 +59,8 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Set-up": {
         "init": ("setup:init_command", "Make a new hub."),
-        "peer": ("peer:peer", "The hubs this one talks to: add, list, remove, sync."),
+        "peer": ("peer:peer", "The hubs this one talks to: add, key, list, remove, sync."),
+        "sign": ("setup:sign_command", "Sign what cn commits and sends in this clone."),
         "cron": ("setup:cron", "The crontab lines of this hub: show, install, remove."),
         "completion": ("look:completion_command", "Print the shell completion script."),
     },

@@ -130,7 +130,7 @@ DRY_RUN = _flag("--dry-run", into="dry_run", help="Show what would be done; chan
 QUIET = _flag("-q", "--quiet", into="quiet", help="Only errors.")
 VERBOSE = _flag("-v", "--verbose", into="verbose", help="Also what was told before.")
 
-SINCE = click.option("--since", default="", metavar="WHEN", help="A date or time (UTC), or 90m, 12h, 3d back.")
+SINCE = click.option("--since", default="", metavar="WHEN", help="A date or time (UTC), yesterday, or 3d back.")
 
 
 def _not_empty(ctx: click.Context, param: click.Parameter, value: str) -> str:

@@ -60,6 +60,7 @@ _CHECKS = (
     Check("outbox", "the outbox is as cn wrote it", records.check_outbox, "main"),
     Check("pins", "pins agree with the ledger", records.check_pins, "main"),
     Check("origin", "origin and this clone can be brought together", clone.check_origin, "main"),
+    Check("host", "the host gives what cn needs", clone.check_host, "main"),
     Check("peers", "no peer was unreachable of late", clone.check_peers),
     Check("aside", "nothing waits that was put aside", clone.check_files),
     Check("hidden", "git watches every file", clone.check_hidden),

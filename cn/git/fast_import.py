@@ -16,6 +16,7 @@ from cn.git.entries import Entry
 from cn.git.objects import read_info, unreadable
 from cn.git.process import Done, GitError
 from cn.git.repository import Hub
+from cn.git.signatures import why_unsigned
 from cn.values.errors import Blocked
 from cn.values.names import HubPath, NameRefused, Oid, parse_hub_path, parse_oid
 from cn.values.text import decode
@@ -233,8 +234,7 @@ def commit_tree(
     except GitError as failed:
         if not sign:
             raise
-        raise Blocked(
-            f"cannot sign the commit: {failed.done.reason}",
-            "check user.signingKey and gpg.format, or turn cn.sign and commit.gpgSign off",
-        ) from failed
+        why, step = why_unsigned(hub.config)
+        step = step or "check user.signingKey and gpg.format, or turn cn.sign and commit.gpgSign off"
+        raise Blocked(f"cannot sign the commit: {why or failed.done.reason}", step) from failed
     return parse_oid(done.text)

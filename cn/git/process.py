@@ -20,9 +20,9 @@ from types import MappingProxyType
 from typing import IO, NamedTuple, Protocol
 
 from cn.git.environment import COMMAND, child_environment
-from cn.values.errors import CnError
+from cn.values.errors import RAISE_ULIMIT, CnError
 from cn.values.names import is_local
-from cn.values.text import decode, one_line, redact
+from cn.values.text import decode, one_line, redact, without_escapes
 
 _LOCAL_RECEIVE = (
     "git -c core.hooksPath=/dev/null -c core.alternateRefsCommand=true -c core.fsmonitor=false"
@@ -37,12 +37,15 @@ _CHUNK = 1 << 20
 _MAX_DATA = 768 << 20
 """Memory of a child whose output is bounded: git gathers a whole diff before it says a word."""
 LOCAL_SECONDS = 900.0
-_REASON = 300
+REASON = 500
+"""How much of what a host says is told."""
 _CUT_OFF = "fatal: fetch-pack: invalid index-pack output"
 _FSCK = "fsck error"
+BEYOND_ULIMIT = "a file would have grown beyond the limit of the shell or service that started cn"
 CHECK_REFUSES = "git's object check refuses"
 """What :attr:`Done.reason` begins with where a fetch brought such an object (git-config(1), ``fetch.fsckObjects``)."""
 _NOT_READ = "fatal: Could not read from remote repository"
+_KNOWN_HOST = "Warning: Permanently added"
 TOO_MUCH = "it says more than cn reads"
 OTHER_FORMAT = (
     "it has the other object format (SHA-1, SHA-256), and git exchanges nothing between the two: "
@@ -93,6 +96,7 @@ class GitError(CnError):
     def __init__(self, done: Done) -> None:
         verb = next((a for a in done.args if not a.startswith("-")), "?")
         found = [remedy for said, remedy in _REMEDIES if said in done.err]
+        found = [RAISE_ULIMIT] if done.reason == BEYOND_ULIMIT else found
         other = "'cn doctor' looks for the cause; when it is mended, run again"
         super().__init__(f"git {verb} failed: {done.reason}", next(iter(found), other))
         self.done = done
@@ -161,22 +165,32 @@ class Done(NamedTuple):
         if self.timed_out:
             return TIMED_OUT
         if -self.code == signal.SIGXFSZ or f"died of signal {signal.SIGXFSZ:d}" in self.err:
-            return "it sent more than the size limit"
+            return BEYOND_ULIMIT if _has_ulimit() else "it sent more than the size limit"
         if self.code < 0:
             with contextlib.suppress(ValueError):
                 return f"ended by {signal.Signals(-self.code).name}"
-        lines = [line for line in self.err.splitlines() if line.strip()]
+        lines = [line for line in without_escapes(self.err).splitlines() if line.strip()]
         told = [line for line in lines if line.startswith(("fatal:", "error:", "ssh:", "remote:"))]
         line = (told or lines or [f"exit code {self.code}"])[0]
+        if line.startswith("remote:"):  # the host's words, all of them, and what git made of these
+            others = [other for other in told if not other.startswith("remote:")]
+            line = "; ".join([*remote_words(self.err), *others[:1]])
         if _FSCK in self.err:
             line = f"{CHECK_REFUSES} it: {line}"
         if line.startswith(_CUT_OFF):
             return "the pack broke off while it was received, most likely beyond the size limit"
         if line.startswith(_SAY_OTHER_FORMAT):
             return OTHER_FORMAT
-        if line.startswith(_NOT_READ) and (at := lines.index(line)):
-            line = lines[at - 1]  # what ssh said
-        return one_line(redact(_TEMPORARY.sub("…", line)), _REASON)
+        if line.startswith(_NOT_READ):  # what ssh, or the host by it, said
+            said = [one for one in lines[: lines.index(line)] if not one.startswith(_KNOWN_HOST)]
+            line = "; ".join(said) or line
+        return one_line(redact(_TEMPORARY.sub("…", line)), REASON)
+
+
+def remote_words(err: str) -> list[str]:
+    """What the host said beside git's own words (git-push(1), lines that begin with ``remote:``)."""
+    lines = without_escapes(err).splitlines()
+    return [said for line in lines if line.startswith("remote:") and (said := line.removeprefix("remote:").strip())]
 
 
 class Job(NamedTuple):
@@ -559,7 +573,8 @@ def _child_setup(max_bytes: int | None, max_data: int | None) -> Callable[[], No
         if max_bytes is not None:
             import resource
 
-            resource.setrlimit(resource.RLIMIT_FSIZE, (max_bytes, max_bytes))
+            most = min([max_bytes, *(one for one in resource.getrlimit(resource.RLIMIT_FSIZE) if one >= 0)])
+            resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
         if max_data is not None:
             import resource
 
@@ -578,6 +593,13 @@ def _prctl() -> Callable[[int, int], int] | None:
         with contextlib.suppress(OSError, AttributeError):
             return ctypes.CDLL(None, use_errno=True).prctl
     return None
+
+
+def _has_ulimit() -> bool:
+    """Is the size of our own files limited (getrlimit(2), ``RLIMIT_FSIZE``; the shell's ``ulimit -f``)?"""
+    import resource
+
+    return resource.getrlimit(resource.RLIMIT_FSIZE)[0] != resource.RLIM_INFINITY
 
 
 def tail(err: bytes) -> str:

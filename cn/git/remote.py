@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from cn.git.environment import find_local_git_dir, quote_path
-from cn.git.process import OTHER_FORMAT, TIMED_OUT, Done, Git, Job, transport_options
+from cn.git.process import OTHER_FORMAT, REASON, TIMED_OUT, Done, Git, Job, remote_words, transport_options
 from cn.git.repository import read_config
 from cn.values.errors import CnError
 from cn.values.names import Oid, is_branch, is_oid
@@ -165,7 +165,6 @@ _FETCH = (
     *("fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", "--no-recurse-submodules"),
     *("--no-show-forced-updates", "--refmap=", "--stdin"),
 )
-_MOST_SAID = 300
 _PUSH = ("push", "--porcelain", "--no-verify", "--no-signed", "--no-follow-tags")
 
 
@@ -406,6 +405,13 @@ def push_own(
     return {ref: told.get(ref) or RefResult(Result.UNKNOWN, done.reason) for ref in (*told, *gone)}
 
 
+def push_refs(git: Git, url: str, refs: Mapping[str, Oid | None], seconds: float) -> dict[str, RefResult]:
+    """Set a few refs (full names) at a remote, or delete them (None), whatever they are there."""
+    specs = [f"+{new}:{ref}" if new else f":{ref}" for ref, new in refs.items()]
+    words = (*_PUSH, *push_options(git, url), "--", url, *specs)
+    return _each(git.run(*words, check=False, network=True, seconds=seconds), list(refs))
+
+
 def _each(done: Done, refs: Sequence[str]) -> dict[str, RefResult]:
     """What one push says of each of its refs. git names them all, also where it has nothing to do."""
     told = read_pushed(done)
@@ -419,10 +425,9 @@ def _each(done: Done, refs: Sequence[str]) -> dict[str, RefResult]:
 def read_pushed(done: Done) -> dict[str, RefResult]:
     """Per-ref lines of ``git push --porcelain``: flag, ``from:to``, summary (git-push(1) "OUTPUT").
 
-    With a refusal of the host's goes what its hooks said: git says only that one declined.
+    With a refusal of the host's goes what its hooks said, of this ref if they name it: git says only that one declined.
     """
-    said = [line.removeprefix("remote:").strip() for line in done.err.splitlines() if line.startswith("remote:")]
-    words = redact(one_line("; ".join(filter(None, said)), _MOST_SAID))
+    said = remote_words(done.err)
     told: dict[str, RefResult] = {}
     for line in done.out.decode("utf-8", "surrogateescape").split("\n"):
         parts = line.split("\t")
@@ -434,27 +439,30 @@ def read_pushed(done: Done) -> dict[str, RefResult]:
         elif "[remote failure]" in parts[2] or "failed to report" in parts[2]:
             told[ref] = RefResult(Result.UNKNOWN, parts[2])
         else:
-            more = f": {words}" if words and "[remote rejected]" in parts[2] else ""
+            words = "; ".join([line for line in said if ref in line] or said) if "[remote rejected]" in parts[2] else ""
+            more = f": {redact(one_line(words, REASON))}" if words else ""
             told[ref] = RefResult(Result.REJECTED, parts[2] + more)
     return told
 
 
+_CRON = "cron has no agent, and nobody to ask"
 _NOT_LET_IN = (
-    "publickey",
-    "ermission denied",
-    "uthentication failed",
-    "could not read Username",
-    "could not read Password",
-    "error: 401",
-    "error: 403",
+    ("publickey", f"the host knows none of the keys that were offered; 'ssh -v HOST' shows which were ({_CRON})"),
+    ("Host key verification failed", "the host's own key is not known, or is another: 'ssh HOST' once, as who runs cn"),
+    ("DENIED", "the host knows who you are, and has no such right for you: see docs/hosts.md"),
+    ("uthentication failed", f"check the password for the host in git's credential helper ({_CRON})"),
+    ("could not read Username", f"a credential helper of git's keeps name and password for the host ({_CRON})"),
+    ("could not read Password", f"a credential helper of git's keeps the password for the host ({_CRON})"),
+    ("error: 401", f"check the password for the host in git's credential helper ({_CRON})"),
+    ("error: 403", "the host knows who you are, and has no such right for you: see docs/hosts.md"),
+    ("ermission denied", f"the host does not let you in: check the key or password for it ({_CRON})"),
 )
+"""What ssh, curl, git and gitolite say, and what helps; the first that fits counts."""
 
 
 def remedy_of(reason: str, otherwise: str) -> str:
-    """What helps where a remote gave no answer for this reason."""
-    if any(words in reason for words in _NOT_LET_IN):
-        return "the host does not let you in: check the key or password for it (cron has no agent, and nobody to ask)"
-    return otherwise
+    """What helps where a remote gave no answer for this reason, or refused a push for it."""
+    return next((remedy for said, remedy in _NOT_LET_IN if said in reason), otherwise)
 
 
 def head_of(git: Git, url: str, seconds: float) -> tuple[str, Oid] | None:

@@ -44,7 +44,7 @@ from cn.protocol.effects import Keep, Pin, Plan, Put, Withhold, WorkingCopy
 from cn.protocol.layout import DONE, INBOX, NOTICE, inbox_path
 from cn.protocol.ledger import IN, OUT, Event, Item, topics
 from cn.protocol.message import MessageRefused, parse_message
-from cn.protocol.peers_file import Peer
+from cn.protocol.peers_file import Peer, fingerprint
 from cn.protocol.thread_file import TriageRefused, keep_mains, read_text
 from cn.run.executor import Executor
 from cn.run.secret_gate import mask_file
@@ -53,6 +53,7 @@ from cn.transaction.unplaced import read_unplaced
 from cn.values.errors import Refusal
 from cn.values.names import HubPath, Name, Oid, ThreadKey, ThreadName, fold, join_branch, thread_name
 from cn.values.names import Topic as TopicName
+from cn.values.shell_words import command
 from cn.values.text import decode as decode_text
 from cn.values.text import one_line
 from cn.values.timestamps import format_day
@@ -221,9 +222,12 @@ def _signatures(executor: Executor, found: Sequence[Arrival]) -> dict[tuple[Name
 def _signature_refusal(peer: Peer, sign: Signature | None) -> Refusal | None:
     if sign is not None and sign.good:
         return None
-    why = "signed with another key" if sign is not None and sign.present else "not signed"
-    remedy = "sign it with the pinned key, or change the key in state/peers.md"
-    return Refusal(rules.SIGNATURE, f"the tip is {why}; {peer.name} has a pinned key", remedy, notify=True)
+    other = f"signed with another key ({sign.fingerprint})" if sign is not None and sign.present else "not signed"
+    accept = command("cn peer key {} KEY", peer.name)
+    # The creator is told the reason alone: it says what both can do.
+    how = f"sign with that ('cn sign KEY'), or ask for another to be accepted ({accept})"
+    why = f"the tip is {other}; {peer.name} has the pinned key {fingerprint(peer.key)}: {how}"
+    return Refusal(rules.SIGNATURE, why, f"{accept} accepts another key", notify=True)
 
 
 def _message_arrival(executor: Executor, arrival: Arrival, data: bytes) -> tuple[Arrival, Refusal | None]:

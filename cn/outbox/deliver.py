@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from cn.git.objects import list_refs, read_info, update_refs, write_objects
 from cn.git.process import TOO_MUCH, Git
-from cn.git.remote import HEADS, Listing, Push, RefResult, Result, list_remotes, push_many, push_options
+from cn.git.remote import HEADS, Listing, Push, RefResult, Result, list_remotes, push_many, push_options, remedy_of
 from cn.outbox.plan.receipts import confirmed_kind, plan_confirmed, plan_returned
 from cn.protocol import ledger, rules
 from cn.protocol.hub_config import PATH as CONFIG
@@ -24,6 +24,7 @@ from cn.run.run import Run
 from cn.run.secret_gate import check_entry
 from cn.run.snapshot import Snapshot
 from cn.transaction import mailbox_main
+from cn.transaction.rights import has_tried, sweep_tried
 from cn.values.errors import ConfigError, Refusal
 from cn.values.names import HubPath, Name, parse_oid, topic_of
 from cn.values.shell_words import command
@@ -41,6 +42,8 @@ class Outcome(NamedTuple):
 
 def deliver(run: Run, *, force: bool = False) -> None:
     """Deliver what main's outbox holds; confirmed entries go to ``sent/`` in one commit."""
+    if has_tried(run.hub) and not (run.dry_run or run.offline):
+        sweep_tried(run.hub, run.settings.config.limits.peer_seconds)
     publish_main(run)
     _take_returned(run)
     ready = _ready(run, force)
@@ -128,6 +131,7 @@ def _secret(run: Run, snapshot: Snapshot, path: HubPath, entry: Deliver) -> Refu
 
 
 def _failed(run: Run, path: HubPath, entry: Entry, reason: str, hint: str = "", *, tell: bool = False) -> None:
+    hint = hint or remedy_of(reason, "")
     new = run.memory.attempts.failed(path.rpartition("/")[2], reason, hint)
     text = f"{entry.branch} for {entry.to} is not {confirmed_kind(entry)}: {reason}"
     hint = hint or "it stays in the outbox"
@@ -249,10 +253,19 @@ def _commit(run: Run, ready: Sequence[Pair], outcomes: Mapping[HubPath, Outcome]
             waits = blob is not None and blob == delivered[path]  # else another clone confirmed it first
             executor.perform(plan_confirmed(path if waits else None, entry, ours, outcomes[path].executed, run.now))
             if waits:
-                executor.notes.done(f"{confirmed_kind(entry)} {entry.branch} at {entry.to}", source=entry_source(entry))
+                where = _where(run, entry)
+                executor.notes.done(f"{confirmed_kind(entry)} {entry.branch} at {where}", source=entry_source(entry))
         return "cn: delivered"
 
     run.commit(plan)
+
+
+def _where(run: Run, entry: Entry) -> str:
+    """Where the branch lies of which that is confirmed: the peer's hub, or by pickup our own."""
+    if run.settings.peers[entry.to].deliver == MAILBOX:
+        return entry.to
+    place = run.settings.mailbox or "this hub"
+    return f"{place}, where {entry.to} fetches it" if isinstance(entry, Deliver) else place
 
 
 def publish_main(run: Run) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Container, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -9,12 +10,13 @@ from cn.git.environment import find_local_git_dir
 from cn.git.objects import list_refs, read_info
 from cn.git.process import TIMED_OUT, Git
 from cn.git.remote import HEADS, Listing, fetch_tips, head_of, list_remotes, remedy_of
+from cn.protocol.layout import TRIED
 from cn.protocol.ledger import IN, OUT
 from cn.protocol.peers_file import MAILBOX, Peer
 from cn.run.executor import Executor
 from cn.run.run import Run
 from cn.run.settings import MAILBOX_KEY
-from cn.transaction.push import Key, encode, read_pins
+from cn.transaction.push import Key, encode, take_pins
 from cn.values.names import Branch, Name, NameRefused, Oid, ThreadKey, parse_branch, topic_of
 from cn.values.shell_words import command
 from cn.values.text import one_line, visible
@@ -93,7 +95,7 @@ def observe(
     parts = {key: [p.name for p in peers] if key == MAILBOX_KEY else [*_MAINS, settings.us] for key in asked}
     answers = list_remotes(run.hub.git, asked, settings.config.limits.peer_seconds, run.progress, parts)
     answers |= {key: heads for key, heads in known.items() if key in urls}
-    seen = Observation(read_pins(run.hub.git))
+    seen = Observation(take_pins(run.hub, run.now, dry_run=run.dry_run))
     seen.urls, listings = urls, seen.listings
     for key, answer in answers.items():
         if isinstance(answer, str):
@@ -123,7 +125,7 @@ def observe(
         if _is_listed(run, peer.name, settings.us, theirs, f"{peer.name}'s hub"):
             seen.saw[side].add(peer.name)
         for name, tip in theirs.items():
-            if name.startswith(f"{settings.us}/"):
+            if name.startswith(f"{settings.us}/") and not re.fullmatch(TRIED, name.partition("/")[2]):
                 _place(seen, peer, name, tip, side)
     return seen
 
@@ -161,7 +163,9 @@ def _sort_mailbox(run: Run, seen: Observation, peers: list[Peer], heads: Listing
         if _is_listed(run, peer.name, peer.name, heads, "the mailbox"):
             seen.saw[_side(peer, at_mailbox=True)].add(peer.name)
     for name, tip in heads.items():
-        prefix, slash, _ = name.partition("/")
+        prefix, slash, topic = name.partition("/")
+        if re.fullmatch(TRIED, topic):
+            continue
         known = by_name.get(Name(prefix))
         if slash and known is not None:
             _place(seen, known, name, tip, _side(known, at_mailbox=True))

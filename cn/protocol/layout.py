@@ -14,6 +14,8 @@ SAY = "-say.md"
 MESSAGE, NOTICE, CONCERN = "message", "notice", "concern"
 FINAL = ("merged", "replied", "opened", "delegated", "acked", "done", "discarded")
 """The statuses of a notice that end a branch: its creator deletes it."""
+TRIED = r"cn-check-[0-9a-f]{8}"
+"""The topics of branches that only try whether they may be made; they go at once, and nobody reads them."""
 NOT_FINAL = ("refused", "timed-out", "failed", "deferred", "commented")
 
 

@@ -239,6 +239,8 @@ def parse_triage(lines: list[str], heading: int, peer_lines: list[str]) -> Triag
     body = body.removeprefix(_BODY).strip("\n")
     body = "" if body == "-->" else body  # the form's last line
     decision = parse_decision(fields["decision"])
+    if "until" in fields and not isinstance(decision, Defer):
+        raise TriageRefused("until: is for defer, nothing else comes back", "leave it out, or write defer:<reason>")
     return Triage(decision, actor, at, body, fields.get("until", ""), fields.get("approval", ""))
 
 

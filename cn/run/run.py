@@ -31,7 +31,7 @@ from cn.transaction.housekeeping import sweep_failed
 from cn.transaction.lock import hub_lock
 from cn.transaction.mailbox_main import PATH as PUBLISHED
 from cn.transaction.publish import recover, rotate_log, wait_for_place
-from cn.transaction.push import clone_id
+from cn.transaction.push import clone_id, unpushed_path
 from cn.transaction.unplaced import read_unplaced
 from cn.values.errors import Blocked, CnError, ConfigError, LockHeld
 from cn.values.names import Name, Oid, is_oid
@@ -39,6 +39,10 @@ from cn.values.report import Mark, Progress, Report
 from cn.values.text import visible
 
 T = TypeVar("T")
+_PINS = "pins"
+"""The kind of condition that origin has not all of cn's refs."""
+_PINS_STAY = "pins stay in this clone, and only here they keep reviewed commits alive"
+_TAKE_PINS = "let this clone create, force and delete refs/cn/* at origin (docs/hosts.md); they go with its next push"
 
 
 @dataclass
@@ -161,8 +165,7 @@ class Run:
         self.moved |= committed.changed
         for line in committed.reports:
             self.report.info(line)
-        if reason := committed.unpushed:
-            self.report.info(f"origin did not take cn's pins: {reason}", told_before=self.memory.told("pins", reason))
+        self._note_pins(committed.unpushed)
         self.report.notes.extend(executor.notes.notes)
         if committed.base is not self.base:  # somebody's commit came in after the plan
             self._go_on_from(committed.base)
@@ -171,6 +174,15 @@ class Run:
         self._go_on_from(self.base._replace(tip=committed.commit, local=committed.commit, origin=origin))
         note_ledgers(self.snapshot, self.memory, (c.path for c in made.changes) if made else ())
         return result
+
+    def _note_pins(self, reason: str) -> None:
+        """Where origin takes no refs of cn's: told once, and shown until it has them."""
+        conditions = self.memory.conditions
+        if reason:
+            self.report.info(f"origin did not take cn's pins: {reason}", told_before=bool(conditions.names(_PINS)))
+            conditions.set(_PINS, f"{_PINS_STAY}: {reason}", _TAKE_PINS, name="origin")
+        elif not unpushed_path(self.hub).exists():
+            conditions.clear(_PINS, "origin")
 
     def _rehearse(self, plan: Callable[[Executor], tuple[str | None, T]]) -> T:
         """Show a plan, and build its commit in the throw-away folder: what follows plans on that."""

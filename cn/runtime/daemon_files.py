@@ -18,7 +18,7 @@ from typing import Any
 from cn.git.repository import Hub
 from cn.system.files import read_regular, write_file
 from cn.telegram.api import Incoming, read_update
-from cn.values.errors import Refused
+from cn.values.errors import Refused, explain_write
 from cn.values.names import HubPath
 from cn.values.timestamps import format_second
 
@@ -46,7 +46,7 @@ def write_health(hub: Hub, health: Mapping[str, Any]) -> None:
         beside.write_text(json.dumps(health, ensure_ascii=True, indent=1), "ascii")
         os.replace(beside, path)
     except OSError as why:
-        raise Refused(f"cannot write {path}: {why.strerror}", "is the disk full or read-only?") from why
+        raise Refused(f"cannot write {path}: {why.strerror}", explain_write(why)) from why
 
 
 def read_health(hub: Hub) -> dict[str, Any] | None:

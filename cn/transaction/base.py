@@ -7,8 +7,10 @@ changed on both sides origin's stands, and ours is kept beside.
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import NamedTuple
 
 from cn.git.entries import Entry, merge_trees, read_changes, read_tree
@@ -29,7 +31,7 @@ from cn.git.process import CHECK_REFUSES, TOO_MUCH, GitError
 from cn.git.remote import Listing, fetch_tips, list_remotes, remedy_of
 from cn.git.repository import ORIGIN_REF, Hub
 from cn.system.files import write_file
-from cn.transaction.checkout import kept_sentence
+from cn.transaction.checkout import LAYOUT, kept_sentence
 from cn.transaction.journal import read_journal, restore_path
 from cn.transaction.protected_files import TRUSTED_REF, accept, built_by_cn, untrusted
 from cn.values.errors import Blocked
@@ -47,6 +49,7 @@ _OPEN = {
     "sequencer": "a cherry-pick or revert",
     "BISECT_LOG": "a bisect",
 }
+_GIT_READS = (".gitignore", ".gitattributes")
 _FETCH_TRIES = 3
 SECONDS = 60.0
 _BACK = "main has to go back at origin to a commit before it, such as the one that 'git rev-parse main' names here"
@@ -150,7 +153,25 @@ def work_place(hub: Hub) -> dict[str, Oid]:
             f"run {command('git switch {}', hub.main)}, then run again",
         )
     _no_other_work_tree(hub)
+    for path in find_pipes(hub):
+        back = command("git checkout {} -- {}", hub.main, path)
+        text = f"{path} is no regular file, and git would wait for it without end"
+        raise Blocked(text, f"move it away, and if main has one, {back} brings it back; then run again")
     return refs
+
+
+def find_pipes(hub: Hub) -> list[str]:
+    """Pipes, devices and the like where git reads what to ignore and attributes, at the top and in cn's folders."""
+    paths = [f"{folder}/{name}".lstrip("/") for folder in ("", *sorted(LAYOUT)) for name in _GIT_READS]
+    return [path for path in paths if _is_special(hub.root / path)]
+
+
+def _is_special(path: Path) -> bool:
+    try:
+        mode = path.lstat().st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode))  # git follows no link here
 
 
 def _whole(hub: Hub) -> None:

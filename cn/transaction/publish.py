@@ -48,7 +48,7 @@ from cn.transaction.journal import (
 from cn.transaction.protected_files import TRUSTED_REF
 from cn.transaction.push import PREFIX
 from cn.transaction.unplaced import LOCKED, has_to_place
-from cn.values.errors import Blocked, CnError, Refused
+from cn.values.errors import Blocked, CnError, Refused, explain_write
 from cn.values.names import Oid, folders_above, main_decides, never_blocks
 from cn.values.text import visible
 
@@ -158,9 +158,7 @@ def publish(hub: Hub, journal: Journal) -> list[str]:
             raise
         except OSError as why:
             drop(journal_path(hub))
-            raise Blocked(
-                f"cannot write the index of {hub.root}: {why.strerror}", "is the disk full or read-only?"
-            ) from why
+            raise Blocked(f"cannot write the index of {hub.root}: {why.strerror}", explain_write(why)) from why
         try:
             return reports + _publish_work_tree(hub, journal, journal.changes)
         except CnError as late:
@@ -235,7 +233,7 @@ def _publish_work_tree(hub: Hub, journal: Journal, changes: Sequence[Change]) ->
         return reports + _finish(hub, journal)
     except OSError as why:
         text = f"it could not be brought to {hub.root}: {why.strerror}"
-        raise Blocked(text, "is the disk full or read-only?") from why
+        raise Blocked(text, explain_write(why)) from why
 
 
 def wait_for_index(hub: Hub, seconds: float = LOCK_WAIT) -> None:

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cn.protocol.layout import DRAFTS
-from cn.protocol.peers_file import Peer
+from cn.protocol.peers_file import Peer, fingerprint
 from cn.run.settings import MAILBOX_KEY
 from cn.run.view import View
 from cn.values.names import HubPath
@@ -105,19 +105,6 @@ def list_peers(view: View) -> list[PeerView]:
     """The peers of main's ``state/peers.md``."""
     failing, peers = unreachable(view), view.settings.peers.values()
     return [PeerView(peer, fingerprint(peer.key) if peer.key else "", failing.get(peer.name)) for peer in peers]
-
-
-def fingerprint(key: str) -> str:
-    """``SHA256:…`` of an SSH public key, as ssh-keygen(1) ``-l`` shows it."""
-    import base64
-    import binascii
-    import hashlib
-
-    try:
-        data = base64.b64decode(key.split()[1], validate=True)
-    except (IndexError, binascii.Error):
-        return "(unreadable)"
-    return "SHA256:" + base64.b64encode(hashlib.sha256(data).digest()).decode().rstrip("=")
 
 
 def unreachable(view: View) -> dict[str, Unreachable]:

@@ -243,9 +243,9 @@ class Item:
 class Why:
     """All that is known. ``item`` is None for what was never asked of an agent, ``thread`` for a chat.
 
-    ``rows`` are those that no attempt has: of the thread, or of the item later on. ``decided`` is the
-    commit that ended the thread, ``merge`` the one that took the branch in. ``others`` are further items of
-    the same thread or chat.
+    ``rows`` are those that neither an attempt nor ``decided`` has: of the thread, or of the item later on.
+    ``decided`` is the commit that ended the thread, ``merge`` the one that took the branch in. ``others`` are
+    further items of the same thread or chat.
     """
 
     name: str
@@ -278,11 +278,12 @@ def explain(view: View, name: str) -> Why:
     item, attempts = _item(view, id, machine, made, notes) if id else (None, ())
     if item is not None and thread is None and item.thread:
         thread = _thread(view, item, notes)
-    told = {id_ for attempt in attempts if attempt.ended for id_ in map(id_of, attempt.ended.rows)}
-    rows = [h for h in _rows(view, thread, id, machine) if id_of(h) not in told]
     decided = _decided(view, thread, machine)
     if decided is not None and any(a.ended and a.ended.past == decided.past for a in attempts):
         decided = None  # the answer did it
+    ends = [*(attempt.ended for attempt in attempts), decided]
+    told = {id_of(row) for end in ends if end is not None for row in end.rows}
+    rows = [h for h in _rows(view, thread, id, machine) if id_of(h) not in told]
     if item is not None:
         notes += _about_calls(view, attempts, made)
         if item.where == "waits" and not has_agent(view):

@@ -160,7 +160,8 @@ def _anchors(page: Path) -> set[str]:
 
 
 def test_the_guide_works_as_written(tmp_path: Path) -> None:
-    hosts = {name: bare(tmp_path / f"{name}.git") for name in ("sigma", "pi")}
+    # As a host makes them that knows of no other default branch: the guide leans on none.
+    hosts = {name: bare(tmp_path / f"{name}.git", "master") for name in ("sigma", "pi")}
     peer = tmp_path / "pi"
     terminal = Terminal(tmp_path)
     terminal.run(f"cn init -q pi --path {peer}")

@@ -10,8 +10,8 @@ import pytest
 
 from cn.git import remote
 from cn.git.objects import read_info
-from cn.git.process import Git
-from cn.git.remote import Push, RefResult, Result, fetch_tips, list_remotes, push_many, push_own
+from cn.git.process import Done, Git
+from cn.git.remote import Push, RefResult, Result, fetch_tips, list_remotes, push_many, push_own, read_pushed
 from cn.values.names import Oid
 from tests.support.hubs import bare, branches, commit, git, identify, work
 
@@ -35,6 +35,16 @@ def test_a_new_branch_moves_none_that_is_there_not_even_forwards(tmp_path: Path)
     told = push_many(Git(repo), {"pi": (str(host), pushes)}, 30.0)["pi"]
     assert [told[f"pi/{b}"].result for b in "abc"] == [Result.REJECTED, Result.DONE, Result.DONE]
     assert branches(host) == {"pi/a": old, "pi/b": new, "pi/c": new}
+
+
+def test_what_a_host_says_of_one_ref_is_told_of_that_one() -> None:
+    err = "remote: FATAL: W refs/heads/a x pi DENIED\x1b[K        \nremote: FATAL: C refs/heads/b x pi DENIED\n"
+    out = "".join(f"!\trefs/heads/{n}:refs/heads/{n}\t[remote rejected] (hook declined)\n" for n in "abc")
+    told = read_pushed(Done((), 1, out.encode(), err))
+    said = {name: told[f"refs/heads/{name}"].reason.partition(": ")[2] for name in "abc"}
+    assert said["a"] == "FATAL: W refs/heads/a x pi DENIED"
+    assert said["b"] == "FATAL: C refs/heads/b x pi DENIED"
+    assert said["c"] == f"{said['a']}; {said['b']}"
 
 
 def test_a_push_uses_the_settings_of_the_hub(tmp_path: Path) -> None:

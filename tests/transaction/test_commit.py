@@ -29,7 +29,7 @@ from cn.transaction.journal import (
     RefUpdate,
     journal_path,
     read_pushes,
-    stray_notes,
+    sort_pushes,
     write_journal,
 )
 from cn.transaction.lock import hub_lock
@@ -558,7 +558,7 @@ class TestPush:
         for _ in range(2):
             two.run(plan)
         assert log.read_text() == "a\n"
-        assert stray_notes(two.hub) == [copy]
+        assert sort_pushes(two.hub)[1] == [copy]
         assert read_pushes(two.hub) == []
 
     def test_what_a_note_says_is_appended_once_even_if_the_note_stays(

@@ -28,6 +28,15 @@ def asked(world: World, sigma: Node, pi: Node) -> Node:
     return sigma
 
 
+def test_each_row_is_told_once(world: World, sigma: Node, pi: Node) -> None:
+    world.propose(pi, sigma)
+    sigma.sync()
+    sigma.decide("pi/proposal", "do:custom:look into it")
+    screen = sigma.cn("why", "pi/proposal").stdout
+    rows = [line.strip() for line in screen.splitlines() if " | " in line]
+    assert len(rows) == len(sigma.rows("pi/proposal")) == len({row[6:].strip() for row in rows})
+
+
 def test_an_answer_is_explained_from_the_input_to_the_delivery(world: World, asked: Node) -> None:
     pi = world.nodes["pi"]
     with model_server() as server:

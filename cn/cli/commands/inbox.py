@@ -83,7 +83,7 @@ inbox.add_command(
         THREAD,
         click.argument("decision", shell_complete=complete_decision),
         body_options("Markdown below the fields: the text of a reply."),
-        deciding("--until", "For defer: a date or time (UTC), or 90m, 12h, 3d."),
+        deciding("--until", "For defer: a date or time (UTC), tomorrow, tuesday, or 12h, 3d."),
         ACTOR,
         deciding("--approval", "APPROVED, where the hub wants it in so many words."),
     )

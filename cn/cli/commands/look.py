@@ -49,10 +49,10 @@ def status_command(env: Env, *, check: bool) -> None:
 @options()
 def log_command(env: Env, since: str, peer: str, thread: str, count: int | None) -> None:
     """What happened: every action, every decision, oldest first."""
-    from cn.views.log import parse_since, read_log
+    from cn.views.log import read_log, read_since
 
     view = env.view()
-    start = parse_since(since, view.now) if since else None
+    start = read_since(since, view.now) if since else None
     if count is None and not since and not thread:
         count = DEFAULT_COUNT
     rows = read_log(view, start, peer, thread, count)

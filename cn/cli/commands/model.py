@@ -19,7 +19,7 @@ from cn.system.clock import now
 from cn.values.errors import EXIT_REFUSED, UsageError
 from cn.values.report import Report
 from cn.values.text import visible
-from cn.views.log import parse_since
+from cn.views.log import read_since
 from cn.views.shapes import shape, to_json
 
 
@@ -102,7 +102,7 @@ def replay_command(env: Env, ids: tuple[str, ...], model: str, since: str) -> No
     view = env.view()
     config = read_agent_config(view.snapshot.read)
     config = config.with_model(model) if model else config
-    pairs = find_pairs(view, ids, parse_since(since, view.now) if since else None)
+    pairs = find_pairs(view, ids, read_since(since, view.now) if since else None)
     if env.dry_run:
         planned = [(pair, pack_pair(view, config, pair)) for pair in pairs]
         facts = [shape(pair, "id=name source") | shape(sent, _SENT) for pair, sent in planned]
@@ -179,7 +179,7 @@ def usage_command(env: Env, since: str, by: str) -> None:
     Costs are estimates from the price list that cn carries; a model it does not know has none.
     """
     hub = env.hub()
-    view = read_usage(hub.root, cast("By", by), parse_since(since, now()) if since else None)
+    view = read_usage(hub.root, cast("By", by), read_since(since, now()) if since else None)
     env.facts({**to_json(view), "prices_of": LOOKED_UP}, lambda: _lines(view))
 
 

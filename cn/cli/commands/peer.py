@@ -93,6 +93,22 @@ _NAME = click.argument("name", shell_complete=complete_peer)
 peer.add_command(action("remove", "actions.peers:remove", "Take a peer out; its threads and records stay.", _NAME))
 
 
+@peer.command("key")
+@_NAME
+@click.argument("key")
+@options(DRY_RUN)
+def key_command(env: Env, name: str, key: str) -> None:
+    """Pin another KEY for the peer NAME: an SSH public key, or a .pub file.
+
+    What it sent and was refused for its signature is looked at again at the next sync.
+    """
+    from cn.actions.peers import pin_key
+
+    with refused_as_usage():
+        parsed = _key(key)
+    env.show(pin_key(env.hub(), name, parsed, dry_run=env.dry_run))
+
+
 @peer.command("sync")
 @click.argument("names", nargs=-1, shell_complete=complete_peer)
 @options(DRY_RUN)

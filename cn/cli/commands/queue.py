@@ -153,7 +153,7 @@ _ANSWERS: dict[str, tuple[Callable[..., ops.Op], str, dict[str, str]]] = {
     "defer": (
         ops.Defer,
         "Put the item off.",
-        {"reason": "What it waits for.", "until": "A date or time (UTC), or 90m, 12h, 3d."},
+        {"reason": "What it waits for.", "until": "A date or time (UTC), tomorrow, tuesday, or 12h, 3d."},
     ),
     "delegate": (
         ops.Delegate,
@@ -166,7 +166,7 @@ for _name, _row in _ANSWERS.items():
     _answer(_name, *_row)
 
 done_command = _decision("done", ops.Done, "Complete THREAD: final, it moves to done and its creator is told.")
-_UNTIL = "A date or time (UTC), or 90m, 12h, 3d; it comes back then."
+_UNTIL = "A date or time (UTC), tomorrow, tuesday, or 12h, 3d; it comes back then."
 defer_command = _decision(
     "defer", ops.Defer, "Put THREAD off: it stays, and its creator is told.", reason="What it waits for.", until=_UNTIL
 )

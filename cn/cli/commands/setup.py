@@ -1,4 +1,4 @@
-"""``cn init``, ``cn trust`` and ``cn cron …``: create a hub, accept changes to protected files, let cron run it."""
+"""``cn init``, ``cn sign``, ``cn trust``, ``cn cron …``: make a hub, sign, accept protected files, let cron run it."""
 
 from __future__ import annotations
 
@@ -32,6 +32,13 @@ def init_command(env: Env, name: str, path: Path | None, signing_key: Path | Non
     report = Report()
     init(parsed, path or Path(f"cn-{parsed}"), report, signing_key=signing_key, dry_run=env.dry_run)
     env.show(report)
+
+
+_SIGN = (
+    "Sign what cn commits and sends in this clone with KEY, an SSH key file, or a public key of an ssh-agent."
+    " Peers that have pinned another key of ours must accept it: 'cn peer key'."
+)
+sign_command = action("sign", "actions.sign:sign", _SIGN, click.argument("key"))
 
 
 @click.command("trust")
