@@ -29,6 +29,8 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "sync": ("inbox:sync_command", "Inbox sync and outbox delivery in one."),
         "send": ("peer:send_command", "Send a message to a peer."),
         "comment": ("peer:comment_command", "Say something about a thread; it stays as it is."),
+        "propose": ("propose:propose_command", "Propose commits to a peer, from the clone you work in."),
+        "rebase": ("propose:rebase_command", "Bring a proposal of ours onto the peer's latest main."),
         "reply": ("peer:reply_command", "Reply to a thread."),
         "done": ("queue:done_command", "Decide a thread: complete."),
         "defer": ("queue:defer_command", "Decide a thread: put it off."),

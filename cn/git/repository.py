@@ -25,6 +25,8 @@ _ASKED = (
     r"^(remote\..*\.(url|pushurl|fetch|promisor|partialclonefilter)|url\..*\.(push)?insteadof|core\.filemode|cn\..*"
     r"|user\.(name|email|signingkey)|commit\.gpgsign|gpg\.format|extensions\.(partialclone|objectformat))$"
 )
+NOTED = "cn.hub"
+"""The setting of a clone of a peer's hub that names the hub which proposes from it: a path."""
 _BELOW = 400
 """Bytes of the longest path that git and cn need below a hub: a pin of a long topic, with its lock."""
 _OVERRIDDEN = "commit.gpgsign"
@@ -59,7 +61,8 @@ class Hub:
     ``root`` is the work tree, ``git_dir`` the common git directory (shared by linked
     work trees), ``work_git_dir`` the one of this work tree (HEAD, index), ``main`` the
     name of the main branch, ``origin`` whether a remote of that name exists, ``name`` the
-    hub's own name once its configuration was read. ``state`` is
+    hub's own name once its configuration was read. ``apart``: another branch is checked out, and stays so; a run
+    moves main without index and work tree. ``state`` is
     ``.git/cn`` (lock, journal, scratch files: never in the tree, never pushed), ``main_ref``
     ``refs/heads/main``.
     """
@@ -71,6 +74,7 @@ class Hub:
     main: str = "main"
     origin: bool = False
     name: str = ""
+    apart: bool = False
     state: Path = field(init=False)
     main_ref: str = field(init=False)
 
@@ -167,7 +171,7 @@ def check_place(folder: Path) -> None:
 
 
 def open_hub(path: Path | None, *, cwd: Path | None = None, main: str = "main") -> Hub:
-    """Open the hub at ``path``, or the one around ``cwd``.
+    """Open the hub at ``path``, or the one around ``cwd``; from a clone in which another hub is noted, that one.
 
     Raises :class:`ConfigError` when there is none or it is no git repository.
     """
@@ -197,4 +201,6 @@ def open_hub(path: Path | None, *, cwd: Path | None = None, main: str = "main") 
         hint = f"if you trust who owns it: {command('git config --global --add safe.directory {}', str(root))}"
         raise ForeignHub(f"git does not work in {root}: {why}", hint)
     git = git._replace(config=read_config(git))
+    if path is None and (noted := git.config and git.config.last(NOTED, "local", "worktree")):
+        return open_hub(Path(noted), main=main)
     return Hub(root, git_dir, work_git_dir, git, main, bool(git.config and git.config.all("remote.origin.url")))

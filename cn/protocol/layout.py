@@ -10,7 +10,7 @@ OUTBOX = HubPath("threads/mail/outbox")
 SENT = HubPath("threads/mail/sent")
 SAY = "-say.md"
 """How the name of a file ends that is to be said in a chat (:mod:`cn.protocol.outbox_entry`)."""
-MESSAGE, NOTICE, CONCERN = "message", "notice", "concern"
+PROPOSAL, MESSAGE, NOTICE, CONCERN = "proposal", "message", "notice", "concern"
 FINAL = ("merged", "replied", "opened", "delegated", "acked", "done", "discarded")
 """The statuses of a notice that end a branch: its creator deletes it."""
 NOT_FINAL = ("refused", "timed-out", "failed", "deferred", "commented")

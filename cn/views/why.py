@@ -19,10 +19,10 @@ from cn.agent.plan.turns import source_of
 from cn.git.history import PastCommit, added_by, changes_of, commits_of, read_past
 from cn.git.objects import read_object, read_objects
 from cn.llm.usage import Call, read_calls
-from cn.protocol.layout import OUTBOX, SAY, SENT
+from cn.protocol.layout import OUTBOX, PROPOSAL, SAY, SENT
 from cn.protocol.ledger import IN
 from cn.protocol.log import FOLDER, Row, parse_rows
-from cn.protocol.outbox_entry import Deliver, Say, entry_source, is_chat, parse_entry, parse_say
+from cn.protocol.outbox_entry import Deliver, Propose, Remove, Say, entry_source, is_chat, parse_entry, parse_say
 from cn.protocol.own_thread import CONCERNS, Own
 from cn.protocol.queue_item import TURN, Shown, Trigger, Turn, parse_input, parse_trigger, parse_turn
 from cn.protocol.thread_life import read_lives
@@ -214,7 +214,13 @@ def _entry(view: View, data: bytes, name: str, sources: frozenset[str]) -> tuple
     source = entry_source(entry)
     if source not in sources and entry.source not in sources:
         return None
-    kind, subject = (entry.kind, entry.subject) if isinstance(entry, Deliver) else ("delete", entry.reason)
+    match entry:
+        case Deliver():
+            kind, subject = entry.kind, entry.subject
+        case Propose():
+            kind, subject = PROPOSAL, entry.subject
+        case Remove():
+            kind, subject = "delete", entry.reason
     return Message(name, kind, entry.to, subject, entry.branch, entry.queued), source
 
 
