@@ -255,7 +255,7 @@ def _push(entry: Entry, tip: Oid | None) -> Push:
 
 def _taken(entry: Entry) -> Outcome:
     """The remote has done as it was asked."""
-    return Outcome(f"✓ {confirmed_kind(entry)}")
+    return Outcome("✓ deleted" if isinstance(entry, Remove) else "✓ delivered")
 
 
 def _after(entry: Entry, result: RefResult, listing: Listing | str | None) -> Outcome:

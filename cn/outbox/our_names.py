@@ -26,7 +26,8 @@ def find_ours(snapshot: Snapshot, settings: Settings, text: str) -> tuple[Name, 
 
 def _topic(settings: Settings, name: Name, text: str) -> str:
     peer = settings.peers.get(name)
-    return text.removeprefix(f"{settings.outbound_prefix(peer) if peer else settings.us}/")
+    prefixes = (settings.us, *([settings.outbound_prefix(peer)] if peer else []))
+    return next((text.removeprefix(f"{prefix}/") for prefix in prefixes if text.startswith(f"{prefix}/")), text)
 
 
 def _was_sent(snapshot: Snapshot, peer: Name, topic: str) -> bool:

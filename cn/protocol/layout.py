@@ -13,6 +13,8 @@ SAY = "-say.md"
 PROPOSAL, MESSAGE, NOTICE, CONCERN = "proposal", "message", "notice", "concern"
 FINAL = ("merged", "replied", "opened", "delegated", "acked", "done", "discarded")
 """The statuses of a notice that end a branch: its creator deletes it."""
+REBASE_BEFORE_MERGE = "rebase-before-merge"
+"""The rule whose refusal a rebase mends (:mod:`cn.protocol.rules`)."""
 NOT_FINAL = ("refused", "timed-out", "failed", "deferred", "commented")
 
 

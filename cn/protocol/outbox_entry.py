@@ -123,9 +123,14 @@ def take_out(path: str) -> str:
 
 def entry_name(entry: Entry) -> str:
     """The file name: day, peer and topic; deletions carry the tip, so a name means one effect."""
-    topic = re.sub(r"[^A-Za-z0-9._-]+", "-", topic_of(entry.branch))[:70]
     ending = "-delete.md" if isinstance(entry, Remove) else ".md"
-    return f"{format_day(entry.queued)}-{entry.to}-{topic}-{entry_head(entry)[:8]}{ending}"
+    return file_name(entry.to, topic_of(entry.branch), entry_head(entry), entry.queued, ending)
+
+
+def file_name(to: Name, topic: str, head: Oid, queued: datetime, ending: str = ".md") -> str:
+    """The same of what was queued then, of which the ledger tells."""
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", topic)[:70]
+    return f"{format_day(queued)}-{to}-{plain}-{head[:8]}{ending}"
 
 
 def outbox_path(entry: Entry) -> HubPath:

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, time, timedelta
 from typing import NamedTuple
 
 from cn.protocol.hub_config import HubConfig
+from cn.protocol.layout import REBASE_BEFORE_MERGE as REBASE_BEFORE_MERGE
 from cn.protocol.ledger import Item
 from cn.protocol.message import MOST_TEXT, MessageRefused, parse_message
 from cn.protocol.outbox_entry import Deliver, Entry, Propose
@@ -23,7 +24,6 @@ from cn.values.timestamps import StampRefused, parse_until
 
 CREATOR_ONLY_DELETE = "creator-only-delete"
 MERGE_NEEDS_APPROVAL = "merge-needs-approval"
-REBASE_BEFORE_MERGE = "rebase-before-merge"
 NO_SELF_MERGE = "no-self-merge"
 VALID_ACTOR = "valid-actor"
 PROTECTED_PATHS = "protected-paths"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -133,7 +133,7 @@ def _undone(desk: Desk) -> None:
     commit(desk.root, {"docs/fix.md": None})
 
 
-NEVER = {
+NEVER: dict[str, Callable[[Desk], object]] = {
     "no history in common": _strange,
     "has .* already": _nothing,
     "changes nothing": _undone,

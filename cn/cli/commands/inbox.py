@@ -35,13 +35,14 @@ def inbox(env: Env, everything: bool) -> None:
 @THREAD
 @options()
 def show_command(env: Env, thread: str) -> None:
-    """Show a thread, and what became of it so far."""
-    from cn.cli.render.thread_page import page_lines
+    """Show a thread, and what became of it so far; or what we sent, by its branch or PEER:TOPIC."""
+    from cn.cli.render.thread_page import document_lines
+    from cn.views.sent import show_or_sent
     from cn.views.thread_page import show_document
 
     view = env.view()
-    document = show_document(view, thread)
-    env.facts(document, lambda: page_lines(document, view.now))
+    document = show_or_sent(view, thread, show_document)
+    env.facts(document, lambda: document_lines(document, view.now))
 
 
 _DECIDE = """Write DECISION into THREAD.
