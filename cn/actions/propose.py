@@ -73,7 +73,7 @@ def find_proposing_hub(given: str, folder: Path) -> tuple[Hub, WorkClone]:
     except ConfigError as error:
         remedy = f"{command('cn propose TOPIC --hub {}', 'DIR')} names it, and the clone remembers it"
         raise ConfigError(f"which hub proposes from {work.root} is not known", f"{remedy} ({error.text})") from None
-    if hub.root == work.root and not hub.state.is_dir():
+    if hub.git_dir == work.git_dir and not hub.state.is_dir():
         remedy = "name your own with '--hub DIR', the clone remembers it; if this is yours, run 'cn sync' here first"
         raise Refused(f"cn never worked in {work.root}: it may be a clone of a peer's hub", remedy)
     return _on_main(hub), work
@@ -103,7 +103,7 @@ def propose(
         raise Refused.by(refused)
     head = work.commit(rev or "HEAD")
     with open_run(hub, dry_run=dry_run) as run:
-        if not dry_run and work.root != hub.root and work.note_hub(hub.root):
+        if not dry_run and work.git_dir != hub.git_dir and work.note_hub(hub.root):
             run.report.info(f"noted in {work.root}: its proposals are made by the hub {run.settings.us} at {hub.root}")
         target = find_target(run, _peer(run.settings, work, hub, peer), topic)
         _bring(run, work, head)
@@ -122,7 +122,7 @@ def _peer(settings: Settings, work: WorkClone, hub: Hub, given: str) -> Peer:
         return settings.peer(given)
     urls = {url.rstrip("/").removesuffix(".git") for url in work.urls}
     found = [peer for peer in settings.peers.values() if peer.hub.rstrip("/").removesuffix(".git") in urls]
-    if work.root == hub.root and not found:
+    if work.git_dir == hub.git_dir and not found:
         found = list(settings.peers.values())
     if len(found) == 1:
         return found[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cn.actions.propose import Target, find_target, place_of, queue_proposal
+from cn.git.entries import read_changes
 from cn.git.objects import merge_bases, read_info
 from cn.git.rebase import commits_to_rebase, rebase
 from cn.git.remote import fetch_commits, list_remotes
@@ -13,7 +14,7 @@ from cn.protocol.layout import PROPOSAL
 from cn.protocol.ledger import OUT, Item
 from cn.run.run import Run, open_run
 from cn.values.errors import Refused
-from cn.values.names import Name, Oid
+from cn.values.names import Name, Oid, is_owned
 from cn.values.report import Report
 from cn.values.shell_words import command
 from cn.values.text import one_line
@@ -25,7 +26,7 @@ def rebase_topic(hub: Hub, topic: str, peer: str = "", *, dry_run: bool = False)
         name, item = _find(run, f"{peer}:{topic}" if peer else topic)
         target = find_target(run, run.settings.peer(name), item.topic)
         _require_there(run, target, item)
-        if target.tip in merge_bases(run.hub.git, target.tip, item.head):
+        if _is_on(run, target, item.head):
             run.report.info(f"{target.branch} is on {name}'s latest {target.main} already", source=target.source)
             return run.report
         new = _rebased(run, target, item.head)
@@ -36,6 +37,12 @@ def rebase_topic(hub: Hub, topic: str, peer: str = "", *, dry_run: bool = False)
             pull = command("git pull --rebase {} {}", place_of(run, target.peer), target.branch)
             run.report.info(f"your own branch is as it was; {pull} brings it there", source=target.source)
     return run.report
+
+
+def _is_on(run: Run, target: Target, head: Oid) -> bool:
+    """Has main changed nothing since but its hub's own records? A new head would void a decision for nothing."""
+    bases = merge_bases(run.hub.git, target.tip, head)
+    return any(all(is_owned(c.path) for c in read_changes(run.hub.git, base, target.tip)) for base in bases)
 
 
 def _find(run: Run, text: str) -> tuple[Name, Item]:

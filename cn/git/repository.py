@@ -184,7 +184,13 @@ def open_hub(path: Path | None, *, cwd: Path | None = None, main: str = "main") 
         root = find_hub(cwd or Path.cwd())
     if root is None:
         raise ConfigError(f"no hub at {where}", "make one with 'cn init NAME', or name one with --hub DIR")
-    root = Path(os.path.realpath(root))
+    hub = open_repository(Path(os.path.realpath(root)), main)
+    noted = hub.config.last(NOTED, "local", "worktree") if path is None else ""
+    return open_hub(Path(noted), main=main) if noted else hub
+
+
+def open_repository(root: Path, main: str) -> Hub:
+    """The repository with its work tree at ``root``, whether it is a hub or is to become one."""
     check_place(root)
     if not (root / ".git").exists():
         raise ConfigError(f"{root} has .cn/hub.yaml but is not a git work tree", "run 'git init -b main' there")
@@ -201,6 +207,4 @@ def open_hub(path: Path | None, *, cwd: Path | None = None, main: str = "main") 
         hint = f"if you trust who owns it: {command('git config --global --add safe.directory {}', str(root))}"
         raise ForeignHub(f"git does not work in {root}: {why}", hint)
     git = git._replace(config=read_config(git))
-    if path is None and (noted := git.config and git.config.last(NOTED, "local", "worktree")):
-        return open_hub(Path(noted), main=main)
     return Hub(root, git_dir, work_git_dir, git, main, bool(git.config and git.config.all("remote.origin.url")))

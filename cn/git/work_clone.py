@@ -16,9 +16,12 @@ from cn.values.names import Oid, parse_oid
 
 
 class WorkClone(NamedTuple):
-    """A work tree with its git; ``config`` is its configuration."""
+    """A work tree with its git; ``git_dir`` is what it shares with others of the repository, ``config`` the
+    configuration of that.
+    """
 
     root: Path
+    git_dir: Path
     git: Git
     config: GitConfig
 
@@ -66,7 +69,8 @@ def find_work_clone(folder: Path) -> WorkClone:
         raise Refused(f"{folder} is in no work tree of git", "go to a clone of your peer's hub, then run it again")
     root = Path(os.path.realpath(done.path))
     git = git._replace(root=root)
-    return WorkClone(root, git, read_config(git))
+    git_dir = Path(os.path.realpath(root / git.run("rev-parse", "--git-common-dir").path))
+    return WorkClone(root, git_dir, git, read_config(git))
 
 
 def work_trees(git: Git) -> dict[str, list[Path]]:

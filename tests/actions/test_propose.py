@@ -259,6 +259,14 @@ def test_a_rebase_keeps_authors_and_messages_and_touches_no_branch_of_ours(desk:
     assert content(desk.sigma, MAIN_FILE) == b"yours\nstart\nmine\n"
 
 
+def test_records_of_the_peers_hub_call_for_no_rebase(desk: Desk) -> None:
+    head = desk.begin({"docs/fix.md": "one\n"})
+    desk.cn("propose", "fix")
+    desk.sigma.sync()
+    assert "is on sigma's latest main already" in desk.cn("rebase", "fix").stdout
+    assert desk.there() == head
+
+
 def test_a_rebase_that_conflicts_names_the_path_and_changes_nothing(desk: Desk) -> None:
     head = desk.begin({MAIN_FILE: "mine\n"})
     desk.cn("propose", "fix")
