@@ -13,7 +13,7 @@ from pathlib import Path
 
 from cn.git.create import commit_first, create_repo
 from cn.git.fast_import import FileChange
-from cn.git.objects import list_refs, list_tree
+from cn.git.objects import list_refs, list_tree, read_info
 from cn.git.process import GitError
 from cn.git.remote import HEADS
 from cn.git.repository import Hub, check_place, find_hub, open_repository
@@ -159,6 +159,8 @@ def _template_here(name: Name, main: str) -> dict[HubPath, bytes]:
 def _beside_project(hub: Hub, main: Oid, files: Mapping[HubPath, bytes]) -> tuple[dict[HubPath, bytes], list[str]]:
     """The files to add to a main, and sentences about those that are not; refuses where cn has no room."""
     theirs = {fold(entry.path): entry for entry in list_tree(hub.git, main)}
+    if read_info(hub.git, [f"{main}:{hub_config.PATH}"]) != [None]:
+        raise Refused(f"{hub.main} at origin is a hub already", "'git pull' brings it here")
     for folder in _OWN:
         if taken := theirs.get(folder):
             why = f"the project has {visible(taken.path)} in {hub.main}, which cn needs for itself"
