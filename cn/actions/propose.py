@@ -156,7 +156,9 @@ def _bring(run: Run, work: WorkClone, head: Oid) -> None:
     if read_info(run.hub.git, [head]) == [None] and (
         why := fetch_commits(run.hub.git, str(work.root), [head], run.settings.config.limits.peer_seconds)
     ):
-        raise Refused(f"{head[:8]} cannot be fetched from {work.root}: {why}", "see 'git fsck' there")
+        shallow = "'git fetch --unshallow' there brings the rest"
+        remedy = shallow if "shallow" in why else "'git fsck' there tells what is wrong"
+        raise Refused(f"{head[:8]} cannot be fetched from {work.root}: {why}", remedy)
 
 
 def queue_proposal(run: Run, target: Target, head: Oid, *, message: str = "", subject: str = "cn: propose") -> None:

@@ -65,7 +65,8 @@ def project(folder: Path, branch: str, files: Mapping[str, str] = FILES) -> tupl
     return root, host
 
 
-@pytest.mark.parametrize("branch", ["main", "master"])
+@pytest.mark.sliced(2)
+@pytest.mark.parametrize("branch", ["master", "main"])
 def test_a_project_becomes_a_hub_by_one_commit_beside_what_is_there(tmp_path: Path, branch: str) -> None:
     root, host = project(tmp_path, branch)
     before = tip(root)

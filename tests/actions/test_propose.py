@@ -57,6 +57,16 @@ def desk(world: World, sigma: Node, pi: Node) -> Desk:
     return Desk(world, sigma, pi)
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory, template: Path) -> Desk:
+    """One for all that changes nothing at hubs."""
+    world = World(tmp_path_factory.mktemp("shared"), template)
+    sigma, pi = world.hub("sigma"), world.hub("pi")
+    world.link(sigma, pi)
+    return Desk(world, sigma, pi)
+
+
+@pytest.mark.sliced(2)
 @pytest.mark.parametrize("route", ["mailbox", "pickup"])
 def test_a_proposal_goes_moves_is_merged_and_gone(world: World, route: str) -> None:
     sigma, pi = world.hub("sigma"), world.hub("pi")
@@ -117,10 +127,10 @@ def test_the_same_head_again_says_where_it_stands(desk: Desk) -> None:
 
 
 def _strange(desk: Desk) -> None:
-    other = work(desk.world.folder / "other", "Pia")
+    other = work(desk.world.folder / "strange", "Pia")
     commit(other, {"a": "a\n"})
-    fetch(desk.root, other, "+main:fix")
-    checkout(desk.root, "fix")
+    fetch(desk.root, other, "main")
+    checkout(desk.root, "fix", "FETCH_HEAD")
 
 
 def _nothing(desk: Desk) -> None:
@@ -147,7 +157,8 @@ NEVER: dict[str, Callable[[Desk], object]] = {
 
 
 @pytest.mark.parametrize("why", NEVER)
-def test_what_can_never_be_merged_is_refused_at_once(desk: Desk, why: str) -> None:
+def test_what_can_never_be_merged_is_refused_at_once(shared: Desk, why: str) -> None:
+    desk = shared
     NEVER[why](desk)
     before = desk.pi.main
     refused = desk.cn("propose", "fix", check=1).stderr
@@ -215,6 +226,7 @@ def test_another_revision_and_a_dry_run(desk: Desk) -> None:
     assert "there is no commit 'nope'" in desk.cn("propose", "fix", "--commit", "nope", check=1).stderr
 
 
+@pytest.mark.full
 def test_while_a_move_waits_an_answer_to_the_old_head_ends_nothing(desk: Desk) -> None:
     old = desk.begin({"docs/fix.md": "one\n"})
     desk.cn("propose", "fix")
@@ -293,7 +305,8 @@ def test_a_rebase_leaves_out_what_main_has_and_signs_again(desk: Desk, tmp_path:
     assert "has all that pi/fix changes" in desk.cn("rebase", "fix", check=1).stderr
 
 
-def test_a_rebase_of_what_is_no_proposal_of_ours_is_refused(desk: Desk) -> None:
+def test_a_rebase_of_what_is_no_proposal_of_ours_is_refused(shared: Desk) -> None:
+    desk = shared
     desk.cn("send", "sigma", "hello")
     for name in ("hello", "nothing", "sigma:nothing"):
         assert "no proposal of ours is called" in desk.cn("rebase", name, check=1).stderr
