@@ -25,10 +25,10 @@ from cn.protocol.outbox_entry import Propose
 from cn.protocol.peers_file import MAILBOX, Peer
 from cn.run.executor import Executor
 from cn.run.run import Run, open_run
-from cn.run.secret_gate import check_change, check_texts
+from cn.run.secret_gate import check_change, check_plan, check_texts
 from cn.run.settings import Settings, read_settings
 from cn.run.snapshot import Snapshot
-from cn.secrets.scanner import text_of
+from cn.secrets.scanner import Text, text_of
 from cn.transaction.protected_files import TRUSTED_REF
 from cn.values.errors import ConfigError, Refused
 from cn.values.names import Branch, HubPath, Oid, Topic, is_owned, join_branch, parse_topic
@@ -165,12 +165,14 @@ def queue_proposal(run: Run, target: Target, head: Oid, *, message: str = "", su
     """Put it into the outbox in one commit; refuses what can never be merged, and what was answered already."""
     peer = target.peer.name
     if told := _settled(run, run.snapshot, target, head):
+        if message.strip():
+            raise Refused(f"{told}, and the message was not sent", f"{command('cn send {} MESSAGE', peer)} sends it")
         run.report.info(told, source=target.source)
         return
     base = _check(run, target, head)
     titles = decode(read_objects(run.hub.git, [head])[0] or b"").partition("\n\n")[2].strip().split("\n")
 
-    def plan(executor: Executor) -> str | None:
+    def propose_it(executor: Executor) -> str | None:
         if told := _settled(run, executor.snapshot, target, head):  # by another clone, meanwhile
             executor.notes.info(told, source=target.source)
             return None
@@ -182,10 +184,14 @@ def queue_proposal(run: Run, target: Target, head: Oid, *, message: str = "", su
             title = one_line(titles[0] or target.branch)
             mail = Message(MESSAGE, run.settings.us, peer, title, executor.now, message, in_reply_to=head)
             effects.append(Post(mail, f"about-{target.topic}"[:100], "", target.source))
-        executor.perform(Plan(target.source, tuple(effects)))
+        plan = Plan(target.source, tuple(effects))
+        given = [Text("the topic", (target.topic,), 0), text_of("the message", message)]
+        if secret := check_plan(plan, run.settings, given=given):
+            raise Refused.by(secret)
+        executor.perform(plan)
         return subject
 
-    run.commit(plan)
+    run.commit(propose_it)
 
 
 def _is_of(entry: object, target: Target) -> bool:
@@ -267,7 +273,7 @@ def _answered(run: Run, target: Target, item: Item | None, past: Sequence[Event]
             f"{target.branch} is about to be deleted: it was {item.get('status')}", "run 'cn sync', then again"
         )
     answers = [e for e in past if e.head == head and e.kind == "answered" and e.fields.get("status") in FINAL]
-    if answers:
+    if answers and not answers[-1].fields.get("unproven"):
         at, status, merge = answers[-1].at, answers[-1].fields["status"], answers[-1].fields.get("merge", "")
         words = f"{status} as {merge[:12]}" if merge else status
         text = f"{target.branch} at {head[:8]} was {words} by {target.peer.name} ({format_stamp(at)})"

@@ -112,6 +112,8 @@ def test_the_hub_is_named_once_and_a_clone_in_which_cn_never_worked_is_nobodys(d
     assert "its proposals are made by the hub pi" in said
     assert git(desk.root, "config", "cn.hub") == str(desk.pi.root)
     assert desk.cn("status").stdout.startswith("pi: ")
+    git(desk.root, "config", "cn.hub", "/nowhere")
+    assert "there is no hub at /nowhere, which cn.hub names in" in desk.cn("status", check=3).stderr
 
 
 def test_the_same_head_again_says_where_it_stands(desk: Desk) -> None:
@@ -185,6 +187,13 @@ def test_a_message_goes_beside_it_in_answer_to_its_commit(desk: Desk) -> None:
     text = (desk.pi.root / "threads/mail/sent" / sent[0]).read_text()
     assert f'in-reply-to: "{head}"' in text
     assert "Please look at the second line." in text
+
+    again = desk.cn("propose", "fix", "--message", "And the third.", check=1).stderr
+    assert "the message was not sent" in again
+    assert "'cn send sigma MESSAGE' sends it" in again
+    commit(desk.root, {"docs/fix.md": "two\n"})
+    assert "no-secrets: the message" in desk.cn("propose", "fix", "-m", "AKIAIOSFODNN7EXAMPLF", check=1).stderr
+    assert desk.there() == head
 
 
 def test_what_somebody_else_pushed_is_not_overwritten(desk: Desk) -> None:
