@@ -30,6 +30,8 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "send": ("peer:send_command", "Send a message to a peer."),
         "comment": ("peer:comment_command", "Say something about a thread; it stays as it is."),
         "reply": ("peer:reply_command", "Reply to a thread."),
+        "propose": ("propose:propose_command", "Propose commits to a peer, from the clone you work in."),
+        "rebase": ("propose:rebase_command", "Bring a proposal of ours onto the peer's latest main."),
         "review": ("review:review_command", "Step through what waits, and decide it with one key each."),
         "done": ("queue:done_command", "Decide threads: complete."),
         "defer": ("queue:defer_command", "Decide threads: put them off."),

@@ -288,6 +288,11 @@ def fetch_tips(
     return hung | _fetch(git, again, seconds, on_done)
 
 
+def fetch_commits(git: Git, url: str, commits: Sequence[Oid], seconds: float) -> str:
+    """Bring commits by their ids, with all that they need; why it failed, or nothing. No ref is written."""
+    return _fetch(git, {"": (url, commits)}, seconds, None).get("", "")
+
+
 def _fetch(
     git: Git,
     wanted: Mapping[str, tuple[str, Sequence[str]]],

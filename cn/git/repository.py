@@ -25,6 +25,8 @@ _ASKED = (
     r"^(remote\..*\.(url|pushurl|fetch|promisor|partialclonefilter)|url\..*\.(push)?insteadof|core\.filemode|cn\..*"
     r"|user\.(name|email|signingkey)|commit\.gpgsign|gpg\.format|gpg\.ssh\.defaultkeycommand|extensions\.(partialclone|objectformat))$"
 )
+NOTED = "cn.hub"
+"""The setting of a clone of a peer's hub that names the hub which proposes from it: a path."""
 _BELOW = 400
 """Bytes of the longest path that git and cn need below a hub: a pin of a long topic, with its lock."""
 _OVERRIDDEN = "commit.gpgsign"
@@ -59,7 +61,8 @@ class Hub:
     ``root`` is the work tree, ``git_dir`` the common git directory (shared by linked
     work trees), ``work_git_dir`` the one of this work tree (HEAD, index), ``main`` the
     name of the main branch, ``origin`` whether a remote of that name exists, ``name`` the
-    hub's own name once its configuration was read. ``state`` is
+    hub's own name once its configuration was read. ``apart``: another branch is checked out, and stays so; a run
+    moves main without index and work tree. ``state`` is
     ``.git/cn`` (lock, journal, scratch files: never in the tree, never pushed), ``main_ref``
     ``refs/heads/main``.
     """
@@ -71,6 +74,7 @@ class Hub:
     main: str = "main"
     origin: bool = False
     name: str = ""
+    apart: bool = False
     state: Path = field(init=False)
     main_ref: str = field(init=False)
 
@@ -167,7 +171,7 @@ def check_place(folder: Path) -> None:
 
 
 def open_hub(path: Path | None, *, cwd: Path | None = None, main: str = "main") -> Hub:
-    """Open the hub at ``path``, or the one around ``cwd``.
+    """Open the hub at ``path``, or the one around ``cwd``; from a clone in which another hub is noted, that one.
 
     Raises :class:`ConfigError` when there is none or it is no git repository.
     """
@@ -180,7 +184,16 @@ def open_hub(path: Path | None, *, cwd: Path | None = None, main: str = "main") 
         root = find_hub(cwd or Path.cwd())
     if root is None:
         raise ConfigError(f"no hub at {where}", "make one with 'cn init NAME', or name one with --hub DIR")
-    root = Path(os.path.realpath(root))
+    hub = open_repository(Path(os.path.realpath(root)), main)
+    noted = hub.config.last(NOTED, "local", "worktree") if path is None else ""
+    if noted and not is_hub(Path(noted)):
+        remedy = f"{command('git config {} DIR', NOTED)} sets it right, 'git config --unset {NOTED}' takes it out"
+        raise ConfigError(f"there is no hub at {one_line(noted)}, which {NOTED} names in {root}", remedy)
+    return open_hub(Path(noted), main=main) if noted else hub
+
+
+def open_repository(root: Path, main: str) -> Hub:
+    """The repository with its work tree at ``root``, whether it is a hub or is to become one."""
     check_place(root)
     if not (root / ".git").exists():
         raise ConfigError(f"{root} has .cn/hub.yaml but is not a git work tree", "run 'git init -b main' there")

@@ -43,7 +43,7 @@ def said_before(executor: Executor, arrival: Arrival) -> str:
 
 def _our_words(executor: Executor, peer: Name, event: Event) -> str:
     """A message that we sent, as main's outbox has it."""
-    name = file_name(event.at, peer, event.topic, event.head)
+    name = file_name(peer, event.topic, event.head, event.at)
     data = executor.read(HubPath(f"{SENT}/{name}")) or executor.read(HubPath(f"{OUTBOX}/{name}"))
     with suppress(RecordRefused, MessageRefused):
         entry = parse_entry(data or b"", executor.snapshot.algorithm)

@@ -9,24 +9,36 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from cn.git.objects import list_refs, read_info, update_refs, write_objects
+from cn.git.objects import is_ancestor, list_refs, read_info, update_refs, write_objects
 from cn.git.process import TOO_MUCH, Git
-from cn.git.remote import HEADS, Listing, Push, RefResult, Result, list_remotes, push_many, push_options, remedy_of
+from cn.git.remote import (
+    HEADS,
+    Listing,
+    Push,
+    RefResult,
+    Result,
+    fetch_commits,
+    list_remotes,
+    push_many,
+    push_options,
+    remedy_of,
+)
 from cn.outbox.plan.receipts import confirmed_kind, plan_confirmed, plan_returned
 from cn.protocol import ledger, rules
 from cn.protocol.hub_config import PATH as CONFIG
 from cn.protocol.ledger import IN, OUT
 from cn.protocol.message import tree_bytes
-from cn.protocol.outbox_entry import Deliver, Entry, Remove, entry_head, entry_source, take_out
+from cn.protocol.outbox_entry import Deliver, Entry, Propose, Remove, entry_head, entry_source, take_out
 from cn.protocol.peers_file import MAILBOX
 from cn.run.executor import Executor
 from cn.run.run import Run
 from cn.run.secret_gate import check_entry
 from cn.run.snapshot import Snapshot
 from cn.transaction import mailbox_main
+from cn.transaction.base import origin_url
 from cn.transaction.rights import has_tried, sweep_tried
 from cn.values.errors import ConfigError, Refusal
-from cn.values.names import HubPath, Name, parse_oid, topic_of
+from cn.values.names import HubPath, Name, Oid, parse_oid, topic_of
 from cn.values.shell_words import command
 
 Pair = tuple[HubPath, Entry]
@@ -49,7 +61,7 @@ def deliver(run: Run, *, force: bool = False) -> None:
     ready = _ready(run, force)
     if run.dry_run:
         for _, entry in ready:
-            verb = "deliver" if isinstance(entry, Deliver) else "delete"
+            verb = "delete" if isinstance(entry, Remove) else "deliver"
             run.report.plan(f"{verb} {entry.branch} at {entry.to}", source=entry_source(entry))
         _commit(run, ready, {path: _taken(entry) for path, entry in ready}, force=force)
     elif ready:
@@ -96,7 +108,7 @@ def _ready(run: Run, force: bool) -> list[Pair]:
         if entry.to not in run.settings.peers:
             reason = f"{entry.to} is no peer any more"
             _failed(run, path, entry, reason, f"add it again with {command('cn peer add {} URL', entry.to)}")
-        elif refusal := rules.may_send(entry, run.settings.config.name):
+        elif refusal := rules.may_send(entry, run.settings.us, snapshot.item(entry.to, OUT, topic_of(entry.branch))):
             hint = f"{refusal.remedy}; {take_out(path)}"
             _failed(run, path, entry, f"{refusal.rule}: {refusal.reason}", hint)
         elif isinstance(entry, Deliver) and (secret := _secret(run, snapshot, path, entry)):
@@ -152,7 +164,9 @@ def _perform(run: Run, ready: Sequence[Pair]) -> dict[HubPath, Outcome]:
     pushes: dict[str, tuple[str, list[Push]]] = {}
     for path, entry in ready:
         if outcomes[path] is None:
-            pushes.setdefault(of[path], (of[path], []))[1].append(_push(entry))
+            listing = asked[of[path]]
+            tip = listing.get(entry.branch) if isinstance(listing, Listing) else None
+            pushes.setdefault(of[path], (of[path], []))[1].append(_push(entry, tip))
     results = push_many(git, pushes, seconds)
     unknown = {url for url, told in results.items() if any(r.result is not Result.DONE for r in told.values())}
     again = list_remotes(git, {url: url for url in unknown}, seconds, parts=parts)
@@ -169,7 +183,7 @@ def _before(run: Run, path: HubPath, entry: Entry, listing: Listing | str) -> Ou
         return Outcome("", f"unreachable: {listing}")
     if _prefix(entry) in listing.cut:
         return Outcome("", f"asked for the branches under {_prefix(entry)}/, {TOO_MUCH}")
-    tip = listing.get(entry.branch)
+    tip, peer = listing.get(entry.branch), run.settings.peers[entry.to]
     match entry:
         case Deliver():
             if tip == entry.id:
@@ -178,13 +192,19 @@ def _before(run: Run, path: HubPath, entry: Entry, listing: Listing | str) -> Ou
                 reason = f"the branch exists there with other bytes ({tip[:8]})"
                 hint = f"it waits; ask {entry.to} who made that branch there, and to delete it"
                 return Outcome("", reason, hint)
-            if (prefix := _prefix(entry)) in listing:
-                reason = f"a branch named {prefix} there leaves no room for {entry.branch}"
-                return Outcome("", reason, f"it waits; ask {entry.to} to delete the branch {prefix} there")
+            return _no_room(entry, listing)
+        case Propose():
+            if tip == entry.head:
+                return _taken(entry)
+            if tip is not None and not _is_ours(run, entry, tip):
+                reason = f"it is at {tip[:8]} there, which cn did not propose"
+                look = command("git fetch {} {}", run.settings.delivery_url(run.hub, peer), entry.branch)
+                return Outcome("", reason, f"it waits; {look} shows what somebody pushed there")
+            return _no_room(entry, listing) or _lacking(run, entry)
         case Remove():
             if tip is None:
                 return Outcome("✓ deleted (it was gone already)")
-            ours = run.settings.is_outbound(run.settings.peers[entry.to], entry.branch)
+            ours = run.settings.is_outbound(peer, entry.branch)
             item = run.snapshot.item(entry.to, OUT, topic_of(entry.branch))
             recorded = item is not None and item.head == entry.tip and item.state == "deleting"
             refusal = rules.may_delete(ours, entry.tip, tip, recorded=recorded)
@@ -198,15 +218,50 @@ def _prefix(entry: Entry) -> str:
     return entry.branch.partition("/")[0]
 
 
-def _push(entry: Entry) -> Push:
-    """The branch with what it is to be, and what it is now."""
-    new, old = (entry.id, None) if isinstance(entry, Deliver) else (None, entry.tip)
-    return Push(entry.branch, new, old)
+def _no_room(entry: Entry, listing: Listing) -> Outcome | None:
+    """git keeps no branch below the name of another (gitrepository-layout(5), "refs")."""
+    if (prefix := _prefix(entry)) not in listing:
+        return None
+    reason = f"a branch named {prefix} there leaves no room for {entry.branch}"
+    return Outcome("", reason, f"it waits; ask {entry.to} to delete the branch {prefix} there")
+
+
+def _is_ours(run: Run, entry: Propose, tip: Oid) -> bool:
+    """Is this tip an earlier state of the proposal, by our ledger, or a part of what is proposed now?"""
+    if any(event.head == tip for event in run.snapshot.events_of_topic(entry.to, OUT, topic_of(entry.branch))):
+        return True
+    infos = read_info(run.hub.git, [tip, entry.head])
+    return None not in infos and is_ancestor(run.hub.git, tip, entry.head)
+
+
+def _lacking(run: Run, entry: Propose) -> Outcome | None:
+    """The commit may have been proposed in another clone; then origin has it."""
+    if run.hub.origin and read_info(run.hub.git, [entry.head]) == [None]:
+        fetch_commits(run.hub.git, origin_url(run.hub), [entry.head], run.settings.config.limits.peer_seconds)
+    if read_info(run.hub.git, [entry.head]) != [None]:
+        return None
+    return Outcome("", f"the commit {entry.head[:8]} is not in this clone", "the clone that proposed it delivers it")
+
+
+def _new_tip(entry: Entry) -> Oid | None:
+    """What the branch is to be; None: it is to go."""
+    return None if isinstance(entry, Remove) else entry_head(entry)
+
+
+def _push(entry: Entry, tip: Oid | None) -> Push:
+    """The branch with what it is to be, and what it may be now: ``tip`` is where a proposal was listed."""
+    match entry:
+        case Deliver():
+            return Push(entry.branch, entry.id, None)
+        case Propose():
+            return Push(entry.branch, entry.head, tip)
+        case Remove():
+            return Push(entry.branch, None, entry.tip)
 
 
 def _taken(entry: Entry) -> Outcome:
     """The remote has done as it was asked."""
-    return Outcome("✓ delivered" if isinstance(entry, Deliver) else "✓ deleted")
+    return Outcome("✓ deleted" if isinstance(entry, Remove) else "✓ delivered")
 
 
 def _after(entry: Entry, result: RefResult, listing: Listing | str | None) -> Outcome:
@@ -215,7 +270,7 @@ def _after(entry: Entry, result: RefResult, listing: Listing | str | None) -> Ou
         return _taken(entry)
     if not isinstance(listing, Listing) or _prefix(entry) in listing.cut:
         return Outcome("", f"unknown: {result.reason}")
-    is_taken = listing.get(entry.branch) == _push(entry).new
+    is_taken = listing.get(entry.branch) == _new_tip(entry)
     return _taken(entry) if is_taken else Outcome("", result.reason or "the remote did not take it")
 
 

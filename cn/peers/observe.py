@@ -366,6 +366,16 @@ def fetch_mains(executor: Executor, seen: Observation, peers: Iterable[Name]) ->
     return {p for p in asked if seen.fetched_mains[p]}
 
 
+def main_of(git: Git, url: str, seconds: float) -> tuple[str, Oid] | str:
+    """The main branch of a hub with its tip, or why nobody knows: ``main``, ``master``, else what HEAD names there."""
+    answer = list_remotes(git, {"": url}, seconds, parts={"": _MAINS})[""]
+    if isinstance(answer, str):
+        return answer
+    if name := next((name for name in _MAINS if name in answer), None):
+        return name, answer[name]
+    return head_of(git, url, seconds) or "it has no main branch"
+
+
 def find_main(executor: Executor, seen: Observation, name: Name) -> bool:
     """Is a peer's main known? One that is neither ``main`` nor ``master`` is what its HEAD names."""
     reached = name in seen.saw[OUT] and name in seen.saw[IN]

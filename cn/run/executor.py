@@ -16,6 +16,7 @@ from cn.git.repository import Hub
 from cn.protocol import effects, ledger, log, outbox_entry
 from cn.protocol.effects import Effect, Plan
 from cn.protocol.hub_config import is_local
+from cn.protocol.layout import PROPOSAL
 from cn.protocol.ledger import OUT, Event
 from cn.protocol.log import Row
 from cn.protocol.message import Message, Sealed, object_id, own_topic, seal, tree_bytes
@@ -137,6 +138,11 @@ class Executor:
                 self._published = published or self._published
             case effects.Post():
                 self._post(effect)
+            case effects.Offer(entry, base):
+                fields = {"branch": entry.branch, "kind": PROPOSAL, "subject": entry.subject, "base": base}
+                self._queue(entry, "queued", fields)
+                self._log(entry_row(entry, self.now, "queued", "queued"))
+                self._kept.append(entry.head)
             case effects.CleanUp(entry):
                 self._queue(entry, "deleting")
                 self._log(entry_row(entry, self.now, "queued", "queued"))

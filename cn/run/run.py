@@ -116,7 +116,7 @@ class Run:
             hint = "'cn doctor' tells how to mend it; the other peers go on"
             self.report.failed(f"{peer} is left out: {reason}", hint, source=peer, told_before=told_before)
         behind = Snapshot(self.hub.git, base.local) if base.local != base.tip else snapshot
-        for draft in not_in_effect(self.hub, snapshot, behind):
+        for draft in () if self.hub.apart else not_in_effect(self.hub, snapshot, behind):
             told_before = self.memory.told("draft", draft.source, str(base.tip))
             self.report.info(f"{draft.text}; {draft.remedy}", told_before=told_before)
         self.memory.conditions.replace("displaced", find_displaced(self.hub, snapshot))

@@ -30,6 +30,7 @@ from cn.git.objects import (
 from cn.git.process import CHECK_REFUSES, TOO_MUCH, GitError
 from cn.git.remote import Listing, fetch_tips, list_remotes, remedy_of
 from cn.git.repository import ORIGIN_REF, Hub
+from cn.git.work_clone import work_trees
 from cn.system.files import write_file
 from cn.transaction.checkout import LAYOUT, kept_sentence
 from cn.transaction.journal import read_journal, restore_path
@@ -139,14 +140,16 @@ def work_place(hub: Hub) -> dict[str, Oid]:
     rows = [line.split("\0") for line in done.lines]
     refs = {name: Oid(oid) for name, oid, _ in rows}
     on_main = any(name == hub.main_ref and mark == "*" for name, _, mark in rows)
-    open_work = next((what for name, what in _OPEN.items() if (hub.work_git_dir / name).exists()), None)
+    open_work = (
+        None if hub.apart else next((what for name, what in _OPEN.items() if (hub.work_git_dir / name).exists()), None)
+    )
     if open_work:
         raise BadPlace(
             f"{open_work} is open in {hub.root}", "finish or abort it, then run again ('git status' tells how)"
         )
     if hub.main_ref not in refs:
         raise BadPlace(*missing_main(hub))
-    if not on_main:
+    if not (on_main or hub.apart):
         head = head_branch(hub) or "a detached commit"
         raise BadPlace(
             f"HEAD is {visible(head)}, and cn works on {hub.main} only",
@@ -193,15 +196,10 @@ def _whole(hub: Hub) -> None:
 def _no_other_work_tree(hub: Hub) -> None:
     if not (hub.git_dir / "worktrees").is_dir():
         return
-    holders, here = [], ""
-    for line in hub.git.run("worktree", "list", "--porcelain", "-z").fields:
-        if line.startswith("worktree "):
-            here = line.removeprefix("worktree ")
-        elif line == f"branch {hub.main_ref}":
-            holders.append(here)
+    holders = work_trees(hub.git).get(hub.main_ref, [])
     if len(holders) > 1:
         raise BadPlace(
-            f"more than one work tree is on {hub.main}: {', '.join(visible(h) for h in holders)}",
+            f"more than one work tree is on {hub.main}: {', '.join(visible(str(h)) for h in holders)}",
             "switch the others to another branch, or remove them with 'git worktree remove'",
         )
 

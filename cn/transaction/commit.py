@@ -174,7 +174,7 @@ def _prepare(hub: Hub, base: Base, draft: Draft | None, arrived: Sequence[Journa
     texts: dict[str, str] = {}  # one for each file: of several a killed run could not tell which it did
     for append in (append for one in made for append in one.appends):
         texts[append.path] = texts.get(append.path, "") + append.text
-    changes = tuple(read_changes(hub.git, base.local, new))
+    changes = () if hub.apart else tuple(read_changes(hub.git, base.local, new))
     _refuse_displaced(hub, base, folders, changes)
     return Journal(
         token=secrets.token_hex(16),

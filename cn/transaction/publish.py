@@ -13,6 +13,7 @@ import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from cn.git.entries import Change, Entry, find_below, read_index, read_tree
@@ -394,7 +395,7 @@ def recover(hub: Hub) -> tuple[str, ...]:
     """
     reports = _recover(hub)
     try:
-        main = work_place(hub)[hub.main_ref] if has_to_place(hub) else None
+        main = work_place(hub)[hub.main_ref] if has_to_place(hub) and not hub.apart else None
     except Refused:
         return reports  # main is not checked out: the run says so itself
     return (*reports, *place_again(hub, main)) if main else reports
@@ -412,7 +413,8 @@ def _recover(hub: Hub) -> tuple[str, ...]:
         return tuple(sweep_asides(hub))
     for folder in {place[0].parent for file in journal.files if (place := local_place(hub, file.path))}:
         sweep_temporary(folder)
-    refs = work_place(hub)
+    # What it has to bring to the work tree belongs to main: that has to be checked out.
+    refs = work_place(replace(hub, apart=hub.apart and not journal.changes))
     main = refs[hub.main_ref]
     _unlock_refs(hub, journal)
     text = ""

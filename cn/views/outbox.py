@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cn.protocol.layout import DRAFTS
+from cn.protocol.layout import DRAFTS, PROPOSAL
 from cn.protocol.peers_file import Peer, fingerprint
 from cn.run.settings import MAILBOX_KEY
 from cn.run.view import View
@@ -68,13 +68,15 @@ def _draft(view: View, name: str) -> Entry:
 
 
 def _mail(file: str, entry: outbox.Entry, attempts: Mapping[str, Mapping[str, Any]]) -> Entry:
-    from cn.protocol.outbox_entry import Deliver
+    from cn.protocol.outbox_entry import Deliver, Propose
 
+    about = entry.queued, entry.thread, entry.source
     if isinstance(entry, Deliver):
         effect, head, kind, subject = "deliver", entry.id, entry.kind, entry.subject
+    elif isinstance(entry, Propose):
+        effect, head, kind, subject = "propose", entry.head, PROPOSAL, entry.subject
     else:
         effect, head, kind, subject = "delete", entry.tip, "", entry.reason
-    about = entry.queued, entry.thread, entry.source
     return Entry(file, effect, entry.to, entry.branch, head, kind, subject, *about, *_tried(attempts.get(file)))
 
 

@@ -68,6 +68,8 @@ _KEYS = {
     ),
     "Report": "exit_code notes",
     "Said": "role text",
+    "Sent": "peer topic branch head kind subject? state sent status? reason? merge? unproven? chain",
+    "SentDocument": "*sent path? text",
     "ShownCondition": "text! remedy! since",
     "ShownCondition:stopped": "reason!=text remedy! since",
     "Status": (
@@ -86,7 +88,7 @@ _KEYS = {
     "Unreachable": "name reason! since next_try=next attempts",
     "UsageView": "since by rows total",
     "Waiting": ("peer branch head=item.head kind since=item.since status? reason? unproven? warning=old"),
-    "Why": "name item attempts replays thread own_thread decided merge rows others notes",
+    "Why": "name item attempts replays thread own_thread sent decided merge rows others notes",
 }
 """What is shown of a type (``type:kind``: in a shorter form), as :func:`shape` reads it."""
 

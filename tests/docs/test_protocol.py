@@ -668,6 +668,11 @@ def _outbox_deliver(block: Block) -> None:
     assert block.text.endswith(_first("message").text)
 
 
+@checks("outbox-propose")
+def _outbox_propose(block: Block) -> None:
+    _outbox(block)
+
+
 @checks("outbox-delete")
 def _outbox_delete(block: Block) -> None:
     _outbox(block)

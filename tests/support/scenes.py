@@ -203,6 +203,39 @@ def sent(world: World) -> Trial:
     return stage.trial("send", "pi", "hello", "--body", "Please read.", again=missing)
 
 
+def _offered(stage: Stage) -> str:
+    """Somebody of sigma's has committed upon pi's main; the hub has the commit."""
+    person = stage.inside.person(stage.sigma, stage.pi)
+    head = commit(person, {"docs/offer.md": "offer\n"}, "Offer")
+    git(stage.sigma.root, "fetch", "--quiet", str(person), "HEAD")
+    return head
+
+
+def proposed(world: World) -> Trial:
+    """A person proposes a commit to pi, with words beside it."""
+    stage = Stage(world)
+    head = _offered(stage)
+
+    def missing() -> bool:
+        return not any("-offer-" in name for name in stage.sigma.outbox() + stage.sigma.sent())
+
+    words = ("propose", "offer", "pi", "--commit", head, "--message", "Please look.")
+    return stage.trial(*words, again=missing)
+
+
+def rebased(world: World) -> Trial:
+    """A proposal is laid upon pi's main, which has moved."""
+    stage = Stage(world)
+    stage.sigma.cn("propose", "offer", "pi", "--commit", _offered(stage))
+    stage.pi.write({"docs/late.md": "late\n"}, "main moves")
+
+    def missing() -> bool:
+        files = [name for name in stage.sigma.outbox() + stage.sigma.sent() if "-offer-" in name]
+        return len(files) < 2
+
+    return stage.trial("rebase", "offer", again=missing)
+
+
 def peer_added(world: World) -> Trial:
     """A person adds a peer."""
     stage = Stage(world)
@@ -350,6 +383,8 @@ SCENES: dict[str, Scene] = {
     "notices": notices_arrive,
     "cleanup": cleanup,
     "send": sent,
+    "propose": proposed,
+    "rebase": rebased,
     "peer-add": peer_added,
     "peer-remove": peer_removed,
     "peer-sync": peer_synced,

@@ -53,16 +53,18 @@ def inbox(env: Env, everything: bool, peer: str) -> None:
 @THREAD
 @options()
 def show_command(env: Env, thread: str) -> None:
-    """Show a thread, what became of it so far, and which decisions would end it.
+    """Show a thread, what became of it so far, and which decisions would end it; or what we sent, by its branch
+    or PEER:TOPIC.
 
     On a terminal in colours, and beyond a screen in the pager that git uses.
     """
-    from cn.cli.render.thread_page import page_lines
+    from cn.cli.render.thread_page import document_lines
+    from cn.views.sent import show_or_sent
     from cn.views.thread_page import show_document
 
     view = env.view()
-    document = show_document(view, thread)
-    env.page(document, lambda: page_lines(document, view.now), view.hub)
+    document = show_or_sent(view, thread, show_document)
+    env.page(document, lambda: document_lines(document, view.now), view.hub)
 
 
 _DECIDE = """Write DECISION into THREAD.

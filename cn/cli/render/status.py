@@ -10,6 +10,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, TypeVar
 
 from cn.cli.render.text import age, clean, columns, cut, grid, next_step, paint, since, width, wrap
+from cn.protocol.layout import REBASE_BEFORE_MERGE
 from cn.values.errors import Refusal
 from cn.values.names import Name
 from cn.values.shell_words import command
@@ -288,7 +289,10 @@ def _waiting(waiting: Waiting, now: datetime) -> list[str]:
     elif get("reason"):
         answer += f": {clean(get('reason'))}"
     text = f"{age(waiting.item.since, now)}, {answer or 'no answer yet'}{' (!)' if waiting.old else ''}"
-    return _named(f"  {clean(get('branch'), 120)} at {waiting.peer}", text, "yellow" if waiting.old else "")
+    lines = _named(f"  {clean(get('branch'), 120)} at {waiting.peer}", text, "yellow" if waiting.old else "")
+    lines += wrap("      ", clean(get("subject"))) if get("subject") else []
+    stale = get("status") == "refused" and get("reason").startswith(REBASE_BEFORE_MERGE)
+    return lines + (next_step(command("cn rebase {}", f"{waiting.peer}:{waiting.item.topic}"), 6) if stale else [])
 
 
 def _outbox(entry: Entry, now: datetime, margin: str = "  ") -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 from datetime import datetime
 from itertools import groupby
 from typing import TYPE_CHECKING, ClassVar
@@ -14,14 +15,30 @@ from cn.cli.render.status import state_text
 from cn.cli.render.text import age, align, clean, next_step, paint, wrap
 from cn.protocol.finality import STAYS, final_forms
 from cn.protocol.thread_life import Link
+from cn.threads.store import OwnDocument
 from cn.values.text import redact, visible
 from cn.values.timestamps import format_stamp
+from cn.views.sent import Sent, SentDocument
 from cn.views.thread_page import Document
 from cn.views.threads import DONE, ThreadView
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
     from rich.markdown import MarkdownElement
+
+
+_WITH_HEAD = ("received", "moved", "executed", "branch_deleted", "queued", "adopted")
+
+
+def document_lines(document: Document | OwnDocument | SentDocument, now: datetime) -> list[str]:
+    """Whatever was asked for by a name."""
+    match document:
+        case Document():
+            return page_lines(document, now)
+        case OwnDocument():
+            return text_lines(document.text)
+        case SentDocument():
+            return sent_lines(document, now)
 
 
 def page_lines(document: Document, now: datetime) -> list[str]:
@@ -46,10 +63,32 @@ def chain_lines(document: Document, now: datetime) -> list[str]:
     lines = [paint("-- chain " + "-" * 31, dim=True), head]
     if thread.refused is not None:
         lines += next_step(thread.refused.remedy)
-    steps = [(_when(link, now), link.step.replace("_", " ")) for link in thread.chain]
-    for (when, step, _), link in zip(align([(*s, "") for s in steps]), thread.chain, strict=True):
+    return lines + _link_lines(thread.chain, now)
+
+
+def sent_lines(document: SentDocument, now: datetime) -> list[str]:
+    """What we sent, and what became of it."""
+    sent = document.sent
+    head = f"{sent.branch} is {sent_text(sent)}"
+    chain = [paint("-- chain " + "-" * 31, dim=True), head, *_link_lines(sent.chain, now)]
+    return [*text_lines(document.text), "", *chain]
+
+
+def sent_text(sent: Sent) -> str:
+    """Where something of ours is, and its last answer, in a few words."""
+    where = "in the outbox" if sent.state == "queued" else f"at {sent.peer}"
+    where = {"deleted": "cleaned up", "gone": "gone", "deleting": "about to be cleaned up"}.get(sent.state, where)
+    answer = f"merged as {sent.merge}" if sent.merge else clean(sent.status)
+    answer += f" (claimed, unproven: {clean(sent.unproven)})" if sent.unproven else ""
+    return f"{where}; {answer or 'no answer'}{f': {clean(sent.reason)}' if sent.reason else ''}"
+
+
+def _link_lines(links: Sequence[Link], now: datetime) -> list[str]:
+    lines: list[str] = []
+    steps = [(_when(link, now), link.step.replace("_", " ")) for link in links]
+    for (when, step, _), link in zip(align([(*s, "") for s in steps]), links, strict=True):
         told = clean(link.text)
-        if link.head and link.at and link.step in ("received", "moved", "executed", "branch_deleted"):
+        if link.head and link.at and link.step in _WITH_HEAD:
             told += f" (head {link.head[:12]})"
         lines += [paint(line, dim=link.at is None) for line in wrap(f"  {when}{step}", told)]
     return lines

@@ -117,7 +117,8 @@ def plan_notice(
     mine = ours is not None and about.branch == expected and ours.head == about.head
     if mine and ours is not None and ours.state == "deleting":
         mine, tip, deleted = False, None, True  # its deletion is on the way already
-    adopt = about.branch == expected and tip == about.head
+    moving = ours is not None and ours.state == "queued"  # to a head that nobody has decided
+    adopt = about.branch == expected and tip == about.head and not moving
     if not (mine or adopt):
         told = _told(about) if deleted else "it names no branch and head of ours"
         return Plan(arrival.source, (*effects, _our_row(arrival, about, told, source)))
