@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from cn.agent.execute import find_artifacts, inbox_facts, sources_of
 from cn.agent.hooks import update_queue
@@ -116,7 +117,7 @@ def decide_now(run: Run, thread: str, make: Make, *, actor: str = "", body: str 
         facts = _facts(run, executor, thread)
         if facts is None:
             return "cn: written anew"
-        order = Order(who, frozenset({thread}), (op,), body, "", find_artifacts(executor, (op,)))
+        order = Order(who, frozenset({thread}), (op,), body, "", find_artifacts(executor.snapshot, (op,)))
         outcome = plan_order(facts, order)
         # The name of a branch is no news to who made it.
         topic = facts.source.partition("/")[2] if isinstance(facts, Facts) else ""
@@ -175,4 +176,4 @@ def _facts(run: Run, executor: Executor, thread: str) -> Facts | OwnFacts | None
         executor.perform(plan_renewed(peer, now, executor.now, why))
         executor.notes.refused(f"{peer}/{now.topic}: {rules.VALID_TRIAGE}: {why}", ANEW, source=f"{peer}/{now.topic}")
         return None
-    return inbox_facts(run, executor, peer, now)
+    return replace(inbox_facts(run, executor, peer, now), by_hand=True)

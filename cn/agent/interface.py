@@ -1,6 +1,6 @@
 """``cn input`` and ``cn out``: the agent's whole interface (``docs/protocol/agent.md``).
 
-Neither takes the lock, writes into main, or looks at anything but the one item.
+Neither takes the lock or writes into main.
 """
 
 from __future__ import annotations
@@ -68,7 +68,11 @@ def _last_shown(hub: Hub) -> dict[str, object]:
     return data if isinstance(data, dict) else {}
 
 
-def write_output(hub: Hub, make: Callable[[str], Op], *, dry_run: bool = False) -> Report:
+Check = Callable[[Hub, str, str], None]
+"""Raise :class:`Refused` for an output to an input that would not be executed (:mod:`cn.agent.check_answer`)."""
+
+
+def write_output(hub: Hub, make: Callable[[str], Op], check: Check, *, dry_run: bool = False) -> Report:
     """Write the one answer to the current input; a second one is refused.
 
     ``make`` gives the op for the input's id. Nothing is executed here.
@@ -90,6 +94,7 @@ def write_output(hub: Hub, make: Callable[[str], Op], *, dry_run: bool = False) 
     op = make(id)
     _check_secrets(hub, op)
     output = compose(op, id)
+    check(hub, output, id)
     answered = Refused(f"{id} has its answer already", "'cn inbox process' executes it")
     if is_answered(hub):
         if not (hub.root / OUTPUT).is_file() or (hub.root / OUTPUT).is_symlink():

@@ -260,10 +260,27 @@ def _give(run: Run, executor: Executor, turn: Turn | None) -> None:
         if found is not None and INPUT not in executor.changed_here:
             executor.perform(Plan(INPUT, (WriteHere(INPUT, None),)))
         return
-    put_bounded(run.memory.section("given"), turn.input.id, 1, most=_GIVEN)
+    given = run.memory.section("given")
+    if not given.get(turn.input.id):
+        put_bounded(given, turn.input.id, format_second(run.now), most=_GIVEN)
     text = turn.text.encode("utf-8", "replace")
     if INPUT not in executor.changed_here and (found is None or found[1] != text):
         executor.perform(Plan(turns.source_of(turn.input), (WriteHere(INPUT, text),)))
+
+
+_LATE = timedelta(days=1)
+"""How long after an item was given an answer to it may still come."""
+
+
+def find_unanswered(memory: Memory, id: str) -> str:
+    """Another item than ``id`` that was given here of late and has no answer yet; empty: there is none."""
+    since = format_second(memory.at - _LATE)
+    return next((other for other, at in memory.section("given").items() if other != id and str(at) > since), "")
+
+
+def note_ended(memory: Memory, id: str) -> None:
+    """No answer to this item can come any more: it has one, or nobody is asked."""
+    put_bounded(memory.section("given"), id, "", most=_GIVEN)
 
 
 def require_queue(run: Run) -> None:

@@ -16,7 +16,7 @@ from datetime import datetime
 from enum import Enum
 
 from cn.agent.archive import Rejected, archived_names, read_archived, read_rejected
-from cn.agent.plan.ops import Beside, check_output, find_ending, find_foreign_ops
+from cn.agent.plan.ops import Beside, check_output, find_endings, find_foreign_ops
 from cn.agent.plan.output import parse_output
 from cn.agent.plan.prompt import Packed
 from cn.llm.config import AgentConfig
@@ -68,17 +68,17 @@ def read_answer_decision(answer: bytes, id: str, names: Iterable[str]) -> Answer
     output = parse_output(answer)
     known = frozenset({id, *names})
     refused = [*check_output(output, id), *find_foreign_ops(output.ops, known)]
-    ending = find_ending(output.ops)
-    if isinstance(ending, Refusal):
-        refused.append(ending)
+    endings = find_endings(output.ops)
+    if isinstance(endings, Refusal):
+        refused.append(endings)
     ops = tuple(_normal(format_whole(op), known) for op in output.ops)
-    if refused or isinstance(ending, Refusal):
+    if refused or isinstance(endings, Refusal):
         told = tuple(f"{r.rule}: {r.reason}" for r in refused)
         return AnswerDecision("", tuple(map(_aim, output.ops)), ops, output.body, told)
-    end = "ack" if ending is None else format_whole(ending)[0]
+    end, said = endings.end, [_aim(endings.said)] if endings.said else []
     beside = [_aim(op) for op in output.ops if isinstance(op, Beside)]
-    first = end if ending is None else _aim(ending)
-    return AnswerDecision(end, (first, *beside), ops, output.body)
+    first = "ack" if end is None else _aim(end)
+    return AnswerDecision("ack" if end is None else format_whole(end)[0], (first, *said, *beside), ops, output.body)
 
 
 def _aim(op: Op) -> str:

@@ -93,9 +93,10 @@ def _answer(name: str, make: Callable[..., ops.Op], help: str, given: dict[str, 
     """A command below ``cn out`` that writes one op, made of the item's id and the options ``given``."""
 
     def answer(hub: Hub, *, dry_run: bool, **fields: str) -> Report:
+        from cn.agent.check_answer import check_answer
         from cn.agent.interface import write_output
 
-        return write_output(hub, lambda id: make(id, **fields), dry_run=dry_run)
+        return write_output(hub, lambda id: make(id, **fields), check_answer, dry_run=dry_run)
 
     below, _, word = name.rpartition(" ")
     (do if below else out).add_command(action(word, answer, help, *_given(given, required=True)))
