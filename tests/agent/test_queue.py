@@ -231,9 +231,9 @@ EOF
     agent.sync()
     for _ in range(2):
         agent.process()
-    assert agent.threads() == []
+    assert agent.only_thread().endswith("-pi-one.md"), "an answered proposal waits for its creator"
     decisions = [d for _, d, e in agent.rows() if e in ("queued", "✓ discarded")]
-    assert decisions == ["do:reply:re-one", "delete:we have it already", "notice:discarded"]
+    assert decisions == ["comment", "delete:we have it already", "notice:discarded"]
     assert queue(agent) == IDLE
     agent.idle()
 
