@@ -194,7 +194,15 @@ def test_each_verb_comes_to_its_end_and_the_creator_gets_exactly_one_message(
             assert verb.beside[1] in read(omega.home, f"{verb.beside[0]}:message.md").decode(), topic
         clean(sigma)
     sigma.idle()
-    assert queue(sigma) == {"actor": "idle", "in_flight": None, "waiting": [], "dead": [], "damaged": []}
+    assert queue(sigma) == {
+        "actor": "idle",
+        "in_flight": None,
+        "waiting": [],
+        "dead": [],
+        "damaged": [],
+        "held": [],
+        "bursts": [],
+    }
     world.settle(pi, sigma)
     left = {f"pi/{topic}" for topic, verb in VERBS.items() if not verb.done}
     assert {b for b in branches(sigma.home) if b.startswith("pi/")} == left

@@ -16,7 +16,15 @@ from tests.support.world import Node, World, content
 
 CLOCK = ROOT / "tests/support/clock"
 
-IDLE: dict[str, object] = {"actor": "idle", "in_flight": None, "waiting": [], "dead": [], "damaged": []}
+IDLE: dict[str, object] = {
+    "actor": "idle",
+    "in_flight": None,
+    "waiting": [],
+    "dead": [],
+    "damaged": [],
+    "held": [],
+    "bursts": [],
+}
 
 
 @pytest.fixture

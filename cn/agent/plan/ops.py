@@ -286,8 +286,9 @@ def _end(facts: AnyFacts, order: Order, endings: Endings, first: Surface | Commi
         return _ended(plan_own_end(facts, order.actor, written, order.body, first, endings.said))
     if isinstance(facts, ChatFacts):
         return _ended(plan_chat_end(facts, order.actor, endings.end, order.body, first, endings.said))
-    # An answer to a proposal is no end of it: the thread comes back the next day.
-    waits = facts.is_proposal and endings.end is reply and not any(isinstance(op, Done) for op in endings.noted)
+    # An agent's answer to a proposal is no end of it: the thread comes back the next day.
+    final = facts.by_hand or any(isinstance(op, Done) for op in endings.noted)
+    waits = facts.is_proposal and endings.end is reply and not final
     if reply is None or not (endings.said or waits):
         return _ended(_end_thread(facts, order, endings.end, first, order.body))
     comment = plan_comment(replace(facts, subject=one_line(reply.message)), order.actor, order.body or reply.message)
