@@ -68,6 +68,17 @@ def _last_shown(hub: Hub) -> dict[str, object]:
     return data if isinstance(data, dict) else {}
 
 
+def note_sent(hub: Hub, trigger: str, request: bytes) -> None:
+    """Keep what is about to be sent to a model for this attempt, until the attempt is archived."""
+    write_file(hub.state / "sent", f"{trigger}\n".encode() + request)
+
+
+def read_sent(hub: Hub, trigger: str) -> bytes:
+    """What was sent for this attempt; empty where no model was asked from here."""
+    named, _, request = (read_regular(hub.state / "sent") or b"").partition(b"\n")
+    return request if named == trigger.encode() else b""
+
+
 Check = Callable[[Hub, str, str], None]
 """Raise :class:`Refused` for an output to an input that would not be executed (:mod:`cn.agent.check_answer`)."""
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from datetime import datetime, timedelta
 
-from cn.agent.interface import read_shown
+from cn.agent.interface import read_sent, read_shown
 from cn.agent.plan import turns
 from cn.agent.plan.brakes import count_hops, waits_for_person
 from cn.agent.plan.reflections import TITLES, by_period, due_reflections, is_due, is_worth_reflecting, level_below
@@ -109,7 +110,8 @@ def current_turn(executor: Executor) -> Turn | None:
     if data is None:
         return None
     try:
-        return items.parse_turn(data)
+        turn = items.parse_turn(data)
+        return replace(turn, sent=read_sent(executor.hub, turn.trigger))
     except RecordRefused as refused:
         executor.notes.failed(f"{TURN}: {refused.text}", "it is dropped; what waits is given again")
         executor.perform(Plan(TURN, (Drop(TURN),)))
