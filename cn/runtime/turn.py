@@ -39,7 +39,7 @@ from cn.run.secret_gate import clean_refusal, mask_line
 from cn.run.settings import Settings
 from cn.run.view import View, open_view, require_queue
 from cn.runtime.chat_delivery import Speak, Unsent, send_texts
-from cn.runtime.daemon_files import is_stopping
+from cn.runtime.daemon_files import UNASKED, is_stopping
 from cn.runtime.gather_prompt import Ask, ask_packed, asker, is_due, look_up, pack_item, pack_text
 from cn.secrets.scanner import text_of
 from cn.system.child import GO
@@ -132,9 +132,12 @@ def _tell_unasked(tools: TurnTools, why: ConfigError, waiting: Sequence[Input], 
     """What keeps turns from being made stands in ``cn status``, and is said in each chat that waits, once."""
     unsent: list[Unsent] = []
     with open_run(tools.hub, report) as run:
-        run.memory.conditions.set("model", why.text, why.hint)
+        run.memory.conditions.set("model", why.text, why.hint, name=UNASKED)
 
         def plan(executor: Executor) -> str | None:
+            turn = current_turn(executor)
+            if turn is not None and turn.machine == run.machine and not is_answered(run.hub):
+                executor.perform(plan_released(turn, executor.now))  # its time does not run meanwhile
             for asked in waiting:
                 _say_once(run, executor, asked, why.text)
             return "cn: the model cannot be asked"
@@ -235,6 +238,7 @@ def _note_reachable(memory: Memory, outcome: Answer | Failure | None) -> None:
         memory.conditions.set("model", f"the model gave no answer: {outcome.text}", outcome.hint)
     else:
         memory.conditions.clear("model")
+        memory.conditions.clear("model", UNASKED)
     memory.save()
 
 

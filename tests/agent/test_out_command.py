@@ -329,3 +329,10 @@ def test_what_would_not_be_executed_is_refused_when_it_is_written_and_costs_no_a
     sigma.process()
     whole = git(sigma.root, "rev-parse", short)
     assert (f"commit:{short}", f"✓ recorded {whole}") in [row[1:] for row in sigma.rows("pi/proposal")]
+
+
+def test_a_hub_without_a_queue_says_how_to_get_one(sigma: Node) -> None:
+    for words in (("input",), ("input", "--json"), ("out", "do", "ack", "--reason", "seen")):
+        done = sigma.cn(*words, check=1)
+        assert "this hub has no queue" in done.stderr
+        assert "interface: queue" in done.stderr

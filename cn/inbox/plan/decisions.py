@@ -304,7 +304,10 @@ def _reply(facts: Facts, triage: Triage, topic: str) -> Plan | Refusal:
     refused = rules.check_length(triage.body, "the reply")
     if refused:
         return refused
-    topic = topic.removeprefix(f"{facts.config.name}/")  # the branch may be named whole
+    prefix, _, topic = topic.rpartition("/")
+    if prefix not in ("", facts.config.name):
+        why = f"the reply is a branch of ours, and {prefix}/ is not our prefix"
+        return Refusal(rules.VALID_TRIAGE, why, f"write do:reply:{topic}")
     answer = _answer(facts, triage.actor, triage.body, triage.at, "replied", topic, format_decision(triage.decision))
     return plan_end(facts, cause_of(triage), "replied", "queued", answer=answer)
 

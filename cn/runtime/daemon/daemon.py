@@ -28,7 +28,7 @@ from cn.run.view import open_view, require_queue
 from cn.runtime.daemon.monitor import Monitor, Times
 from cn.runtime.daemon.receiver import Enqueue, Receiver, View
 from cn.runtime.daemon.runner import Runner
-from cn.runtime.daemon_files import STOPPING, read_offset
+from cn.runtime.daemon_files import STOPPING, UNASKED, read_offset
 from cn.system.extras import require_runtime
 from cn.system.files import hold
 from cn.system.systemd import Level, Lines, notify
@@ -185,8 +185,10 @@ def serve(hub: Hub, path: Path | None) -> int:
     if path is not None:
         command += ["--config", str(path.absolute())]
 
-    def may_give(run: Run, asked: Input) -> str:
+    def may_give(run: Run, asked: Input) -> str | None:
         """As the processor decides it, with the configuration of now."""
+        if UNASKED in run.memory.conditions.names("model"):
+            return None  # the chat was told, and the processor looks again
         try:
             config = read_agent_config(run.snapshot.read, path)
         except ConfigError as broken:
