@@ -66,7 +66,7 @@ BAD = [
     "delegate:Pi",
     "delegate:pi omega", "delegate:pi/x", "delegate:../x", "delegate:-x", "do:reply", "do:reply:",
     "do:reply: ",
-    "do:reply:a/b", "do:reply:A", "do:reply:a b", "do:reply:..", "do:reply:a..b", "do:reply:x.lock",
+    "do:reply:a/b/c", "do:reply:/b", "do:reply:a/", "do:reply:A", "do:reply:a b", "do:reply:..", "do:reply:a..b", "do:reply:x.lock",
     "do:reply:.x", "do:reply:" + "a" * 101, "do:custom", "do:custom:", "do:Reply:x", "do:delete:x",
     "do:defer:x", "do:delegate:pi", "reply:x", "custom:x", "do:run:rm -rf", "do:do:merge", "noop", "yes",
     "do:merge # ok", "`do:merge`", "**do:merge**", "\"do:merge\"", "do:merge\u200b", "\ufeffdo:merge",

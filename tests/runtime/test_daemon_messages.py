@@ -101,7 +101,7 @@ def test_a_daemon_that_starts_again_queues_no_update_twice_and_goes_on_where_it_
 def test_a_poison_message_does_not_hold_up_the_daemon(studio: Studio) -> None:
     """Its three attempts follow each other at once, and the next message has its answer."""
     studio.model.answer = lambda body: (
-        "rubbish" if "poison" in str(body["messages"][-1]) else answer("reply: ID|fine", id=id_of(body))
+        f"ack: {id_of(body)}" if "poison" in str(body["messages"][-1]) else answer("reply: ID|fine", id=id_of(body))
     )
     studio.telegram.say("poison")
     studio.telegram.say("good", OTHER)
