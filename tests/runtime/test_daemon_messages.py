@@ -6,7 +6,8 @@ import re
 
 from tests.support.desk import queue
 from tests.support.hubs import branches
-from tests.support.studio import CHAT, OTHER, Studio, answer, id_of
+from tests.support.model_server import KEY
+from tests.support.studio import CHAT, OTHER, Studio, answer, id_of, write
 from tests.support.telegram_server import USER
 from tests.support.world import Node, World, content
 
@@ -96,6 +97,22 @@ def test_a_daemon_that_starts_again_queues_no_update_twice_and_goes_on_where_it_
     assert (studio.said(), studio.said(OTHER)) == (["fine"], ["fine"])
     assert len(studio.requests) == 2
     studio.sound()
+
+
+def test_what_is_wrong_with_the_model_is_said_when_the_daemon_starts(studio: Studio) -> None:
+    """Nobody wrote yet; whoever does is told, once, and answered when it is mended."""
+    studio.model.key = "another"
+    with studio.daemon() as daemon:
+        daemon.until(lambda: "ANTHROPIC_KEY" in daemon.log)
+        assert studio.said() == []
+        assert "ANTHROPIC_KEY" in studio.node.cn("status").stdout
+        studio.telegram.say("hello?")
+        (waits,) = daemon.until_said(1)
+        assert waits.startswith("(your message waits: ")
+        studio.model.key = KEY
+        studio.model.answer = write("reply: ID|fine")
+        studio.telegram.say("and now?")
+        assert daemon.until_said(3)[1:] == ["fine", "fine"]
 
 
 def test_a_poison_message_does_not_hold_up_the_daemon(studio: Studio) -> None:
