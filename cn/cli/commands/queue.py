@@ -106,9 +106,10 @@ def _answer(name: str, make: Callable[..., ops.Op], help: str, given: dict[str, 
 
     def answer(hub: Hub, *, dry_run: bool, **fields: str) -> Report:
         from cn.agent.check_answer import check_answer
-        from cn.agent.interface import read_input, write_output
+        from cn.agent.interface import write_output
+        from cn.protocol.queue_item import INPUT
 
-        if read_input(hub) is None:
+        if not (hub.root / INPUT).exists():  # not read: what 'cn out' looks at, the agent has not seen
             _require_queue(hub)
         return write_output(hub, lambda id: make(id, **fields), check_answer, dry_run=dry_run)
 
