@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from cn.actions.drafts import Commit, say_now_or_later
@@ -200,7 +201,7 @@ def _decide_one(
         return None
     if head and isinstance(facts, Facts) and facts.item.head != head:
         raise Refused(f"{facts.source} has moved to {facts.item.head[:8]} since it was shown", "look at it again")
-    order = Order(deciding.who, frozenset({thread}), (op,), deciding.body, "", find_artifacts(executor, (op,)))
+    order = Order(deciding.who, frozenset({thread}), (op,), deciding.body, "", find_artifacts(executor.snapshot, (op,)))
     given = [*(Text("the decision", (word,), 0) for word in format_op(op)), text_of("the text", deciding.body)]
     # The name of a branch is no news to who made it.
     topic = facts.source.partition("/")[2] if isinstance(facts, Facts) else ""
@@ -249,4 +250,4 @@ def _facts(run: Run, executor: Executor, thread: str) -> Facts | OwnFacts | None
         executor.perform(plan_renewed(peer, now, executor.now, why))
         executor.notes.refused(f"{peer}/{now.topic}: {rules.VALID_TRIAGE}: {why}", ANEW, source=f"{peer}/{now.topic}")
         return None
-    return inbox_facts(run, executor, peer, now)
+    return replace(inbox_facts(run, executor, peer, now), by_hand=True)

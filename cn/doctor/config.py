@@ -29,7 +29,8 @@ from cn.values.names import is_protected
 from cn.values.shell_words import command
 from cn.values.text import one_line, redact, visible
 
-_ALWAYS = (str(hub_config.PATH), str(AGENT_PATH), "spec/SOUL.md", "spec/USER.md", str(hub_peers.PATH))
+_PAGES = ("spec/SOUL.md", "spec/USER.md", "spec/HUB.md")
+_ALWAYS = (str(hub_config.PATH), str(AGENT_PATH), *_PAGES, str(hub_peers.PATH))
 _SECRET = re.compile(r"^(?:https?://[^/@\s]+@|[a-z+]+://[^/@\s:]*:[^/@\s]+@)")
 
 

@@ -188,6 +188,14 @@ def read_info(git: Git, names: Sequence[str]) -> list[Info | None]:
     return found
 
 
+def find_object(git: Git, beginning: str) -> Oid | None:
+    """The one object whose id begins so; of several the one commit. At least 4 hexadecimal digits."""
+    infos = [info for info in read_info(git, git.run("rev-parse", f"--disambiguate={beginning}").lines) if info]
+    if len(infos) > 1:
+        infos = [info for info in infos if info.kind == "commit"]
+    return infos[0].oid if len(infos) == 1 else None
+
+
 def _facts(line: bytes) -> Info | None:
     """What git says of one object; None of a name that is none, as in ``HEAD:family tree missing``."""
     words = line.split(b" ")

@@ -6,7 +6,7 @@ from contextlib import nullcontext, suppress
 
 from cn.git.objects import resolve
 from cn.git.repository import Hub
-from cn.inbox.plan.decisions import Facts, plan_decision, quoted_of
+from cn.inbox.plan.decisions import Facts, check_decision, plan_decision, quoted_of
 from cn.inbox.working_copies import ANEW, Working, is_stale, lenient_text, read_working, renewed
 from cn.protocol.effects import Plan, Put
 from cn.protocol.layout import inbox_path
@@ -31,7 +31,7 @@ from cn.system.clock import now
 from cn.system.files import write_file
 from cn.transaction.lock import hub_lock
 from cn.transaction.unplaced import forget_left
-from cn.values.errors import Refused, UsageError
+from cn.values.errors import Refusal, Refused, UsageError
 from cn.values.names import HubPath, Name, NameRefused, ThreadName, parse_name, parse_thread_name
 from cn.values.report import Report
 from cn.values.text import is_text, one_line
@@ -46,13 +46,20 @@ class Changed(Refused):
     """A thread is not any more as it was shown to who decides."""
 
 
+def names_of(peer: Name, item: Item) -> frozenset[str]:
+    """What a pending thread may be called: its file with or without ``.md``, ``peer/topic``, the id of its item."""
+    file = item.get("thread")
+    names = {file, file.removesuffix(".md"), f"{peer}/{item.topic}", item.get("input")}
+    return frozenset(names - {""})
+
+
 def find_pending(snapshot: Snapshot, text: str) -> tuple[Name, Item]:
-    """A pending thread by file name (with or without ``.md``), path, or ``peer/topic``."""
+    """A pending thread by a name of :func:`names_of`, or its path."""
     name = text
     with suppress(NameRefused):
         name = parse_thread_name(text)
     for peer, item in snapshot.pending():
-        if text == f"{peer}/{item.topic}" or name == item.get("thread"):
+        if name == item.get("thread") or text in names_of(peer, item):
             return peer, item
     raise NoThread(f"no pending thread {one_line(text, 80)!r}", "'cn inbox' lists them")
 
@@ -147,10 +154,13 @@ def _write(
     about = mask_line(item.get("subject"), settings)
     facts = Facts(settings.config, settings.peers, peer, item, text, triage.at, committed=committed, about=about)
     # What the run that executes it would refuse: it stands in the thread, or would be told to somebody else.
-    outcome = None if isinstance(triage.decision, Merge) else plan_decision(facts, triage)
+    merging = isinstance(triage.decision, Merge)
+    outcome = check_decision(facts, triage) if merging else plan_decision(facts, triage)
     plan = outcome if isinstance(outcome, Plan) else Plan(facts.source, (Put(path, text),))
     if secret := check_plan(plan, settings, [own_lines(path, text)], [quoted_of(facts)]):
         raise Refused.by(secret)
+    if isinstance(outcome, Refusal):
+        raise Refused.by(outcome)
     if not dry_run:
         _save(hub, path, text, working)
     return name

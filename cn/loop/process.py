@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from cn.agent.hooks import answered_turn, drop_pending, execute_output, update_queue, wake
+from cn.agent.hooks import answered_names, drop_pending, execute_output, update_queue, wake
 from cn.git.process import GitError
 from cn.git.repository import Hub
 from cn.git.signatures import own_key, read_signatures
@@ -15,6 +15,7 @@ from cn.inbox.merges import Merges
 from cn.inbox.pending import check_inbox, record_due, restore_pending
 from cn.inbox.plan.arrivals import plan_renewed
 from cn.inbox.plan.decisions import Facts, plan_decision, plan_refused, quoted_of
+from cn.inbox.triage import names_of
 from cn.inbox.working_copies import ANEW, Working, has_triage, read_working, shows_triage
 from cn.loop.waiting import say_drafts
 from cn.outbox.deliver import deliver
@@ -69,12 +70,11 @@ def process_as_agent(
 
 def _process(run: Run, may_give: MayGive | None = None, deliver_first: Callable[[Run], None] | None = None) -> None:
     snapshot = run.snapshot
-    turn = answered_turn(run)
+    answered = answered_names(run)
     decided = {
         (peer, item.topic)
         for peer, item in snapshot.pending()
-        if has_triage(run.hub, ThreadName(item.fields["thread"]))
-        or (turn is not None and item.fields.get("input") == turn.input.id)
+        if has_triage(run.hub, ThreadName(item.fields["thread"])) or answered.intersection(names_of(peer, item))
     }
     seen, keys = Observation({}), list[ThreadKey]()
     if peers := {peer for peer, _ in decided if peer in run.settings.peers}:

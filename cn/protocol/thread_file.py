@@ -59,7 +59,7 @@ class Merge:
 
 @dataclass(frozen=True)
 class Reply:
-    """Answer with a message on the branch ``<us>/<topic>``."""
+    """Answer with a message on the branch ``<us>/<topic>``; ``topic`` is as written, and may begin with ``<us>/``."""
 
     topic: Topic
 
@@ -86,11 +86,19 @@ class Triage:
     approval: str = ""
 
 
+def _read_reply_branch(text: str) -> Topic:
+    """The topic of a reply, as written: with the prefix of its creator, which is us, or without."""
+    prefix, slash, topic = text.partition("/")
+    if not slash:
+        return parse_topic(text)
+    return Topic(f"{parse_name(prefix, 'prefix')}/{parse_topic(topic)}")
+
+
 _READERS: dict[str, Callable[[str], Decision]] = {
     "delete": Delete,
     "defer": Defer,
     "delegate": lambda payload: Delegate(parse_name(payload, "actor")),
-    "do:reply": lambda payload: Reply(parse_topic(payload)),
+    "do:reply": lambda payload: Reply(_read_reply_branch(payload)),
     "do:custom": Custom,
 }
 

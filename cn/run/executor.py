@@ -188,7 +188,7 @@ class Executor:
             return data
         if path != INPUT:  # which is in main as the turn
             self._withheld[path] = data
-        if told:
+        if told and not path.endswith(".json"):
             what = ", ".join(dict.fromkeys(f"line {one.line} ({one.kind})" for one in found[:20]))
             place = f"the whole is on the machine that archived it, in {self.kept_in(path)}"
             masked += f"\n<!-- cn masked what looks like a secret: {what}; {place} -->\n".encode()

@@ -23,6 +23,8 @@ from cn.values.names import HubPath
 from cn.values.timestamps import format_second
 
 _MOST_BYTES = 1 << 20
+UNASKED = "unasked"
+"""The name of the condition ``model`` that says why no turn can be made: a key, the model."""
 STOPPING = "stopping"
 """The state of a daemon that was told to end."""
 

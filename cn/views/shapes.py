@@ -61,7 +61,9 @@ _KEYS = {
         "name=peer.name hub!=peer.hub kind=peer.kind peered?=peer.peered deliver=peer.deliver key?=fingerprint "
         "community=peer.community unreachable"
     ),
-    "QueueView": "actor in_flight waiting dead damaged",
+    "QueueView": "actor in_flight waiting dead damaged held bursts",
+    "Held": "source hops",
+    "Burst": "at items",
     "Replayed": (
         "id=pair.name source=pair.source from=pair.shown.sender model before=pair.before now changed=change error? "
         "tokens=call.usage.tokens cost_usd=call.cost seconds=call.seconds"

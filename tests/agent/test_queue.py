@@ -16,7 +16,15 @@ from tests.support.world import Node, World, content
 
 CLOCK = ROOT / "tests/support/clock"
 
-IDLE: dict[str, object] = {"actor": "idle", "in_flight": None, "waiting": [], "dead": [], "damaged": []}
+IDLE: dict[str, object] = {
+    "actor": "idle",
+    "in_flight": None,
+    "waiting": [],
+    "dead": [],
+    "damaged": [],
+    "held": [],
+    "bursts": [],
+}
 
 
 @pytest.fixture
@@ -231,9 +239,9 @@ EOF
     agent.sync()
     for _ in range(2):
         agent.process()
-    assert agent.threads() == []
+    assert agent.only_thread().endswith("-pi-one.md"), "an answered proposal waits for its creator"
     decisions = [d for _, d, e in agent.rows() if e in ("queued", "✓ discarded")]
-    assert decisions == ["do:reply:re-one", "delete:we have it already", "notice:discarded"]
+    assert decisions == ["comment", "delete:we have it already", "notice:discarded"]
     assert queue(agent) == IDLE
     agent.idle()
 

@@ -739,7 +739,7 @@ def _agent_keys(block: Block) -> None:
 def _request_layout(block: Block) -> None:
     at = datetime(2026, 2, 19, 14, 12, 9, tzinfo=UTC)
     reflections = [HubPath(f"threads/reflections/{cadence}/x.md") for cadence in ("daily", "weekly")]
-    pages = dict.fromkeys([prompt.SOUL, prompt.USER_PAGE, *reflections], "x")
+    pages = dict.fromkeys([prompt.SOUL, prompt.USER_PAGE, prompt.HUB_PAGE, *reflections], "x")
     skill = Skill(HubPath("skills/x/SKILL.md"), "x", "news", "x")
     parts = prompt.pack(
         prompt.Material(

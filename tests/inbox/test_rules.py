@@ -18,7 +18,7 @@ def refuse(node: Node, thread: str, rule: str, decision: str = "do:merge", *args
     told = len(node.notices())
     pending = node.threads()
     if decision:
-        node.triage(thread, decision, *args)
+        node.write_refused_triage(thread, decision, *args)
     done = node.process(check=0 if notices else 1)
     said = done.stderr.splitlines()
     lines = [s for s in said if s.startswith("refused: ")]

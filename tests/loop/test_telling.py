@@ -88,7 +88,7 @@ def test_what_ends_a_run_hides_nothing_that_it_had_to_tell(world: World, sigma: 
         world.propose(pi, sigma, topic)
     sigma.sync()
     sigma.triage("pi/a", "do:merge")
-    sigma.triage("pi/b", "delegate:nobody")
+    sigma.write_refused_triage("pi/b", "delegate:nobody")
     gone = sigma.home.with_name("gone")
     env = meanwhile(tmp_path / "bin", after=f"mv {sigma.home} {gone}")
     done = sigma.cn("inbox", "process", check=1, env=env)

@@ -44,7 +44,8 @@ def test_two_messages_with_one_subject_are_two(world: World, sigma: Node, pi: No
 def test_a_message_is_not_merged(world: World, sigma: Node, pi: Node) -> None:
     pi.cn("send", "sigma", "hello")
     sigma.sync()
-    sigma.triage("pi/hello", "do:merge")
+    assert "this is a message" in sigma.triage("pi/hello", "do:merge", check=1).stderr
+    sigma.write_triage(sigma.only_thread(), "do:merge")
     assert "this is a message" in sigma.process(check=1).stderr
 
 
@@ -193,7 +194,7 @@ def test_forwarding_stops_at_the_limit_of_hops(world: World) -> None:
     sigma.decide(sigma.only_thread(), "delegate:omega")
     omega.sync()
     name = omega.only_thread()
-    omega.triage(name, "delegate:pi")
+    omega.write_triage(name, "delegate:pi")
     done = omega.process(check=1)
     assert "forwarded 1 times already" in done.stderr
     assert omega.threads() == [name]

@@ -65,7 +65,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
     world.propose(sigma, pi, "idea")
     sigma.sync()
     pi.sync()
-    pi.triage("sigma/idea", "do:merge", "--actor", "mallory")
+    pi.write_refused_triage("sigma/idea", "do:merge", "--actor", "mallory")
     pi.process(check=1)
     sigma.triage("pi/later", "defer:after the release", "--until", "2999-01-01")
     sigma.triage("pi/handed", "delegate:rho")

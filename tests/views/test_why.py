@@ -55,7 +55,7 @@ def test_an_answer_is_explained_from_the_input_to_the_delivery(world: World, ask
     assert (item["source"], item["from"], item["where"]) == ("pi/proposal", "pi", "over")
     assert (first["outcome"], first["rules"]) == ("rejected", ["valid-output"])
     assert [row["decision"] for row in first["ended"]["rows"]] == [f"output:{item['id']}"]
-    assert [row["executed"] for row in second["ended"]["rows"]] == ["queued", "✓ opened", "queued"]
+    assert [row["executed"] for row in second["ended"]["rows"]] == ["queued", "✓ done", "queued", "✓ opened"]
     assert all(row["input"] == item["id"] for row in second["ended"]["rows"] if "send" not in row["decision"])
     assert second["outcome"] == "executed"
     assert [op.partition(":")[0] for op in second["ops"]] == ["reply", "done", "send", "surface"]

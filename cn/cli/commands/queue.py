@@ -21,6 +21,8 @@ def input_command(env: Env) -> None:
 
     hub = env.hub()
     text = read_input(hub)
+    if text is None:
+        _require_queue(hub)
     if env.json:
         from cn.cli.render.report import show_json
         from cn.protocol.queue_item import parse_input
@@ -36,6 +38,16 @@ def input_command(env: Env) -> None:
     click.echo(visible(text), nl=False)
     if is_answered(hub) and not env.quiet:
         click.echo("· it has its answer; 'cn inbox process' executes it", err=True)
+
+
+def _require_queue(hub: Hub) -> None:
+    """Say how to get a queue where there is none: nothing will ever wait there."""
+    from cn.run.settings import read_head_settings
+    from cn.values.errors import Refused
+
+    if read_head_settings(hub)[1].config.interface != "queue":
+        text = "this hub has no queue: its threads wait for a '## Triage'"
+        raise Refused(text, "to have them wait for an agent, set 'interface: queue' in .cn/hub.yaml and commit it")
 
 
 next_command = action("next", "actions.queue:next_item", "Give the agent its next item, if it has none.")
@@ -94,9 +106,13 @@ def _answer(name: str, make: Callable[..., ops.Op], help: str, given: dict[str, 
     """A command below ``cn out`` that writes one op, made of the item's id and the options ``given``."""
 
     def answer(hub: Hub, *, dry_run: bool, **fields: str) -> Report:
+        from cn.agent.check_answer import check_answer
         from cn.agent.interface import write_output
+        from cn.protocol.queue_item import INPUT
 
-        return write_output(hub, lambda id: make(id, **fields), dry_run=dry_run)
+        if not (hub.root / INPUT).exists():  # not read: what 'cn out' looks at, the agent has not seen
+            _require_queue(hub)
+        return write_output(hub, lambda id: make(id, **fields), check_answer, dry_run=dry_run)
 
     below, _, word = name.rpartition(" ")
     (do if below else out).add_command(action(word, answer, help, *_given(given, required=True)))

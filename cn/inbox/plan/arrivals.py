@@ -110,7 +110,7 @@ def plan_continued(arrival: Arrival, item: Item, working: str) -> Plan:
     name, message = ThreadName(item.get("thread")), arrival.message
     what = f"{arrival.branch} at {arrival.head[:10]}, {arrival.signature}"
     text = add_words(working, Words(arrival.peer, message.created, what, arrival.content))
-    back = plan_returned(arrival.peer, item, arrival.at).effects[:1] if item.state == "deferred" else ()
+    back = plan_returned(arrival.peer, item, arrival.at, message.hops).effects[:1] if item.state == "deferred" else ()
     row = arrival.row("answered", f"shown in {name}", thread=name)
     effects = (Put(inbox_path(name), text), arrival.event("noticed", branch=arrival.branch), *back, row, Wake(name))
     return Plan(arrival.source, effects)
@@ -167,12 +167,13 @@ def plan_refused_arrival(arrival: Arrival, refusal: Refusal, us: Name, already: 
     return Plan(arrival.source, (event, arrival.row("refused", why), *told))
 
 
-def plan_returned(peer: Name, item: Item, at: datetime) -> Plan:
-    """A deferred thread whose time has come."""
+def plan_returned(peer: Name, item: Item, at: datetime, hops: int | None = None) -> Plan:
+    """A deferred thread whose time has come, or that an answer brings back: ``hops`` are those of the answer."""
     source = f"{peer}/{item.topic}"
     thread = item.get("thread")
     row = Row(at, source, "returned", "deferred until now", thread, item.get("branch"), item.head, "returned")
-    return Plan(source, (Record(peer, Event(at, IN, "returned", item.topic, item.head)), Log(row), Wake(thread)))
+    event = Event(at, IN, "returned", item.topic, item.head, {} if hops is None else {"hops": str(hops)})
+    return Plan(source, (Record(peer, event), Log(row), Wake(thread)))
 
 
 def plan_renewed(peer: Name, item: Item, at: datetime, why: str) -> Plan:

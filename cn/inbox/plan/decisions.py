@@ -55,7 +55,7 @@ class Facts:
     ``identities`` the names and emails of the deciding actor, ``merge`` is set for do:merge.
     ``input`` is the id of what the agent was asked, where its output decides; ``subject`` the
     short line of its reply, ``lines`` tell what else that output did. ``about`` is the peer's
-    subject, as far as cn may repeat it.
+    subject, as far as cn may repeat it. ``by_hand``: a person decides, by a command.
     """
 
     config: HubConfig
@@ -71,6 +71,7 @@ class Facts:
     subject: str = ""
     lines: tuple[str, ...] = ()
     about: str = ""
+    by_hand: bool = False
 
     @cached_property
     def thread(self) -> ThreadName:
@@ -112,18 +113,33 @@ def cause_of(triage: Triage) -> Cause:
     return Cause(triage.actor, triage.at, format_decision(triage.decision))
 
 
-def plan_decision(facts: Facts, triage: Triage) -> Plan | Refusal:
-    """What cn does for one decision, or the rule that forbids it."""
+def check_decision(facts: Facts, triage: Triage) -> Refusal | None:
+    """The rule that forbids a decision, as far as it can be said before its branch is looked at."""
     decision = triage.decision
-    refused = (
-        rules.no_self_merge(triage.actor, facts.peer, (), ()) if isinstance(decision, Merge) else None
-    ) or rules.valid_actor(triage.actor, facts.config)
+    merging = isinstance(decision, Merge)
+    refused = (rules.no_self_merge(triage.actor, facts.peer, (), ()) if merging else None) or rules.valid_actor(
+        triage.actor, facts.config
+    )
     if refused:
         return refused
     if facts.peer not in facts.peers and not isinstance(decision, Delete | Defer):
         return Refusal(
             rules.KNOWN_PEER, f"{facts.peer} is no peer any more", "add it again with 'cn peer add', or delete"
         )
+    if merging and not facts.is_proposal:
+        return Refusal(rules.VALID_TRIAGE, "this is a message, there is nothing to merge", "reply or delete it")
+    if merging and facts.item.fields.get("gone"):
+        return Refusal(
+            rules.MERGE_NEEDS_APPROVAL, "its creator has withdrawn the branch", "delete the thread, or ask for it again"
+        )
+    return None
+
+
+def plan_decision(facts: Facts, triage: Triage) -> Plan | Refusal:
+    """What cn does for one decision, or the rule that forbids it."""
+    if refused := check_decision(facts, triage):
+        return refused
+    decision = triage.decision
     match decision:
         case Delete(reason):
             return plan_end(facts, cause_of(triage), "discarded", "✓ discarded", reason=reason)
@@ -223,7 +239,7 @@ def plan_comment(facts: Facts, actor: Name, text: str) -> Plan | Refusal:
     )
     if refused:
         return refused
-    answer = _answer(facts, text, facts.now, "commented", reply_topic(facts.item.topic), "comment")
+    answer = _answer(facts, actor, text, facts.now, "commented", reply_topic(facts.item.topic), "comment")
     said = add_words(facts.text, Words(actor, facts.now, "comment", text))
     put = Put(inbox_path(facts.thread), said)
     return Plan(facts.source, (put, _row(facts, "comment", "queued", "commented"), answer))
@@ -289,16 +305,31 @@ def _reply(facts: Facts, triage: Triage, topic: str) -> Plan | Refusal:
     refused = rules.check_length(triage.body, "the reply")
     if refused:
         return refused
-    answer = _answer(facts, triage.body, triage.at, "replied", topic, format_decision(triage.decision))
+    prefix, _, topic = topic.rpartition("/")
+    if prefix not in ("", facts.config.name):
+        why = f"the reply is a branch of ours, and {prefix}/ is not our prefix"
+        return Refusal(rules.VALID_TRIAGE, why, f"write do:reply:{topic}")
+    answer = _answer(facts, triage.actor, triage.body, triage.at, "replied", topic, format_decision(triage.decision))
     return plan_end(facts, cause_of(triage), "replied", "queued", answer=answer)
 
 
-def _answer(facts: Facts, text: str, at: datetime, status: str, topic: str, words: str) -> Post:
+_MOST_HOPS = 1000
+"""What a message can say; nothing comes near it."""
+
+
+def count_hops(facts: Facts, actor: Name) -> int:
+    """How many automatic answers in a row an answer to this thread makes; a person's hand begins anew."""
+    if facts.by_hand or actor != facts.config.name:
+        return 0
+    return min(int(facts.item.get("hops") or 0) + 1, _MOST_HOPS)
+
+
+def _answer(facts: Facts, actor: Name, text: str, at: datetime, status: str, topic: str, words: str) -> Post:
     """A message to the creator about its branch."""
     about = About(facts.branch, facts.item.head, status)
     subject = facts.subject or reply_subject(facts.about or facts.source)
-    us, hops = facts.config.name, min(int(facts.item.get("hops") or 0) + 1, 1000)
-    message = Message(MESSAGE, us, facts.peer, subject, at, text, facts.item.head, about, hops)
+    us, head = facts.config.name, facts.item.head
+    message = Message(MESSAGE, us, facts.peer, subject, at, text, head, about, count_hops(facts, actor))
     return Post(message, topic, facts.thread, facts.source, words)
 
 
@@ -313,12 +344,6 @@ def open_concern(
 def _merge(facts: Facts, triage: Triage) -> Plan | Refusal:
     merge = facts.merge
     assert merge is not None, "the facts of a merge were not gathered"
-    if not facts.is_proposal:
-        return Refusal(rules.VALID_TRIAGE, "this is a message, there is nothing to merge", "reply or delete it")
-    if facts.item.fields.get("gone"):
-        return Refusal(
-            rules.MERGE_NEEDS_APPROVAL, "its creator has withdrawn the branch", "delete the thread, or ask for it again"
-        )
     # What the branch holds stands before where it stands: main moves on, and that reason would be gone.
     refusal = rules.join_refusals(
         [
