@@ -148,7 +148,7 @@ def push_options(git: Git, target: str) -> tuple[str, ...]:
     ``origin`` looks like a local path, and what is given for one would be sent to a server as the name of its
     receive-pack. And what looks like a server may be a local path: without these options its hooks would run as us.
     """
-    return transport_options((git.config or read_config(git)).push_url(target))
+    return transport_options((git.config or read_config(git)).url(target, push=True))
 
 
 HEADS = "refs/heads/"

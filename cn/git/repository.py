@@ -23,7 +23,7 @@ ORIGIN_REF = "refs/cn/origin/main"
 
 _ASKED = (
     r"^(remote\..*\.(url|pushurl|fetch|promisor|partialclonefilter)|url\..*\.(push)?insteadof|core\.filemode|cn\..*"
-    r"|user\.(name|email|signingkey)|commit\.gpgsign|gpg\.format|extensions\.(partialclone|objectformat))$"
+    r"|core\.sshcommand|ssh\.variant|user\.(name|email|signingkey)|commit\.gpgsign|gpg\.format|extensions\.(partialclone|objectformat))$"
 )
 _BELOW = 400
 """Bytes of the longest path that git and cn need below a hub: a pin of a long topic, with its lock."""

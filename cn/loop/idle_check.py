@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import sys
 import time
 
 from cn import __version__
@@ -61,11 +62,14 @@ def still_quiet(path: str) -> bool:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             note_owner(lock)
-            return facts["files"] == files_text(root, read_files(root)) and facts["seen"] == _seen(root, facts, urls)
+            same = facts["files"] == files_text(root, read_files(root)) and facts["seen"] == _seen(root, facts, urls)
         finally:
             os.close(lock)
     except (OSError, ValueError, KeyError, TypeError):
         return False
+    if same and (logins := sys.modules.get("cn.git.ssh_logins")):  # else the run that follows goes on with them
+        logins.end_logins()
+    return same
 
 
 def _around(folder: str) -> str:
@@ -92,11 +96,12 @@ def _seen(root: str, facts: dict[str, str], urls: dict[str, str]) -> str:
 def _ask(root: str, urls: dict[str, str], seconds: float) -> dict[str, bytes]:
     """Listings over a network, with the deadlines and the supervision that need more."""
     import signal
-    import sys
     from pathlib import Path
 
     from cn.git.process import Git
     from cn.git.remote import list_remotes
+    from cn.git.repository import read_config
+    from cn.git.ssh_logins import open_logins, parse_place
 
     # No child that waits for a network may be left behind.
     def terminate(number: int, frame: object) -> None:
@@ -106,7 +111,10 @@ def _ask(root: str, urls: dict[str, str], seconds: float) -> dict[str, bytes]:
     signal.signal(signal.SIGTERM, terminate)
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    answers = list_remotes(Git(Path(root)), urls, seconds)
+    git = Git(Path(root))
+    if any(map(parse_place, urls.values())):
+        git = open_logins(git._replace(config=read_config(git)))
+    answers = list_remotes(git, urls, seconds)
     return {key: rows_of(dict(found)) for key, found in answers.items() if not isinstance(found, str)}
 
 

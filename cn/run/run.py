@@ -14,6 +14,7 @@ from cn.git.environment import quote_path
 from cn.git.objects import list_tree, read_objects, reading
 from cn.git.process import GitError
 from cn.git.repository import Hub
+from cn.git.ssh_logins import shared_logins
 from cn.protocol import ledger
 from cn.protocol.hub_config import PATH as CONFIG
 from cn.protocol.ledger import LedgerRefused
@@ -241,6 +242,7 @@ def open_run(
     report = report if report is not None else Report()
     with ExitStack() as stack:
         with _noting(hub, report, dry_run, CnError, OSError):
+            hub = hub.with_git(stack.enter_context(shared_logins(hub.git)))
             hub = hub.with_git(stack.enter_context(reading(hub.git)))
             free, settings = read_head_settings(
                 replace(hub, origin=False) if offline else hub, None if offline else known

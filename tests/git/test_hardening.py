@@ -402,7 +402,7 @@ def test_no_hook_runs_behind_a_url_that_git_makes_a_local_path_of(key: str, mine
         script(peer / "hooks" / hook, f"exec {trap.program}")
     try_git(mine, "push", url, "main")
     assert trap.sprung()
-    assert read_config(Git(mine)).push_url(url) == str(peer)
+    assert read_config(Git(mine)).url(url, push=True) == str(peer)
     told = push_own(Git(mine), url, {"refs/cn/a": head}, LONG, ("refs/heads/main", head))
     assert not trap.sprung()
     assert {one.result for one in told.values()} == {Result.DONE}
