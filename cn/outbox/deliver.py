@@ -1,16 +1,16 @@
 """Deliver the outbox as main holds it (``docs/protocol/outbox.md``).
 
-Every entry is one ref with its own lease. What the remote confirmed moves to ``sent/``;
-what nobody knows is asked, never blindly repeated; what failed stays, with its reason.
+Every entry is one ref with its own lease, pushed at once: what the lease finds is the remote's answer. What it
+confirmed moves to ``sent/``; what it did not take is asked; what failed stays, with its reason.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from cn.git.objects import list_refs, read_info, update_refs, write_objects
-from cn.git.process import TOO_MUCH, Git
+from cn.git.process import TIMED_OUT, TOO_MUCH, Git
 from cn.git.remote import HEADS, Listing, Push, RefResult, Result, list_remotes, push_many, push_options
 from cn.git.repository import Hub
 from cn.outbox.plan.receipts import confirmed_kind, plan_confirmed, plan_returned
@@ -26,7 +26,7 @@ from cn.run.secret_gate import check_entry
 from cn.run.snapshot import Snapshot
 from cn.transaction import mailbox_main
 from cn.values.errors import ConfigError, Refusal
-from cn.values.names import HubPath, Name, parse_oid, topic_of
+from cn.values.names import HubPath, Name, Oid, parse_oid, topic_of
 from cn.values.report import Report
 from cn.values.shell_words import command
 
@@ -143,35 +143,59 @@ def _failed(run: Run, path: HubPath, entry: Entry, reason: str, hint: str = "", 
     run.report.failed(text, hint, source=entry_source(entry), told_before=not (new or tell))
 
 
+_AFTER_HANGING = 10.0
+"""Seconds for the question what became of a push that took all its time."""
+
+
 def _perform(run: Run, ready: Sequence[Pair]) -> dict[HubPath, Outcome]:
-    """Ask each remote what it has, push the rest, ask again where the answer is unknown."""
+    """Push with what we know, each ref with its lease; ask a remote only about what it did not take."""
     git, seconds = run.hub.git, run.settings.config.limits.peer_seconds
     # One remote may stand for several peers (pickup): the key is the URL.
     of = {path: run.settings.delivery_url(run.hub, run.settings.peers[entry.to]) for path, entry in ready}
     # Who did not answer a moment ago is not asked again in this run.
     urls = dict.fromkeys(of.values())
     asked: dict[str, Listing | str] = {u: run.down[p] for p, u in _hubs(run).items() if p in run.down and u in urls}
-    parts = {url: {_prefix(entry) for path, entry in ready if of[path] == url} for url in urls}
-    asked |= list_remotes(git, {url: url for url in urls if url not in asked}, seconds, parts=parts)
-    outcomes = {path: _before(run, path, entry, asked[of[path]]) for path, entry in ready}
+    hoped: dict[tuple[str, str], HubPath] = {}  # git takes a branch once in a push
     pushes: dict[str, tuple[str, list[Push]]] = {}
     for path, entry in ready:
-        if outcomes[path] is None:
+        place = of[path], str(entry.branch)
+        if of[path] not in asked and place not in hoped and _refusal(run, entry) is None:
+            hoped[place] = path
             pushes.setdefault(of[path], (of[path], []))[1].append(_push(entry))
-    results = push_many(git, pushes, seconds)
-    unknown = {url for url, told in results.items() if any(r.result is not Result.DONE for r in told.values())}
-    again = list_remotes(git, {url: url for url in unknown}, seconds, parts=parts)
-    _note_reachability(run, asked)
-    return {
-        path: outcomes[path] or _after(entry, results[of[path]][entry.branch], again.get(of[path]))
-        for path, entry in ready
-    }
+    told = push_many(git, pushes, seconds)
+    results = {path: told[url][branch] for (url, branch), path in hoped.items()}
+    left = [(path, entry) for path, entry in ready if path not in results or results[path].result is not Result.DONE]
+    parts: dict[str, set[str]] = {}
+    for path, entry in left:
+        parts.setdefault(of[path], set()).add(_prefix(entry))
+    hung = {of[path] for path, result in results.items() if result.reason == TIMED_OUT}
+    for late, limit in ((False, seconds), (True, min(seconds, _AFTER_HANGING))):
+        unknown = {url: url for url in parts if url not in asked and (url in hung) is late}
+        asked |= list_remotes(git, unknown, limit, parts=parts)
+    _note_reachability(run, asked, {of[path] for path, one in results.items() if one.result is not Result.UNKNOWN})
+    return {path: _outcome(run, path, entry, results.get(path), asked.get(of[path], "")) for path, entry in ready}
 
 
-def _before(run: Run, path: HubPath, entry: Entry, listing: Listing | str) -> Outcome | None:
-    """What the listing alone decides; None when there is something to push."""
+def _refusal(run: Run, entry: Entry, tip: Oid | None = None) -> Refusal | None:
+    """Why it must not be done, whatever the remote has, or where it has ``tip``: only the creator deletes."""
+    if isinstance(entry, Deliver):
+        return None
+    ours = run.settings.is_outbound(run.settings.peers[entry.to], entry.branch)
+    return rules.may_delete(ours, entry.tip, tip or entry.tip, recorded=_is_recorded(run, entry))
+
+
+def _is_recorded(run: Run, entry: Remove) -> bool:
+    item = run.snapshot.item(entry.to, OUT, topic_of(entry.branch))
+    return item is not None and item.head == entry.tip and item.state == "deleting"
+
+
+def _outcome(run: Run, path: HubPath, entry: Entry, result: RefResult | None, listing: Listing | str) -> Outcome:
+    """What became of an entry: of its push, where there was one, and by what the remote has now."""
+    if result is not None and result.result is Result.DONE:
+        return _taken(entry)
     if isinstance(listing, str):
-        return Outcome("", f"unreachable: {listing}")
+        told = f"unreachable: {listing}"
+        return Outcome("", told if result is None or result.reason == listing else f"unknown: {result.reason}")
     if _prefix(entry) in listing.cut:
         return Outcome("", f"asked for the branches under {_prefix(entry)}/, {TOO_MUCH}")
     tip = listing.get(entry.branch)
@@ -188,15 +212,18 @@ def _before(run: Run, path: HubPath, entry: Entry, listing: Listing | str) -> Ou
                 return Outcome("", reason, f"it waits; ask {entry.to} to delete the branch {prefix} there")
         case Remove():
             if tip is None:
-                return Outcome("✓ deleted (it was gone already)")
-            ours = run.settings.is_outbound(run.settings.peers[entry.to], entry.branch)
-            item = run.snapshot.item(entry.to, OUT, topic_of(entry.branch))
-            recorded = item is not None and item.head == entry.tip and item.state == "deleting"
-            refusal = rules.may_delete(ours, entry.tip, tip, recorded=recorded)
-            if refusal:
-                hint = refusal.remedy if recorded else f"{refusal.remedy}; {take_out(path)}"
+                return Outcome(
+                    "✓ deleted (it was gone already)" if result is None or _is_stale(result) else "✓ deleted"
+                )
+            if refusal := _refusal(run, entry, tip):
+                hint = refusal.remedy if _is_recorded(run, entry) else f"{refusal.remedy}; {take_out(path)}"
                 return Outcome("", f"{refusal.rule}: {refusal.reason}", hint)
-    return None
+    return Outcome("", (result.reason if result else "") or "the remote did not take it")
+
+
+def _is_stale(result: RefResult) -> bool:
+    """Did git find another tip than expected, before it asked for anything?"""
+    return result.result is Result.REJECTED and "stale info" in result.reason
 
 
 def _prefix(entry: Entry) -> str:
@@ -214,25 +241,15 @@ def _taken(entry: Entry) -> Outcome:
     return Outcome("✓ delivered" if isinstance(entry, Deliver) else "✓ deleted")
 
 
-def _after(entry: Entry, result: RefResult, listing: Listing | str | None) -> Outcome:
-    """The outcome of a push; anything but a clear yes is compared with what the remote has now."""
-    if result.result is Result.DONE:
-        return _taken(entry)
-    if not isinstance(listing, Listing) or _prefix(entry) in listing.cut:
-        return Outcome("", f"unknown: {result.reason}")
-    is_taken = listing.get(entry.branch) == _push(entry).new
-    return _taken(entry) if is_taken else Outcome("", result.reason or "the remote did not take it")
-
-
 def _hubs(run: Run) -> dict[Name, str]:
     """The peers whose own hub takes our branches (mailbox route), with its URL."""
     return {p.name: p.hub for p in run.settings.peers.values() if p.deliver == MAILBOX}
 
 
-def _note_reachability(run: Run, asked: Mapping[str, Listing | str]) -> None:
+def _note_reachability(run: Run, asked: Mapping[str, Listing | str], answered: Collection[str]) -> None:
     for peer, url in _hubs(run).items():
         answer = asked.get(url)
-        if isinstance(answer, dict):
+        if isinstance(answer, Listing) or url in answered:
             run.memory.unreachable.worked(peer)
         elif answer is not None and peer not in run.memory.unreachable.entries:
             run.memory.unreachable.failed(peer, answer)
