@@ -28,9 +28,11 @@ from cn.values.text import is_text, one_line, slug
 def send(hub: Hub, to: str, message: str, *, body: str = "", dry_run: bool = False) -> Report:
     """Queue a message to a peer and deliver the outbox."""
     subject = _subject(message, body)
-    with open_run(hub, dry_run=dry_run) as run:
+    with open_run(hub, dry_run=dry_run, hope=True) as run:
         if to == run.settings.us:
             raise Refused(f"{to} is this hub", "name a peer; see 'cn peer list'")
+        if to not in run.settings.peers:  # it may have been added elsewhere
+            run.ask_origin()
         peer = run.settings.peer(to)
         text = body or message
         mail = Message(MESSAGE, run.settings.us, peer.name, subject, run.now, text)

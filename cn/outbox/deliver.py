@@ -50,6 +50,7 @@ def flush(hub: Hub, *, dry_run: bool = False) -> Report:
 
 def deliver(run: Run, *, force: bool = False) -> None:
     """Deliver what main's outbox holds; confirmed entries go to ``sent/`` in one commit."""
+    run.ask_origin()  # only what is in main is delivered
     publish_main(run)
     _take_returned(run)
     ready = _ready(run, force)

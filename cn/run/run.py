@@ -83,6 +83,15 @@ class Run:
             self.placed = self.placed if self.dry_run else self.snapshot
         self.base = base
 
+    def ask_origin(self) -> None:
+        """Go on from what origin's main is now, where the run began with what this clone last knew of it."""
+        if not self.base.asked:
+            base = observe_base(self.hub)
+            for line in base.reports:
+                self.report.info(line)
+            self._go_on_from(base)
+            self._read_settings()
+
     def executor(self) -> Executor:
         """An executor on ``base`` that has performed nothing."""
         settings = self.settings
@@ -169,7 +178,9 @@ class Run:
             self._go_on_from(committed.base)
             self._read_settings()
         origin = committed.commit if self.hub.origin else self.base.origin  # what the next push expects there
-        self._go_on_from(self.base._replace(tip=committed.commit, local=committed.commit, origin=origin))
+        asked = self.base.asked or committed.commit != committed.base.origin  # else that one was pushed
+        after = self.base._replace(tip=committed.commit, local=committed.commit, origin=origin, asked=asked)
+        self._go_on_from(after)
         note_ledgers(self.snapshot, self.memory, (c.path for c in made.changes) if made else ())
         return result
 
@@ -233,11 +244,13 @@ def open_run(
     progress: Progress | None = None,
     offline: bool = False,
     known: Settings | None = None,
+    hope: bool = False,
 ) -> Iterator[Run]:
     """Lock, recover, and observe main. A dry run does neither of the first two.
 
     ``report``: to tell it beside what is told already. ``offline``: work on local main without asking origin; the next
-    run brings the two together. ``known``: the settings as they were read a moment ago.
+    run brings the two together. ``known``: the settings as they were read a moment ago. ``hope``: plan on what
+    this clone last knew of origin, for a command that always commits; where that was wrong, it is planned again.
     """
     report = report if report is not None else Report()
     with ExitStack() as stack:
@@ -259,7 +272,7 @@ def open_run(
                 for line in recover(hub):  # what a killed run left
                     report.info(line)
                 rotate_log(hub.root / MACHINE_LOG)
-            base = observe_base(hub, dry_run=dry_run)
+            base = observe_base(hub, dry_run=dry_run, hope=hope and not dry_run)
             for line in base.reports:
                 report.info(line)
             run = Run(hub, base, settings, Memory(hub, now()), report, dry_run, progress, offline=offline)
