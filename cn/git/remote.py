@@ -179,6 +179,18 @@ class Listing(dict[str, Oid]):
     cut: frozenset[str] = frozenset()
 
 
+class Looked(NamedTuple):
+    """What remotes listed a moment ago, by key and URL, while for-each-ref said ``ours`` to ``words``."""
+
+    listings: Mapping[tuple[str, str], Listing]
+    words: Sequence[str]
+    ours: bytes
+
+    def still(self, git: Git) -> Mapping[tuple[str, str], Listing]:
+        """The listings, unless a run has changed our own refs meanwhile: then these may be older."""
+        return self.listings if git.run("for-each-ref", *self.words, check=False).out == self.ours else {}
+
+
 class Result(Enum):
     """What became of one ref of a push."""
 

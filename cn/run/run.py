@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -13,6 +13,7 @@ from cn.git.entries import read_index
 from cn.git.environment import quote_path
 from cn.git.objects import list_tree, read_objects, reading
 from cn.git.process import GitError
+from cn.git.remote import Listing, Looked
 from cn.git.repository import Hub
 from cn.git.ssh_logins import shared_logins
 from cn.protocol import ledger
@@ -22,7 +23,7 @@ from cn.protocol.peers_file import PATH as PEERS
 from cn.run.executor import MACHINE_LOG, Executor
 from cn.run.interrupted import opened
 from cn.run.memory import Condition, Memory
-from cn.run.settings import Settings, from_origin, not_in_effect, parse_settings, read_head_settings
+from cn.run.settings import MAILBOX_KEY, Settings, from_origin, not_in_effect, parse_settings, read_head_settings
 from cn.run.snapshot import Snapshot
 from cn.system.clock import now
 from cn.transaction.base import Base, observe_base
@@ -47,7 +48,8 @@ class Run:
     """One run on a locked hub (or, in a dry run, on a hub whose objects go to a throw-away folder).
 
     ``moved``: it has made a commit, which stays. ``made`` are the commits it was about to publish, ``down``
-    the remotes that did not answer, with the reason. ``offline``: it asks nobody.
+    the remotes that did not answer, with the reason. ``listed`` is what remotes, by key and URL, listed just
+    before it began. ``offline``: it asks nobody.
     """
 
     hub: Hub
@@ -60,6 +62,7 @@ class Run:
     down: dict[str, str] = field(default_factory=dict)
     moved: bool = False
     made: set[Oid] = field(default_factory=set)
+    listed: Mapping[tuple[str, str], Listing] = field(default_factory=dict)
     offline: bool = False
     _machine: str = ""
 
@@ -245,12 +248,14 @@ def open_run(
     offline: bool = False,
     known: Settings | None = None,
     hope: bool = False,
+    looked: Looked | None = None,
 ) -> Iterator[Run]:
     """Lock, recover, and observe main. A dry run does neither of the first two.
 
     ``report``: to tell it beside what is told already. ``offline``: work on local main without asking origin; the next
     run brings the two together. ``known``: the settings as they were read a moment ago. ``hope``: plan on what
     this clone last knew of origin, for a command that always commits; where that was wrong, it is planned again.
+    ``looked``: what remotes listed a moment ago.
     """
     report = report if report is not None else Report()
     with ExitStack() as stack:
@@ -272,10 +277,14 @@ def open_run(
                 for line in recover(hub):  # what a killed run left
                     report.info(line)
                 rotate_log(hub.root / MACHINE_LOG)
-            base = observe_base(hub, dry_run=dry_run, hope=hope and not dry_run)
+            listed = looked.still(hub.git) if looked is not None else {}
+            heads = listed.get((MAILBOX_KEY, "origin"))
+            base = observe_base(hub, dry_run=dry_run, hope=hope and not dry_run, listed=heads)
             for line in base.reports:
                 report.info(line)
-            run = Run(hub, base, settings, Memory(hub, now()), report, dry_run, progress, offline=offline)
+            run = Run(
+                hub, base, settings, Memory(hub, now()), report, dry_run, progress, listed=listed, offline=offline
+            )
             opened.append((free, run.made))
             run._read_settings()
         # Once the run is open, what a command refuses is its own answer, and stops no other run.

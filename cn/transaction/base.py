@@ -70,20 +70,23 @@ class Base(NamedTuple):
     asked: bool = True
 
 
-def observe_base(hub: Hub, *, dry_run: bool = False, check_trust: bool = True, hope: bool = False) -> Base:
+def observe_base(
+    hub: Hub, *, dry_run: bool = False, check_trust: bool = True, hope: bool = False, listed: Listing | None = None
+) -> Base:
     """Fetch origin's main and integrate; :class:`Blocked` where a run must not work.
 
     With ``dry_run`` no ref and no file is written, objects go where ``hub.git`` says.
     What origin's main is, is noted in :data:`ORIGIN_REF` once all checks let it in.
     ``check_trust=False`` is for ``cn trust``, which looks at what the check refuses. With ``hope`` origin is not
     asked: its main is taken to be what this clone last knew, and the lease of the push finds out whether it is.
+    ``listed``: origin's branches, where it was asked a moment ago.
     """
     refs = work_place(hub)
     local = refs[hub.main_ref]
     origin, heads, commit, reports = None, None, local, list[str]()
     hope = hope and hub.origin and ORIGIN_REF in refs
     if hub.origin:
-        heads = None if hope else _observe_origin(hub, refs.get(ORIGIN_REF), local, dry_run)
+        heads = None if hope else _observe_origin(hub, refs.get(ORIGIN_REF), local, dry_run, listed)
         origin = refs.get(ORIGIN_REF) if heads is None else heads.get(hub.main)
         if origin is not None:
             commit, reports = _integrated(hub, origin, local, keep=not dry_run)
@@ -185,10 +188,11 @@ def _no_other_work_tree(hub: Hub) -> None:
         )
 
 
-def _observe_origin(hub: Hub, known: Oid | None, local: Oid, dry_run: bool) -> Listing:
-    """Origin's branches, once its main is here."""
+def _observe_origin(hub: Hub, known: Oid | None, local: Oid, dry_run: bool, listed: Listing | None) -> Listing:
+    """Origin's branches, once its main is here; ``listed`` are those of a moment ago, if somebody asked then."""
     for _ in range(_FETCH_TRIES):
-        heads = list_origin(hub)
+        heads = list_origin(hub) if listed is None else listed
+        listed = None
         tip = heads.get(hub.main)
         if tip is None:
             if known is not None:
