@@ -29,7 +29,7 @@ def say_now_or_later(hub: Hub, draft: Draft, say: Say, *, dry_run: bool) -> Repo
     Raises :class:`Refused` with the rule that forbids it.
     """
     try:
-        with open_run(hub, dry_run=dry_run) as run:
+        with open_run(hub, dry_run=dry_run, hope=draft.act == "send") as run:  # what others decided matters to the rest
             say(run, draft, run.commit)
             deliver(run)
         return run.report

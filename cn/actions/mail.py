@@ -36,6 +36,8 @@ def send(hub: Hub, to: str, message: str, *, body: str = "", dry_run: bool = Fal
 def _send(run: Run, draft: Draft, commit: Commit) -> None:
     if draft.to == run.settings.us:
         raise Refused(f"{draft.to} is this hub", "name a peer; see 'cn peer list'")
+    if draft.to not in run.settings.peers:  # it may have been added elsewhere
+        run.ask_origin()
     peer, body = run.settings.peer(draft.to), draft.body.decode()
     subject = _subject(draft.message, body)
     mail = Message(MESSAGE, run.settings.us, peer.name, subject, draft.written, body or draft.message)

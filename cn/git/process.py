@@ -256,12 +256,12 @@ class GitConfig(NamedTuple):
                 found.setdefault(value, []).append(key)
         return found
 
-    def push_url(self, target: str) -> str:
-        """Where a push to ``target``, a URL or the name of a remote, goes (git-config(1), ``url.<base>.insteadOf``)."""
-        if explicit := self.all(f"remote.{target}.pushurl"):
+    def url(self, target: str, *, push: bool) -> str:
+        """Where ``target``, a URL or the name of a remote, really is (git-config(1), ``url.<base>.insteadOf``)."""
+        if push and (explicit := self.all(f"remote.{target}.pushurl")):
             return self._rewritten(explicit[0], "insteadof") or explicit[0]
         url = (self.all(f"remote.{target}.url") or [target])[0]
-        return self._rewritten(url, "pushinsteadof") or self._rewritten(url, "insteadof") or url
+        return (push and self._rewritten(url, "pushinsteadof")) or self._rewritten(url, "insteadof") or url
 
     def _rewritten(self, url: str, option: str) -> str:
         """What the longest beginning that fits makes of a URL; empty where none does."""
@@ -278,6 +278,16 @@ class Answers(Protocol):
         """What git says to these lines (git-cat-file(1), ``--batch-command``)."""
 
 
+class Logins(Protocol):
+    """What lets connections to one host share a login (:mod:`cn.git.ssh_logins`)."""
+
+    def enter(self, args: Sequence[str]) -> Mapping[str, str] | None:
+        """More environment for a connection that may begin now; None: it has to wait for another one's login."""
+
+    def leave(self, args: Sequence[str]) -> None:
+        """One that was given such an environment has ended."""
+
+
 class Git(NamedTuple):
     """git on one repository. Immutable; :meth:`with_env` makes a variant.
 
@@ -287,7 +297,8 @@ class Git(NamedTuple):
     inherited by children that change refs or files, so that the hub's lock lives as
     long as they do; children that talk to a network die with cn instead. ``config`` is the
     configuration, once it was read. ``reader``: who answers questions about objects, where
-    one does it for a whole run. ``around``: the environment of every child, once it was read.
+    one does it for a whole run. ``around``: the environment of every child, once it was read. ``logins``: those that
+    connections share.
     """
 
     root: Path
@@ -301,6 +312,7 @@ class Git(NamedTuple):
     reader: Answers | None = None
     around: Mapping[str, str] | None = None
     finds: bool = False
+    logins: Logins | None = None
 
     def is_foreign(self, ids: Iterable[str]) -> bool:
         """Is one of them known to be no id in this repository's object format?"""
@@ -357,18 +369,19 @@ class Git(NamedTuple):
         hangs delays nobody else. Single-threaded on purpose: children are configured
         between fork and exec (subprocess documentation, "preexec_fn").
         """
-        waiting = list(enumerate(jobs))[::-1]
+        queue = _Queue(self.logins, jobs)
         answers: dict[int, Done] = {}
         running: dict[int, Running] = {}
         with selectors.DefaultSelector() as selector:
             try:
-                while waiting or running:
+                while queue.waiting or running:
                     begun = time.monotonic()
-                    while waiting and len(running) < width:
-                        index, job = waiting.pop()
+                    while len(running) < width and (ready_job := queue.take()):
+                        index, job = ready_job
                         running[index] = Running.start(self, job, selector)
                     pause = min(r.deadline for r in running.values()) - time.monotonic()
-                    for ready, _ in selector.select(min(max(0.0, pause), _LOOK)):
+                    look = _POLL if queue.held_up else _LOOK
+                    for ready, _ in selector.select(min(max(0.0, pause), look)):
                         ready.data(ready.fileobj)
                     if (gap := time.monotonic() - begun) > _STOPPED:
                         for child in running.values():
@@ -378,6 +391,7 @@ class Git(NamedTuple):
                         if done is not None:
                             answers[index] = done
                             del running[index]
+                            queue.ended(index)
                             if on_done:
                                 on_done(jobs[index], done)
             finally:
@@ -385,6 +399,8 @@ class Git(NamedTuple):
                     child.ask_to_end()
                 for child in running.values():
                     child.end()
+                for index in running:
+                    queue.ended(index)
         return [answers[i] for i in range(len(jobs))]
 
     def prepared(self, args: Sequence[str]) -> tuple[list[str], dict[str, str]]:
@@ -446,6 +462,43 @@ def transport_options(url: str) -> tuple[str, ...]:
     overridden on its command line (``core.hooksPath`` of ours does not reach it).
     """
     return (_RECEIVES,) if is_local(url) else ()
+
+
+class _Queue:
+    """Jobs that wait to be started, in order; ``held_up``: some of them for a login that is being made."""
+
+    def __init__(self, logins: Logins | None, jobs: Sequence[Job]) -> None:
+        self.waiting = dict(enumerate(jobs))
+        self.held_up = False
+        self._logins = logins
+        self._since: dict[int, float] = {}
+        self._entered: dict[int, Job] = {}
+
+    def take(self) -> tuple[int, Job] | None:
+        """The first that may begin now.
+
+        One that waited for a login that then failed has had that time: of a host that hangs it gets no answer twice.
+        """
+        self.held_up = False
+        now = time.monotonic()
+        for index, job in self.waiting.items():
+            env = self._logins.enter(job.args) if self._logins is not None and job.near is None else _NONE
+            if env is None:
+                self.held_up = True
+                self._since.setdefault(index, now)
+                continue
+            del self.waiting[index]
+            if env:
+                self._entered[index] = job
+            elif index in self._since:
+                job = job._replace(seconds=max(_GRACE, job.seconds - (now - self._since[index])))
+            return index, job._replace(env={**job.env, **env})
+        return None
+
+    def ended(self, index: int) -> None:
+        """A job that was taken has its answer, or was ended."""
+        if self._logins is not None and (job := self._entered.pop(index, None)):
+            self._logins.leave(job.args)
 
 
 class Running:

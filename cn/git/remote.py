@@ -148,7 +148,7 @@ def push_options(git: Git, target: str) -> tuple[str, ...]:
     ``origin`` looks like a local path, and what is given for one would be sent to a server as the name of its
     receive-pack. And what looks like a server may be a local path: without these options its hooks would run as us.
     """
-    return transport_options((git.config or read_config(git)).push_url(target))
+    return transport_options((git.config or read_config(git)).url(target, push=True))
 
 
 HEADS = "refs/heads/"
@@ -176,6 +176,18 @@ class Listing(dict[str, Oid]):
 
     whole = True
     cut: frozenset[str] = frozenset()
+
+
+class Looked(NamedTuple):
+    """What remotes listed a moment ago, by key and URL, while for-each-ref said ``ours`` to ``words``."""
+
+    listings: Mapping[tuple[str, str], Listing]
+    words: Sequence[str]
+    ours: bytes
+
+    def still(self, git: Git) -> Mapping[tuple[str, str], Listing]:
+        """The listings, unless a run has changed our own refs meanwhile: then these may be older."""
+        return self.listings if git.run("for-each-ref", *self.words, check=False).out == self.ours else {}
 
 
 class Result(Enum):
@@ -375,20 +387,22 @@ def _push(git: Git, url: str, number: int, refs: Sequence[Push]) -> tuple[str, .
 
 
 def push_own(
-    git: Git, url: str, refs: Mapping[str, Oid | None], seconds: float, main: tuple[str, Oid] | None = None
+    git: Git, url: str, refs: Mapping[str, Oid | None], seconds: float, main: Push | None = None
 ) -> dict[str, RefResult]:
     """Set refs under ``refs/cn/`` at a remote, or delete them (None), whatever they are there.
 
-    With ``main`` (its full name, and its tip to be) that goes forward in the same push. Each ref goes by
-    itself: one that is refused, or that somebody holds, fails alone. Of many deletions most go after main;
-    where it was not taken, or a push gave no answer, they do not.
+    With ``main`` that goes in the same push, with its lease. Each ref goes by itself: one that is refused, or
+    that somebody holds, fails alone. Of many deletions most go after main; where it was not taken, or a push gave no
+    answer, they do not.
     """
     new = {PREFIX + ref.removeprefix(OWN): oid for ref, oid in refs.items() if oid is not None}
     gone = [ref for ref, oid in refs.items() if oid is None]
-    names = [*([main[0]] if main else []), *(ref for ref, oid in refs.items() if oid is not None)]
-    specs = [f"{main[1]}:{main[0]}"] if main else []
+    main_ref = HEADS + main.branch if main else ""
+    names = [*([main_ref] if main else []), *(ref for ref, oid in refs.items() if oid is not None)]
+    specs = [f"{main.new}:{main_ref}"] if main else []
     specs += [f"+{PREFIX}*:{OWN}*"] if new else []
-    push = (*_PUSH, *push_options(git, url), "--", url)
+    leases = [f"--force-with-lease={main_ref}:{main.expected or ''}"] if main else []
+    push = (*_PUSH, *push_options(git, url), *leases, "--", url)
     told: dict[str, RefResult] = {}
     with outgoing(git, new, "own") if refs else nullcontext(git) as pusher:
         for start in range(0, max(len(gone), 1), BATCH):
@@ -404,7 +418,7 @@ def push_own(
             told |= _each(done, [*names, *batch])
             if any(one.result is Result.UNKNOWN for one in told.values()):
                 break
-            if main and told[main[0]].result is not Result.DONE:
+            if main and told[main_ref].result is not Result.DONE:
                 break
             names, specs = [], []
     return {ref: told.get(ref) or RefResult(Result.UNKNOWN, done.reason) for ref in (*told, *gone)}
@@ -448,6 +462,17 @@ def read_pushed(done: Done) -> dict[str, RefResult]:
             more = f": {redact(one_line(words, REASON))}" if words else ""
             told[ref] = RefResult(Result.REJECTED, parts[2] + more)
     return told
+
+
+_UNREACHED = (
+    *("ssh: connect to host", "ssh: Could not resolve hostname", "ermission denied (", "Host key verification failed"),
+    *("fatal: unable to connect to", "fatal: unable to look up", "Could not resolve host", "Failed to connect to"),
+)
+
+
+def is_unreached(reason: str) -> bool:
+    """Does a git say that it never came to speak with a remote, so that nothing was changed there?"""
+    return any(words in reason for words in _UNREACHED)
 
 
 _CRON = "cron has no agent, and nobody to ask"

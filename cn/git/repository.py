@@ -23,7 +23,7 @@ ORIGIN_REF = "refs/cn/origin/main"
 
 _ASKED = (
     r"^(remote\..*\.(url|pushurl|fetch|promisor|partialclonefilter)|url\..*\.(push)?insteadof|core\.filemode|cn\..*"
-    r"|user\.(name|email|signingkey)|commit\.gpgsign|gpg\.format|gpg\.ssh\.defaultkeycommand|extensions\.(partialclone|objectformat))$"
+    r"|core\.sshcommand|ssh\.variant|user\.(name|email|signingkey)|commit\.gpgsign|gpg\.format|gpg\.ssh\.defaultkeycommand|extensions\.(partialclone|objectformat))$"
 )
 NOTED = "cn.hub"
 """The setting of a clone of a peer's hub that names the hub which proposes from it: a path."""

@@ -13,7 +13,7 @@ from cn.git.remote import HEADS, OWN
 from cn.git.repository import ORIGIN_REF, Hub
 from cn.inbox.arrivals import record_arrivals, record_vanished
 from cn.inbox.pending import check_inbox, due_since, record_due, restore_pending
-from cn.loop.idle_check import AS_OURS, LONGEST, MEMORY, NOTE, files_text, read_files, rows_of, seen_text
+from cn.loop.idle_check import AS_OURS, LONGEST, MEMORY, NOTE, files_text, looked, read_files, rows_of, seen_text
 from cn.loop.waiting import say_drafts
 from cn.outbox.deliver import deliver
 from cn.outbox.our_branches import record_ours, record_proven
@@ -185,7 +185,8 @@ def sync(
 ) -> Report:
     """One sync. ``only`` limits it to some peers, ``force`` ignores back-off."""
     note = None if only is not None or force or dry_run else IdleNote(hub.root)
-    with open_run(hub, dry_run=dry_run, progress=progress) as run:
+    just_looked = looked.pop() if looked and note is not None else None
+    with open_run(hub, dry_run=dry_run, progress=progress, looked=just_looked) as run:
         chosen = None if only is None else [run.settings.peer(name).name for name in only]
         seen = observe(run, only=chosen, force=force)
         keys = fetch_changed(run, seen)

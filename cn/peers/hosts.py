@@ -50,7 +50,7 @@ def _pickup_url(hub: Hub, settings: Settings) -> str:
     """Where we push what peers fetch; empty: that is this repository itself."""
     if settings.mailbox in ("", "origin"):
         return origin_url(hub, push=True) if hub.origin else ""
-    return hub.config.push_url(settings.mailbox)
+    return hub.config.url(settings.mailbox, push=True)
 
 
 def look_at_origin(hub: Hub, settings: Settings) -> Iterator[Lack]:

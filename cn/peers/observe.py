@@ -90,7 +90,8 @@ def observe(
         # Origin on this machine by its path, which is listed faster.
         near = settings.mailbox == "origin" and run.hub.git.direct and find_local_git_dir(run.hub.origin_url)
         urls[MAILBOX_KEY] = run.hub.origin_url if near else settings.mailbox
-    known = {MAILBOX_KEY: run.base.heads} if settings.mailbox == "origin" and run.base.heads is not None else {}
+    known = {key: run.listed[key, url] for key, url in urls.items() if (key, url) in run.listed}
+    known |= {MAILBOX_KEY: run.base.heads} if settings.mailbox == "origin" and run.base.heads is not None else {}
     asked = {key: url for key, url in urls.items() if key not in known}
     parts = {key: [p.name for p in peers] if key == MAILBOX_KEY else [*_MAINS, settings.us] for key in asked}
     answers = list_remotes(run.hub.git, asked, settings.config.limits.peer_seconds, run.progress, parts)

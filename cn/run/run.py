@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
@@ -13,7 +13,9 @@ from cn.git.entries import read_index
 from cn.git.environment import quote_path
 from cn.git.objects import list_tree, read_objects, reading
 from cn.git.process import GitError
+from cn.git.remote import Listing, Looked
 from cn.git.repository import Hub
+from cn.git.ssh_logins import shared_logins
 from cn.protocol import ledger
 from cn.protocol.hub_config import PATH as CONFIG
 from cn.protocol.ledger import LedgerRefused
@@ -21,7 +23,7 @@ from cn.protocol.peers_file import PATH as PEERS
 from cn.run.executor import MACHINE_LOG, Executor
 from cn.run.interrupted import opened
 from cn.run.memory import Condition, Memory
-from cn.run.settings import Settings, from_origin, not_in_effect, parse_settings, read_head_settings
+from cn.run.settings import MAILBOX_KEY, Settings, from_origin, not_in_effect, parse_settings, read_head_settings
 from cn.run.snapshot import Snapshot
 from cn.system.clock import now
 from cn.transaction.base import Base, observe_base
@@ -50,7 +52,8 @@ class Run:
     """One run on a locked hub (or, in a dry run, on a hub whose objects go to a throw-away folder).
 
     ``moved``: it has made a commit, which stays. ``made`` are the commits it was about to publish, ``down``
-    the remotes that did not answer, with the reason. ``offline``: it asks nobody.
+    the remotes that did not answer, with the reason. ``listed`` is what remotes, by key and URL, listed just
+    before it began. ``offline``: it asks nobody.
     """
 
     hub: Hub
@@ -63,6 +66,7 @@ class Run:
     down: dict[str, str] = field(default_factory=dict)
     moved: bool = False
     made: set[Oid] = field(default_factory=set)
+    listed: Mapping[tuple[str, str], Listing] = field(default_factory=dict)
     offline: bool = False
     _machine: str = ""
 
@@ -85,6 +89,15 @@ class Run:
             self.snapshot = Snapshot(self.hub.git, base.tip)
             self.placed = self.placed if self.dry_run else self.snapshot
         self.base = base
+
+    def ask_origin(self) -> None:
+        """Go on from what origin's main is now, where the run began with what this clone last knew of it."""
+        if not self.base.asked:
+            base = observe_base(self.hub)
+            for line in base.reports:
+                self.report.info(line)
+            self._go_on_from(base)
+            self._read_settings()
 
     def executor(self) -> Executor:
         """An executor on ``base`` that has performed nothing."""
@@ -171,7 +184,9 @@ class Run:
             self._go_on_from(committed.base)
             self._read_settings()
         origin = committed.commit if self.hub.origin else self.base.origin  # what the next push expects there
-        self._go_on_from(self.base._replace(tip=committed.commit, local=committed.commit, origin=origin))
+        asked = self.base.asked or committed.commit != committed.base.origin  # else that one was pushed
+        after = self.base._replace(tip=committed.commit, local=committed.commit, origin=origin, asked=asked)
+        self._go_on_from(after)
         note_ledgers(self.snapshot, self.memory, (c.path for c in made.changes) if made else ())
         return result
 
@@ -244,15 +259,20 @@ def open_run(
     progress: Progress | None = None,
     offline: bool = False,
     known: Settings | None = None,
+    hope: bool = False,
+    looked: Looked | None = None,
 ) -> Iterator[Run]:
     """Lock, recover, and observe main. A dry run does neither of the first two.
 
     ``report``: to tell it beside what is told already. ``offline``: work on local main without asking origin; the next
-    run brings the two together. ``known``: the settings as they were read a moment ago.
+    run brings the two together. ``known``: the settings as they were read a moment ago. ``hope``: plan on what
+    this clone last knew of origin, for a command that always commits; where that was wrong, it is planned again.
+    ``looked``: what remotes listed a moment ago.
     """
     report = report if report is not None else Report()
     with ExitStack() as stack:
         with _noting(hub, report, dry_run, CnError, OSError):
+            hub = hub.with_git(stack.enter_context(shared_logins(hub.git)))
             hub = hub.with_git(stack.enter_context(reading(hub.git)))
             free, settings = read_head_settings(
                 replace(hub, origin=False) if offline else hub, None if offline else known
@@ -269,10 +289,14 @@ def open_run(
                 for line in recover(hub):  # what a killed run left
                     report.info(line)
                 rotate_log(hub.root / MACHINE_LOG)
-            base = observe_base(hub, dry_run=dry_run)
+            listed = looked.still(hub.git) if looked is not None else {}
+            heads = listed.get((MAILBOX_KEY, "origin"))
+            base = observe_base(hub, dry_run=dry_run, hope=hope and not dry_run, listed=heads)
             for line in base.reports:
                 report.info(line)
-            run = Run(hub, base, settings, Memory(hub, now()), report, dry_run, progress, offline=offline)
+            run = Run(
+                hub, base, settings, Memory(hub, now()), report, dry_run, progress, listed=listed, offline=offline
+            )
             opened.append((free, run.made))
             run._read_settings()
         # Once the run is open, what a command refuses is its own answer, and stops no other run.

@@ -62,7 +62,8 @@ class Base(NamedTuple):
 
     ``tip`` is origin's main and the local commits integrated, ``local`` main in this
     clone, ``origin`` main there (None: no origin, or it has no main yet), ``reports``
-    sentences to show, ``heads`` origin's branches, where all could be listed.
+    sentences to show, ``heads`` origin's branches, where all could be listed. ``asked``: is ``origin`` what
+    was there a moment ago, or only what it was when this clone last knew?
     """
 
     tip: Oid
@@ -70,21 +71,27 @@ class Base(NamedTuple):
     origin: Oid | None
     reports: tuple[str, ...]
     heads: Listing | None = None
+    asked: bool = True
 
 
-def observe_base(hub: Hub, *, dry_run: bool = False, check_trust: bool = True) -> Base:
+def observe_base(
+    hub: Hub, *, dry_run: bool = False, check_trust: bool = True, hope: bool = False, listed: Listing | None = None
+) -> Base:
     """Fetch origin's main and integrate; :class:`Blocked` where a run must not work.
 
     With ``dry_run`` no ref and no file is written, objects go where ``hub.git`` says.
     What origin's main is, is noted in :data:`ORIGIN_REF` once all checks let it in.
-    ``check_trust=False`` is for ``cn trust``, which looks at what the check refuses.
+    ``check_trust=False`` is for ``cn trust``, which looks at what the check refuses. With ``hope`` origin is not
+    asked: its main is taken to be what this clone last knew, and the lease of the push finds out whether it is.
+    ``listed``: origin's branches, where it was asked a moment ago.
     """
     refs = work_place(hub)
     local = refs[hub.main_ref]
     origin, heads, commit, reports = None, None, local, list[str]()
+    hope = hope and hub.origin and ORIGIN_REF in refs
     if hub.origin:
-        heads = _observe_origin(hub, refs.get(ORIGIN_REF), local, dry_run)
-        origin = heads.get(hub.main)
+        heads = None if hope else _observe_origin(hub, refs.get(ORIGIN_REF), local, dry_run, listed)
+        origin = refs.get(ORIGIN_REF) if heads is None else heads.get(hub.main)
         if origin is not None:
             commit, reports = _integrated(hub, origin, local, keep=not dry_run)
     commit = _restored(hub, commit)
@@ -101,7 +108,7 @@ def observe_base(hub: Hub, *, dry_run: bool = False, check_trust: bool = True) -
         if origin is not None and origin != refs.get(ORIGIN_REF) and not dry_run:
             update_refs(hub.git, [(ORIGIN_REF, origin)])
             note_tracking(hub, origin)
-    return Base(commit, local, origin, tuple(reports), heads if heads is not None and heads.whole else None)
+    return Base(commit, local, origin, tuple(reports), heads if heads is not None and heads.whole else None, not hope)
 
 
 def note_tracking(hub: Hub, origin: Oid) -> None:
@@ -204,10 +211,11 @@ def _no_other_work_tree(hub: Hub) -> None:
         )
 
 
-def _observe_origin(hub: Hub, known: Oid | None, local: Oid, dry_run: bool) -> Listing:
-    """Origin's branches, once its main is here."""
+def _observe_origin(hub: Hub, known: Oid | None, local: Oid, dry_run: bool, listed: Listing | None) -> Listing:
+    """Origin's branches, once its main is here; ``listed`` are those of a moment ago, if somebody asked then."""
     for _ in range(_FETCH_TRIES):
-        heads = list_origin(hub)
+        heads = list_origin(hub) if listed is None else listed
+        listed = None
         tip = heads.get(hub.main)
         if tip is None:
             if known is not None:

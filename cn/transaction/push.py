@@ -26,7 +26,7 @@ from typing import NamedTuple
 from cn.git.fast_import import commit_tree
 from cn.git.objects import empty_tree, is_ancestor, list_refs, read_info, resolve, update_refs
 from cn.git.process import Git, GitConfig, GitError
-from cn.git.remote import OWN, RefResult, Result, push_own, remedy_of
+from cn.git.remote import OWN, Push, RefResult, Result, is_unreached, push_own, remedy_of
 from cn.git.repository import Hub, read_config
 from cn.git.running import find_locks, git_processes
 from cn.protocol.ledger import IN, OUT
@@ -194,7 +194,7 @@ def push(hub: Hub, base: Base, journal: Journal) -> str | None:
 def _push_refs(hub: Hub, refs: Mapping[str, Oid | None]) -> Answer:
     """Those of a commit that origin has. That it fails stops nothing."""
     try:
-        return send(hub, None, refs)
+        return send(hub, refs)
     except (CnError, OSError) as why:  # what stands in the way of the run itself says so
         error = why if isinstance(why, CnError) else Blocked.by_system(why)
         return Answer(None, dict.fromkeys(refs, error.text))
@@ -208,7 +208,7 @@ def _push_main(hub: Hub, base: Base, journal: Journal, refs: Mapping[str, Oid | 
     pauses = list(_PAUSES)
     while pauses:
         time.sleep(pauses.pop(0))
-        answer = send(hub, journal.new, refs)
+        answer = send(hub, refs, Push(hub.main, journal.new, base.origin))
         rejected = answer.main
         # An answer other than "done" is no proof of anything: ask.
         if rejected is None:
@@ -217,6 +217,9 @@ def _push_main(hub: Hub, base: Base, journal: Journal, refs: Mapping[str, Oid | 
         try:
             now = list_origin(hub).get(hub.main)
         except CnError as silent:
+            if is_unreached(rejected.reason):
+                _forget(hub, note)
+                raise
             raise Blocked(
                 f"nobody knows whether origin took main: {rejected.reason}; asked for it, {silent.text}",
                 "do not repeat it now; run 'cn sync' when origin answers: if origin has it, that finishes it",
@@ -266,12 +269,12 @@ def _lock_on(hub: Hub, *refs: str) -> HeldLock | None:
     return next((lock for lock in locks_at_origin(hub) if str(lock.path).endswith(names)), None)
 
 
-def send(hub: Hub, main: Oid | None, refs: Mapping[str, Oid | None]) -> Answer:
-    """One push of main (None: not that) and cn's refs; those that somebody was setting just then go twice."""
+def send(hub: Hub, refs: Mapping[str, Oid | None], main: Push | None = None) -> Answer:
+    """One push of cn's refs, and of main; those that somebody was setting just then go twice."""
     if main is None and not refs:
         return Answer(None, {})
-    url, to = origin_url(hub, push=True), (hub.main_ref, main) if main else None
-    told = push_own(hub.git, url, refs, SECONDS, to)
+    url = origin_url(hub, push=True)
+    told = push_own(hub.git, url, refs, SECONDS, main)
     held = {ref: new for ref, new in refs.items() if told[ref].result is Result.REJECTED and _is_held(told[ref])}
     if held:
         with suppress(OSError, CnError):  # main may be there already: what stops this is not told instead

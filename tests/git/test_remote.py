@@ -117,18 +117,18 @@ def test_own_refs_are_set_and_deleted_whatever_they_were(
     other = Oid(git(repo, "commit-tree", "-m", "no child of it", f"{head}^{{tree}}"))
     refs: dict[str, Oid | None] = {f"refs/cn/pins/{n}": None for n in range(1, 20)}
     refs |= {"refs/cn/pins/0": other, "refs/cn/none": None, "refs/cn/new": head}
-    told = push_own(Git(repo), str(host), refs, 30.0, ("refs/heads/main", head))
+    told = push_own(Git(repo), str(host), refs, 30.0, Push("main", head, None))
     assert told.keys() == {*refs, "refs/heads/main"}
     assert {one.result for one in told.values()} == {Result.DONE}
     assert own_refs(host) == {"refs/cn/pins/0", "refs/cn/new"}
     assert git(host, "rev-parse", "main", "refs/cn/pins/0").split() == [head, other]
 
 
-def test_main_moves_only_forwards_and_own_refs_go_all_the_same(tmp_path: Path) -> None:
+def test_main_moves_only_from_where_it_was_known_and_own_refs_go_all_the_same(tmp_path: Path) -> None:
     host, repo, head = own_refs_host(tmp_path)
     git(repo, "push", "--quiet", str(host), f"{head}:refs/heads/main")
     other = Oid(git(repo, "commit-tree", "-m", "no child of it", f"{head}^{{tree}}"))
-    told = push_own(Git(repo), str(host), {"refs/cn/pins/1": None}, 30.0, ("refs/heads/main", other))
+    told = push_own(Git(repo), str(host), {"refs/cn/pins/1": None}, 30.0, Push("main", other, None))
     assert told["refs/heads/main"].result is Result.REJECTED
     assert told["refs/cn/pins/1"].result is Result.DONE
     assert git(host, "rev-parse", "main") == head
@@ -138,7 +138,7 @@ def test_an_own_ref_that_is_being_set_holds_up_no_other_and_not_main(tmp_path: P
     host, repo, head = own_refs_host(tmp_path)
     (host / "refs" / "cn" / "pins" / "7.lock").touch()
     refs: dict[str, Oid | None] = {f"refs/cn/pins/{n}": None for n in range(20)}
-    told = push_own(Git(repo), str(host), refs, 30.0, ("refs/heads/main", head))
+    told = push_own(Git(repo), str(host), refs, 30.0, Push("main", head, None))
     assert [ref for ref, one in told.items() if one.result is not Result.DONE] == ["refs/cn/pins/7"]
     assert own_refs(host) == {"refs/cn/pins/7"}
     assert git(host, "rev-parse", "main") == head
@@ -165,7 +165,7 @@ def push_main_and_delete(
     program.write_text(f'#!/bin/sh\ncase "$*" in {case};; esac\nexec {shutil.which("git")} "$@"\n')
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(program.parent), prepend=":")
-    return host, push_own(Git(repo), str(host), dict.fromkeys(_PINS), 30.0, ("refs/heads/main", head))
+    return host, push_own(Git(repo), str(host), dict.fromkeys(_PINS), 30.0, Push("main", head, None))
 
 
 @pytest.mark.parametrize("answer", ["exit 1", "kill -KILL $$", "exit 0"])

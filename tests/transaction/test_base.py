@@ -53,8 +53,8 @@ class Place:
     def ours(self, files: dict[str, str | None], message: str = "ours") -> Oid:
         return Oid(commit(self.root, files, message))
 
-    def observe(self, **words: bool) -> Base:
-        return observe_base(self.hub, **words)
+    def observe(self, *, dry_run: bool = False, check_trust: bool = True) -> Base:
+        return observe_base(self.hub, dry_run=dry_run, check_trust=check_trust)
 
     def text(self, oid: str, path: str) -> str:
         return read(self.root, f"{oid}:{path}").decode()

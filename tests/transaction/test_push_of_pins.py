@@ -298,7 +298,7 @@ def test_a_refusal_in_the_last_round_is_no_race(world: World, sigma: Node, pi: N
     hub = open_hub(sigma.root)
     rounds: list[dict[str, Oid | None]] = []
 
-    def send(hub: Hub, main: Oid | None, refs: dict[str, Oid | None]) -> push.Answer:
+    def send(hub: Hub, refs: dict[str, Oid | None], main: remote.Push | None = None) -> push.Answer:
         rounds.append(refs)
         if len(rounds) < 4:
             return push.Answer(push.Rejected("cannot lock ref", told=True, transient=True), {})
@@ -330,6 +330,6 @@ def test_what_cannot_be_asked_for_any_more_does_not_hide_that_main_is_there(
     monkeypatch.setattr(remote, "BATCH", 1)
     gone = dict.fromkeys(("refs/cn/pins/pi/in/a", "refs/cn/pins/pi/in/b"))
     main = Oid(git(sigma.root, "rev-parse", "main"))
-    told = remote.push_own(hub.git, sigma.url, gone, 60.0, ("refs/heads/main", main))
+    told = remote.push_own(hub.git, sigma.url, gone, 60.0, remote.Push("main", main, None))
     assert told["refs/heads/main"].result is remote.Result.DONE
     assert told["refs/cn/pins/pi/in/b"].result is remote.Result.UNKNOWN
