@@ -466,7 +466,13 @@ def read_pushed(done: Done) -> dict[str, RefResult]:
 
 _UNREACHED = (
     *("ssh: connect to host", "ssh: Could not resolve hostname", "ermission denied (", "Host key verification failed"),
-    *("fatal: unable to connect to", "fatal: unable to look up", "Could not resolve host", "Failed to connect to"),
+    *(
+        "does not appear to be a git repository",
+        "fatal: unable to connect to",
+        "fatal: unable to look up",
+        "Could not resolve host",
+        "Failed to connect to",
+    ),
 )
 
 

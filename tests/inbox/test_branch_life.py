@@ -462,7 +462,7 @@ def test_an_end_that_nothing_proves_yet_is_looked_for_after_another_answer(world
     sigma.sync()
     sigma.write({"docs/other.md": "ours\n"})
     sigma.triage("pi/proposal", "do:merge")
-    sigma.process(check=1)
+    sigma.process()
     pi.sync()
     sigma.write({"docs/other.md": "other\n"})
     sigma.decide("pi/proposal", "delete:no")

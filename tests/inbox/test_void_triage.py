@@ -265,7 +265,7 @@ def test_a_section_before_the_quotation_is_replaced_by_the_command(world: World,
     case.save(f"{NOTE}{SECTION}\n{case.old}")
     assert "move it to the end" in sigma.process(check=1).stderr
     case.save(case.old.replace("\n---\n", f"{NOTE}{SECTION}\n---\n", 1))
-    sigma.process(check=1)  # told once
+    sigma.process()  # told once
     sigma.triage("pi/proposal", "do:merge")
     sigma.process()
     assert is_in_main(sigma, case.head)
@@ -323,7 +323,7 @@ def test_an_old_copy_defers_no_second_time(world: World, sigma: Node, pi: Node) 
     old = path.read_text("utf-8")
     sigma.process()
     path.write_text(old, "utf-8")
-    assert "void: it was carried out before" in sigma.process(check=1).stderr
+    assert "void: it was carried out before" in sigma.process().stderr
     text = sigma.thread(name)
     assert "\n## Deferred\n" in text
     assert "> decision: defer:asked legal" in text

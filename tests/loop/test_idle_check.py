@@ -296,7 +296,7 @@ def test_a_sync_that_has_something_to_tell_leaves_no_note(world: World, sigma: N
     away = pi.home.with_name("away.git")
     os.rename(pi.home, away)
     for _ in range(3):
-        sigma.cn("sync", check=1)
+        sigma.cn("sync")
     assert not note(sigma).exists()
     assert not is_short(sigma)
 

@@ -99,7 +99,7 @@ def test_what_ends_a_run_hides_nothing_that_it_had_to_tell(world: World, sigma: 
     shown = sigma.cn("status").stdout
     assert "known-peer: nobody is neither" in shown
     assert "nobody knows whether origin took main" in shown
-    assert "delegate:nobody" not in sigma.process(check=1).stderr
+    assert "delegate:nobody" not in sigma.process().stderr
 
 
 @pytest.mark.sliced(4)
@@ -252,7 +252,7 @@ def test_a_symlink_in_the_place_of_a_folder_of_cn_stands_and_is_not_replaced(
     first = sigma.cn("sync", "-q", check=1)
     assert "threads/adhoc" in first.stderr
     assert "→ 'git rm --cached -- threads/adhoc', commit that" in first.stderr
-    assert sigma.cn("sync", "-q", check=1).stderr == ""
+    assert sigma.cn("sync", "-q").stderr == ""
     (one,) = json.loads(sigma.cn("status", "--json").stdout)["standing"]
     assert "threads/adhoc" in one["text"]
     before = sigma.main

@@ -70,7 +70,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
     sigma.triage("pi/later", "defer:after the release", "--until", "2999-01-01")
     sigma.triage("pi/handed", "delegate:rho")
     sigma.triage("pi/stale", "do:merge")
-    sigma.process(check=1)
+    sigma.process()
     sigma.triage("pi/ready", "do:merge")
     sigma.cn("peer", "add", "omega", f"{folder}/nowhere.git")
     sigma.cn("send", "omega", "Hello omega", "--body", "text", check=1)
