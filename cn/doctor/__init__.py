@@ -46,7 +46,7 @@ _CHECKS = (
     Check("identity", "the repository has a name and an email", config.check_identity),
     Check("signing", "signatures can be made and checked", config.check_signing),
     Check("wake", "the wake command can be started, or there is none", config.check_wake),
-    Check("credentials", "no URL holds a password", config.check_credentials),
+    Check("credentials", "no URL holds a password, and no header goes to every host", config.check_credentials),
     Check("mailbox", "senders can be told apart", config.check_mailbox),
     Check("ledger", "every line of the ledger is an event", records.check_ledger, "main"),
     Check("open", "what is open agrees with the ledger", records.check_open, "main"),

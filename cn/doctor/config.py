@@ -88,7 +88,7 @@ def _parse(contents: Mapping[str, bytes], why: str, runtime: str) -> Iterator[Fi
 
 
 def check_credentials(facts: HubFacts) -> Iterator[Finding]:
-    """No password stands in a URL that is committed and pushed."""
+    """No password stands in a URL that is committed and pushed, or in a header that every host gets."""
     for peer in facts.settings.peers.values() if facts.settings else ():
         if _SECRET.match(peer.hub):
             yield problem(
@@ -100,6 +100,9 @@ def check_credentials(facts: HubFacts) -> Iterator[Finding]:
     if _SECRET.match(url):
         what = f"the URL of origin holds a password or token in clear: {redact(url)}"
         yield info(what, "it stands in .git/config of this clone only", "a git credential helper keeps it better")
+    if facts.hub.git.run("config", "--get", "http.extraHeader", check=False).ok:
+        what, why = "http.extraHeader is set for all hosts", "what it holds is sent to the hosts of peers too"
+        yield problem(what, why, "set http.https://HOST/.extraHeader instead (git-config(1), http.<url>.*)")
 
 
 def check_mailbox(facts: HubFacts) -> Iterator[Finding]:

@@ -142,6 +142,16 @@ def test_a_password_in_a_peer_s_url(sigma: Node) -> None:
     assert "s3cret" not in done.stdout + done.stderr
 
 
+def test_a_header_for_all_hosts_is_a_problem(sigma: Node) -> None:
+    git(sigma.root, "config", "http.extraHeader", "Authorization: Bearer s3cret")
+    done = sigma.cn("doctor", check=1)
+    assert "http.extraHeader is set for all hosts" in done.stdout
+    assert "s3cret" not in done.stdout
+    git(sigma.root, "config", "--unset", "http.extraHeader")
+    git(sigma.root, "config", "http.https://git.example.org/.extraHeader", "Authorization: Bearer s3cret")
+    assert "extraHeader" not in sigma.cn("doctor", check=None).stdout
+
+
 def test_a_shared_mailbox_without_keys_is_explained(sigma: Node) -> None:
     text = (sigma.root / "state/peers.md").read_text()
     at = text.rindex("```")
