@@ -35,6 +35,7 @@ class Check(NamedTuple):
 _CHECKS = (
     Check("versions", "git and Python are new enough", config.check_versions, ""),
     Check("repository", "the repository can be read and written", config.check_repository, ""),
+    Check("state", "cn's own folder holds no links", clone.check_state, ""),
     Check("lock", "no run is at work here now", clone.check_lock, ""),
     Check("journal", "no run was interrupted", clone.check_journal, ""),
     Check("locks", "git left no locks behind", clone.check_leftovers, ""),

@@ -21,6 +21,7 @@ from cn.system.files import free_name, move
 from cn.transaction.base import observe_base, work_place
 from cn.transaction.housekeeping import sweep_failed, unfinished
 from cn.transaction.journal import journal_path, read_journal, read_pushes, stray_notes
+from cn.transaction.lock import find_links
 from cn.transaction.publish import recover
 from cn.transaction.push import locks_at_origin, replaced_at_origin
 from cn.transaction.unplaced import read_unplaced
@@ -41,6 +42,12 @@ def check_place(facts: HubFacts) -> Iterator[Finding]:
         work_place(facts.hub)
     except CnError as error:
         yield from_error(error, "cn works on main only, and never into somebody's unfinished work")
+
+
+def check_state(facts: HubFacts) -> Iterator[Finding]:
+    """What cn keeps in the git directory is there, and not behind a link."""
+    if linked := find_links(facts.hub):
+        yield problem(linked[0], "no run can work: it would write and remove files behind it", linked[1])
 
 
 def check_lock(facts: HubFacts) -> Iterator[Finding]:

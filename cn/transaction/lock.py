@@ -17,9 +17,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from cn.git.repository import Hub
+from cn.system.files import links_in
 from cn.transaction.lock_owner import note_owner
 from cn.values.errors import Blocked, LockHeld
-from cn.values.text import one_line
+from cn.values.shell_words import command
+from cn.values.text import one_line, visible
 
 _POLL = 0.05
 TOLD = "lock.told"
@@ -30,8 +32,10 @@ TOLD = "lock.told"
 def hub_lock(hub: Hub, wait: float) -> Iterator[Hub]:
     """Hold the hub's lock; yields the hub whose local git children inherit it.
 
-    Polls for up to ``wait`` seconds, then raises :class:`LockHeld`.
+    Polls for up to ``wait`` seconds, then raises :class:`LockHeld`; :class:`Blocked` where a link lies in its folder.
     """
+    if linked := find_links(hub):
+        raise Blocked(*linked)
     deadline = time.monotonic() + wait
     fd = _open(hub, "lock")
     try:
@@ -51,6 +55,18 @@ def hub_lock(hub: Hub, wait: float) -> Iterator[Hub]:
     finally:
         # Closing, not LOCK_UN: a child that still works keeps the lock through its copy.
         os.close(fd)
+
+
+def find_links(hub: Hub) -> tuple[str, str] | None:
+    """What stops every run, and the remedy: links in cn's own folder.
+
+    Runs write there, and remove what is old with all that is in it: behind a link these are somebody's files.
+    """
+    if not (found := links_in(hub.state)):
+        return None
+    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+    text = f"{visible(str(found[0]))}{more} is a link, and cn follows none where it keeps its own files"
+    return text, f"{command('rm -- {}', str(found[0]))} removes the link alone; then run again"
 
 
 def _open(hub: Hub, name: str) -> int:

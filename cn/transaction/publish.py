@@ -28,6 +28,7 @@ from cn.system.files import (
     place,
     read_plain,
     read_regular,
+    remove_tree,
     sweep_temporary,
     write_file,
 )
@@ -382,7 +383,7 @@ def _finish(hub: Hub, journal: Journal) -> list[str]:
     reports += [f"{path} is not in this hub: what an interrupted run had to do there is left out" for path in outside]
     # The notes go before the journal: as long as it is there, doing all this again is harmless.
     drop(*(push_path(hub, covered) for covered in journal.covers), journal_path(hub))
-    shutil.rmtree(hub.state / "txn", ignore_errors=True)
+    remove_tree(hub.state / "txn")
     return reports
 
 
@@ -401,7 +402,7 @@ def recover(hub: Hub) -> tuple[str, ...]:
 
 def _recover(hub: Hub) -> tuple[str, ...]:
     for unfinished in ("txn", OUTGOING):
-        shutil.rmtree(hub.state / unfinished, ignore_errors=True)
+        remove_tree(hub.state / unfinished)
     for folder in (hub.state, hub.state / "push", hub.root / "state"):
         sweep_temporary(folder)
     journal = read_journal(journal_path(hub))
