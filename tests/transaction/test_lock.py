@@ -129,6 +129,6 @@ def test_the_lock_is_a_file_of_the_git_directory_and_no_symlink_is_followed(hub:
     hub.state.mkdir()
     (tmp_path / "precious").write_text("mine")
     (hub.state / "lock").symlink_to(tmp_path / "precious")
-    with pytest.raises(Exception, match="cannot open the lock"), hub_lock(hub, 0):
+    with pytest.raises(Exception, match="lock is a link"), hub_lock(hub, 0):
         pass
     assert (tmp_path / "precious").read_text() == "mine"
