@@ -63,6 +63,7 @@ _CHECKS = (
     Check("origin", "origin and this clone can be brought together", clone.check_origin, "main"),
     Check("peers", "no peer was unreachable of late", clone.check_peers),
     Check("aside", "nothing waits that was put aside", clone.check_files),
+    Check("index", "the index takes nothing back that came to main", clone.check_index, "main"),
     Check("hidden", "git watches every file", clone.check_hidden),
     Check("crontab", "the crontab runs this hub", config.check_crontab, ""),
 )

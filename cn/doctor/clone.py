@@ -8,10 +8,12 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import timedelta
+from itertools import pairwise
 from pathlib import Path
 
 from cn.actions.trust import find_broken, find_pending
 from cn.doctor.finding import Finding, Fix, HubFacts, Step, from_error, info, problem
+from cn.git.entries import read_index, read_tree
 from cn.git.repository import Hub
 from cn.git.running import find_locks, git_processes
 from cn.protocol.hub_config import AGENT_PATH
@@ -26,6 +28,7 @@ from cn.transaction.publish import recover
 from cn.transaction.push import locks_at_origin, replaced_at_origin
 from cn.transaction.unplaced import read_unplaced
 from cn.values.errors import CnError, Refused
+from cn.values.names import never_blocks
 from cn.values.shell_words import command
 from cn.values.text import one_line, redact, visible
 from cn.values.timestamps import format_age
@@ -33,6 +36,8 @@ from cn.values.timestamps import format_age
 _MOMENT = 60.0
 _HOUR = 3600.0
 _LONG = 900.0
+_MOVES = "-20"
+"""So many of main's last moves are compared with the index."""
 _WHY_LOCK = "git refuses to change what it locks, and so does cn"
 
 
@@ -173,6 +178,27 @@ def check_files(facts: HubFacts) -> Iterator[Finding]:
             "main decides in cn's folders, and nothing of yours is thrown away",
             "take what you need out of them, then remove them",
         )
+
+
+def check_index(facts: HubFacts) -> Iterator[Finding]:
+    """The index holds what cn brought to main: it lags behind where a run was cut off and its journal moved away."""
+    git, ref = facts.hub.git, facts.hub.main_ref
+    staged = git.run("diff-index", "--cached", "--no-renames", "--name-only", "-z", ref, check=False).fields
+    if not staged:
+        return
+    index, lagging = read_index(git), set[str]()
+    moves = [line.split(" ", 1) for line in git.run("log", "-g", _MOVES, "--format=%H %gs", ref, check=False).lines]
+    for (new, message), (old, _) in pairwise(moves):
+        if message.startswith("cn: "):
+            before, after = read_tree(git, old, staged), read_tree(git, new, staged)
+            lagging |= {path for path in staged if index.get(path) == before.get(path) != after.get(path)}
+    if lagging:
+        first, *more = sorted(lagging, key=lambda path: (never_blocks(path), path))
+        others = f" and {len(more)} more" if more else ""
+        text = f"the index has {visible(first)}{others} as main had it before a commit of cn"
+        restore = command("git restore --source=HEAD --staged --worktree -- {}", first)
+        remedy = f"where you did not stage that yourself, {restore} brings main's back"
+        yield problem(text, "the next commit takes back what came to main", remedy)
 
 
 def check_hidden(facts: HubFacts) -> Iterator[Finding]:

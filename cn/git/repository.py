@@ -13,6 +13,7 @@ from pathlib import Path
 
 from cn.git.environment import child_environment
 from cn.git.process import Git, GitConfig, GitError, Setting
+from cn.system.files import PRIVATE
 from cn.values.errors import ConfigError, UsageError
 from cn.values.names import too_long
 from cn.values.shell_words import command
@@ -22,7 +23,7 @@ ORIGIN_REF = "refs/cn/origin/main"
 """Origin's main as this clone last took it over."""
 
 _ASKED = (
-    r"^(remote\..*\.(url|pushurl|promisor|partialclonefilter)|url\..*\.(push)?insteadof|core\.filemode|cn\..*"
+    r"^(remote\..*\.(url|pushurl|promisor|partialclonefilter)|url\..*\.(push)?insteadof|core\.(filemode|sharedrepository)|cn\..*"
     r"|user\.(name|email|signingkey)|commit\.gpgsign|gpg\.format|extensions\.(partialclone|objectformat))$"
 )
 _BELOW = 400
@@ -98,6 +99,11 @@ class Hub:
         return self.config.is_true("cn.sign") or self.config.is_true("commit.gpgsign")
 
     @cached_property
+    def private_mode(self) -> int:
+        """The mode of what is nobody else's affair: ours alone, or the group's with which the repository is shared."""
+        return PRIVATE | 0o060 if shares_with_group(self.config.last("core.sharedrepository")) else PRIVATE
+
+    @cached_property
     def any_mode(self) -> bool:
         """Does the executable bit of a file say nothing on this file system?"""
         return self.config.is_false("core.filemode")
@@ -116,6 +122,14 @@ def _clean_ident(text: str) -> str:
     """What git itself strips from a name or an email (``ident.c``, "crud")."""
     kept = re.sub(r"[<>\x00-\x1f\x7f]", "", text.encode("utf-8", "replace").decode())
     return kept.strip(" .,:;\"\\'")
+
+
+def shares_with_group(setting: str) -> bool:
+    """May the group write by this value of ``core.sharedRepository`` (git-config(1))?"""
+    word = setting.strip().lower()
+    if re.fullmatch(r"[0-7]+", word):
+        return int(word, 8) in (1, 2) or bool(int(word, 8) & 0o020)
+    return word in ("group", "true", "yes", "on", "all", "world", "everybody")
 
 
 def find_hub(start: Path) -> Path | None:

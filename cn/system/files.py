@@ -24,6 +24,7 @@ MOST_LOGGED = 16 << 20
 
 
 PRIVATE = 0o600
+"""The mode of a file that nobody else may open."""
 
 _ROOM = "is the disk full or read-only?"
 _REMEDIES = {
@@ -260,6 +261,17 @@ def raw_id(path: StrPath, like: Oid) -> Oid | None:
     """The id of a file's bytes, in the object format of ``like``; None where there is no file."""
     plain = read_plain(path)
     return blob_id(like, plain[1]) if plain else None
+
+
+def owner_of(path: Path) -> str:
+    """The name of the user whose file it is, or the number of one that has none."""
+    import pwd  # few messages name a user
+
+    uid = path.lstat().st_uid
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"user {uid}"
 
 
 def read_regular(path: StrPath, limit: int = sys.maxsize) -> bytes | None:

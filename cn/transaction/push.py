@@ -182,7 +182,7 @@ def _push_refs(hub: Hub, refs: Mapping[str, Oid | None]) -> Answer:
 def _push_main(hub: Hub, base: Base, journal: Journal, refs: Mapping[str, Oid | None]) -> Answer | None:
     """None: somebody else's commit is origin's main now."""
     note = journal._replace(changes=(), expected=base.origin)
-    write_journal(push_path(hub, journal.new), note)
+    write_journal(push_path(hub, journal.new), note, hub.private_mode)
     without: dict[str, str] = {}
     pauses = list(_PAUSES)
     while pauses:
