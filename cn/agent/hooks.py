@@ -20,6 +20,8 @@ from cn.protocol.queue_item import INPUT, OUTPUT, TURN, Turn
 from cn.run.memory import Memory
 from cn.system.clock import now
 from cn.system.files import hold, read_regular, write_file
+from cn.transaction.lock import WAKE, find_holder
+from cn.transaction.lock_owner import note_owner
 from cn.values.errors import CnError
 from cn.values.report import Report
 from cn.values.text import one_line, redact
@@ -148,10 +150,12 @@ def wake(hub: Hub, report: Report) -> None:
     if not command:
         drop_pending(hub)
         return
-    lock = hold(hub.state / "wake.lock")
+    lock = hold(hub.state / WAKE, hub.private_mode)
     if lock is None:
-        return  # another run is at it
+        _tell_held(hub, report)
+        return
     try:
+        note_owner(lock)
         names = _take_pending(hub)
         failure = _run(hub, command, names) if names else ""
         memory = Memory(hub, now())
@@ -168,6 +172,18 @@ def wake(hub: Hub, report: Report) -> None:
         memory.save()
     finally:
         os.close(lock)
+
+
+def _tell_held(hub: Hub, report: Report) -> None:
+    """Another run is at it, and the next one tells what came since; or something keeps all of them from it."""
+    holder = find_holder(hub, WAKE)
+    if holder is None or not holder.remedy:
+        report.info("another run is waking the agent; the next one tells it what came now")
+        return
+    memory, text = Memory(hub, now()), f"the agent is not woken: {holder.text}"
+    report.failed(text, holder.remedy, told_before=memory.told("wake", text))
+    memory.conditions.set("wake", text, holder.remedy)
+    memory.save()
 
 
 def is_builtin(command: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import tempfile
 from collections.abc import Iterator
@@ -23,7 +22,7 @@ from cn.system.files import free_name, move
 from cn.transaction.base import observe_base, work_place
 from cn.transaction.housekeeping import sweep_failed, unfinished
 from cn.transaction.journal import journal_path, read_journal, read_pushes, stray_notes
-from cn.transaction.lock import find_links
+from cn.transaction.lock import LOCK, TURN, WAKE, find_holder, find_links
 from cn.transaction.publish import recover
 from cn.transaction.push import locks_at_origin, replaced_at_origin
 from cn.transaction.unplaced import read_unplaced
@@ -56,30 +55,25 @@ def check_state(facts: HubFacts) -> Iterator[Finding]:
 
 
 def check_lock(facts: HubFacts) -> Iterator[Finding]:
-    """Does a run work here now? Then some of the findings are its unfinished work."""
-    path = facts.hub.state / "lock"
+    """Could a run start, and wake the agent? One that is at work now explains some of the findings."""
     if facts.locked:
         return
-    try:
-        fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        yield problem(f"{path} cannot be opened: {error.strerror}", "no run can start", "check its owner")
-        return
-    with os.fdopen(fd, "rb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            age = facts.now.timestamp() - os.fstat(file.fileno()).st_mtime
-            owner = one_line((file.read(200) or b"").decode("utf-8", "replace"), 80)
-            text = f"a run of cn is at work here ({owner})" if owner else "the lock of cn is held here"
+    hub = facts.hub
+    for path in (hub.state / name for name in (LOCK, TURN, WAKE)):
+        if path.exists() and not (path.is_file() and os.access(path, os.R_OK | os.W_OK)):
+            yield problem(f"{path} cannot be opened", "no run can start", "check its owner")
+    for names, why in (((TURN, LOCK), "no run can start"), ((WAKE,), "the agent is not told when something arrives")):
+        if (holder := find_holder(hub, *names)) is None:
+            continue
+        age = facts.now.timestamp() - holder.since
+        if holder.remedy:
+            yield problem(holder.text, why, holder.remedy)
+        elif age > _LONG:
+            remedy = "see what it waits for; it may be ended, and the next run finishes its work"
+            yield problem(f"{holder.text}, for {format_age(timedelta(seconds=age))}", why, remedy)
+        else:
             why = "what is found now may be its unfinished work"
-            if age > _LONG:
-                remedy = "see what it waits for; it may be ended, and the next run finishes its work"
-                yield problem(f"{text}, for {format_age(timedelta(seconds=age))}", why, remedy)
-            else:
-                yield info(text, why, "run 'cn doctor' again when it has ended")
+            yield info(holder.text, why, "run 'cn doctor' again when it has ended")
 
 
 def check_journal(facts: HubFacts) -> Iterator[Finding]:

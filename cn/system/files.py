@@ -388,11 +388,14 @@ def sweep_temporary(folder: Path) -> None:
 def _alive(name: str) -> bool:
     """Does the process whose id starts a temporary file's name still run?"""
     pid = name.partition("-")[0]
-    if not pid.isdigit() or int(pid) == os.getpid():
-        return False
+    return pid.isdigit() and int(pid) != os.getpid() and is_alive(int(pid))
+
+
+def is_alive(pid: int) -> bool:
+    """Is there a process of this number, whosever it is?"""
     try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
         return False
     except OSError:
         return True
@@ -424,14 +427,26 @@ def _tail(path: Path, most: int) -> bytes:
         return b""
 
 
-def hold(path: Path) -> int | None:
+def open_lock(path: Path, mode: int = PRIVATE) -> int:
+    """Open the lock file ``path``, made with ``mode`` where it is missing.
+
+    Whoever can open a file can lock it (flock(2)), so one that others may open is closed to them.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, mode)
+    with suppress(OSError):  # it is another's with whom the repository is shared
+        if stat.S_IMODE(os.fstat(fd).st_mode) != mode:
+            os.fchmod(fd, mode)
+    return fd
+
+
+def hold(path: Path, mode: int = PRIVATE) -> int | None:
     """Take the lock ``path`` until the descriptor is closed; None while somebody else has it.
 
     ``flock`` belongs to the open file: whoever inherits the descriptor holds it too (flock(2)).
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        fd = open_lock(path, mode)
     except OSError as why:
         raise Refused(f"cannot open the lock {path}: {why.strerror}", "make the hub writable") from why
     try:

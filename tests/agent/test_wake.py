@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+
 from tests.support.hubs import git
 from tests.support.world import Node, World
 
@@ -54,3 +56,19 @@ def test_the_wake_command_may_call_cn(world: World, sigma: Node, pi: Node) -> No
     sigma.sync()
     sigma.process()
     assert sigma.threads() == []
+
+
+def test_a_wake_that_is_locked_out_is_told(world: World, sigma: Node, pi: Node) -> None:
+    note = world.folder / "note"
+    git(sigma.root, "config", "cn.wake", NOTE.format(note))
+    (lock := sigma.root / ".git/cn/wake.lock").parent.mkdir(exist_ok=True)
+    lock.touch()
+    world.propose(pi, sigma)
+    with lock.open() as file:
+        fcntl.flock(file, fcntl.LOCK_SH)
+        assert f"the agent is not woken: no run of cn is at work here, and yet {lock}" in sigma.sync(check=1).stderr
+        for words in (["status"], ["doctor"]):
+            assert f"{lock} is locked" in sigma.cn(*words, check=None).stdout
+    sigma.sync()
+    assert note.exists()
+    assert "is locked" not in sigma.cn("status").stdout

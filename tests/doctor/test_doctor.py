@@ -252,7 +252,9 @@ def test_an_old_lock_is_left_alone_while_a_git_works_here(sigma: Node) -> None:
 def test_a_run_at_work_is_named(sigma: Node) -> None:
     with (sigma.root / ".git/cn/lock").open("r+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        assert "at work here" in infos(sigma)["lock"]
+        file.write(f"pid {os.getpid()}, since 2026-02-05T15:00:00Z\n")
+        file.flush()
+        assert "another run of cn holds the hub" in infos(sigma)["lock"]
         sigma.configure("lock_wait: 0\n")
         sigma.cn("doctor", "--fix", check=75)
 
