@@ -274,6 +274,12 @@ def owner_of(path: Path) -> str:
         return f"user {uid}"
 
 
+def read_below(root: Path, path: str, limit: int = sys.maxsize) -> bytes | None:
+    """:func:`read_regular` of a file below ``root``; None also for what lies behind a link."""
+    target = f"{root}/{path}"
+    return read_regular(target, limit) if blocked_parent(root, target) is None else None
+
+
 def read_regular(path: StrPath, limit: int = sys.maxsize) -> bytes | None:
     """At most ``limit`` bytes of a regular file; None for all else. Follows no link, waits for no pipe."""
     try:
