@@ -71,6 +71,10 @@ _SECONDS = 60.0
 _AGENT_SECONDS = 900.0
 """What the runtime may take: some calls to a model."""
 
+_LAST_WORD = 1.0
+_SAID = 4000
+"""Bytes of what a wake command said that are looked at."""
+
 TO_WAKE, WAKING = "wake", "waking"
 """Files that name threads: of which somebody is to be told, and is being told."""
 WOKEN = "CN_WOKEN"
@@ -107,30 +111,32 @@ def _run_program(hub: Hub, words: Sequence[str], threads: Sequence[str], seconds
     """Run it in the hub; empty, or why it failed. What runs longer than ``seconds`` is ended.
 
     Standard input is "you have inbox" and the thread names, a line each; the environment
-    has ``CN_HUB`` and ``CN_THREADS``.
+    has ``CN_HUB`` and ``CN_THREADS``. Both streams are files: what it leaves in the background may hold them
+    open as long as it likes, and is not waited for.
     """
+    import tempfile
+
     env = {**os.environ, "CN_HUB": str(hub.root), "CN_THREADS": " ".join(threads), WOKEN: "1"}
     text = "\n".join(["you have inbox", *threads, ""])
-    child = subprocess.Popen(
-        words,
-        cwd=hub.root,
-        env=env,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
-    try:
-        out, _ = child.communicate(text.encode(), timeout=seconds)
-    except subprocess.TimeoutExpired:
-        with suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGKILL)
-        child.communicate()
-        return f"it ran longer than {seconds:.0f} s"
-    if child.returncode == 0:
-        return ""
-    said = out.decode("utf-8", "replace").strip().split("\n")[-1]
-    return f"exit code {child.returncode}" + (f": {said}" if said else "")
+    with tempfile.TemporaryFile() as told, tempfile.TemporaryFile() as said:
+        told.write(text.encode())
+        told.seek(0)
+        child = subprocess.Popen(
+            words, cwd=hub.root, env=env, stdin=told, stdout=said, stderr=subprocess.STDOUT, start_new_session=True
+        )
+        try:
+            code = child.wait(seconds)
+        except subprocess.TimeoutExpired:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(child.pid, signal.SIGKILL)
+            with suppress(subprocess.TimeoutExpired):
+                child.wait(_LAST_WORD)
+            return f"it ran longer than {seconds:.0f} s"
+        if code == 0:
+            return ""
+        said.seek(max(0, said.seek(0, os.SEEK_END) - _SAID))
+        last = said.read(_SAID).decode("utf-8", "replace").strip().split("\n")[-1]
+        return f"exit code {code}" + (f": {last}" if last else "")
 
 
 AGENT, TELEGRAM = "cn:agent", "cn:telegram"
