@@ -24,13 +24,13 @@ from cn.transaction.housekeeping import sweep_failed, unfinished
 from cn.transaction.journal import journal_path, read_journal, read_pushes, stray_notes
 from cn.transaction.lock import LOCK, TURN, WAKE, find_holder, find_links
 from cn.transaction.publish import recover
-from cn.transaction.push import locks_at_origin, replaced_at_origin
+from cn.transaction.push import locks_at_origin, refuses_push, replaced_at_origin
 from cn.transaction.unplaced import read_unplaced
 from cn.values.errors import CnError, Refused
 from cn.values.names import never_blocks
 from cn.values.shell_words import command
 from cn.values.text import one_line, redact, visible
-from cn.values.timestamps import format_age
+from cn.values.timestamps import format_age, parse_stamp
 
 _MOMENT = 60.0
 _HOUR = 3600.0
@@ -52,6 +52,16 @@ def check_state(facts: HubFacts) -> Iterator[Finding]:
     """What cn keeps in the git directory is there, and not behind a link."""
     if linked := find_links(facts.hub):
         yield problem(linked[0], "no run can work: it would write and remove files behind it", linked[1])
+
+
+def check_stop(facts: HubFacts) -> Iterator[Finding]:
+    """What stopped the last run, until one works again."""
+    stop = Memory(facts.hub, facts.now).stopped
+    if not stop or stop.get("kind") == "BadPlace":  # the check of the place looks at it now
+        return
+    since = format_age(facts.now - parse_stamp(str(stop["since"])))
+    why = f"no run can work (since {since}); the next one that does clears this"
+    yield problem(str(stop["text"]), why, str(stop["hint"]))
 
 
 def check_lock(facts: HubFacts) -> Iterator[Finding]:
@@ -234,6 +244,11 @@ def check_origin(facts: HubFacts) -> Iterator[Finding]:
         if base.tip != base.local and (broken := find_broken(hub, base.tip, base.local)) is not None:
             what = "the runtime does not start" if AGENT_PATH in broken.text else "no run works"
             yield from_error(broken, f"{what} before it is mended", check="configuration")
+        if facts.hub.origin and (silent := refuses_push(hub, base)):
+            why = "every run that has something to commit stops here"
+            yield problem(
+                f"nothing can be pushed to origin: {silent}", why, "look at 'git remote -v', and at your access"
+            )
         if (pending := find_pending(hub, base)) is not None:
             names = ", ".join(f.path for f in pending.files)
             what = f"protected files were changed elsewhere, and this clone has not accepted it: {names}"
