@@ -231,6 +231,11 @@ class GitConfig(NamedTuple):
         return any(s.key.startswith("url.") for s in self.settings)
 
     @property
+    def includes(self) -> bool:
+        """Does a file of it take in others, of which only git knows (git-config(1), "Includes")?"""
+        return any(s.key.startswith(("include.", "includeif.")) for s in self.settings)
+
+    @property
     def partial(self) -> dict[str, list[str]]:
         """Remotes that keep objects to themselves (git-clone(1), ``--filter``), and the keys that say so."""
         found: dict[str, list[str]] = {}

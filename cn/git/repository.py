@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -24,7 +25,7 @@ ORIGIN_REF = "refs/cn/origin/main"
 
 _ASKED = (
     r"^(remote\..*\.(url|pushurl|promisor|partialclonefilter)|url\..*\.(push)?insteadof|core\.(filemode|sharedrepository)|cn\..*"
-    r"|user\.(name|email|signingkey)|commit\.gpgsign|gpg\.format|extensions\.(partialclone|objectformat))$"
+    r"|user\.(name|email|signingkey)|commit\.gpgsign|gpg\.format|extensions\.(partialclone|objectformat)|include\.path|includeif\..*\.path)$"
 )
 _BELOW = 400
 """Bytes of the longest path that git and cn need below a hub: a pin of a long topic, with its lock."""
@@ -140,13 +141,25 @@ def find_hub(start: Path) -> Path | None:
 
 def is_hub(folder: Path) -> bool:
     """Does it hold ``.cn/hub.yaml``, or does its repository, so that the file is only missing here?"""
-    if (folder / CONFIG).is_file():
+    if (folder / CONFIG).is_file() and ((folder / ".git").exists() or _is_ours(folder / CONFIG)):
         return True
     if not (folder / ".git").exists() or _refusal(folder):
         return False
     asked = "".join(f"{ref}:{CONFIG}\n" for ref in _MAINS).encode()
     done = Git(folder).run("cat-file", "--batch-check", stdin=asked, check=False)
     return done.ok and any(b" blob " in line for line in done.out.splitlines())
+
+
+def is_trusted(root: Path) -> bool:
+    """Would git work in this hub, or is there no repository that could be somebody else's?"""
+    return not (root / ".git").exists() or not _refusal(root)
+
+
+def _is_ours(path: Path) -> bool:
+    """Alone it makes no hub: anybody may put one into a folder such as ``/tmp``."""
+    with suppress(OSError):
+        return path.lstat().st_uid == os.geteuid()
+    return False
 
 
 def _refusal(root: Path, *more: Path) -> str:
