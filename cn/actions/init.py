@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cn.git.create import commit_first, create_repo
 from cn.git.process import GitError
-from cn.git.repository import check_place, find_hub
+from cn.git.repository import check_place, find_hub, is_trusted
 from cn.secrets.findings import refuse
 from cn.secrets.scanner import Text, find_secrets
 from cn.system.clock import now
@@ -27,7 +27,7 @@ def init(name: Name, path: Path, report: Report, *, signing_key: Path | None = N
     check_place(path)
     if os.path.lexists(path) and (not path.is_dir() or any(path.iterdir())):
         raise Refused(f"{path} exists and is not empty", "choose another --path")
-    if (around := find_hub(path.parent)) is not None:
+    if (around := find_hub(path.parent)) is not None and is_trusted(around):
         raise Refused(f"{path} is inside the hub {around}", "choose a --path outside of it")
     if signing_key is not None and not signing_key.is_file():
         raise Refused(f"the signing key {signing_key} is no file", "make one with ssh-keygen, or leave it out")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -12,8 +13,9 @@ from pathlib import Path
 from cn.actions.cron import ours, read_table
 from cn.agent.hooks import is_builtin
 from cn.doctor.finding import Finding, HubFacts, from_error, info, problem
+from cn.git.fast_import import commit_tree
 from cn.git.lost_branch import head_branch
-from cn.git.objects import list_tree, read_objects
+from cn.git.objects import empty_tree, list_tree, read_objects
 from cn.git.running import finds_program, is_shell_command
 from cn.git.signatures import own_key
 from cn.llm.config import decode_agent_config, parse_agent_config
@@ -22,6 +24,7 @@ from cn.protocol import peers_file as hub_peers
 from cn.protocol.hub_config import AGENT_PATH, HubConfig
 from cn.protocol.hub_config import PATH as CONFIG
 from cn.protocol.peers_file import MAILBOX, Peer, others_can_write
+from cn.run.run import scratch_objects
 from cn.run.settings import explain_missing_config
 from cn.system.files import has_room, is_writable, read_plain
 from cn.transaction.commit import local_changes
@@ -230,6 +233,13 @@ def check_signing(facts: HubFacts) -> Iterator[Finding]:
         yield problem(f"the signing key {key} is missing", why, "restore the file, or name another key")
     elif not own_key(facts.hub.config):
         yield problem(f"{one_line(key, 80)} is no SSH key", why, "name a key made with ssh-keygen")
+    else:
+        with tempfile.TemporaryDirectory(prefix="cn-doctor-") as scratch:
+            hub = scratch_objects(facts.hub, scratch)
+            try:
+                commit_tree(hub, empty_tree(hub.git), [], "cn: can this be signed?", facts.now)
+            except CnError as error:
+                yield problem(error.text, why, error.hint)
 
 
 def check_crontab(facts: HubFacts) -> Iterator[Finding]:

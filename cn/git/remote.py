@@ -22,6 +22,7 @@ from typing import NamedTuple
 from cn.git.environment import find_local_git_dir, quote_path
 from cn.git.process import OTHER_FORMAT, TIMED_OUT, Done, Git, Job, transport_options
 from cn.git.repository import read_config
+from cn.system.files import remove_tree
 from cn.values.errors import CnError
 from cn.values.names import Oid, is_branch, is_oid
 from cn.values.text import one_line, redact
@@ -41,11 +42,9 @@ def outgoing(git: Git, refs: Mapping[str, Oid], name: str = "branches") -> Itera
     It lies inside the hub's: settings that the user made for a folder hold there too
     (git-config(1), "Conditional includes").
     """
-    import shutil  # with its archives 2 ms, and whoever only lists remotes sends nothing
-
     common = common_dir(git)
     folder = common / "cn" / FOLDER / name
-    shutil.rmtree(folder, ignore_errors=True)
+    remove_tree(folder)
     for name in ("refs", "objects"):
         (folder / name).mkdir(parents=True)
     (folder / "HEAD").write_text("ref: refs/heads/none\n")
@@ -56,7 +55,7 @@ def outgoing(git: Git, refs: Mapping[str, Oid], name: str = "branches") -> Itera
     try:
         yield git.with_env(GIT_OBJECT_DIRECTORY=objects).at(folder)
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_tree(folder)
         with suppress(OSError):  # another one is at work
             folder.parent.rmdir()
 
@@ -84,15 +83,13 @@ AS_PACK = {"fetch.unpackLimit": "1"}
 @contextmanager
 def quarantine(git: Git) -> Iterator[Path]:
     """A folder for fetches, removed at the end (or by the next run), with all that was not taken in."""
-    import shutil  # with its archives 2 ms, and most runs fetch nothing
-
     mine = git.env.get("GIT_OBJECT_DIRECTORY")  # of a dry run, beside which another run may be at work
     folder = Path(mine) / "incoming" if mine else common_dir(git) / "cn" / "txn" / "fetch"
-    shutil.rmtree(folder, ignore_errors=True)
+    remove_tree(folder)
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_tree(folder)
 
 
 def quarantine_environment(git: Git, folder: Path) -> dict[str, str]:

@@ -133,6 +133,7 @@ def _leaves_nothing(run: Run, seen: Observation) -> bool:
         waiting = [entry for entry in snapshot.folder(QUEUE) if entry.path.endswith(".md") or entry.kind == "tree"]
         at_rest = at_rest and not waiting
     told = all(note.mark is Mark.DONE for note in run.report.notes)  # the others may be told again
+    plain = plain and not hub.config.includes  # of an included file the idle check knows nothing
     return plain and reached and at_rest and told and not run.settings.separate_mailbox
 
 

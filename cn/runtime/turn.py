@@ -293,7 +293,7 @@ def cycle(hub: Hub, path: Path | None, *, until_idle: bool, report: Report) -> b
     """
     begun, under_daemon = time.monotonic(), "CN_DAEMON" in os.environ
     with ExitStack() as stack:
-        lock = hold(hub.state / "agent.lock")
+        lock = hold(hub.state / "agent.lock", hub.private_mode)
         if lock is None:
             raise LockHeld("another process asks the model for this hub", "it goes on by itself")
         stack.callback(os.close, lock)

@@ -112,7 +112,11 @@ def _check_trust(hub: Hub, known: Oid, commit: Oid, given: set[Oid]) -> None:
 
 
 class BadPlace(Blocked):
-    """HEAD is not main, another work tree is there too, or something is half done."""
+    """HEAD is not main, another work tree is there too, something is half done, or a folder of cn's is none."""
+
+
+_FOLDERS = ("threads", "threads/inbox", "logs", "state")
+"""Where every run reads or writes in the work tree."""
 
 
 def work_place(hub: Hub) -> dict[str, Oid]:
@@ -139,7 +143,18 @@ def work_place(hub: Hub) -> dict[str, Oid]:
             f"run {command('git switch {}', hub.main)}, then run again",
         )
     _no_other_work_tree(hub)
+    _real_folders(hub)
     return refs
+
+
+def _real_folders(hub: Hub) -> None:
+    """What lies behind a link is no part of the work tree: others may write there, and cn must not."""
+    for folder in _FOLDERS:
+        here = hub.root / folder
+        if here.is_symlink() or (here.exists() and not here.is_dir()):
+            what = "a link, and cn follows none" if here.is_symlink() else "no folder"
+            back = command("git checkout -- {}", folder)
+            raise BadPlace(f"{here} is {what}", f"move it away, and {back} brings main's folder; then run again")
 
 
 def _whole(hub: Hub) -> None:
