@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.hubs import branches, cn, commit, fetch, git, make_ssh_key, sign_with
+from tests.support.hubs import add_header, branches, cn, commit, fetch, git, make_ssh_key, sign_with
 from tests.support.world import Node, World, is_in_main
 
 
@@ -244,3 +244,29 @@ def test_a_flood_of_forgeries_does_not_keep_the_genuine_out(
     assert len(sigma.notices()) == 10
     sigma.cn("sync", check=1)
     assert [name.partition("-")[2] for name in sigma.threads()] == ["pi-z.md"]
+
+
+@pytest.mark.parametrize("place", ["tip", "below"])
+def test_a_signature_over_which_git_ends_stops_nobody_and_is_not_merged(
+    world: World, sigma: Node, pi: Node, place: str
+) -> None:
+    person = world.person(pi, sigma)
+    commit(person, {"docs/bad.md": "bad"}, "bad")
+    head = add_header(person, "HEAD", "gpgsig x")
+    if place == "below":
+        head = git(person, "commit-tree", "-p", head, f"{head}^{{tree}}", "-m", "harmless")
+    world.offer(pi, sigma, "bad", head)
+    world.propose(pi, sigma, "good")
+    sigma.sync()
+    assert len(sigma.threads()) == 2
+    assert f"**Signature:** {'bad' if place == 'tip' else 'unverified'}" in sigma.thread(
+        next(name for name in sigma.threads() if "bad" in name)
+    )
+    sigma.triage("pi/bad", "do:merge")
+    sigma.triage("pi/good", "do:merge")
+    done = sigma.cn("inbox", "process", check=None)
+    assert "signature-policy: " in done.stderr
+    assert "tried again" not in done.stderr
+    assert not is_in_main(sigma, head)
+    assert len(sigma.threads()) == 1, "the other one is merged"
+    assert sorted(branches(pi.home)) == ["main", "sigma/notice-bad", "sigma/notice-good"]
