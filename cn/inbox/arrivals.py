@@ -19,7 +19,7 @@ from cn.git.read_branches import (
     read_messages,
     read_proposals,
 )
-from cn.git.signatures import Signature, read_signatures
+from cn.git.signatures import Signature, read_signatures, signed_digest
 from cn.inbox.plan.arrivals import (
     LOOKED,
     Step,
@@ -66,7 +66,7 @@ def record_arrivals(executor: Executor, seen: Observation, keys: Sequence[Thread
     fresh = [one for one in found if one.step is not Step.KNOWN]
     peers = dict.fromkeys(one.peer for one in fresh)
     before = {p: _let_in_before(executor, p, [one.head for one in fresh if one.peer == p]) for p in peers}
-    let_in: dict[tuple[Name, Oid], str] = {}  # another branch at the same head is none any more
+    let_in: dict[tuple[Name, str], str] = {}  # another branch at the same head, or of the same words, is none any more
     refused: Counter[Name] = Counter()
     taken: set[str] = set()
     if fresh:
@@ -75,11 +75,14 @@ def record_arrivals(executor: Executor, seen: Observation, keys: Sequence[Thread
         taken = {fold(name) for name in names if name.startswith(format_day(executor.now))}
     read = _read(executor, seen, fresh) if fresh else []
     told_of = _read_told_of(executor, [arrival for arrival, _ in read])
+    said = _read_said(executor, [arrival for arrival, _ in read])
     for arrival, refusal in read:
         first = let_in.get((arrival.peer, arrival.head), arrival.topic)
         refusal = refusal or _seen_before(executor, arrival, before[arrival.peer].get(arrival.head, []), first)
+        refusal = refusal or _said_before(arrival, said, let_in)
         if refusal is None:
-            let_in.setdefault((arrival.peer, arrival.head), arrival.topic)
+            for what in filter(None, (arrival.head, arrival.signed)):
+                let_in.setdefault((arrival.peer, what), arrival.topic)
             about = arrival.message.about if arrival.message is not None else None
             told = told_of[arrival.peer][topic_of(about.branch)] if about is not None else ()
             _let_in(executor, seen, arrival, taken, told)
@@ -132,6 +135,47 @@ def _seen_before(executor: Executor, arrival: Arrival, events: Sequence[Event], 
     return Refusal(rules.SEEN_BEFORE, why, "its creator deletes it, or pushes a new commit to it", notify)
 
 
+def _read_said(executor: Executor, arrivals: Sequence[Arrival]) -> dict[tuple[Name, str], Event]:
+    """Peer and :func:`signed_digest` → when that was let in first, of what comes now with a signature.
+
+    An event of an older cn has no digest: it is made of the commit, which a ref of ours keeps.
+    """
+    signed = dict.fromkeys(one.peer for one in arrivals if one.signed)
+    found: dict[tuple[Name, str], Event] = {}
+    for peer in signed:
+        events = [e for e in executor.snapshot.events_with(peer, IN, ("signed=", "signature=verified")) if _is_look(e)]
+        bare = list(dict.fromkeys(e.head for e in events if "signed" not in e.fields))
+        made = {head: signed_digest(data) for head, data in read_commits(executor.hub.git, bare).items()}
+        for event in events:
+            if digest := event.fields.get("signed") or made.get(event.head, ""):
+                found.setdefault((peer, digest), event)
+    return found
+
+
+def _is_look(event: Event) -> bool:
+    return event.kind in LOOKED
+
+
+def _said_before(
+    arrival: Arrival, said: dict[tuple[Name, str], Event], let_in: dict[tuple[Name, str], str]
+) -> Refusal | None:
+    """Why words that are signed may not come as another commit: a signature does not cover how it is written itself,
+    so whoever can push makes as many commits of them as it likes.
+    """
+    event = said.get((arrival.peer, arrival.signed)) if arrival.signed else None
+    if event is not None and event.head != arrival.head:
+        first, commit = event.topic, event.head[:8]
+    elif arrival.signed and (arrival.peer, arrival.signed) in let_in:
+        first, commit = let_in[arrival.peer, arrival.signed], "in this run"
+    else:
+        return None
+    why = (
+        f"what it says and is signed came before as {arrival.peer}/{one_line(first, 80)} ({commit}), in another commit"
+    )
+    notify = arrival.message is None or arrival.message.kind != NOTICE
+    return Refusal(rules.SEEN_BEFORE, why, "its creator deletes it, or signs a new commit", notify)
+
+
 def _classified(executor: Executor, seen: Observation, keys: Sequence[ThreadKey]) -> list[Arrival]:
     """These branches with what the ledger knows of them, by one look into the history of each peer."""
     items = {(peer, topic): executor.item(peer, IN, topic) for peer, topic in keys}
@@ -160,6 +204,7 @@ def _read(executor: Executor, seen: Observation, found: Sequence[Arrival]) -> li
     commits = read_commits(git, list(dict.fromkeys(one.head for one in found)))
     signatures = _signatures(executor, [a for a in found if a.head not in commits or is_signed(commits[a.head])])
     messages = read_messages(git, commits, limits.thread_bytes)
+    found = [a._replace(signed=signed_digest(commits[a.head])) if a.head in commits else a for a in found]
     checked = [_checked(executor, a, signatures.get((a.peer, a.head)), messages.get(a.head)) for a in found]
     let_in = [arrival for arrival, refusal in checked if refusal is None]
     shown = {a.key: a for a in let_in if a.message is None and a.step is not Step.REPEATED}
