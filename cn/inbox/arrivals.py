@@ -48,6 +48,7 @@ from cn.transaction.unplaced import read_unplaced
 from cn.values.errors import Refusal
 from cn.values.names import HubPath, Name, Oid, ThreadKey, ThreadName, fold, join_branch, thread_name, topic_of
 from cn.values.names import Topic as TopicName
+from cn.values.shell_words import command
 from cn.values.text import decode as decode_text
 from cn.values.text import one_line
 from cn.values.timestamps import format_day
@@ -79,7 +80,7 @@ def record_arrivals(executor: Executor, seen: Observation, keys: Sequence[Thread
     for arrival, refusal in read:
         first = let_in.get((arrival.peer, arrival.head), arrival.topic)
         refusal = refusal or _seen_before(executor, arrival, before[arrival.peer].get(arrival.head, []), first)
-        refusal = refusal or _said_before(arrival, said, let_in)
+        refusal = refusal or _said_before(arrival, said, let_in) or _instead_of_a_thread(arrival)
         if refusal is None:
             for what in filter(None, (arrival.head, arrival.signed)):
                 let_in.setdefault((arrival.peer, what), arrival.topic)
@@ -174,6 +175,15 @@ def _said_before(
     )
     notify = arrival.message is None or arrival.message.kind != NOTICE
     return Refusal(rules.SEEN_BEFORE, why, "its creator deletes it, or signs a new commit", notify)
+
+
+def _instead_of_a_thread(arrival: Arrival) -> Refusal | None:
+    """A notice becomes no thread, so it may not take the place of one that waits: nobody would have ended that."""
+    if arrival.message is None or arrival.message.kind != NOTICE or arrival.item is None:
+        return None
+    why = f"{arrival.source} is a thread that waits for a decision; a notice has a branch of its own"
+    remedy = f"its creator pushes what was there again; or end it: {command('cn delete {}', arrival.source)}"
+    return Refusal(rules.SEEN_BEFORE, why, remedy)
 
 
 def _classified(executor: Executor, seen: Observation, keys: Sequence[ThreadKey]) -> list[Arrival]:
