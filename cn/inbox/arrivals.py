@@ -86,11 +86,13 @@ def record_arrivals(executor: Executor, seen: Observation, keys: Sequence[Thread
                 let_in.setdefault((arrival.peer, what), arrival.topic)
             about = arrival.message.about if arrival.message is not None else None
             told = told_of[arrival.peer][topic_of(about.branch)] if about is not None else ()
-            _let_in(executor, seen, arrival, taken, told)
+            with executor.apart(arrival.source):
+                _let_in(executor, seen, arrival, taken, told)
         else:
             quiet = refused[arrival.peer] >= _NOTICES  # a flood is not answered one by one
             refused[arrival.peer] += 1
-            _refuse(executor, arrival, refusal._replace(notify=False) if quiet else refusal)
+            with executor.apart(arrival.source):
+                _refuse(executor, arrival, refusal._replace(notify=False) if quiet else refusal)
 
 
 def _let_in_before(executor: Executor, peer: Name, heads: Sequence[Oid]) -> dict[Oid, list[Event]]:
@@ -440,5 +442,6 @@ def record_vanished(executor: Executor, seen: Observation) -> None:
         branch = join_branch(executor.settings.inbound_prefix(executor.settings.peers[peer]), TopicName(topic))
         found = (executor.item(peer, OUT, one) for one in answers[peer].get(branch, ()))
         ended = [item for item in found if item is not None and item.state in ("delivered", "answered")]
-        executor.perform(plan_gone(peer, topic, branch, tip, executor.now, ended))
-        executor.notes.done(f"{peer}/{topic} is gone: its creator deleted the branch", source=f"{peer}/{topic}")
+        with executor.apart(f"{peer}/{topic}"):
+            executor.perform(plan_gone(peer, topic, branch, tip, executor.now, ended))
+            executor.notes.done(f"{peer}/{topic} is gone: its creator deleted the branch", source=f"{peer}/{topic}")

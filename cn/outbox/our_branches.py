@@ -51,7 +51,8 @@ def record_ours(executor: Executor, seen: Observation) -> None:
         item = executor.item(peer, OUT, topic)
         source = f"{peer}/{topic}"
         if item is None:
-            _record_found(executor, (peer, topic), branch, tip, before[peer].get(tip, {}))
+            with executor.apart(source):
+                _record_found(executor, (peer, topic), branch, tip, before[peer].get(tip, {}))
         elif item.head != tip:
             text = f"our {branch} at {peer} is at {tip[:8]}, recorded at {item.head[:8]}"
             executor.notes.info(text, told_before=executor.memory.told("moved", peer, topic, tip))

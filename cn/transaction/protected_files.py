@@ -77,7 +77,8 @@ def untrusted(
     for change in changed:
         commits = touched.get(change.path, [])
         bad = tuple(c for c in commits if c in foreign)
-        if bad and (taken := _taken(hub.git, trusted, new, change.path)):
+        # What no commit in the range wrote is an older version that came back: then all that touched it count.
+        if bad and (taken := _taken(hub.git, trusted, new, change.path)) and taken <= set(commits):
             bad = tuple(c for c in bad if c in taken)
         # No commit explains it: main does not descend from what was accepted.
         if bad or not commits:
