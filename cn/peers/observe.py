@@ -202,7 +202,15 @@ def report_strays(run: Run, seen: Observation) -> None:
         if peer not in run.settings.peers or peer in seen.saw[IN] | seen.saw[OUT]:
             conditions.clear(INVALID, name)
     remedy = "its creator must rename it"
+    invalid: dict[Name, list[str]] = {}
     for peer, name in seen.invalid:
+        invalid.setdefault(peer, []).append(name)
+    for peer, theirs in invalid.items():
+        if left := len(theirs[_STRAYS:]):  # a flood is one sentence: no memory holds all its names
+            text = f"{peer} has {left} more branches whose names are refused: valid-name"
+            run.report.refused(text, remedy, source=peer, told_before=run.memory.told("invalid", peer))
+            conditions.set(INVALID, text, remedy, name=f"{peer} ")
+    for peer, name in ((peer, name) for peer, theirs in invalid.items() for name in theirs[:_STRAYS]):
         text = f"{peer}'s branch {visible(name)} is refused: valid-name"
         run.report.refused(text, remedy, source=peer, told_before=run.memory.told("invalid", peer, name))
         text = f"{peer}'s branch {one_line(name, 100)} is refused: valid-name"
