@@ -194,11 +194,12 @@ def _execute(executor: Executor, decided: Sequence[Decided], tips: Mapping[Threa
             if isinstance(outcome, Refusal):
                 _refuse(executor, facts, decision, actor, outcome, own)
                 continue
-            executor.perform(outcome._replace(effects=(WorkingCopy(*working), *outcome.effects)))
-            if isinstance(triage.decision, Merge):
-                merges.accept(_asked(facts.item))
-            executor.notes.done(f"{facts.source}: {decision} by {actor}", source=facts.source)
-            subjects.append(f"{facts.source} {one_line(decision, 80)} by {actor}")
+            with executor.apart(facts.source):
+                executor.perform(outcome._replace(effects=(WorkingCopy(*working), *outcome.effects)))
+                if isinstance(triage.decision, Merge):
+                    merges.accept(_asked(facts.item))
+                executor.notes.done(f"{facts.source}: {decision} by {actor}", source=facts.source)
+                subjects.append(f"{facts.source} {one_line(decision, 80)} by {actor}")
     executor.memory.conditions.tell("undone", undone, executor.notes)
     return subjects
 

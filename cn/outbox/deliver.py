@@ -26,7 +26,7 @@ from cn.run.secret_gate import check_entry
 from cn.run.snapshot import Snapshot
 from cn.transaction import mailbox_main
 from cn.values.errors import ConfigError, Refusal
-from cn.values.names import HubPath, Name, parse_oid, topic_of
+from cn.values.names import HubPath, Name, Oid, parse_oid, topic_of
 from cn.values.report import Report
 from cn.values.shell_words import command
 
@@ -65,7 +65,7 @@ def deliver(run: Run, *, force: bool = False) -> None:
 
 def _take_returned(run: Run) -> None:
     """Take out of the outbox what was through before."""
-    found = [(path, entry) for path, entry in run.snapshot.outbox()[0] if _was_through(run.snapshot, entry)]
+    found = _find_returned(run.snapshot)
     if not found:
         return
 
@@ -80,14 +80,24 @@ def _take_returned(run: Run) -> None:
     run.commit(plan)
 
 
-def _was_through(snapshot: Snapshot, entry: Entry) -> bool:
-    """Does the history say so, and no open item that it is to be done (again)?"""
-    topic, head = topic_of(entry.branch), entry_head(entry)
-    item = snapshot.item(entry.to, OUT, topic)
-    if item is not None and item.head == head and item.state in ("queued", "deleting"):
-        return False
-    events = snapshot.events_at_heads(entry.to, OUT, [head]).get(head, [])
-    return any(event.kind == confirmed_kind(entry) and event.topic == topic for event in events)
+def _find_returned(snapshot: Snapshot) -> list[Pair]:
+    """What waits though the history says that it was through, and no open item that it is to be done (again)."""
+    heads: dict[Name, list[Oid]] = {}
+    strange = [(path, entry) for path, entry in snapshot.outbox()[0] if not _is_asked_for(snapshot, entry)]
+    for _, entry in strange:
+        heads.setdefault(entry.to, []).append(entry_head(entry))
+    past = {peer: snapshot.events_at_heads(peer, OUT, some) for peer, some in heads.items()}
+    through = {(peer, e.topic, head, e.kind) for peer in past for head, events in past[peer].items() for e in events}
+    return [
+        (path, entry)
+        for path, entry in strange
+        if (entry.to, topic_of(entry.branch), entry_head(entry), confirmed_kind(entry)) in through
+    ]
+
+
+def _is_asked_for(snapshot: Snapshot, entry: Entry) -> bool:
+    item = snapshot.item(entry.to, OUT, topic_of(entry.branch))
+    return item is not None and item.head == entry_head(entry) and item.state in ("queued", "deleting")
 
 
 def _ready(run: Run, force: bool) -> list[Pair]:

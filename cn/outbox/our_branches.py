@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import accumulate
 
 from cn.git.objects import OUTPUT_BYTES, read_info, read_raw
@@ -10,13 +11,13 @@ from cn.outbox.plan.receipts import Arrival, plan_adopted, plan_notice, plan_our
 from cn.peers.observe import Observation, fetch_mains, find_main
 from cn.protocol import rules
 from cn.protocol.effects import Pin, Plan, Record
-from cn.protocol.ledger import FOLDER, IN, OUT, Event, LedgerRefused, events_of_topics, months
+from cn.protocol.ledger import FOLDER, IN, OUT, Event, LedgerRefused, events_of_topics, months, topics
 from cn.protocol.message import About
 from cn.protocol.peers_file import Peer, others_can_write
 from cn.run.executor import Executor
 from cn.transaction.push import decode, encode
 from cn.values.errors import Refusal
-from cn.values.names import Branch, Oid, Topic, is_oid, join_branch, topic_of
+from cn.values.names import Branch, Name, Oid, ThreadKey, Topic, is_oid, join_branch, topic_of
 from cn.values.text import one_line
 
 _MONTHS = 24
@@ -24,37 +25,88 @@ _MOST_BYTES = 8 << 20
 _MOST_EVENTS, _MOST_LINE = 100, 4096
 
 
+class PinnedTopics:
+    """The topics of pins of one side; those too long for a ref are looked up in the ledger, once for each peer."""
+
+    def __init__(self, executor: Executor, side: str) -> None:
+        self._executor, self._side = executor, side
+        self._long: dict[Name, dict[str, str]] = {}
+
+    def of(self, peer: Name, component: str) -> str | None:
+        """The topic of a pin's last part; None where nothing names it."""
+        if not component.startswith("+"):
+            return decode(component)
+        if peer not in self._long:
+            found = topics(self._executor.snapshot.history(peer), self._side)
+            self._long[peer] = {encode(topic): topic for topic in found}
+        return self._long[peer].get(component)
+
+
 def record_ours(executor: Executor, seen: Observation) -> None:
     """Compare our branches at the remotes with our records."""
-    for peer, topic in seen.changed(OUT):
-        if (peer, topic) in seen.missing[OUT]:
-            continue
+    keys = [key for key in seen.changed(OUT) if key not in seen.missing[OUT] and key not in seen.later]
+    before = _read_before(executor, seen, keys)
+    for peer, topic in keys:
         branch, tip = seen.listed[OUT][peer, topic]
         item = executor.item(peer, OUT, topic)
         source = f"{peer}/{topic}"
         if item is None:
-            events = executor.snapshot.events_at_heads(peer, OUT, [tip]).get(tip, [])
-            known, sent = [e.topic for e in events], [e for e in events if e.topic == topic and e.kind == "queued"]
-            if sent:  # an old listing of a slow mirror did not show it
-                executor.perform(plan_seen_again(peer, branch, sent[-1], executor.now))
-                executor.notes.done(f"{branch} is at {peer} again", source=source)
-            elif known and topic not in known:  # not ours to clean up: whoever writes the mailbox may have put it there
-                text = f"{branch} at {peer} is the very commit of our {peer}/{one_line(known[0], 80)}, pushed under "
-                executor.notes.info(f"{text}another name; cn did not do that, and leaves it there", source=source)
-            else:
-                executor.perform(plan_adopted(peer, branch, tip, executor.now))
-                executor.notes.done(f"adopted {branch} at {peer}: pushed by hand", source=source)
+            with executor.apart(source):
+                _record_found(executor, (peer, topic), branch, tip, before[peer].get(tip, {}))
         elif item.head != tip:
             text = f"our {branch} at {peer} is at {tip[:8]}, recorded at {item.head[:8]}"
             executor.notes.info(text, told_before=executor.memory.told("moved", peer, topic, tip))
         executor.perform(Plan(source, (Pin(peer, OUT, topic, tip),)))
+    _record_gone(executor, seen)
+
+
+_Sent = dict[str, Event | None]
+"""The topics under which we had a commit, oldest first, with the last event that we queued there."""
+
+
+def _read_before(executor: Executor, seen: Observation, keys: Sequence[ThreadKey]) -> dict[Name, dict[Oid, _Sent]]:
+    """What the ledger has of the tips of branches of ours that are not open, by one look at each peer's history."""
+    tips: dict[Name, list[Oid]] = {}
+    for peer, topic in keys:
+        if executor.item(peer, OUT, topic) is None:
+            tips.setdefault(peer, []).append(seen.listed[OUT][peer, topic][1])
+    found: dict[Name, dict[Oid, _Sent]] = {}
+    for peer, theirs in tips.items():
+        found[peer] = {}
+        for tip, events in executor.snapshot.events_at_heads(peer, OUT, theirs).items():
+            sent = found[peer].setdefault(tip, {})
+            for event in events:
+                sent[event.topic] = event if event.kind == "queued" else sent.get(event.topic)
+    return found
+
+
+def _record_found(executor: Executor, key: ThreadKey, branch: Branch, tip: Oid, known: _Sent) -> None:
+    """A branch of ours that is not open: one that we sent, one that was pushed by hand, or neither."""
+    peer, topic = key
+    source = f"{peer}/{topic}"
+    if sent := known.get(topic):  # an old listing of a slow mirror did not show it
+        executor.perform(plan_seen_again(peer, branch, sent, executor.now))
+        executor.notes.done(f"{branch} is at {peer} again", source=source)
+    elif known and topic not in known:  # not ours to clean up: whoever writes the mailbox may have put it there
+        text = f"{branch} at {peer} is the very commit of our {peer}/{one_line(next(iter(known)), 80)}, pushed under "
+        executor.notes.info(f"{text}another name; cn did not do that, and leaves it there", source=source)
+    else:
+        executor.perform(plan_adopted(peer, branch, tip, executor.now))
+        executor.notes.done(f"adopted {branch} at {peer}: pushed by hand", source=source)
+
+
+def _record_gone(executor: Executor, seen: Observation) -> None:
+    """Branches of ours that are not listed any more, but for those whose deletion is on its way."""
+    pinned = PinnedTopics(executor, OUT)
     for peer, component, _ in seen.vanished(OUT):
-        items = executor.snapshot.open_items.get(peer, {})
-        item = next((i for (s, t), i in items.items() if s == OUT and encode(t) == component), None)
-        if item is None and (name := decode(component)) is not None:
-            executor.perform(Plan(f"{peer}/{name}", (Pin(peer, OUT, name, None),)))
+        topic = pinned.of(peer, component)
+        if topic is None:
+            continue
+        item = executor.item(peer, OUT, topic)  # this very run may have queued its deletion
+        if item is None:
+            executor.perform(Plan(f"{peer}/{topic}", (Pin(peer, OUT, topic, None),)))
         # What the outbox holds is on its way: its delivery sets or drops the pin.
-        elif item is not None and item.state not in ("queued", "deleting"):
+        elif item.state not in ("queued", "deleting"):
             executor.perform(plan_ours_gone(peer, item, executor.now))
             unanswered = ", and it did not say what became of it" if item.state == "delivered" else ""
             text = f"our {item.get('branch')} is gone at {peer}{unanswered}"
@@ -87,8 +139,11 @@ def record_proven(executor: Executor, seen: Observation) -> None:
             executor.notes.done(f"{branch} is {status}, by {peer_name}'s main", source=f"{peer_name}/{item.topic}")
 
 
-def apply_notice(executor: Executor, seen: Observation, arrival: Arrival, about: About) -> None:
-    """Perform what a message says became of a branch of ours, as far as it is authentic and proven."""
+def apply_notice(executor: Executor, seen: Observation, arrival: Arrival, about: About, past: Sequence[Event]) -> None:
+    """Perform what a message says became of a branch of ours, as far as it is authentic and proven.
+
+    ``past`` is what the ledger has of that branch.
+    """
     peer = executor.settings.peers[arrival.peer]
     topic = topic_of(about.branch)
     ours = executor.item(peer.name, OUT, topic)
@@ -96,8 +151,7 @@ def apply_notice(executor: Executor, seen: Observation, arrival: Arrival, about:
     listed = seen.listed[OUT].get((peer.name, topic))
     is_ours = about.branch == expected and (ours is not None or listed is not None)
     proof = _check_claim(executor, seen, peer, about, arrival.signature) if is_ours else None
-    past = executor.snapshot.events_of_topic(peer.name, OUT, topic) if ours is None else []
-    deleted = about.branch == expected and any(e.head == about.head for e in past)
+    deleted = ours is None and about.branch == expected and any(e.head == about.head for e in past)
     tip = listed[1] if listed else None
     plan = plan_notice(arrival, ours, expected, tip, proof, deleted=deleted)
     executor.perform(plan)

@@ -28,7 +28,8 @@ class Observation:
 
     Of each side (``IN``: peers' branches for us, ``OUT``: ours for them) ``listed`` maps (peer, topic) to branch
     and tip, ``saw`` has the peers whose listing is known, so that absence means gone, and ``missing`` what could not
-    be fetched. ``urls`` are the remotes that were asked, ``listings`` what those that answered have, ``heads`` our
+    be fetched. ``later`` are branches of ours that wait to be adopted.
+    ``urls`` are the remotes that were asked, ``listings`` what those that answered have, ``heads`` our
     own branches where they are the mailbox, ``merges`` what a peer's main merged (merge and its parents), ``ledgers``
     the lines of a peer's ledger of us by the head that they name.
     """
@@ -37,6 +38,7 @@ class Observation:
     listed: dict[str, Listed] = field(default_factory=lambda: {IN: {}, OUT: {}})
     saw: dict[str, set[Name]] = field(default_factory=lambda: {IN: set(), OUT: set()})
     missing: dict[str, set[ThreadKey]] = field(default_factory=lambda: {IN: set(), OUT: set()})
+    later: set[ThreadKey] = field(default_factory=set)
     mains: dict[Name, tuple[str, Oid]] = field(default_factory=dict)
     unknown: list[str] = field(default_factory=list)
     invalid: list[tuple[Name, str]] = field(default_factory=list)
@@ -200,7 +202,15 @@ def report_strays(run: Run, seen: Observation) -> None:
         if peer not in run.settings.peers or peer in seen.saw[IN] | seen.saw[OUT]:
             conditions.clear(INVALID, name)
     remedy = "its creator must rename it"
+    invalid: dict[Name, list[str]] = {}
     for peer, name in seen.invalid:
+        invalid.setdefault(peer, []).append(name)
+    for peer, theirs in invalid.items():
+        if left := len(theirs[_STRAYS:]):  # a flood is one sentence: no memory holds all its names
+            text = f"{peer} has {left} more branches whose names are refused: valid-name"
+            run.report.refused(text, remedy, source=peer, told_before=run.memory.told("invalid", peer))
+            conditions.set(INVALID, text, remedy, name=f"{peer} ")
+    for peer, name in ((peer, name) for peer, theirs in invalid.items() for name in theirs[:_STRAYS]):
         text = f"{peer}'s branch {visible(name)} is refused: valid-name"
         run.report.refused(text, remedy, source=peer, told_before=run.memory.told("invalid", peer, name))
         text = f"{peer}'s branch {one_line(name, 100)} is refused: valid-name"
@@ -209,26 +219,33 @@ def report_strays(run: Run, seen: Observation) -> None:
 
 _ALONE = 48
 """How many branches are fetched one by one when fetching them together failed."""
-_Pair = tuple[Branch, Oid, ThreadKey]
+_Pair = tuple[Branch, Oid, ThreadKey, str]
 _Wanted = dict[str, tuple[str, list[_Pair]]]
-"""Per remote its URL, and the branches to fetch with the tips that were listed."""
-FETCH, ARRIVAL = "fetch", "arrival"
+"""Per remote its URL, and the branches to fetch with the tips that were listed, and whose they are (the side)."""
+FETCH, FETCH_OURS, ARRIVAL = "fetch", "fetch-ours", "arrival"
 """Kinds of conditions: a head could not be fetched, or a rule refuses it."""
+_FETCH = {IN: FETCH, OUT: FETCH_OURS}
+ADOPT = "adopt"
+"""The kind of condition that a peer lists more branches of ours, made by others, than cn follows."""
+_ADOPTED = 1000
+"""Open branches of ours at a peer that cn did not make. Their records are read and written by every run."""
 
 
 def fetch_changed(run: Run, seen: Observation, *, only: Container[ThreadKey] | None = None) -> list[ThreadKey]:
     """Fetch the objects of changed branches, bounded per peer; returns which inbound ones arrived.
 
-    Ours are fetched too: what was pushed by hand, from anywhere, is pinned here. With
+    Ours are fetched too: what was pushed by hand, from anywhere, is pinned here, so many in a run and in all. With
     ``only``, nothing but those inbound branches.
     """
     settings, git = run.settings, run.hub.git
     changed = [key for key in seen.changed(IN) if only is None or key in only]
-    changed = [key for key in changed if not _waits(run, seen, key)]
+    changed = [key for key in changed if not _waits(run, seen, key, IN)]
     # What was refused before comes last: a flood of forgeries must not keep the genuine out.
     changed.sort(key=lambda key: run.memory.told_before("arrival", *key, seen.listed[IN][key][1]))
     chosen = _choose(run, changed)
-    ours = _missing(git, seen, seen.changed(OUT)) if only is None else []
+    ours = _missing(git, seen, _choose_ours(run, seen)) if only is None else []
+    seen.missing[OUT] |= set(ours)
+    ours = [key for key in ours if not _waits(run, seen, key, OUT)]
     if not chosen and not ours:
         return []
     wanted: _Wanted = {}
@@ -238,7 +255,7 @@ def fetch_changed(run: Run, seen: Observation, *, only: Container[ThreadKey] | N
             here = _side(peer, at_mailbox=True) == side
             remote, url = (MAILBOX_KEY, settings.mailbox) if here else (peer.name, peer.hub)
             if url:
-                wanted.setdefault(remote, (url, []))[1].append((*seen.listed[side][key], key))
+                wanted.setdefault(remote, (url, []))[1].append((*seen.listed[side][key], key, side))
     failed = _fetch(run, wanted)
     for remote, reason in failed.items():
         url, pairs = wanted[remote]
@@ -256,8 +273,8 @@ def fetch_changed(run: Run, seen: Observation, *, only: Container[ThreadKey] | N
         if info is None or info.kind != "commit":
             seen.missing[IN].add(key)
         if info is not None and info.kind != "commit":  # git takes no such push: the host lies
-            _report_not_fetched(run, *seen.listed[IN][key], key, f"it is a {info.kind}, no commit")
-    seen.missing[OUT] |= set(_missing(git, seen, ours))
+            _report_not_fetched(run, *seen.listed[IN][key], key, IN, f"it is a {info.kind}, no commit")
+    seen.missing[OUT] -= set(ours) - set(_missing(git, seen, ours))
     return [key for key in chosen if key not in seen.missing[IN]]
 
 
@@ -283,14 +300,22 @@ def _fetch_apart(run: Run, url: str, pairs: Sequence[_Pair], reason: str) -> lis
     return [(bad[int(index)], why) for index, why in whys.items()]
 
 
-def _waits(run: Run, seen: Observation, key: ThreadKey) -> bool:
+def _waits(run: Run, seen: Observation, key: ThreadKey, side: str) -> bool:
     """A head that could not be fetched again and again is left alone for a while."""
-    branch, head = seen.listed[IN][key]
-    if not run.memory.unfetched.waits(head_name(key, head)):
+    branch, head = seen.listed[side][key]
+    name = _fetch_name(key, head, side)
+    if not run.memory.unfetched.waits(name):
         return False
-    text = f"{_shown(key, branch)} cannot be fetched: {run.memory.unfetched.reason(head_name(key, head))}"
-    run.report.failed(text, "its creator must push it again", source=key[0], told_before=True)
+    text, remedy = _not_fetched(key, branch, side, run.memory.unfetched.reason(name))
+    run.report.failed(text, remedy, source=key[0], told_before=True)
     return True
+
+
+def _not_fetched(key: ThreadKey, branch: Branch, side: str, why: str) -> tuple[str, str]:
+    """What is told of a branch that could not be fetched, and who can do something about it."""
+    if side == OUT:
+        return f"our {visible(branch)} at {key[0]} cannot be fetched: {why}", "whoever pushed it there pushes it again"
+    return f"{_shown(key, branch)} cannot be fetched: {why}", "its creator must push it again"
 
 
 def _shown(key: ThreadKey, branch: Branch) -> str:
@@ -299,15 +324,46 @@ def _shown(key: ThreadKey, branch: Branch) -> str:
     return visible(source) if branch == source else f"{visible(source)} (there {visible(branch)})"
 
 
-def _choose(run: Run, changed: list[ThreadKey]) -> list[ThreadKey]:
+def _choose(run: Run, changed: Sequence[ThreadKey]) -> list[ThreadKey]:
     most = run.settings.config.limits.branches_per_peer
     chosen: list[ThreadKey] = []
-    for peer in dict.fromkeys(peer for peer, _ in changed):
-        theirs = [key for key in changed if key[0] == peer]
+    for peer, theirs in _by_peer(changed).items():
         chosen += theirs[:most]
         if more := len(theirs[most:]):
             run.report.info(f"{peer}: {more} more branches wait for the next run (limit {most} a run)")
     return chosen
+
+
+def _choose_ours(run: Run, seen: Observation) -> list[ThreadKey]:
+    """Ours whose tip is news: all on record, and of others as many of a peer as a run adopts, and as there are in all.
+
+    A peer can write our name in its own hub as often as it likes.
+    """
+    items, changed = run.snapshot.open_items, seen.changed(OUT)
+    strange = _by_peer([(peer, topic) for peer, topic in changed if (OUT, topic) not in items.get(peer, {})])
+    most = run.settings.config.limits.branches_per_peer
+    for peer in seen.saw[OUT]:
+        left = _ADOPTED - sum(i.side == OUT and i.get("kind") == "proposal" for i in items.get(peer, {}).values())
+        waits = strange.get(peer, [])[max(0, min(most, left)) :]
+        seen.later.update(waits)
+        if waits and left > most:
+            run.report.info(f"{peer}: {len(waits)} more branches of ours wait for the next run (limit {most} a run)")
+        elif waits:
+            text = f"{peer} lists more branches of ours that cn did not make than the {_ADOPTED} it follows"
+            remedy = "delete there what is not needed"
+            told = run.memory.told("adopt", peer)
+            run.report.info(f"{text}: {len(waits)} are left alone", told_before=told)
+            run.memory.conditions.set(ADOPT, text, remedy, name=peer)
+        if not waits or left > most:
+            run.memory.conditions.clear(ADOPT, peer)
+    return [key for key in changed if key not in seen.later]
+
+
+def _by_peer(keys: Iterable[ThreadKey]) -> dict[Name, list[ThreadKey]]:
+    found: dict[Name, list[ThreadKey]] = {}
+    for key in keys:
+        found.setdefault(key[0], []).append(key)
+    return found
 
 
 def _missing(git: Git, seen: Observation, ours: Sequence[ThreadKey]) -> list[ThreadKey]:
@@ -318,16 +374,16 @@ def _missing(git: Git, seen: Observation, ours: Sequence[ThreadKey]) -> list[Thr
 
 def _fetch(run: Run, wanted: _Wanted) -> dict[str, str]:
     limits = run.settings.config.limits
-    branches = {remote: (url, [(branch, tip) for branch, tip, _ in pairs]) for remote, (url, pairs) in wanted.items()}
+    branches = {remote: (url, [(branch, tip) for branch, tip, *_ in pairs]) for remote, (url, pairs) in wanted.items()}
     git = run.hub.git._replace(max_bytes=limits.fetch_bytes)
     return fetch_tips(git, branches, limits.peer_seconds, run.progress)
 
 
-def _report_not_fetched(run: Run, branch: Branch, head: Oid, key: ThreadKey, why: str) -> None:
-    new = run.memory.unfetched.failed(head_name(key, head), why)
-    text, remedy = f"{_shown(key, branch)} cannot be fetched: {why}", "its creator must push it again"
+def _report_not_fetched(run: Run, branch: Branch, head: Oid, key: ThreadKey, side: str, why: str) -> None:
+    new = run.memory.unfetched.failed(_fetch_name(key, head, side), why)
+    text, remedy = _not_fetched(key, branch, side, why)
     run.report.failed(text, remedy, source=key[0], told_before=not new)
-    run.memory.conditions.set(FETCH, text, remedy, name=head_name(key, head))
+    run.memory.conditions.set(_FETCH[side], text, remedy, name=head_name(key, head))
 
 
 def head_name(key: ThreadKey, head: Oid) -> str:
@@ -335,17 +391,22 @@ def head_name(key: ThreadKey, head: Oid) -> str:
     return f"{key[0]}/{key[1]} {head}"
 
 
+def _fetch_name(key: ThreadKey, head: Oid, side: str) -> str:
+    return head_name(key, head) if side == IN else f"{side} {head_name(key, head)}"
+
+
 def forget_gone(executor: Executor, seen: Observation, read: Collection[ThreadKey]) -> None:
     """Forget which heads did not come in, where they are not listed any more, or moved, or are ``read`` now."""
-    conditions = executor.memory.conditions
-    for kind in (ARRIVAL, FETCH):
+    conditions, came = executor.memory.conditions, set(read)
+    for kind, side in ((ARRIVAL, IN), (FETCH, IN), (FETCH_OURS, OUT)):
         for name in conditions.names(kind):
             branch, _, head = name.rpartition(" ")
             peer, _, topic = branch.partition("/")
             key = (Name(peer), topic)
-            listed = seen.listed[IN].get(key)
-            same = listed is not None and listed[1] == head and key not in read
-            unseen = peer in executor.settings.peers and peer not in seen.saw[IN]
+            listed = seen.listed[side].get(key)
+            here = key not in seen.missing[OUT] if side == OUT else key in came
+            same = listed is not None and listed[1] == head and not here
+            unseen = peer in executor.settings.peers and peer not in seen.saw[side]
             if not (same or unseen):
                 conditions.clear(kind, name)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from types import MappingProxyType
 from typing import NamedTuple
@@ -268,6 +268,11 @@ def events_at_heads(history: str, side: str, heads: Iterable[Oid]) -> dict[Oid, 
         if head in wanted:
             found.setdefault(Oid(head), []).append(parse_event(line))
     return found
+
+
+def events_with(history: str, side: str, words: Collection[str]) -> list[Event]:
+    """The events whose line holds one of these words (the name of a field, say), oldest first."""
+    return [parse_event(line) for _, _, line in _rows(history, side) if any(word in line for word in words)]
 
 
 def topics(history: str, side: str) -> set[str]:

@@ -149,3 +149,15 @@ def test_a_shallow_repository_brings_no_commit_whose_parent_is_missing(world: Wo
     assert "received pi/one" in done.stdout
     assert try_git(sigma.root, "cat-file", "-e", head).returncode != 0
     assert not (sigma.root / ".git/shallow").exists()
+
+
+def test_a_flood_of_names_outside_the_grammar_is_told_once_in_few_lines(sigma: Node, pi: Node) -> None:
+    head = git(sigma.home, "rev-parse", "main")
+    lines = b"".join(b"create refs/heads/pi/\xff%04d %s\n" % (i, head.encode()) for i in range(6000))
+    git(sigma.home, "update-ref", "--stdin", stdin=lines)
+    first = sigma.cn("sync", check=1)
+    assert first.stderr.count("valid-name") == 101
+    assert "pi has 5900 more branches whose names are refused" in first.stderr
+    again = sigma.cn("sync", check=None)
+    assert (again.stdout, again.stderr) == ("", "")
+    assert "5900 more branches" in sigma.cn("status").stdout

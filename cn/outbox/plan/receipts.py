@@ -24,7 +24,8 @@ class Arrival(NamedTuple):
     """One inbound branch at one head; ``step``, ``item`` and ``past`` are what the ledger knows of its topic.
 
     Once it is read and checked, ``content`` is the unquoted text of the thread, ``base`` the commit against which it
-    shows the branch (``none``: it shows nothing), and ``message`` set for message branches.
+    shows the branch (``none``: it shows nothing), ``message`` set for message branches, and ``signed`` the digest of
+    what its signature covers (empty: it has none).
     """
 
     peer: Name
@@ -39,6 +40,7 @@ class Arrival(NamedTuple):
     item: Item | None = None
     past: Sequence[Event] = ()
     base: str = ""
+    signed: str = ""
 
     @property
     def key(self) -> ThreadKey:
@@ -55,7 +57,10 @@ class Arrival(NamedTuple):
         return Log(Row(self.at, self.source, decision, executed, thread, self.branch, self.head, outcome or decision))
 
     def event(self, kind: str, /, **fields: str) -> Record:
-        """A ledger event about this arrival."""
+        """A ledger event about this arrival, with what must not come once more as another commit."""
+        before = self.item.get("signed") if self.item is not None else ""
+        if kind in ("received", "refreshed", "noticed") and (self.signed or before):
+            fields["signed"] = self.signed
         return Record(self.peer, Event(self.at, IN, kind, self.topic, self.head, fields))
 
     def header(self, earlier: str = "") -> Header:
