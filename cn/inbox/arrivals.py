@@ -32,7 +32,7 @@ from cn.inbox.plan.arrivals import (
     plan_repeated,
 )
 from cn.inbox.working_copies import Working, is_stale, lenient_text, read_working, renewed
-from cn.outbox.our_branches import apply_notice
+from cn.outbox.our_branches import apply_notice, read_theirs
 from cn.outbox.plan.receipts import Arrival, plan_notice
 from cn.peers.observe import ARRIVAL, Observation, fetch_mains, forget_gone, head_name
 from cn.protocol import rules
@@ -344,7 +344,7 @@ def _edited(executor: Executor, path: HubPath) -> bytes | None:
 
 
 def record_vanished(executor: Executor, seen: Observation) -> None:
-    """Inbound branches that are gone: their creators cleaned up, and so do we."""
+    """Inbound branches that are not listed any more; whose main shows it, its creator has deleted them."""
     for peer, component, tip in seen.vanished(IN):
         topic = decode(component)
         if topic is None:  # too long for a ref: only the ledger has it
@@ -357,10 +357,8 @@ def record_vanished(executor: Executor, seen: Observation) -> None:
         if not is_news_that_it_vanished(item, past):
             continue  # another clone of this hub saw it first
         branch = join_branch(executor.settings.inbound_prefix(executor.settings.peers[peer]), TopicName(topic))
-        answers = [
-            item
-            for item in executor.open(peer, OUT)
-            if item.get("about") == branch and item.state in ("delivered", "answered")
-        ]
-        executor.perform(plan_gone(peer, topic, branch, tip, executor.now, answers))
-        executor.notes.done(f"{peer}/{topic} is gone: its creator deleted the branch", source=f"{peer}/{topic}")
+        theirs = read_theirs(executor, seen, executor.settings.peers[peer], OUT, topic, tip)
+        deleted = any(event.kind in ("deleting", "deleted") for event in theirs)
+        executor.perform(plan_gone(peer, topic, branch, tip, executor.now, deleted=deleted))
+        why = "its creator deleted the branch" if deleted else "the branch is not listed any more"
+        executor.notes.done(f"{peer}/{topic} is gone: {why}", source=f"{peer}/{topic}")

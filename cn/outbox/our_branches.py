@@ -2,26 +2,40 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from itertools import accumulate
 
 from cn.git.objects import OUTPUT_BYTES, read_info, read_raw
 from cn.git.process import GitError
-from cn.outbox.plan.receipts import Arrival, plan_adopted, plan_notice, plan_ours_gone, plan_proven, plan_seen_again
+from cn.outbox.plan.receipts import (
+    Arrival,
+    clean_up,
+    plan_adopted,
+    plan_notice,
+    plan_ours_gone,
+    plan_proven,
+    plan_seen_again,
+)
 from cn.peers.observe import Observation, fetch_mains, find_main
+from cn.peers.older_state import A_DAY
 from cn.protocol import rules
 from cn.protocol.effects import Pin, Plan, Record
-from cn.protocol.ledger import FOLDER, IN, OUT, Event, LedgerRefused, events_of_topics, months
+from cn.protocol.ledger import FOLDER, IN, OUT, Event, Item, LedgerRefused, events_of_topics, months
 from cn.protocol.message import About
 from cn.protocol.peers_file import Peer, others_can_write
 from cn.run.executor import Executor
 from cn.transaction.push import decode, encode
 from cn.values.errors import Refusal
-from cn.values.names import Branch, Oid, Topic, is_oid, join_branch, topic_of
+from cn.values.names import Branch, Name, Oid, Topic, is_oid, join_branch, topic_of
 from cn.values.text import one_line
+from cn.values.timestamps import format_second, stamp_or_none
 
 _MONTHS = 24
 _MOST_BYTES = 8 << 20
 _MOST_EVENTS, _MOST_LINE = 100, 4096
+_ANSWERS = ("delivered", "answered")
+_LOOKS = 3
+"""How often a branch is not listed before it counts as gone where nothing else shows it."""
 
 
 def record_ours(executor: Executor, seen: Observation) -> None:
@@ -61,6 +75,55 @@ def record_ours(executor: Executor, seen: Observation) -> None:
             executor.notes.info(text, source=f"{peer}/{item.topic}")
 
 
+def take_back_answers(executor: Executor, seen: Observation) -> None:
+    """Delete our answers about branches that are gone: at once where the peer's main shows that it has the answer.
+
+    Else after a day and some looks, at each of which the branch was not listed: one look may be at an older state, and
+    an answer that nobody has read would be lost.
+    """
+    looks = executor.memory.section("absent")
+    before = dict(looks)
+    looks.clear()
+    for peer, known in executor.snapshot.outbound():
+        item = executor.item(peer, OUT, known.topic)  # this very run may have ended it
+        if item is None or not item.get("about") or item.state not in _ANSWERS or peer not in executor.settings.peers:
+            continue
+        about, key = topic_of(Branch(item.get("about"))), f"{peer}/{item.topic} {item.head}"
+        if (peer, about) in seen.listed[IN]:
+            continue
+        if peer not in seen.saw[IN]:
+            looks.update({key: before[key]} if key in before else {})
+            continue
+        reason = f"{peer}/{about} is gone"
+        if not _is_received(executor, seen, peer, item):
+            count, since = _look_again(str(before.get(key, "")), executor.now)
+            if count < _LOOKS or executor.now - since < A_DAY:
+                looks[key] = f"{count} {format_second(since)}"
+                continue
+            reason += " for a day"
+        executor.perform(Plan(reason, (clean_up(peer, item, executor.now, reason, f"{peer}/{about}"),)))
+
+
+def _look_again(noted: str, now: datetime) -> tuple[int, datetime]:
+    """How often it was absent, this time included, and since when; the clock may have gone back."""
+    count, _, stamp = noted.partition(" ")
+    since = stamp_or_none(stamp)
+    return (int(count) + 1, since) if since and since <= now and count.isdigit() else (1, now)
+
+
+def _is_received(executor: Executor, seen: Observation, peer: Name, item: Item) -> bool:
+    """Does the peer's main say that our message came in there? One that did not is looked at again when it moved."""
+    if not find_main(executor, seen, peer):
+        return False
+    looked = ("received", peer, item.topic, item.head, seen.mains[peer][1])
+    if executor.memory.told_before(*looked):
+        return False
+    received = bool(read_theirs(executor, seen, executor.settings.peers[peer], IN, item.topic, item.head))
+    if not received and seen.fetched_mains.get(peer):
+        executor.memory.told(*looked)
+    return received
+
+
 def record_proven(executor: Executor, seen: Observation) -> None:
     """What was only claimed: look again when the peer's main has changed."""
     for peer_name, known in executor.snapshot.outbound():
@@ -78,7 +141,7 @@ def record_proven(executor: Executor, seen: Observation) -> None:
             executor.notes.info(text, told_before=True)
             continue
         executor.memory.told(*looked)
-        for event in _told_of(executor, seen, peer, branch, item.head):
+        for event in read_theirs(executor, seen, peer, IN, topic_of(branch), item.head):
             if event.kind == "decided":  # whatever was claimed last: a forged claim hides no true one
                 status, merge = event.fields.get("status", ""), event.fields.get("merge", "")
         about = About(branch, item.head, status, Oid(merge) if is_oid(merge) else None)
@@ -132,25 +195,28 @@ def _check_claim(executor: Executor, seen: Observation, peer: Peer, about: About
         return None
     if peer.name not in fetch_mains(executor, seen, [peer.name]):
         return _unproven(f"{unknown.reason}, and {peer.name}'s main cannot be read")
-    told = _told_of(executor, seen, peer, about.branch, about.head)
+    told = read_theirs(executor, seen, peer, IN, topic_of(about.branch), about.head)
     ends = [event.fields.get("status") for event in told if event.kind == "decided"]
     if ends[-1:] == [about.status]:
         return None
     return _unproven(f"{unknown.reason}, and {peer.name}'s main does not say so")
 
 
-def _told_of(executor: Executor, seen: Observation, peer: Peer, branch: Branch, head: Oid) -> list[Event]:
-    """What a peer's main records of a branch of ours at this head: nothing where it cannot be read, or is no ledger."""
+def read_theirs(executor: Executor, seen: Observation, peer: Peer, side: str, topic: str, head: Oid) -> list[Event]:
+    """What a peer's main records of a topic at this head, of ours (``IN``: it came in there) or of its own (``OUT``).
+
+    Nothing where that main cannot be read, or is no ledger.
+    """
     if peer.name not in fetch_mains(executor, seen, [peer.name]):
         return []
     if peer.name not in seen.ledgers:
         seen.ledgers[peer.name] = by_head = dict[str, list[str]]()
         for line in _their_ledger(executor, seen.mains[peer.name][1]).split("\n"):
             by_head.setdefault("".join(line.split(" ", 5)[4:5]), []).append(line)
-    topic, lines = topic_of(branch), seen.ledgers[peer.name].get(head, [])
+    lines = seen.ledgers[peer.name].get(head, [])
     lines = [line for line in lines if line.split(" ", 4)[3] == topic and len(line) < _MOST_LINE][-_MOST_EVENTS:]
     try:
-        return events_of_topics("\n".join([*lines, ""]), IN, [topic])[topic]
+        return events_of_topics("\n".join([*lines, ""]), side, [topic])[topic]
     except LedgerRefused:
         return []
 

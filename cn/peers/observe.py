@@ -350,7 +350,7 @@ def forget_gone(executor: Executor, seen: Observation, read: Collection[ThreadKe
                 conditions.clear(kind, name)
 
 
-def fetch_mains(executor: Executor, seen: Observation, peers: Iterable[Name]) -> set[Name]:
+def fetch_mains(executor: Executor | Run, seen: Observation, peers: Iterable[Name]) -> set[Name]:
     """Fetch peers' main branches (for proofs and merge bases), once a run; returns which of them are here."""
     settings = executor.settings
     asked = [name for name in dict.fromkeys(peers) if find_main(executor, seen, name)]
@@ -362,7 +362,7 @@ def fetch_mains(executor: Executor, seen: Observation, peers: Iterable[Name]) ->
     return {p for p in asked if seen.fetched_mains[p]}
 
 
-def find_main(executor: Executor, seen: Observation, name: Name) -> bool:
+def find_main(executor: Executor | Run, seen: Observation, name: Name) -> bool:
     """Is a peer's main known? One that is neither ``main`` nor ``master`` is what its HEAD names."""
     reached = name in seen.saw[OUT] and name in seen.saw[IN]
     if name not in seen.mains and name not in seen.fetched_mains and reached:

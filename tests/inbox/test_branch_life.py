@@ -126,7 +126,7 @@ def test_a_withdrawn_branch_stays_to_be_read_and_cannot_be_merged(world: World, 
     name = sigma.only_thread()
     world.withdraw(pi, sigma)
     sigma.sync()
-    assert sigma.rows()[-1] == ("pi/proposal", "gone", "branch deleted by its creator")
+    assert sigma.rows()[-1] == ("pi/proposal", "gone", "branch not listed any more")
     assert sigma.threads() == [name]
     sigma.idle()
     sigma.triage("pi/proposal", "do:merge")
