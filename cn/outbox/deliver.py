@@ -14,6 +14,7 @@ from cn.git.process import TOO_MUCH, Git
 from cn.git.remote import HEADS, Listing, Push, RefResult, Result, list_remotes, push_many, push_options
 from cn.git.repository import Hub
 from cn.outbox.plan.receipts import confirmed_kind, plan_confirmed, plan_returned
+from cn.peers.observe import without_emptied
 from cn.protocol import ledger, rules
 from cn.protocol.hub_config import PATH as CONFIG
 from cn.protocol.ledger import IN, OUT
@@ -152,7 +153,9 @@ def _perform(run: Run, ready: Sequence[Pair]) -> dict[HubPath, Outcome]:
     urls = dict.fromkeys(of.values())
     asked: dict[str, Listing | str] = {u: run.down[p] for p, u in _hubs(run).items() if p in run.down and u in urls}
     parts = {url: {_prefix(entry) for path, entry in ready if of[path] == url} for url in urls}
-    asked |= list_remotes(git, {url: url for url in urls if url not in asked}, seconds, parts=parts)
+    others = {url: url for url in urls if url not in asked}
+    had = {of[path] for path, entry in ready if isinstance(entry, Remove)} | run.memory.section("mains").keys()
+    asked |= without_emptied(list_remotes(git, others, seconds, parts=parts), had)
     outcomes = {path: _before(run, path, entry, asked[of[path]]) for path, entry in ready}
     pushes: dict[str, tuple[str, list[Push]]] = {}
     for path, entry in ready:

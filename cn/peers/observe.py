@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cn.git.environment import find_local_git_dir
@@ -92,8 +92,9 @@ def observe(
     asked = {key: url for key, url in urls.items() if key not in known}
     parts = {key: [p.name for p in peers] if key == MAILBOX_KEY else [*_MAINS, settings.us] for key in asked}
     answers = list_remotes(run.hub.git, asked, settings.config.limits.peer_seconds, run.progress, parts)
-    answers |= {key: heads for key, heads in known.items() if key in urls}
     seen = Observation(read_pins(run.hub.git))
+    answers = without_emptied(answers, _had_some(run, seen, peers))
+    answers |= {key: heads for key, heads in known.items() if key in urls}
     seen.urls, listings = urls, seen.listings
     for key, answer in answers.items():
         if isinstance(answer, str):
@@ -126,6 +127,24 @@ def observe(
             if name.startswith(f"{settings.us}/"):
                 _place(seen, peer, name, tip, side)
     return seen
+
+
+_EMPTIED = "it lists no branch at all, and had some"
+
+
+def without_emptied(answers: Mapping[str, Listing | str], had: Container[str]) -> dict[str, Listing | str]:
+    """The answers by key: a listing without any branch, of one that ``had`` some, becomes the reason why it is none."""
+    return {
+        key: _EMPTIED if isinstance(one, Listing) and one.whole and not one and key in had else one
+        for key, one in answers.items()
+    }
+
+
+def _had_some(run: Run, seen: Observation, peers: Sequence[Peer]) -> set[str]:
+    """The peers in whose hubs there was a main, or a branch that is pinned."""
+    pinned = {(peer, side) for peer, side, _ in seen.pins}
+    mains = run.memory.section("mains")
+    return {p.name for p in peers if p.hub in mains or (p.name, _side(p, at_mailbox=False)) in pinned}
 
 
 def _side(peer: Peer, *, at_mailbox: bool) -> str:

@@ -6,7 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
-from tests.support.hubs import ROOT, branches, git
+from tests.support.hubs import ROOT, bare, branches, git
 from tests.support.world import Node, World
 
 
@@ -56,3 +56,17 @@ def test_an_answer_that_nothing_shows_to_be_read_stays_for_a_day(world: World) -
         said = sigma.cn("sync", env={"PYTHONPATH": path, "TEST_CLOCK": str(hours * 3600)}).stdout
         assert "its creator" not in said
         assert ("pi/answer" in branches(sigma.home)) is there, said
+
+
+def test_a_hub_that_lists_nothing_at_all_has_lost_nothing(world: World, sigma: Node, pi: Node) -> None:
+    sigma.cn("send", "pi", "Question", "--body", "why?")
+    pi.sync()
+    pi.decide("sigma/question", "delete:no")
+    empty = bare(world.folder / "empty.git")
+    shown(pi, empty)
+    done = sigma.sync(check=1)
+    assert "pi is unreachable: it lists no branch at all, and had some" in done.stderr
+    assert "✓ deleted" not in done.stdout
+    shown(pi, empty)
+    assert "deleted sigma/question at pi" in sigma.cn("peer", "sync", "pi").stdout
+    assert "healthy" in sigma.cn("doctor").stdout
