@@ -190,7 +190,7 @@ def sync(
         chosen = None if only is None else [run.settings.peer(name).name for name in only]
         seen = observe(run, only=chosen, force=force)
         hold_back_older(run, seen)
-        keys = fetch_changed(run, seen)
+        keys = fetch_changed(run, seen, force=force)
         report_strays(run, seen)
         run.commit(lambda executor: gather_sync(run, executor, seen, keys))
         if note is not None:

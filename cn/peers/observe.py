@@ -9,6 +9,7 @@ from cn.git.environment import find_local_git_dir
 from cn.git.objects import list_refs, read_info
 from cn.git.process import TIMED_OUT, Git
 from cn.git.remote import HEADS, Listing, fetch_tips, head_of, list_remotes, remedy_of
+from cn.peers.second_tries import Pair, Wanted, fetch_apart
 from cn.protocol.ledger import IN, OUT
 from cn.protocol.peers_file import MAILBOX, Peer
 from cn.run.executor import Executor
@@ -226,49 +227,40 @@ def report_strays(run: Run, seen: Observation) -> None:
         conditions.set(INVALID, text, remedy, name=f"{peer} {visible(name)}")
 
 
-_ALONE = 48
-"""How many branches are fetched one by one when fetching them together failed."""
-_Pair = tuple[Branch, Oid, ThreadKey]
-_Wanted = dict[str, tuple[str, list[_Pair]]]
-"""Per remote its URL, and the branches to fetch with the tips that were listed."""
 FETCH, ARRIVAL = "fetch", "arrival"
 """Kinds of conditions: a head could not be fetched, or a rule refuses it."""
+SILENT = "silent"
+"""The kind of condition that a host lists a peer's branches, and does not send them."""
 
 
-def fetch_changed(run: Run, seen: Observation, *, only: Container[ThreadKey] | None = None) -> list[ThreadKey]:
+def fetch_changed(
+    run: Run, seen: Observation, *, only: Container[ThreadKey] | None = None, force: bool = False
+) -> list[ThreadKey]:
     """Fetch the objects of changed branches, bounded per peer; returns which inbound ones arrived.
 
     Ours are fetched too: what was pushed by hand, from anywhere, is pinned here. With
-    ``only``, nothing but those inbound branches.
+    ``only``, nothing but those inbound branches; ``force`` asks for those too that could not be fetched of late.
     """
-    settings, git = run.settings, run.hub.git
+    git = run.hub.git
     changed = [key for key in seen.changed(IN) if only is None or key in only]
-    changed = [key for key in changed if not _waits(run, seen, key)]
+    changed = [key for key in changed if force or not _waits(run, seen, key)]
     # What was refused before comes last: a flood of forgeries must not keep the genuine out.
     changed.sort(key=lambda key: run.memory.told_before("arrival", *key, seen.listed[IN][key][1]))
     chosen = _choose(run, changed)
     ours = _missing(git, seen, seen.changed(OUT)) if only is None else []
-    if not chosen and not ours:
+    wanted, paused = _wanted(run, seen, {IN: chosen, OUT: ours}, force=force)
+    if only is None:
+        _forget_silent(run, seen, paused)
+    if not wanted:
         return []
-    wanted: _Wanted = {}
-    for side, keys in ((IN, chosen), (OUT, ours)):
-        for key in keys:
-            peer = settings.peers[key[0]]
-            here = _side(peer, at_mailbox=True) == side
-            remote, url = (MAILBOX_KEY, settings.mailbox) if here else (peer.name, peer.hub)
-            if url:
-                wanted.setdefault(remote, (url, []))[1].append((*seen.listed[side][key], key))
+    chosen = [key for key in chosen if _part(run, key, IN)[:2] not in paused]
     failed = _fetch(run, wanted)
-    for remote, reason in failed.items():
-        url, pairs = wanted[remote]
-        reasons = _fetch_apart(run, url, pairs, reason)
-        if reasons is None:
-            new = run.memory.unreachable.failed(remote, reason)
-            text = f"{who(remote)} does not send its branches: {reason}"
-            run.report.failed(text, source=remote, told_before=not new)
-            continue
-        for pair, why in reasons:
-            _report_not_fetched(run, *pair, why)
+    found = fetch_apart(lambda again: _fetch(run, again), wanted, failed)
+    for pair, why in found.branches:
+        _report_not_fetched(run, *pair, why)
+    for _, head, key in found.hung:  # next time others are tried first
+        run.memory.unfetched.failed(head_name(key, head), TIMED_OUT)
+    _report_silent(run, wanted, found.silent)
     # What moved between listing and fetching is left for the next run.
     infos = read_info(git, [seen.listed[IN][key][1] for key in chosen])
     for key, info in zip(chosen, infos, strict=True):
@@ -280,26 +272,69 @@ def fetch_changed(run: Run, seen: Observation, *, only: Container[ThreadKey] | N
     return [key for key in chosen if key not in seen.missing[IN]]
 
 
-def _fetch_apart(run: Run, url: str, pairs: Sequence[_Pair], reason: str) -> list[tuple[_Pair, str]] | None:
-    """What could not be fetched together is fetched by peer, and of a peer for whom that fails by branch.
+def _part(run: Run, key: ThreadKey, side: str) -> tuple[str, str, str]:
+    """Where a branch lies and whose it is: remote and peer; and the remote's URL."""
+    peer = run.settings.peers[key[0]]
+    if _side(peer, at_mailbox=True) == side:
+        return MAILBOX_KEY, peer.name, run.settings.mailbox
+    return peer.name, peer.name, peer.hub
 
-    One bad branch keeps no other out, and one that takes all the time costs its own peer the rest of a run. What could
-    not be fetched and why; None where the remote does not answer at all: it would hang for every branch.
-    """
-    parts: dict[str, list[_Pair]] = {}
-    for pair in pairs:
-        parts.setdefault(pair[2][0], []).append(pair)
-    failed = dict.fromkeys(parts, reason)
-    if len(parts) > 1:
-        failed = _fetch(run, {peer: (url, theirs) for peer, theirs in parts.items()})
-    hangs = len(failed) == len(parts) and set(failed.values()) == {TIMED_OUT}
-    if hangs and (len(parts) > 1 or len(pairs) == 1):
-        return None
-    bad = [pair for peer in failed for pair in parts[peer]][:_ALONE]
-    whys = _fetch(run, {str(i): (url, [pair]) for i, pair in enumerate(bad)}) if len(pairs) > 1 else {"0": reason}
-    if hangs and len(whys) == len(bad) and set(whys.values()) == {TIMED_OUT}:
-        return None
-    return [(bad[int(index)], why) for index, why in whys.items()]
+
+def _wanted(
+    run: Run, seen: Observation, sides: Mapping[str, Sequence[ThreadKey]], *, force: bool
+) -> tuple[dict[str, tuple[str, list[Pair]]], set[tuple[str, str]]]:
+    """Per remote its URL and the branches to fetch there; and from where those of a peer are left alone for a while."""
+    wanted: dict[str, tuple[str, list[Pair]]] = {}
+    paused: set[tuple[str, str]] = set()
+    for side, keys in sides.items():
+        for key in keys:
+            *part, url = _part(run, key, side)
+            remote, peer = part
+            if not force and run.memory.silent.waits(" ".join(part)):
+                if (remote, peer) not in paused:
+                    text = _silent_text(remote, peer, run.memory.silent.reason(" ".join(part)))
+                    run.report.failed(text, source=peer, told_before=True)
+                paused.add((remote, peer))
+            elif url:
+                wanted.setdefault(remote, (url, []))[1].append((*seen.listed[side][key], key))
+    return wanted, paused
+
+
+def _silent_text(remote: str, peer: str, reason: str) -> str:
+    whose = "its branches" if remote == peer else f"{peer}'s branches"
+    return f"{who(remote)} does not send {whose}: {reason}"
+
+
+def _report_silent(
+    run: Run, wanted: Mapping[str, tuple[str, list[Pair]]], silent: Mapping[tuple[str, str], str]
+) -> None:
+    """Tell once who does not send; who did is known to work again."""
+    told: set[str] = set()
+    for remote, (_, pairs) in wanted.items():
+        parts = {(remote, str(key[0])) for _, _, key in pairs}
+        whole = len(parts) > 1 and parts <= silent.keys()
+        for part in sorted(parts):
+            name = " ".join(part)
+            if part not in silent:
+                if run.memory.silent.worked(name):
+                    run.report.info(f"{who(remote)} sends branches again")
+                run.memory.conditions.clear(SILENT, name)
+                continue
+            new = run.memory.silent.failed(name, silent[part])
+            text = _silent_text(remote, remote if whole else part[1], silent[part])
+            remedy = f"{command('cn peer sync {}', part[1])} tries again; else it is asked less and less often"
+            if text not in told:
+                run.report.failed(text, remedy, source=remote, told_before=not new)
+            told.add(text)
+            run.memory.conditions.set(SILENT, _silent_text(remote, part[1], silent[part]), remedy, name=name)
+
+
+def _forget_silent(run: Run, seen: Observation, paused: Container[tuple[str, str]]) -> None:
+    """Of whom nothing is to be fetched any more, nothing is missing."""
+    for name in run.memory.conditions.names(SILENT):
+        remote, _, peer = name.partition(" ")
+        if peer not in run.settings.peers or (remote in seen.listings and (remote, peer) not in paused):
+            run.memory.conditions.clear(SILENT, name)
 
 
 def _waits(run: Run, seen: Observation, key: ThreadKey) -> bool:
@@ -335,7 +370,7 @@ def _missing(git: Git, seen: Observation, ours: Sequence[ThreadKey]) -> list[Thr
     return [key for key, info in zip(ours, infos, strict=True) if info is None or info.kind != "commit"]
 
 
-def _fetch(run: Run, wanted: _Wanted) -> dict[str, str]:
+def _fetch(run: Run, wanted: Wanted) -> dict[str, str]:
     limits = run.settings.config.limits
     branches = {remote: (url, [(branch, tip) for branch, tip, _ in pairs]) for remote, (url, pairs) in wanted.items()}
     git = run.hub.git._replace(max_bytes=limits.fetch_bytes)

@@ -125,7 +125,7 @@ def _key(kind: str, name: str) -> str:
     return f"{kind} {name}" if name else kind
 
 
-_FAILED = dict.fromkeys(("unreachable", "fetch", "attempts"), ("reason", "since", "next"))
+_FAILED = dict.fromkeys(("unreachable", "silent", "fetch", "attempts"), ("reason", "since", "next"))
 _NEEDED: dict[str, tuple[str, ...]] = {"standing": ("text", "since"), **_FAILED}
 
 
@@ -167,6 +167,8 @@ class Memory:
         """What is shown until it is gone."""
         self.unreachable = Failures(self.section("unreachable"), self.at)
         """Peers and the mailbox, by their key."""
+        self.silent = Failures(self.section("silent"), self.at)
+        """Who lists and does not send: remote and peer whose branches they are."""
         self.unfetched = Failures(self.section("fetch"), self.at)
         """Heads of branches that could not be fetched."""
         self.attempts = Failures(self.section("attempts"), self.at)
