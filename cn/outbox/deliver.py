@@ -14,6 +14,7 @@ from cn.git.process import TOO_MUCH, Git
 from cn.git.remote import HEADS, Listing, Push, RefResult, Result, list_remotes, push_many, push_options
 from cn.git.repository import Hub
 from cn.outbox.plan.receipts import confirmed_kind, plan_confirmed, plan_returned
+from cn.outbox.push_in_halves import REFUSED, push_in_halves
 from cn.peers.observe import without_emptied
 from cn.protocol import ledger, rules
 from cn.protocol.hub_config import PATH as CONFIG
@@ -114,9 +115,18 @@ def _ready(run: Run, force: bool) -> list[Pair]:
         elif not force and entry.to in _hubs(run) and run.memory.unreachable.waits(entry.to):
             reason = run.memory.unreachable.reason(entry.to)
             run.report.failed(f"{entry.branch} waits: {entry.to} is unreachable: {reason}", told_before=True)
+        elif not force and _is_refused(run, path):
+            reason = run.memory.attempts.reason(path.rpartition("/")[2])
+            run.report.failed(f"{entry.branch} waits: {entry.to} refuses it: {reason}", told_before=True)
         else:
             ready.append((path, entry))
     return ready
+
+
+def _is_refused(run: Run, path: HubPath) -> bool:
+    """Did the host refuse this very entry again and again, so that it is offered less often?"""
+    name, attempts = path.rpartition("/")[2], run.memory.attempts
+    return attempts.waits(name) and attempts.reason(name).startswith(REFUSED)
 
 
 def _write_messages(git: Git, algorithm: str, ready: Sequence[Pair]) -> None:
@@ -161,7 +171,7 @@ def _perform(run: Run, ready: Sequence[Pair]) -> dict[HubPath, Outcome]:
     for path, entry in ready:
         if outcomes[path] is None:
             pushes.setdefault(of[path], (of[path], []))[1].append(_push(entry))
-    results = push_many(git, pushes, seconds)
+    results = push_in_halves(lambda some: push_many(git, some, seconds), pushes)
     unknown = {url for url, told in results.items() if any(r.result is not Result.DONE for r in told.values())}
     again = list_remotes(git, {url: url for url in unknown}, seconds, parts=parts)
     _note_reachability(run, asked)
