@@ -11,15 +11,17 @@ from cn.outbox.plan.receipts import (
     Arrival,
     clean_up,
     plan_adopted,
+    plan_deleted_again,
     plan_notice,
     plan_ours_gone,
     plan_proven,
     plan_seen_again,
 )
-from cn.peers.observe import Observation, fetch_mains, find_main
+from cn.peers.observe import Observation, fetch_mains, find_main, head_name
 from cn.peers.older_state import A_DAY
 from cn.protocol import rules
 from cn.protocol.effects import Pin, Plan, Record
+from cn.protocol.layout import FINAL
 from cn.protocol.ledger import FOLDER, IN, OUT, Event, Item, LedgerRefused, events_of_topics, months
 from cn.protocol.message import About
 from cn.protocol.peers_file import Peer, others_can_write
@@ -27,12 +29,15 @@ from cn.run.executor import Executor
 from cn.transaction.push import decode, encode
 from cn.values.errors import Refusal
 from cn.values.names import Branch, Name, Oid, Topic, is_oid, join_branch, topic_of
-from cn.values.text import one_line
-from cn.values.timestamps import format_second, stamp_or_none
+from cn.values.shell_words import command
+from cn.values.text import one_line, redact
+from cn.values.timestamps import format_second, is_old, stamp_or_none
 
 _MONTHS = 24
 _MOST_BYTES = 8 << 20
 _MOST_EVENTS, _MOST_LINE = 100, 4096
+LOST = "gone"
+"""The kind of condition that a message of ours is gone where it was delivered, and nobody has it."""
 _ANSWERS = ("delivered", "answered")
 _LOOKS = 3
 """How often a branch is not listed before it counts as gone where nothing else shows it."""
@@ -40,24 +45,16 @@ _LOOKS = 3
 
 def record_ours(executor: Executor, seen: Observation) -> None:
     """Compare our branches at the remotes with our records."""
+    _forget_lost(executor)
     for peer, topic in seen.changed(OUT):
         if (peer, topic) in seen.missing[OUT]:
             continue
         branch, tip = seen.listed[OUT][peer, topic]
         item = executor.item(peer, OUT, topic)
         source = f"{peer}/{topic}"
+        executor.memory.conditions.clear(LOST, head_name((peer, topic), tip))
         if item is None:
-            events = executor.snapshot.events_at_heads(peer, OUT, [tip]).get(tip, [])
-            known, sent = [e.topic for e in events], [e for e in events if e.topic == topic and e.kind == "queued"]
-            if sent:  # an old listing of a slow mirror did not show it
-                executor.perform(plan_seen_again(peer, branch, sent[-1], executor.now))
-                executor.notes.done(f"{branch} is at {peer} again", source=source)
-            elif known and topic not in known:  # not ours to clean up: whoever writes the mailbox may have put it there
-                text = f"{branch} at {peer} is the very commit of our {peer}/{one_line(known[0], 80)}, pushed under "
-                executor.notes.info(f"{text}another name; cn did not do that, and leaves it there", source=source)
-            else:
-                executor.perform(plan_adopted(peer, branch, tip, executor.now))
-                executor.notes.done(f"adopted {branch} at {peer}: pushed by hand", source=source)
+            _record_unknown(executor, peer, topic, branch, tip)
         elif item.head != tip:
             text = f"our {branch} at {peer} is at {tip[:8]}, recorded at {item.head[:8]}"
             executor.notes.info(text, told_before=executor.memory.told("moved", peer, topic, tip))
@@ -69,10 +66,54 @@ def record_ours(executor: Executor, seen: Observation) -> None:
             executor.perform(Plan(f"{peer}/{name}", (Pin(peer, OUT, name, None),)))
         # What the outbox holds is on its way: its delivery sets or drops the pin.
         elif item is not None and item.state not in ("queued", "deleting"):
-            executor.perform(plan_ours_gone(peer, item, executor.now))
-            unanswered = ", and it did not say what became of it" if item.state == "delivered" else ""
-            text = f"our {item.get('branch')} is gone at {peer}{unanswered}"
-            executor.notes.info(text, source=f"{peer}/{item.topic}")
+            _record_gone(executor, seen, peer, item)
+
+
+def _record_unknown(executor: Executor, peer: Name, topic: str, branch: Branch, tip: Oid) -> None:
+    """A branch of ours that is not among what is open: pushed by hand, or it was gone and is there again."""
+    source = f"{peer}/{topic}"
+    events = executor.snapshot.events_at_heads(peer, OUT, [tip]).get(tip, [])
+    known, mine = [e.topic for e in events], [e for e in events if e.topic == topic]
+    sent = [e for e in mine if e.kind == "queued"]
+    if any(e.kind in ("deleting", "deleted") for e in mine):
+        executor.perform(plan_deleted_again(peer, branch, mine, executor.now))
+        executor.notes.info(f"{branch} is at {peer} again; it was deleted before, and is again", source=source)
+    elif sent:  # an old listing of a slow mirror did not show it
+        executor.perform(plan_seen_again(peer, branch, sent[-1], executor.now))
+        executor.notes.done(f"{branch} is at {peer} again", source=source)
+    elif known and topic not in known:  # not ours to clean up: whoever writes the mailbox may have put it there
+        text = f"{branch} at {peer} is the very commit of our {peer}/{one_line(known[0], 80)}, pushed under "
+        executor.notes.info(f"{text}another name; cn did not do that, and leaves it there", source=source)
+    else:
+        executor.perform(plan_adopted(peer, branch, tip, executor.now))
+        executor.notes.done(f"adopted {branch} at {peer}: pushed by hand", source=source)
+
+
+def _record_gone(executor: Executor, seen: Observation, peer: Name, item: Item) -> None:
+    """A branch of ours is gone, not by our doing. A message that nobody answered, nor has received, is lost."""
+    executor.perform(plan_ours_gone(peer, item, executor.now))
+    text, source = f"our {item.get('branch')} is gone at {peer}", f"{peer}/{item.topic}"
+    settings, waited = executor.settings, item.state in _ANSWERS and item.get("status") not in FINAL
+    if not waited or peer not in settings.peers or item.get("kind") == "proposal":
+        executor.notes.info(text, source=source)
+    elif read_theirs(executor, seen, settings.peers[peer], IN, item.topic, item.head):
+        executor.notes.info(f"{text}; it had come in there", source=source)
+    else:
+        text += ", and it did not say what became of it"
+        spec = f"{item.head}:refs/heads/{item.get('branch')}"
+        push = command("git push {} {}", redact(settings.delivery_url(executor.hub, settings.peers[peer])), spec)
+        remedy = f"the host lost it, or somebody deleted it there: {push} brings it back"
+        executor.notes.failed(text, remedy, source=source)
+        executor.memory.conditions.set(LOST, text, remedy, name=head_name((peer, item.topic), item.head))
+
+
+def _forget_lost(executor: Executor) -> None:
+    """What was lost is shown until it is back, its peer is none any more, or it is old."""
+    conditions, days = executor.memory.conditions, executor.settings.config.notice_days
+    for name in conditions.names(LOST):
+        since = conditions.since(LOST, name)
+        if name.partition("/")[0] not in executor.settings.peers or is_old(since, executor.now, days):
+            conditions.clear(LOST, name)
 
 
 def take_back_answers(executor: Executor, seen: Observation) -> None:

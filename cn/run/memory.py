@@ -97,6 +97,15 @@ class Conditions:
         """The names of what holds of a kind."""
         return [key[len(kind) + 1 :] for key in self._entries if key.startswith(f"{kind} ")]
 
+    def of(self, kind: str) -> list[tuple[str, str]]:
+        """Text and remedy of what holds of a kind."""
+        found = (self._entries[_key(kind, name)] for name in self.names(kind))
+        return [(str(entry["text"]), str(entry.get("remedy", ""))) for entry in found]
+
+    def since(self, kind: str, name: str = "") -> datetime:
+        """Since when it holds."""
+        return parse_stamp(str(self._entries[_key(kind, name)]["since"]))
+
     def replace(self, kind: str, found: Mapping[str, Condition]) -> None:
         """Note that of this kind exactly ``found`` holds, by name."""
         for name in self.names(kind):

@@ -437,7 +437,7 @@ def test_a_mirror_that_is_behind_for_once_makes_nothing_of_ours_a_strangers(
     assert "sigma/answer" in branches(pi.home)
     tip_ = git(pi.home, "rev-parse", "refs/heads/sigma/answer")
     git(pi.home, "update-ref", "-d", "refs/heads/sigma/answer")
-    assert "our sigma/answer is gone at pi" in sigma.sync().stdout
+    assert "our sigma/answer is gone at pi" in sigma.sync(check=1).stderr
     git(pi.home, "update-ref", "refs/heads/sigma/answer", tip_)
     told = sigma.sync().stdout
     assert "sigma/answer is at pi again" in told
