@@ -14,7 +14,7 @@ from cn.git.repository import ORIGIN_REF, Hub
 from cn.inbox.arrivals import record_arrivals, record_vanished
 from cn.inbox.pending import check_inbox, due_since, record_due, restore_pending
 from cn.loop.idle_check import AS_OURS, LONGEST, MEMORY, NOTE, files_text, read_files, rows_of, seen_text
-from cn.outbox.deliver import deliver
+from cn.outbox.deliver import check_published, deliver
 from cn.outbox.our_branches import record_ours, record_proven, take_back_answers
 from cn.peers.observe import Observation, fetch_changed, observe, report_strays
 from cn.peers.older_state import hold_back_older
@@ -190,6 +190,7 @@ def sync(
         chosen = None if only is None else [run.settings.peer(name).name for name in only]
         seen = observe(run, only=chosen, force=force)
         hold_back_older(run, seen)
+        check_published(run, seen.listings.get(MAILBOX_KEY))
         keys = fetch_changed(run, seen, force=force)
         report_strays(run, seen)
         run.commit(lambda executor: gather_sync(run, executor, seen, keys))

@@ -277,6 +277,17 @@ def _commit(run: Run, ready: Sequence[Pair], outcomes: Mapping[HubPath, Outcome]
     run.commit(plan)
 
 
+def check_published(run: Run, listing: Listing | None) -> None:
+    """Where the mailbox's main is not what this clone published, that is published again: its host may have lost it."""
+    mark = f"refs/cn/mailbox/{run.settings.mailbox}"
+    if run.dry_run or not run.settings.separate_mailbox or listing is None or not listing.whole:
+        return
+    published = list_refs(run.hub.git, mark).get(mark)
+    if published is not None and listing.get(run.hub.main) != published:
+        update_refs(run.hub.git, [(mark, None)])
+        run.report.info(f"main at {run.settings.mailbox} is not what was published there; it is published again")
+
+
 def publish_main(run: Run) -> None:
     """Bring the mailbox's main to what we publish: fast-forward only, never over another's commits."""
     if not run.settings.separate_mailbox or run.dry_run:
