@@ -258,6 +258,7 @@ def fetch_changed(
     found = fetch_apart(lambda again: _fetch(run, again), wanted, failed)
     for pair, why in found.branches:
         _report_not_fetched(run, *pair, why)
+    told = {key for (_, _, key), _ in found.branches}
     for _, head, key in found.hung:  # next time others are tried first
         run.memory.unfetched.failed(head_name(key, head), TIMED_OUT)
     _report_silent(run, wanted, found.silent)
@@ -266,6 +267,10 @@ def fetch_changed(
     for key, info in zip(chosen, infos, strict=True):
         if info is None or info.kind != "commit":
             seen.missing[IN].add(key)
+        else:
+            run.memory.unfetched.worked(head_name(key, seen.listed[IN][key][1]))
+        if info is None and key not in told and _part(run, key, IN)[:2] not in found.silent:
+            _report_differing(run, *seen.listed[IN][key], key)
         if info is not None and info.kind != "commit":  # git takes no such push: the host lies
             _report_not_fetched(run, *seen.listed[IN][key], key, f"it is a {info.kind}, no commit")
     seen.missing[OUT] |= set(_missing(git, seen, ours))
@@ -342,9 +347,30 @@ def _waits(run: Run, seen: Observation, key: ThreadKey) -> bool:
     branch, head = seen.listed[IN][key]
     if not run.memory.unfetched.waits(head_name(key, head)):
         return False
-    text = f"{_shown(key, branch)} cannot be fetched: {run.memory.unfetched.reason(head_name(key, head))}"
-    run.report.failed(text, "its creator must push it again", source=key[0], told_before=True)
+    why = run.memory.unfetched.reason(head_name(key, head))
+    text = f"{_shown(key, branch)} cannot be fetched: {why}"
+    run.report.failed(text, _remedy(key, why), source=key[0], told_before=True)
     return True
+
+
+_DIFFER = ("not our ref", "couldn't find remote ref", "could not find remote ref")
+"""What git says where a host does not have what it listed a moment ago."""
+_NOT_SENT = "its host lists it, and sends another state of the branch (copies there differ)"
+
+
+def _remedy(key: ThreadKey, why: str) -> str:
+    """What helps where a branch could not be fetched."""
+    if why == _NOT_SENT or any(said in why for said in _DIFFER):
+        return f"the copies at its host have to catch up; {command('cn peer sync {}', key[0])} tries now"
+    return "its creator must push it again"
+
+
+def _report_differing(run: Run, branch: Branch, head: Oid, key: ThreadKey) -> None:
+    """The fetch went well and did not bring what was listed. Once that is a branch that moved meanwhile."""
+    if run.memory.told("differs", *key, head):
+        _report_not_fetched(run, branch, head, key, _NOT_SENT)
+    else:
+        run.report.info(f"{_shown(key, branch)} was listed at {head[:8]} and not sent; the next run looks again")
 
 
 def _shown(key: ThreadKey, branch: Branch) -> str:
@@ -379,7 +405,7 @@ def _fetch(run: Run, wanted: Wanted) -> dict[str, str]:
 
 def _report_not_fetched(run: Run, branch: Branch, head: Oid, key: ThreadKey, why: str) -> None:
     new = run.memory.unfetched.failed(head_name(key, head), why)
-    text, remedy = f"{_shown(key, branch)} cannot be fetched: {why}", "its creator must push it again"
+    text, remedy = f"{_shown(key, branch)} cannot be fetched: {why}", _remedy(key, why)
     run.report.failed(text, remedy, source=key[0], told_before=not new)
     run.memory.conditions.set(FETCH, text, remedy, name=head_name(key, head))
 
