@@ -60,7 +60,7 @@ _CHECKS = (
     Check("outbox", "the outbox is as cn wrote it", records.check_outbox, "main"),
     Check("pins", "pins agree with the ledger", records.check_pins, "main"),
     Check("origin", "origin and this clone can be brought together", clone.check_origin, "main"),
-    Check("peers", "no peer was unreachable of late", clone.check_peers),
+    Check("peers", "peers were reached of late, and nothing from or for them is missing", clone.check_peers),
     Check("aside", "nothing waits that was put aside", clone.check_files),
     Check("hidden", "git watches every file", clone.check_hidden),
     Check("crontab", "the crontab runs this hub", config.check_crontab, ""),
