@@ -251,7 +251,7 @@ def fetch_changed(
     wanted, paused = _wanted(run, seen, {IN: chosen, OUT: ours}, force=force)
     if only is None:
         _forget_silent(run, seen, paused)
-    if not wanted:
+    if not chosen and not ours:
         return []
     chosen = [key for key in chosen if _part(run, key, IN)[:2] not in paused]
     failed = _fetch(run, wanted)
