@@ -141,8 +141,11 @@ def _tell_gone(executor: Executor, seen: Observation, peer: Name, item: Item) ->
     executor.perform(plan_ours_gone(peer, item, executor.now))
     text, source = f"our {item.get('branch')} is gone at {peer}", f"{peer}/{item.topic}"
     settings, waited = executor.settings, item.state in _ANSWERS and item.get("status") not in FINAL
+    about = topic_of(Branch(item.get("about"))) if item.get("about") else ""
     if not waited or peer not in settings.peers or item.get("kind") == "proposal":
         executor.notes.info(text, source=source)
+    elif about and (peer, about) not in seen.listed[IN]:
+        executor.notes.info(f"{text}, with what it was about", source=source)
     elif read_theirs(executor, seen, settings.peers[peer], IN, item.topic, item.head):
         executor.notes.info(f"{text}; it had come in there", source=source)
     else:
