@@ -103,6 +103,9 @@ def repair(hub: Hub, *, full: bool = False) -> tuple[list[Finding], Report]:
         before = examine(held, full=full, locked=True)
         fixes = [f.fix for f in before if f.fix is not None]
         if not fixes:
+            if any(f.check == "stopped" and f.level is Level.PROBLEM for f in before) and not _other_problems(before):
+                _forget_stop(held)  # a person mended it; else the next run says it again
+                return examine(held, full=full, locked=True), report
             return before, report
         stamp = f"{now():%Y%m%dT%H%M%SZ}"
         try:
@@ -118,14 +121,22 @@ def repair(hub: Hub, *, full: bool = False) -> tuple[list[Finding], Report]:
             except OSError as error:
                 report.failed(f"could not {fix.text}: {error.strerror}")
         if any(note.mark is Mark.DONE for note in report.notes):
-            memory = Memory(held, now())
-            clear_stop(held, memory)
-            with suppress(CnError):  # the disk may be full
-                memory.save()
+            _forget_stop(held)
         after = examine(held, full=full, locked=True)
     still = {(f.check, f.what) for f in after}
     mended = [f for f in before if f.fix is not None and (f.check, f.what) not in still]
     return [*(f._replace(level=Level.OK, repaired=True, fix=None) for f in mended), *after], report
+
+
+def _other_problems(findings: Sequence[Finding]) -> bool:
+    return any(f.level is Level.PROBLEM and f.check != "stopped" for f in findings)
+
+
+def _forget_stop(hub: Hub) -> None:
+    memory = Memory(hub, now())
+    clear_stop(hub, memory)
+    with suppress(CnError):  # the disk may be full
+        memory.save()
 
 
 def _rescue(hub: Hub, stamp: str, fixes: Sequence[Fix], report: Report) -> None:

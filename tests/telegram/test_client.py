@@ -336,8 +336,6 @@ def test_more_than_an_answer_can_hold_is_not_read(server: TelegramServer, client
     assert client.get_updates() == []
 
 
-@pytest.mark.parametrize("status", [301, 302, 307, 308])
-@pytest.mark.parametrize("method", ["sendMessage", "getUpdates"])
 def test_a_proxy_of_the_environment_reads_no_token(server: TelegramServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     monkeypatch.setenv("no_proxy", "")
@@ -345,6 +343,8 @@ def test_a_proxy_of_the_environment_reads_no_token(server: TelegramServer, monke
         assert client.send_message(USER, "hi") is None
 
 
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+@pytest.mark.parametrize("method", ["sendMessage", "getUpdates"])
 def test_a_redirect_gets_no_token(server: TelegramServer, client: Bot, method: str, status: int) -> None:
     with telegram_server() as elsewhere:
         place = f"{elsewhere.url}/bot{TOKEN}/{method}"
