@@ -196,11 +196,6 @@ _NOT_THE_ITEM = (Kind.AUTH, Kind.PERMISSION, Kind.NOT_FOUND)
 """Failures that no other attempt at the same item can mend."""
 
 
-def _is_away(outcome: Answer | Failure) -> bool:
-    """Was no model reached that could have answered? Then the item waits, however long that takes."""
-    return isinstance(outcome, Failure) and outcome.retryable and not outcome.unknown
-
-
 def give_back(hub: Hub, turn: Turn, report: Report, may_give: MayGive | None = None) -> None:
     """The item in flight waits again, and costs no attempt; with ``may_give`` another may have the turn."""
     with open_run(hub, report) as run:
@@ -233,14 +228,14 @@ def _end(tools: TurnTools, turn: Turn, report: Report, outcome: Answer | Failure
                 refusal = clean_refusal(fault, run.settings, text_of("the answer", outcome.text))
                 executor.perform(plan_rejected(turn, outcome.text.encode("utf-8", "replace"), (refusal,), facts))
                 executor.notes.refused(f"{source}: {refusal.rule}: {refusal.reason}", refusal.remedy, source=source)
-            elif _is_away(outcome) or outcome.kind in _NOT_THE_ITEM:
-                below = facts.config.max_attempts if _is_away(outcome) else 0
-                executor.perform(plan_released(turn, executor.now, below=below))
-                if outcome.kind in _NOT_THE_ITEM:
-                    tell_chat(run, executor, turn.input, "the model cannot be asked now", set())
-                executor.notes.failed(f"{source}: {outcome.text}", outcome.hint, source=source)
+            elif outcome.kind in _NOT_THE_ITEM:
+                executor.perform(plan_released(turn, executor.now))
+                tell_chat(run, executor, turn.input, "the model cannot be asked now", set())
+            elif outcome.retryable and not outcome.unknown:  # no model was reached: it waits
+                executor.perform(plan_released(turn, executor.now, below=facts.config.max_attempts))
             else:
                 executor.perform(plan_lapsed(turn, facts, one_line(mask_line(outcome.text, run.settings), 300)))
+            if isinstance(outcome, Failure):
                 executor.notes.failed(f"{source}: {outcome.text}", outcome.hint, source=source)
             if isinstance(outcome, Answer) or not (outcome.retryable or outcome.kind in _NOT_THE_ITEM):
                 # It lies with this item: the others need not wait for the next run, nor fail the same way.

@@ -175,7 +175,7 @@ def plan_released(turn: Turn, at: datetime, *, below: int = 0) -> Plan:
     Where it may have to do with the item all the same, it counts ``below`` this number: so the item lets others pass,
     and is not given up.
     """
-    waiting = replace(turn.input, attempts=max(min(turn.attempt, below - 1), turn.attempt - 1))
+    waiting = replace(turn.input, attempts=turn.attempt if turn.attempt < below else turn.attempt - 1)
     return Plan(source_of(waiting), (*_put_back(turn, waiting, items.queue_path), *_event(waiting, at, "enqueued")))
 
 
