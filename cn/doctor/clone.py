@@ -15,6 +15,9 @@ from cn.doctor.finding import Finding, Fix, HubFacts, Step, from_error, info, pr
 from cn.git.entries import read_index, read_tree
 from cn.git.repository import Hub
 from cn.git.running import find_locks, git_processes
+from cn.outbox.our_branches import LOST
+from cn.peers.observe import FETCH, SILENT
+from cn.peers.older_state import OLDER
 from cn.protocol.hub_config import AGENT_PATH
 from cn.run.memory import Memory
 from cn.run.run import scratch_objects
@@ -270,8 +273,15 @@ def _held(hub: Hub) -> Iterator[Finding]:
 
 
 def check_peers(facts: HubFacts) -> Iterator[Finding]:
-    """Which peers could not be reached of late (from memory; nobody is contacted)."""
-    for name, entry in Memory(facts.hub, facts.now).unreachable.entries.items():
+    """Who could not be reached, and what did not come or was lost (from memory; nobody is contacted)."""
+    memory = Memory(facts.hub, facts.now)
+    for name, entry in memory.unreachable.entries.items():
         since = entry.get("since")
         what = f"{'the mailbox' if name.startswith('(') else name} has been unreachable since {since}"
-        yield info(what, one_line(redact(str(entry.get("reason")))), "'cn peer sync' tries again now")
+        yield problem(what, one_line(redact(str(entry.get("reason")))), "'cn peer sync' tries again now")
+    for kind in _FROM_PEERS:
+        for text, remedy in memory.conditions.of(kind):
+            yield problem(one_line(redact(text), 400), "", remedy)
+
+
+_FROM_PEERS = (FETCH, SILENT, OLDER, LOST)

@@ -191,6 +191,7 @@ class RefResult(NamedTuple):
     reason: str = ""
 
 
+NOT_GIT = "it answers, but not as a git server"
 LISTING_BYTES = 16 << 20
 """What a listing may hold: some 200,000 branches. A server can pack a thousand times as much."""
 
@@ -220,13 +221,35 @@ def list_remotes(
     jobs = [_list(git, key, url, seconds) for key, url in urls.items()]
     answers = git.run_many(jobs, width=WIDTH, on_done=(lambda job, _: on_done(job.key)) if on_done else None)
     told: dict[str, Listing | str] = {}
+    silent = _without_protocol(git, [job for job, done in zip(jobs, answers, strict=True) if done.ok and not done.out])
     for job, done in zip(jobs, answers, strict=True):
+        if job.key in silent:
+            told[job.key] = NOT_GIT
+            continue
         listing = read_listing(done) if done.ok else Listing()
         if done.too_much and job.key in parts:
             listing = _list_parts(git, urls[job.key], seconds, parts[job.key])
         foreign = OTHER_FORMAT if git.is_foreign(listing.values()) else listing
         told[job.key] = foreign if done.ok or not listing.whole else done.reason
     return told
+
+
+def _without_protocol(git: Git, jobs: Sequence[Job]) -> set[str]:
+    """Which of these, that listed nothing, do not speak git's protocol at all.
+
+    git takes any page that a web server answers with for the list of a repository that is served as files
+    (gitprotocol-http(5), "Dumb Clients"), and a short one for an empty list. A trace of packets has none then (git(1),
+    ``GIT_TRACE_PACKET``).
+    """
+    import tempfile
+
+    far = [job for job in jobs if job.near is None]
+    if not far:
+        return set()
+    with tempfile.TemporaryDirectory(prefix="cn-trace-") as folder:
+        traces = {job.key: Path(folder, str(number)) for number, job in enumerate(far)}
+        answers = git.run_many([job._replace(env={"GIT_TRACE_PACKET": str(traces[job.key])}) for job in far])
+        return {job.key for job, done in zip(far, answers, strict=True) if done.ok and not traces[job.key].exists()}
 
 
 def _list(git: Git, key: str, url: str, seconds: float, part: str = "") -> Job:

@@ -32,7 +32,7 @@ from cn.inbox.plan.arrivals import (
     plan_repeated,
 )
 from cn.inbox.working_copies import Working, is_stale, lenient_text, read_working, renewed
-from cn.outbox.our_branches import PinnedTopics, apply_notice
+from cn.outbox.our_branches import PinnedTopics, apply_notice, read_theirs
 from cn.outbox.plan.receipts import Arrival, plan_notice
 from cn.peers.observe import ARRIVAL, Observation, fetch_mains, forget_gone, head_name
 from cn.protocol import rules
@@ -421,17 +421,12 @@ def _edited(executor: Executor, path: HubPath) -> bytes | None:
 
 
 def record_vanished(executor: Executor, seen: Observation) -> None:
-    """Inbound branches that are gone: their creators cleaned up, and so do we."""
+    """Inbound branches that are not listed any more; whose main shows it, its creator has deleted them."""
     pinned = PinnedTopics(executor, IN)
     named = [(peer, pinned.of(peer, component), tip) for peer, component, tip in seen.vanished(IN)]
     gone = [(peer, topic, tip) for peer, topic, tip in named if topic is not None]
     closed: dict[Name, list[str]] = {}
-    answers: dict[Name, dict[str, list[str]]] = {}  # peer → a branch of its → the topics of what we said about it
     for peer, topic, _ in gone:
-        if peer not in answers:
-            answers[peer] = {}
-            for item in executor.open(peer, OUT):
-                answers[peer].setdefault(item.get("about"), []).append(item.topic)
         if executor.item(peer, IN, topic) is None:
             closed.setdefault(peer, []).append(topic)
     past = {peer: executor.snapshot.events_of_topics(peer, IN, some) for peer, some in closed.items()}
@@ -440,8 +435,9 @@ def record_vanished(executor: Executor, seen: Observation) -> None:
         if not is_news_that_it_vanished(executor.item(peer, IN, topic), past.get(peer, {}).get(topic, ())):
             continue  # another clone of this hub saw it first
         branch = join_branch(executor.settings.inbound_prefix(executor.settings.peers[peer]), TopicName(topic))
-        found = (executor.item(peer, OUT, one) for one in answers[peer].get(branch, ()))
-        ended = [item for item in found if item is not None and item.state in ("delivered", "answered")]
+        theirs = read_theirs(executor, seen, executor.settings.peers[peer], OUT, topic, tip)
+        deleted = any(event.kind in ("deleting", "deleted") for event in theirs)
+        why = "its creator deleted the branch" if deleted else "the branch is not listed any more"
         with executor.apart(f"{peer}/{topic}"):
-            executor.perform(plan_gone(peer, topic, branch, tip, executor.now, ended))
-            executor.notes.done(f"{peer}/{topic} is gone: its creator deleted the branch", source=f"{peer}/{topic}")
+            executor.perform(plan_gone(peer, topic, branch, tip, executor.now, deleted=deleted))
+            executor.notes.done(f"{peer}/{topic} is gone: {why}", source=f"{peer}/{topic}")

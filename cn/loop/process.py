@@ -18,6 +18,7 @@ from cn.inbox.plan.decisions import Facts, plan_decision, plan_refused, quoted_o
 from cn.inbox.working_copies import ANEW, Working, has_triage, read_working, shows_triage
 from cn.outbox.deliver import deliver
 from cn.peers.observe import Observation, fetch_changed, observe
+from cn.peers.older_state import hold_back_older
 from cn.protocol import rules
 from cn.protocol.effects import Plan, WorkingCopy
 from cn.protocol.layout import inbox_path
@@ -79,6 +80,7 @@ def _process(run: Run, may_give: MayGive | None = None, deliver_first: Callable[
     if peers := {peer for peer, _ in decided if peer in run.settings.peers}:
         # What is decided on is fetched: a branch that moved since is void.
         seen = observe(run, only=peers, inbound_only=True, force=True)
+        hold_back_older(run, seen)
         keys = fetch_changed(run, seen, only=decided)
     run.commit(lambda executor: gather_process(run, executor, seen, keys, may_give))
     if deliver_first is not None:

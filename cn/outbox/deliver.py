@@ -14,6 +14,8 @@ from cn.git.process import TOO_MUCH, Git
 from cn.git.remote import HEADS, Listing, Push, RefResult, Result, list_remotes, push_many, push_options
 from cn.git.repository import Hub
 from cn.outbox.plan.receipts import confirmed_kind, plan_confirmed, plan_returned
+from cn.outbox.push_in_halves import REFUSED, push_in_halves
+from cn.peers.observe import without_emptied
 from cn.protocol import ledger, rules
 from cn.protocol.hub_config import PATH as CONFIG
 from cn.protocol.ledger import IN, OUT
@@ -123,9 +125,18 @@ def _ready(run: Run, force: bool) -> list[Pair]:
         elif not force and entry.to in _hubs(run) and run.memory.unreachable.waits(entry.to):
             reason = run.memory.unreachable.reason(entry.to)
             run.report.failed(f"{entry.branch} waits: {entry.to} is unreachable: {reason}", told_before=True)
+        elif not force and _is_refused(run, path):
+            reason = run.memory.attempts.reason(path.rpartition("/")[2])
+            run.report.failed(f"{entry.branch} waits: {entry.to} refuses it: {reason}", told_before=True)
         else:
             ready.append((path, entry))
     return ready
+
+
+def _is_refused(run: Run, path: HubPath) -> bool:
+    """Did the host refuse this very entry again and again, so that it is offered less often?"""
+    name, attempts = path.rpartition("/")[2], run.memory.attempts
+    return attempts.waits(name) and attempts.reason(name).startswith(REFUSED)
 
 
 def _write_messages(git: Git, algorithm: str, ready: Sequence[Pair]) -> None:
@@ -162,13 +173,15 @@ def _perform(run: Run, ready: Sequence[Pair]) -> dict[HubPath, Outcome]:
     urls = dict.fromkeys(of.values())
     asked: dict[str, Listing | str] = {u: run.down[p] for p, u in _hubs(run).items() if p in run.down and u in urls}
     parts = {url: {_prefix(entry) for path, entry in ready if of[path] == url} for url in urls}
-    asked |= list_remotes(git, {url: url for url in urls if url not in asked}, seconds, parts=parts)
+    others = {url: url for url in urls if url not in asked}
+    had = {of[path] for path, entry in ready if isinstance(entry, Remove)} | run.memory.section("mains").keys()
+    asked |= without_emptied(list_remotes(git, others, seconds, parts=parts), had)
     outcomes = {path: _before(run, path, entry, asked[of[path]]) for path, entry in ready}
     pushes: dict[str, tuple[str, list[Push]]] = {}
     for path, entry in ready:
         if outcomes[path] is None:
             pushes.setdefault(of[path], (of[path], []))[1].append(_push(entry))
-    results = push_many(git, pushes, seconds)
+    results = push_in_halves(lambda some: push_many(git, some, seconds), pushes)
     unknown = {url for url, told in results.items() if any(r.result is not Result.DONE for r in told.values())}
     again = list_remotes(git, {url: url for url in unknown}, seconds, parts=parts)
     _note_reachability(run, asked)
@@ -272,6 +285,17 @@ def _commit(run: Run, ready: Sequence[Pair], outcomes: Mapping[HubPath, Outcome]
         return "cn: delivered"
 
     run.commit(plan)
+
+
+def check_published(run: Run, listing: Listing | None) -> None:
+    """Where the mailbox's main is not what this clone published, that is published again: its host may have lost it."""
+    mark = f"refs/cn/mailbox/{run.settings.mailbox}"
+    if run.dry_run or not run.settings.separate_mailbox or listing is None or not listing.whole:
+        return
+    published = list_refs(run.hub.git, mark).get(mark)
+    if published is not None and listing.get(run.hub.main) != published:
+        update_refs(run.hub.git, [(mark, None)])
+        run.report.info(f"main at {run.settings.mailbox} is not what was published there; it is published again")
 
 
 def publish_main(run: Run) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cn.git.environment import find_local_git_dir
 from cn.git.objects import list_refs, read_info
 from cn.git.process import TIMED_OUT, Git
 from cn.git.remote import HEADS, Listing, fetch_tips, head_of, list_remotes, remedy_of
+from cn.peers.second_tries import Pair, Wanted, fetch_apart
 from cn.protocol.ledger import IN, OUT
 from cn.protocol.peers_file import MAILBOX, Peer
 from cn.run.executor import Executor
@@ -94,8 +95,9 @@ def observe(
     asked = {key: url for key, url in urls.items() if key not in known}
     parts = {key: [p.name for p in peers] if key == MAILBOX_KEY else [*_MAINS, settings.us] for key in asked}
     answers = list_remotes(run.hub.git, asked, settings.config.limits.peer_seconds, run.progress, parts)
-    answers |= {key: heads for key, heads in known.items() if key in urls}
     seen = Observation(read_pins(run.hub.git))
+    answers = without_emptied(answers, _had_some(run, seen, peers))
+    answers |= {key: heads for key, heads in known.items() if key in urls}
     seen.urls, listings = urls, seen.listings
     for key, answer in answers.items():
         if isinstance(answer, str):
@@ -128,6 +130,24 @@ def observe(
             if name.startswith(f"{settings.us}/"):
                 _place(seen, peer, name, tip, side)
     return seen
+
+
+_EMPTIED = "it lists no branch at all, and had some"
+
+
+def without_emptied(answers: Mapping[str, Listing | str], had: Container[str]) -> dict[str, Listing | str]:
+    """The answers by key: a listing without any branch, of one that ``had`` some, becomes the reason why it is none."""
+    return {
+        key: _EMPTIED if isinstance(one, Listing) and one.whole and not one and key in had else one
+        for key, one in answers.items()
+    }
+
+
+def _had_some(run: Run, seen: Observation, peers: Sequence[Peer]) -> set[str]:
+    """The peers in whose hubs there was a main, or a branch that is pinned."""
+    pinned = {(peer, side) for peer, side, _ in seen.pins}
+    mains = run.memory.section("mains")
+    return {p.name for p in peers if p.hub in mains or (p.name, _side(p, at_mailbox=False)) in pinned}
 
 
 def _side(peer: Peer, *, at_mailbox: bool) -> str:
@@ -217,11 +237,6 @@ def report_strays(run: Run, seen: Observation) -> None:
         conditions.set(INVALID, text, remedy, name=f"{peer} {visible(name)}")
 
 
-_ALONE = 48
-"""How many branches are fetched one by one when fetching them together failed."""
-_Pair = tuple[Branch, Oid, ThreadKey, str]
-_Wanted = dict[str, tuple[str, list[_Pair]]]
-"""Per remote its URL, and the branches to fetch with the tips that were listed, and whose they are (the side)."""
 FETCH, FETCH_OURS, ARRIVAL = "fetch", "fetch-ours", "arrival"
 """Kinds of conditions: a head could not be fetched, or a rule refuses it."""
 _FETCH = {IN: FETCH, OUT: FETCH_OURS}
@@ -229,75 +244,119 @@ ADOPT = "adopt"
 """The kind of condition that a peer lists more branches of ours, made by others, than cn follows."""
 _ADOPTED = 1000
 """Open branches of ours at a peer that cn did not make. Their records are read and written by every run."""
+SILENT = "silent"
+"""The kind of condition that a host lists a peer's branches, and does not send them."""
 
 
-def fetch_changed(run: Run, seen: Observation, *, only: Container[ThreadKey] | None = None) -> list[ThreadKey]:
+def fetch_changed(
+    run: Run, seen: Observation, *, only: Container[ThreadKey] | None = None, force: bool = False
+) -> list[ThreadKey]:
     """Fetch the objects of changed branches, bounded per peer; returns which inbound ones arrived.
 
     Ours are fetched too: what was pushed by hand, from anywhere, is pinned here, so many in a run and in all. With
-    ``only``, nothing but those inbound branches.
+    ``only``, nothing but those inbound branches; ``force`` asks for those too that could not be fetched of late.
     """
-    settings, git = run.settings, run.hub.git
+    git = run.hub.git
     changed = [key for key in seen.changed(IN) if only is None or key in only]
-    changed = [key for key in changed if not _waits(run, seen, key, IN)]
+    changed = [key for key in changed if force or not _waits(run, seen, key, IN)]
     # What was refused before comes last: a flood of forgeries must not keep the genuine out.
     changed.sort(key=lambda key: run.memory.told_before("arrival", *key, seen.listed[IN][key][1]))
     chosen = _choose(run, changed)
     ours = _missing(git, seen, _choose_ours(run, seen)) if only is None else []
     seen.missing[OUT] |= set(ours)
-    ours = [key for key in ours if not _waits(run, seen, key, OUT)]
+    ours = [key for key in ours if force or not _waits(run, seen, key, OUT)]
+    wanted, paused = _wanted(run, seen, {IN: chosen, OUT: ours}, force=force)
+    if only is None:
+        _forget_silent(run, seen, paused)
     if not chosen and not ours:
         return []
-    wanted: _Wanted = {}
-    for side, keys in ((IN, chosen), (OUT, ours)):
-        for key in keys:
-            peer = settings.peers[key[0]]
-            here = _side(peer, at_mailbox=True) == side
-            remote, url = (MAILBOX_KEY, settings.mailbox) if here else (peer.name, peer.hub)
-            if url:
-                wanted.setdefault(remote, (url, []))[1].append((*seen.listed[side][key], key, side))
+    chosen = [key for key in chosen if _part(run, key, IN)[:2] not in paused]
     failed = _fetch(run, wanted)
-    for remote, reason in failed.items():
-        url, pairs = wanted[remote]
-        reasons = _fetch_apart(run, url, pairs, reason)
-        if reasons is None:
-            new = run.memory.unreachable.failed(remote, reason)
-            text = f"{who(remote)} does not send its branches: {reason}"
-            run.report.failed(text, source=remote, told_before=not new)
-            continue
-        for pair, why in reasons:
-            _report_not_fetched(run, *pair, why)
+    found = fetch_apart(lambda again: _fetch(run, again), wanted, failed)
+    for pair, why in found.branches:
+        _report_not_fetched(run, *pair, why)
+    told = {key for (_, _, key, side), _ in found.branches if side == IN}
+    for _, head, key, side in found.hung:  # next time others are tried first
+        run.memory.unfetched.failed(_fetch_name(key, head, side), TIMED_OUT)
+    _report_silent(run, wanted, found.silent)
     # What moved between listing and fetching is left for the next run.
     infos = read_info(git, [seen.listed[IN][key][1] for key in chosen])
     for key, info in zip(chosen, infos, strict=True):
         if info is None or info.kind != "commit":
             seen.missing[IN].add(key)
+        else:
+            run.memory.unfetched.worked(head_name(key, seen.listed[IN][key][1]))
+        if info is None and key not in told and _part(run, key, IN)[:2] not in found.silent:
+            _report_differing(run, *seen.listed[IN][key], key)
         if info is not None and info.kind != "commit":  # git takes no such push: the host lies
             _report_not_fetched(run, *seen.listed[IN][key], key, IN, f"it is a {info.kind}, no commit")
     seen.missing[OUT] -= set(ours) - set(_missing(git, seen, ours))
     return [key for key in chosen if key not in seen.missing[IN]]
 
 
-def _fetch_apart(run: Run, url: str, pairs: Sequence[_Pair], reason: str) -> list[tuple[_Pair, str]] | None:
-    """What could not be fetched together is fetched by peer, and of a peer for whom that fails by branch.
+def _part(run: Run, key: ThreadKey, side: str) -> tuple[str, str, str]:
+    """Where a branch lies and whose it is: remote and peer; and the remote's URL."""
+    peer = run.settings.peers[key[0]]
+    if _side(peer, at_mailbox=True) == side:
+        return MAILBOX_KEY, peer.name, run.settings.mailbox
+    return peer.name, peer.name, peer.hub
 
-    One bad branch keeps no other out, and one that takes all the time costs its own peer the rest of a run. What could
-    not be fetched and why; None where the remote does not answer at all: it would hang for every branch.
-    """
-    parts: dict[str, list[_Pair]] = {}
-    for pair in pairs:
-        parts.setdefault(pair[2][0], []).append(pair)
-    failed = dict.fromkeys(parts, reason)
-    if len(parts) > 1:
-        failed = _fetch(run, {peer: (url, theirs) for peer, theirs in parts.items()})
-    hangs = len(failed) == len(parts) and set(failed.values()) == {TIMED_OUT}
-    if hangs and (len(parts) > 1 or len(pairs) == 1):
-        return None
-    bad = [pair for peer in failed for pair in parts[peer]][:_ALONE]
-    whys = _fetch(run, {str(i): (url, [pair]) for i, pair in enumerate(bad)}) if len(pairs) > 1 else {"0": reason}
-    if hangs and len(whys) == len(bad) and set(whys.values()) == {TIMED_OUT}:
-        return None
-    return [(bad[int(index)], why) for index, why in whys.items()]
+
+def _wanted(
+    run: Run, seen: Observation, sides: Mapping[str, Sequence[ThreadKey]], *, force: bool
+) -> tuple[dict[str, tuple[str, list[Pair]]], set[tuple[str, str]]]:
+    """Per remote its URL and the branches to fetch there; and from where those of a peer are left alone for a while."""
+    wanted: dict[str, tuple[str, list[Pair]]] = {}
+    paused: set[tuple[str, str]] = set()
+    for side, keys in sides.items():
+        for key in keys:
+            *part, url = _part(run, key, side)
+            remote, peer = part
+            if not force and run.memory.silent.waits(" ".join(part)):
+                if (remote, peer) not in paused:
+                    text = _silent_text(remote, peer, run.memory.silent.reason(" ".join(part)))
+                    run.report.failed(text, source=peer, told_before=True)
+                paused.add((remote, peer))
+            elif url:
+                wanted.setdefault(remote, (url, []))[1].append((*seen.listed[side][key], key, side))
+    return wanted, paused
+
+
+def _silent_text(remote: str, peer: str, reason: str) -> str:
+    whose = "its branches" if remote == peer else f"{peer}'s branches"
+    return f"{who(remote)} does not send {whose}: {reason}"
+
+
+def _report_silent(
+    run: Run, wanted: Mapping[str, tuple[str, list[Pair]]], silent: Mapping[tuple[str, str], str]
+) -> None:
+    """Tell once who does not send; who did is known to work again."""
+    told: set[str] = set()
+    for remote, (_, pairs) in wanted.items():
+        parts = {(remote, str(key[0])) for _, _, key, _ in pairs}
+        whole = len(parts) > 1 and parts <= silent.keys()
+        for part in sorted(parts):
+            name = " ".join(part)
+            if part not in silent:
+                if run.memory.silent.worked(name):
+                    run.report.info(f"{who(remote)} sends branches again")
+                run.memory.conditions.clear(SILENT, name)
+                continue
+            new = run.memory.silent.failed(name, silent[part])
+            text = _silent_text(remote, remote if whole else part[1], silent[part])
+            remedy = f"{command('cn peer sync {}', part[1])} tries again; else it is asked less and less often"
+            if text not in told:
+                run.report.failed(text, remedy, source=remote, told_before=not new)
+            told.add(text)
+            run.memory.conditions.set(SILENT, _silent_text(remote, part[1], silent[part]), remedy, name=name)
+
+
+def _forget_silent(run: Run, seen: Observation, paused: Container[tuple[str, str]]) -> None:
+    """Of whom nothing is to be fetched any more, nothing is missing."""
+    for name in run.memory.conditions.names(SILENT):
+        remote, _, peer = name.partition(" ")
+        if peer not in run.settings.peers or (remote in seen.listings and (remote, peer) not in paused):
+            run.memory.conditions.clear(SILENT, name)
 
 
 def _waits(run: Run, seen: Observation, key: ThreadKey, side: str) -> bool:
@@ -311,11 +370,30 @@ def _waits(run: Run, seen: Observation, key: ThreadKey, side: str) -> bool:
     return True
 
 
+_DIFFER = ("not our ref", "couldn't find remote ref", "could not find remote ref")
+"""What git says where a host does not have what it listed a moment ago."""
+_NOT_SENT = "its host lists it, and sends another state of the branch (copies there differ)"
+
+
 def _not_fetched(key: ThreadKey, branch: Branch, side: str, why: str) -> tuple[str, str]:
-    """What is told of a branch that could not be fetched, and who can do something about it."""
+    """What is told of a branch that could not be fetched, and what helps."""
+    what, whoever = f"{_shown(key, branch)} cannot be fetched: {why}", "its creator must push it again"
     if side == OUT:
-        return f"our {visible(branch)} at {key[0]} cannot be fetched: {why}", "whoever pushed it there pushes it again"
-    return f"{_shown(key, branch)} cannot be fetched: {why}", "its creator must push it again"
+        what = f"our {visible(branch)} at {key[0]} cannot be fetched: {why}"
+        whoever = "whoever pushed it there pushes it again"
+    differs = why == _NOT_SENT
+    if not differs and not any(said in why for said in _DIFFER):
+        return what, whoever
+    helps = "the copies at its host have to catch up" + ("" if differs else f", or {whoever}")
+    return what, f"{helps}; {command('cn peer sync {}', key[0])} tries now"
+
+
+def _report_differing(run: Run, branch: Branch, head: Oid, key: ThreadKey) -> None:
+    """The fetch went well and did not bring what was listed. Once that is a branch that moved meanwhile."""
+    if run.memory.told("differs", *key, head):
+        _report_not_fetched(run, branch, head, key, IN, _NOT_SENT)
+    else:
+        run.report.info(f"{_shown(key, branch)} was listed at {head[:8]} and not sent; the next run looks again")
 
 
 def _shown(key: ThreadKey, branch: Branch) -> str:
@@ -372,7 +450,7 @@ def _missing(git: Git, seen: Observation, ours: Sequence[ThreadKey]) -> list[Thr
     return [key for key, info in zip(ours, infos, strict=True) if info is None or info.kind != "commit"]
 
 
-def _fetch(run: Run, wanted: _Wanted) -> dict[str, str]:
+def _fetch(run: Run, wanted: Wanted) -> dict[str, str]:
     limits = run.settings.config.limits
     branches = {remote: (url, [(branch, tip) for branch, tip, *_ in pairs]) for remote, (url, pairs) in wanted.items()}
     git = run.hub.git._replace(max_bytes=limits.fetch_bytes)
@@ -411,7 +489,7 @@ def forget_gone(executor: Executor, seen: Observation, read: Collection[ThreadKe
                 conditions.clear(kind, name)
 
 
-def fetch_mains(executor: Executor, seen: Observation, peers: Iterable[Name]) -> set[Name]:
+def fetch_mains(executor: Executor | Run, seen: Observation, peers: Iterable[Name]) -> set[Name]:
     """Fetch peers' main branches (for proofs and merge bases), once a run; returns which of them are here."""
     settings = executor.settings
     asked = [name for name in dict.fromkeys(peers) if find_main(executor, seen, name)]
@@ -423,7 +501,7 @@ def fetch_mains(executor: Executor, seen: Observation, peers: Iterable[Name]) ->
     return {p for p in asked if seen.fetched_mains[p]}
 
 
-def find_main(executor: Executor, seen: Observation, name: Name) -> bool:
+def find_main(executor: Executor | Run, seen: Observation, name: Name) -> bool:
     """Is a peer's main known? One that is neither ``main`` nor ``master`` is what its HEAD names."""
     reached = name in seen.saw[OUT] and name in seen.saw[IN]
     if name not in seen.mains and name not in seen.fetched_mains and reached:

@@ -195,18 +195,22 @@ def fold_history(events: Iterable[Event], items: Open | None = None) -> Open:
     """The items after a history from the files, which may not be in order.
 
     A clone whose clock was slow may have written into a month before (:func:`month_path` does not):
-    there the end of a thread comes before its beginning, and must stay its end.
+    there the end of a thread comes before its beginning, and must stay its end. What has begun before has ended in
+    its order, and may begin again.
     """
     state: Open = dict(items or {})
+    begun: set[tuple[str, str, Oid]] = set()
     ended: set[tuple[str, str, Oid]] = set()
     for event in events:
         found = state.get((event.side, event.topic))
         this = (event.side, event.topic, event.head)
-        if event.kind in _ENDS[event.side] and (found is None or found.head != event.head):
+        if event.kind in _ENDS[event.side] and (found is None or found.head != event.head) and this not in begun:
             ended.add(this)
         apply(state, event)
-        if event.kind in _BEGINS[event.side] and this in ended:
-            state.pop((event.side, event.topic), None)
+        if event.kind in _BEGINS[event.side]:
+            begun.add(this)
+            if this in ended:
+                state.pop((event.side, event.topic), None)
     return state
 
 

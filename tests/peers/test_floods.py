@@ -63,6 +63,18 @@ def test_a_host_that_hangs_for_everybody_is_told_as_that(world: World, tmp_path:
     assert "cannot be fetched" not in done.stderr
 
 
+def test_hosts_that_hang_are_asked_less_and_less_often(world: World, tmp_path: Path) -> None:
+    sigma, pi = world.hub("sigma", config=CONFIG), world.hub("pi")
+    world.link(sigma, pi, "pickup")
+    env = host_that_hangs(tmp_path, world.propose(pi, sigma, "a"))
+    said = [sigma.cn("sync", check=None, env=env) for _ in range(2)]
+    assert ["pi does not send its branches" in done.stderr for done in said] == [True, False], "told once"
+    assert "pi does not send its branches" in sigma.cn("status").stdout
+    assert "received" not in sigma.cn("sync", check=None).stdout, "it is left alone for a while"
+    assert "received pi/a" in sigma.cn("peer", "sync", "pi").stdout
+    assert "does not send" not in sigma.cn("status").stdout
+
+
 def flood(repo: Path, prefix: str) -> None:
     """More branches under ``prefix`` than a listing may hold."""
     tip = git(repo, "rev-parse", "main")

@@ -181,12 +181,25 @@ def plan_seen_again(peer: Name, branch: Branch, queued: Event, at: datetime) -> 
     return Plan(source, (*(Record(peer, event) for event in events), Log(row)))
 
 
+def plan_deleted_again(peer: Name, branch: Branch, past: Sequence[Event], at: datetime) -> Plan:
+    """What was deleted, and came back with a backup of the host's, goes again; ``past`` are its events."""
+    begun = next(event for event in reversed(past) if event.kind in ("queued", "adopted"))
+    source = f"{peer}/{begun.topic}"
+    events = [begun, *[event for event in past if event.kind == "answered"][-1:]]
+    if begun.kind == "queued":
+        events.insert(1, Event(at, OUT, "delivered", begun.topic, begun.head))
+    item = Item(OUT, begun.topic, begun.head, "answered", at, {**begun.fields, "branch": branch})
+    row = Log(Row(at, source, "ours", "there again", "", branch, begun.head, "delivered"))
+    again = clean_up(peer, item, at, "it was deleted before", source)
+    return Plan(source, (*(Record(peer, event._replace(at=at)) for event in events), row, again))
+
+
 def plan_ours_gone(peer: Name, item: Item, at: datetime) -> Plan:
     """One of our branches vanished at the remote without our doing."""
     source = f"{peer}/{item.topic}"
     row = Row(at, source, "ours", "gone at the remote", "", item.get("branch"), item.head, "gone")
     gone = Event(at, OUT, "gone", item.topic, item.head)
-    return Plan(source, (Record(peer, gone), Log(row), Pin(peer, OUT, item.topic, None)))
+    return Plan(source, (Record(peer, gone), Log(row), Pin(peer, OUT, item.topic, None), Keep(item.head)))
 
 
 def confirmed_kind(entry: Entry) -> str:
