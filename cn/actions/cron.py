@@ -10,7 +10,6 @@ Each line of cn ends in ``# cn: JOB HUB``, so several hubs live in one table; ev
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shlex
@@ -18,13 +17,15 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from cn.git.repository import Hub, open_hub
-from cn.values.errors import ConfigError, Refused, UsageError
+from cn.system.files import hold
+from cn.values.errors import ConfigError, LockHeld, Refused, UsageError
 from cn.values.report import Mark, Report
 from cn.values.text import one_line, visible
 
@@ -32,7 +33,9 @@ _SECONDS = 30.0
 _PLAIN = re.compile(r"[A-Za-z0-9_@+=:,./-]+")
 _ESCAPED = "\\%"
 _NAMES = ("sync", "process")
-_NO_TABLE = ("no crontab for", "can't open")
+_NO_TABLE = re.compile(r"no crontab for|can't open.*No such file")
+"""What ``crontab -l`` says where there is no table: Vixie cron's, and busybox's, which names any reason."""
+_WAIT, _POLL = 10.0, 0.05
 LONGEST = 990
 """Vixie cron takes commands of up to 1000 bytes (``MAX_COMMAND`` in its cron.h)."""
 
@@ -121,7 +124,7 @@ def read_table() -> bytes:
     said = done.stderr.decode("utf-8", "replace")
     if done.returncode == 0:
         return done.stdout
-    if any(words in said for words in _NO_TABLE):
+    if _NO_TABLE.search(said):
         return b""
     raise Refused(
         f"crontab -l failed: {one_line(said) or f'exit code {done.returncode}'}",
@@ -144,11 +147,17 @@ def write_table(table: bytes) -> None:
 
 @contextmanager
 def table_lock() -> Iterator[None]:
-    """One cn at a time reads and writes the table (a folder can be locked, and nothing is left behind)."""
-    fd = None
-    with suppress(OSError):
-        fd = os.open(Path.home(), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        fcntl.flock(fd, fcntl.LOCK_EX)
+    """One cn at a time reads and writes the table. The lock is a file that nobody else may open.
+
+    Where none can be made there is none. Raises :class:`Refused` when another has it for too long.
+    """
+    path, fd = Path.home() / ".cache" / "cn" / "crontab.lock", None
+    with suppress(Refused):
+        deadline = time.monotonic() + _WAIT
+        while (fd := hold(path)) is None and time.monotonic() < deadline:
+            time.sleep(_POLL)
+        if fd is None:
+            raise LockHeld(f"another cn is changing the crontab: {path} is locked", "try again when it has ended")
     try:
         yield
     finally:

@@ -15,7 +15,6 @@ from cn.inbox.arrivals import renew_stale
 from cn.inbox.plan.arrivals import plan_renewed
 from cn.inbox.plan.decisions import Facts, plan_comment, quoted_of
 from cn.inbox.superseded import OVERTAKEN, decided_first, log_overtaken
-from cn.inbox.triage import NoThread, find_pending
 from cn.inbox.working_copies import ANEW, read_working
 from cn.outbox.deliver import deliver
 from cn.protocol import rules
@@ -26,6 +25,7 @@ from cn.protocol.log import Row
 from cn.protocol.ops import Op, format_op
 from cn.protocol.own_thread import parse_own
 from cn.run.executor import Executor
+from cn.run.find_thread import NoThread, find_pending
 from cn.run.run import Run, open_run
 from cn.run.secret_gate import check_plan, clean_refusal, without_secrets
 from cn.run.snapshot import Snapshot

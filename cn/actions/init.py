@@ -16,7 +16,7 @@ from cn.git.fast_import import FileChange
 from cn.git.objects import list_refs, list_tree, read_info
 from cn.git.process import GitError
 from cn.git.remote import HEADS
-from cn.git.repository import Hub, check_place, find_hub, open_repository
+from cn.git.repository import Hub, check_place, find_hub, is_trusted, open_repository
 from cn.git.signatures import read_key, signing_settings
 from cn.git.work_clone import WorkClone, find_work_clone
 from cn.protocol import hub_config
@@ -45,7 +45,7 @@ def init(name: Name, path: Path, report: Report, *, signing_key: Path | None = N
     check_place(path)
     if os.path.lexists(path) and (not path.is_dir() or any(path.iterdir())):
         raise Refused(f"{path} exists and is not empty", "choose another --path")
-    if (around := find_hub(path.parent)) is not None:
+    if (around := find_hub(path.parent)) is not None and is_trusted(around):
         raise Refused(f"{path} is inside the hub {around}", "choose a --path outside of it")
     if signing_key is not None:
         read_key(str(signing_key))

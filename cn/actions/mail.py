@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from cn.actions.decide import Overtaken, decide_now, say_comment
 from cn.actions.drafts import Commit, say_now_or_later
 from cn.git.repository import Hub
-from cn.inbox.triage import NoThread
 from cn.protocol import rules
 from cn.protocol.draft import Draft
 from cn.protocol.effects import Plan, Post
@@ -16,13 +15,14 @@ from cn.protocol.ledger import IN, Event, each_event
 from cn.protocol.message import Message
 from cn.protocol.ops import Reply
 from cn.run.executor import Executor
+from cn.run.find_thread import NoThread, read_call
 from cn.run.run import Run
 from cn.run.secret_gate import check_plan, mask_line
 from cn.run.snapshot import Snapshot
 from cn.secrets.scanner import Text, text_of
 from cn.system.clock import now
 from cn.values.errors import Refused, UsageError
-from cn.values.names import Name, NameRefused, parse_thread_name, reply_subject, reply_topic
+from cn.values.names import Name, reply_subject, reply_topic
 from cn.values.report import Report
 from cn.values.text import is_text, one_line, slug
 
@@ -107,13 +107,10 @@ SAYS = {"send": _send, "reply": _reply, "comment": say_comment}
 
 def find_done(snapshot: Snapshot, peers: list[Name], thread: str) -> tuple[Name, Event] | None:
     """The ``received`` event of a thread that is not pending any more."""
-    try:
-        name = str(parse_thread_name(thread))
-    except NameRefused:
-        name = ""
+    called = read_call(thread)
     for peer in peers:
         received = [e for e in each_event(snapshot.history(peer)) if e.side == IN and e.kind == "received"]
         for event in reversed(received):
-            if name == event.fields.get("thread") or thread == f"{peer}/{event.topic}":
+            if called.means(f"{peer}/{event.topic}", event.fields.get("thread", "")):
                 return peer, event
     return None

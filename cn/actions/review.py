@@ -8,12 +8,12 @@ from cn.git.repository import Hub
 from cn.inbox.plan.review import Review as Review
 from cn.inbox.plan.review import Written as Written
 from cn.inbox.triage import Changed as Changed
-from cn.inbox.triage import NoThread as NoThread
 from cn.inbox.triage import write_triage
 from cn.inbox.working_copies import read_working
 from cn.protocol.finality import is_final
 from cn.protocol.layout import inbox_path
 from cn.protocol.thread_file import TriageRefused, format_decision, read_decision, read_text
+from cn.run.find_thread import NoThread as NoThread
 from cn.run.settings import read_head_settings
 from cn.run.view import open_view
 from cn.system.files import write_file

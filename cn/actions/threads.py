@@ -6,7 +6,6 @@ from cn.actions.decide import decide_now
 from cn.agent.plan.reflections import TITLES
 from cn.agent.queue import enqueue_own
 from cn.git.repository import Hub
-from cn.inbox.triage import NoThread, find_pending
 from cn.outbox.deliver import deliver
 from cn.protocol import own_thread
 from cn.protocol.effects import Log, Plan, Put
@@ -14,6 +13,7 @@ from cn.protocol.log import Row
 from cn.protocol.ops import Ack, Done
 from cn.protocol.queue_item import Cadence, period, reflection_path
 from cn.run.executor import Executor
+from cn.run.find_thread import NoThread, find_pending
 from cn.run.run import Run, open_run, run_once
 from cn.run.secret_gate import check_plan, check_texts
 from cn.run.snapshot import Snapshot

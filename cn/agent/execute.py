@@ -19,7 +19,6 @@ from cn.git.objects import find_object, read_info
 from cn.git.repository import Hub
 from cn.inbox.arrivals import renew_stale, use_working_text
 from cn.inbox.plan.decisions import Facts, quoted_of
-from cn.inbox.triage import NoThread, find_pending
 from cn.inbox.working_copies import lenient_text, read_working
 from cn.protocol.effects import Archive, Effect, Plan, Record
 from cn.protocol.hub_config import HubConfig, is_local
@@ -31,6 +30,7 @@ from cn.protocol.own_thread import format_own, parse_own
 from cn.protocol.queue_item import OUTPUT, Turn, is_input_id, parse_input
 from cn.protocol.states import ACTOR, Actor
 from cn.run.executor import Executor
+from cn.run.find_thread import NoThread, find_pending
 from cn.run.run import Run
 from cn.run.secret_gate import check_plan, clean_refusal, mask_line, without_secrets
 from cn.run.snapshot import Snapshot

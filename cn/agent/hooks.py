@@ -20,6 +20,8 @@ from cn.protocol.queue_item import INPUT, OUTPUT, TURN
 from cn.run.memory import Memory
 from cn.system.clock import now
 from cn.system.files import hold, read_regular, write_file
+from cn.transaction.lock import WAKE, find_holder
+from cn.transaction.lock_owner import note_owner
 from cn.values.errors import CnError
 from cn.values.report import Report
 from cn.values.text import one_line, redact
@@ -75,6 +77,10 @@ _SECONDS = 60.0
 _AGENT_SECONDS = 900.0
 """What the runtime may take: some calls to a model."""
 
+_LAST_WORD = 1.0
+_SAID = 4000
+"""Bytes of what a wake command said that are looked at."""
+
 TO_WAKE, WAKING = "wake", "waking"
 """Files that name threads: of which somebody is to be told, and is being told."""
 WOKEN = "CN_WOKEN"
@@ -111,30 +117,32 @@ def _run_program(hub: Hub, words: Sequence[str], threads: Sequence[str], seconds
     """Run it in the hub; empty, or why it failed. What runs longer than ``seconds`` is ended.
 
     Standard input is "you have inbox" and the thread names, a line each; the environment
-    has ``CN_HUB`` and ``CN_THREADS``.
+    has ``CN_HUB`` and ``CN_THREADS``. Both streams are files: what it leaves in the background may hold them
+    open as long as it likes, and is not waited for.
     """
+    import tempfile
+
     env = {**os.environ, "CN_HUB": str(hub.root), "CN_THREADS": " ".join(threads), WOKEN: "1"}
     text = "\n".join(["you have inbox", *threads, ""])
-    child = subprocess.Popen(
-        words,
-        cwd=hub.root,
-        env=env,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
-    try:
-        out, _ = child.communicate(text.encode(), timeout=seconds)
-    except subprocess.TimeoutExpired:
-        with suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGKILL)
-        child.communicate()
-        return f"it ran longer than {seconds:.0f} s"
-    if child.returncode == 0:
-        return ""
-    said = out.decode("utf-8", "replace").strip().split("\n")[-1]
-    return f"exit code {child.returncode}" + (f": {said}" if said else "")
+    with tempfile.TemporaryFile() as told, tempfile.TemporaryFile() as said:
+        told.write(text.encode())
+        told.seek(0)
+        child = subprocess.Popen(
+            words, cwd=hub.root, env=env, stdin=told, stdout=said, stderr=subprocess.STDOUT, start_new_session=True
+        )
+        try:
+            code = child.wait(seconds)
+        except subprocess.TimeoutExpired:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(child.pid, signal.SIGKILL)
+            with suppress(subprocess.TimeoutExpired):
+                child.wait(_LAST_WORD)
+            return f"it ran longer than {seconds:.0f} s"
+        if code == 0:
+            return ""
+        said.seek(max(0, said.seek(0, os.SEEK_END) - _SAID))
+        last = said.read(_SAID).decode("utf-8", "replace").strip().split("\n")[-1]
+        return f"exit code {code}" + (f": {last}" if last else "")
 
 
 AGENT, TELEGRAM = "cn:agent", "cn:telegram"
@@ -154,10 +162,12 @@ def wake(hub: Hub, report: Report) -> None:
     if not command:
         drop_pending(hub)
         return
-    lock = hold(hub.state / "wake.lock")
+    lock = hold(hub.state / WAKE, hub.private_mode)
     if lock is None:
-        return  # another run is at it
+        _tell_held(hub, report)
+        return
     try:
+        note_owner(lock)
         names = _take_pending(hub)
         failure = _run(hub, command, names) if names else ""
         memory = Memory(hub, now())
@@ -174,6 +184,18 @@ def wake(hub: Hub, report: Report) -> None:
         memory.save()
     finally:
         os.close(lock)
+
+
+def _tell_held(hub: Hub, report: Report) -> None:
+    """Another run is at it, and the next one tells what came since; or something keeps all of them from it."""
+    holder = find_holder(hub, WAKE)
+    if holder is None or not holder.remedy:
+        report.info("another run is waking the agent; the next one tells it what came now")
+        return
+    memory, text = Memory(hub, now()), f"the agent is not woken: {holder.text}"
+    report.failed(text, holder.remedy, told_before=memory.told("wake", text))
+    memory.conditions.set("wake", text, holder.remedy)
+    memory.save()
 
 
 def is_builtin(command: str) -> bool:

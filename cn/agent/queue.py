@@ -42,7 +42,7 @@ from cn.run.executor import Executor
 from cn.run.memory import Memory, put_bounded
 from cn.run.run import Run
 from cn.run.snapshot import Snapshot
-from cn.system.files import read_plain, read_regular
+from cn.system.files import read_below, read_plain
 from cn.values.errors import Refused
 from cn.values.names import HubPath, Name
 from cn.values.record_header import RecordRefused
@@ -129,7 +129,7 @@ def peek_turn(snapshot: Snapshot) -> Turn | None:
 
 def read_output(run: Run) -> bytes | None:
     """What the agent wrote, at most a byte more than is taken; None while there is nothing."""
-    return read_regular(run.hub.root / OUTPUT, turns.MOST_READ)
+    return read_below(run.hub.root, OUTPUT, turns.MOST_READ)
 
 
 def is_wanted(executor: Executor, asked: Input) -> bool:

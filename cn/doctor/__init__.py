@@ -9,6 +9,7 @@ examined again, and after a rescue ref: main and the pins that change stay reach
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from cn.actions.trust import lock_damaged
@@ -16,10 +17,12 @@ from cn.doctor import agent, clone, config, records
 from cn.doctor.finding import Finding, Fix, HubFacts, Level, examine_from, from_error, ok, problem
 from cn.git.objects import list_refs, resolve, update_refs
 from cn.git.repository import Hub
+from cn.run.memory import Memory
+from cn.run.run import clear_stop
 from cn.system.clock import now
 from cn.values.errors import CnError
 from cn.values.names import Oid
-from cn.values.report import Report
+from cn.values.report import Mark, Report
 from cn.values.text import one_line
 
 
@@ -35,9 +38,11 @@ class Check(NamedTuple):
 _CHECKS = (
     Check("versions", "git and Python are new enough", config.check_versions, ""),
     Check("repository", "the repository can be read and written", config.check_repository, ""),
+    Check("state", "cn's own folder holds no links", clone.check_state, ""),
     Check("lock", "no run is at work here now", clone.check_lock, ""),
     Check("journal", "no run was interrupted", clone.check_journal, ""),
     Check("locks", "git left no locks behind", clone.check_leftovers, ""),
+    Check("stopped", "nothing stopped the last run", clone.check_stop),
     Check("unfinished", "no git left unfinished files", clone.check_unfinished, ""),
     Check("place", "HEAD is on main and nothing is half done", clone.check_place),
     Check("configuration", "the configuration in main can be read", config.check_configuration),
@@ -46,7 +51,7 @@ _CHECKS = (
     Check("identity", "the repository has a name and an email", config.check_identity),
     Check("signing", "signatures can be made and checked", config.check_signing),
     Check("wake", "the wake command can be started, or there is none", config.check_wake),
-    Check("credentials", "no URL holds a password", config.check_credentials),
+    Check("credentials", "no URL holds a password, and no header goes to every host", config.check_credentials),
     Check("mailbox", "senders can be told apart", config.check_mailbox),
     Check("ledger", "every line of the ledger is an event", records.check_ledger, "main"),
     Check("open", "what is open agrees with the ledger", records.check_open, "main"),
@@ -61,8 +66,9 @@ _CHECKS = (
     Check("pins", "pins agree with the ledger", records.check_pins, "main"),
     Check("origin", "origin and this clone can be brought together", clone.check_origin, "main"),
     Check("host", "the host gives what cn needs", clone.check_host, "main"),
-    Check("peers", "no peer was unreachable of late", clone.check_peers),
+    Check("peers", "peers were reached of late, and nothing from or for them is missing", clone.check_peers),
     Check("aside", "nothing waits that was put aside", clone.check_files),
+    Check("index", "the index takes nothing back that came to main", clone.check_index, "main"),
     Check("hidden", "git watches every file", clone.check_hidden),
     Check("crontab", "the crontab runs this hub", config.check_crontab, ""),
 )
@@ -72,7 +78,9 @@ def examine(hub: Hub, *, full: bool = False, locked: bool = False) -> list[Findi
     """Every finding, in the order of the checks. Changes nothing, raises nothing."""
     facts = examine_from(hub, full=full, locked=locked)
     there = {"", *(["git"] if facts.readable else []), *(["main"] if facts.main else [])}
-    return [finding for check in _CHECKS if check.needs in there for finding in _run(check, facts)]
+    found = [finding for check in _CHECKS if check.needs in there for finding in _run(check, facts)]
+    seen = {one.what for one in found if one.check != "stopped"}  # what is so now, and stopped the last run, is one
+    return [one for one in found if one.check != "stopped" or one.what not in seen]
 
 
 def _run(check: Check, facts: HubFacts) -> list[Finding]:
@@ -96,6 +104,9 @@ def repair(hub: Hub, *, full: bool = False) -> tuple[list[Finding], Report]:
         before = examine(held, full=full, locked=True)
         fixes = [f.fix for f in before if f.fix is not None]
         if not fixes:
+            if any(f.check == "stopped" and f.level is Level.PROBLEM for f in before) and not _other_problems(before):
+                _forget_stop(held)  # a person mended it; else the next run says it again
+                return examine(held, full=full, locked=True), report
             return before, report
         stamp = f"{now():%Y%m%dT%H%M%SZ}"
         try:
@@ -110,10 +121,23 @@ def repair(hub: Hub, *, full: bool = False) -> tuple[list[Finding], Report]:
                 report.failed(f"could not {fix.text}: {error.text}", error.hint)
             except OSError as error:
                 report.failed(f"could not {fix.text}: {error.strerror}")
+        if any(note.mark is Mark.DONE for note in report.notes):
+            _forget_stop(held)
         after = examine(held, full=full, locked=True)
     still = {(f.check, f.what) for f in after}
     mended = [f for f in before if f.fix is not None and (f.check, f.what) not in still]
     return [*(f._replace(level=Level.OK, repaired=True, fix=None) for f in mended), *after], report
+
+
+def _other_problems(findings: Sequence[Finding]) -> bool:
+    return any(f.level is Level.PROBLEM and f.check != "stopped" for f in findings)
+
+
+def _forget_stop(hub: Hub) -> None:
+    memory = Memory(hub, now())
+    clear_stop(hub, memory)
+    with suppress(CnError):  # the disk may be full
+        memory.save()
 
 
 def _rescue(hub: Hub, stamp: str, fixes: Sequence[Fix], report: Report) -> None:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import timedelta
+from itertools import pairwise
 from pathlib import Path
 
 from cn.actions.trust import find_broken, find_pending
 from cn.doctor.finding import Finding, Fix, HubFacts, Step, from_error, info, problem
+from cn.git.entries import read_index, read_tree
 from cn.git.repository import Hub
 from cn.git.running import find_locks, git_processes
+from cn.outbox.our_branches import LOST
 from cn.peers.hosts import look_at_origin, look_at_peer
+from cn.peers.observe import FETCH, SILENT
+from cn.peers.older_state import OLDER
 from cn.protocol.hub_config import AGENT_PATH
 from cn.run.memory import Memory
 from cn.run.run import scratch_objects
@@ -22,17 +26,21 @@ from cn.system.files import free_name, move
 from cn.transaction.base import observe_base, work_place
 from cn.transaction.housekeeping import sweep_failed, unfinished
 from cn.transaction.journal import journal_path, read_journal, sort_pushes
+from cn.transaction.lock import LOCK, TURN, WAKE, find_holder, find_links
 from cn.transaction.publish import recover
-from cn.transaction.push import locks_at_origin, replaced_at_origin
+from cn.transaction.push import locks_at_origin, refuses_push, replaced_at_origin
 from cn.transaction.unplaced import read_unplaced
 from cn.values.errors import Blocked, CnError, Refused
+from cn.values.names import never_blocks
 from cn.values.shell_words import command
 from cn.values.text import one_line, redact, visible
-from cn.values.timestamps import format_age
+from cn.values.timestamps import format_age, parse_stamp
 
 _MOMENT = 60.0
 _HOUR = 3600.0
 _LONG = 900.0
+_MOVES = "-20"
+"""So many of main's last moves are compared with the index."""
 _WHY_LOCK = "git refuses to change what it locks, and so does cn"
 
 
@@ -44,31 +52,42 @@ def check_place(facts: HubFacts) -> Iterator[Finding]:
         yield from_error(error, "cn works on main only, and never into somebody's unfinished work")
 
 
+def check_state(facts: HubFacts) -> Iterator[Finding]:
+    """What cn keeps in the git directory is there, and not behind a link."""
+    if linked := find_links(facts.hub):
+        yield problem(linked[0], "no run can work: it would write and remove files behind it", linked[1])
+
+
+def check_stop(facts: HubFacts) -> Iterator[Finding]:
+    """What stopped the last run, until one works again."""
+    stop = Memory(facts.hub, facts.now).stopped
+    if not stop or stop.get("kind") == "BadPlace":  # the check of the place looks at it now
+        return
+    since = format_age(facts.now - parse_stamp(str(stop["since"])))
+    why = f"no run can work (since {since}); the next one that does clears this"
+    yield problem(str(stop["text"]), why, str(stop["hint"]))
+
+
 def check_lock(facts: HubFacts) -> Iterator[Finding]:
-    """Does a run work here now? Then some of the findings are its unfinished work."""
-    path = facts.hub.state / "lock"
+    """Could a run start, and wake the agent? One that is at work now explains some of the findings."""
     if facts.locked:
         return
-    try:
-        fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        yield problem(f"{path} cannot be opened: {error.strerror}", "no run can start", "check its owner")
-        return
-    with os.fdopen(fd, "rb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            age = facts.now.timestamp() - os.fstat(file.fileno()).st_mtime
-            owner = one_line((file.read(200) or b"").decode("utf-8", "replace"), 80)
-            text = f"a run of cn is at work here ({owner})" if owner else "the lock of cn is held here"
+    hub = facts.hub
+    for path in (hub.state / name for name in (LOCK, TURN, WAKE)):
+        if path.exists() and not (path.is_file() and os.access(path, os.R_OK | os.W_OK)):
+            yield problem(f"{path} cannot be opened", "no run can start", "check its owner")
+    for names, why in (((TURN, LOCK), "no run can start"), ((WAKE,), "the agent is not told when something arrives")):
+        if (holder := find_holder(hub, *names)) is None:
+            continue
+        age = facts.now.timestamp() - holder.since
+        if holder.remedy:
+            yield problem(holder.text, why, holder.remedy)
+        elif age > _LONG:
+            remedy = "see what it waits for; it may be ended, and the next run finishes its work"
+            yield problem(f"{holder.text}, for {format_age(timedelta(seconds=age))}", why, remedy)
+        else:
             why = "what is found now may be its unfinished work"
-            if age > _LONG:
-                remedy = "see what it waits for; it may be ended, and the next run finishes its work"
-                yield problem(f"{text}, for {format_age(timedelta(seconds=age))}", why, remedy)
-            else:
-                yield info(text, why, "run 'cn doctor' again when it has ended")
+            yield info(holder.text, why, "run 'cn doctor' again when it has ended")
 
 
 def check_journal(facts: HubFacts) -> Iterator[Finding]:
@@ -169,6 +188,27 @@ def check_files(facts: HubFacts) -> Iterator[Finding]:
         )
 
 
+def check_index(facts: HubFacts) -> Iterator[Finding]:
+    """The index holds what cn brought to main: it lags behind where a run was cut off and its journal moved away."""
+    git, ref = facts.hub.git, facts.hub.main_ref
+    staged = git.run("diff-index", "--cached", "--no-renames", "--name-only", "-z", ref, check=False).fields
+    if not staged:
+        return
+    index, lagging = read_index(git), set[str]()
+    moves = [line.split(" ", 1) for line in git.run("log", "-g", _MOVES, "--format=%H %gs", ref, check=False).lines]
+    for (new, message), (old, _) in pairwise(moves):
+        if message.startswith("cn: "):
+            before, after = read_tree(git, old, staged), read_tree(git, new, staged)
+            lagging |= {path for path in staged if index.get(path) == before.get(path) != after.get(path)}
+    if lagging:
+        first, *more = sorted(lagging, key=lambda path: (never_blocks(path), path))
+        others = f" and {len(more)} more" if more else ""
+        text = f"the index has {visible(first)}{others} as main had it before a commit of cn"
+        restore = command("git restore --source=HEAD --staged --worktree -- {}", first)
+        remedy = f"where you did not stage that yourself, {restore} brings main's back"
+        yield problem(text, "the next commit takes back what came to main", remedy)
+
+
 def check_hidden(facts: HubFacts) -> Iterator[Finding]:
     """Git watches every file (git-update-index(1), "Skip-worktree bit")."""
     if facts.hub.git.run("config", "--bool", "core.sparseCheckout", check=False).text == "true":
@@ -208,6 +248,11 @@ def check_origin(facts: HubFacts) -> Iterator[Finding]:
         if base.tip != base.local and (broken := find_broken(hub, base.tip, base.local)) is not None:
             what = "the runtime does not start" if AGENT_PATH in broken.text else "no run works"
             yield from_error(broken, f"{what} before it is mended", check="configuration")
+        if facts.hub.origin and (silent := refuses_push(hub, base)):
+            why = "every run that has something to commit stops here"
+            yield problem(
+                f"nothing can be pushed to origin: {silent}", why, "look at 'git remote -v', and at your access"
+            )
         if (pending := find_pending(hub, base)) is not None:
             names = ", ".join(f.path for f in pending.files)
             what = f"protected files were changed elsewhere, and this clone has not accepted it: {names}"
@@ -246,8 +291,15 @@ def check_host(facts: HubFacts) -> Iterator[Finding]:
 
 
 def check_peers(facts: HubFacts) -> Iterator[Finding]:
-    """Which peers could not be reached of late (from memory; nobody is contacted)."""
-    for name, entry in Memory(facts.hub, facts.now).unreachable.entries.items():
+    """Who could not be reached, and what did not come or was lost (from memory; nobody is contacted)."""
+    memory = Memory(facts.hub, facts.now)
+    for name, entry in memory.unreachable.entries.items():
         since = entry.get("since")
         what = f"{'the mailbox' if name.startswith('(') else name} has been unreachable since {since}"
-        yield info(what, one_line(redact(str(entry.get("reason")))), "'cn peer sync' tries again now")
+        yield problem(what, one_line(redact(str(entry.get("reason")))), "'cn peer sync' tries again now")
+    for kind in _FROM_PEERS:
+        for text, remedy in memory.conditions.of(kind):
+            yield problem(one_line(redact(text), 400), "", remedy)
+
+
+_FROM_PEERS = (FETCH, SILENT, OLDER, LOST)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from cn.actions.cron import ours, paths_of, read_table
 from cn.agent.hooks import is_builtin
 from cn.doctor.finding import Finding, HubFacts, from_error, info, problem
+from cn.git.fast_import import commit_tree
 from cn.git.lost_branch import head_branch
-from cn.git.objects import list_tree, read_objects
+from cn.git.objects import empty_tree, list_tree, read_objects
 from cn.git.running import finds_program, is_shell_command
 from cn.git.signatures import why_unsigned
 from cn.llm.config import decode_agent_config, parse_agent_config
@@ -21,6 +23,7 @@ from cn.protocol import peers_file as hub_peers
 from cn.protocol.hub_config import AGENT_PATH, HubConfig
 from cn.protocol.hub_config import PATH as CONFIG
 from cn.protocol.peers_file import MAILBOX, Peer, others_can_write
+from cn.run.run import scratch_objects
 from cn.run.settings import explain_missing_config
 from cn.system.files import has_room, is_writable, read_plain
 from cn.transaction.commit import local_changes
@@ -88,7 +91,7 @@ def _parse(contents: Mapping[str, bytes], why: str, runtime: str) -> Iterator[Fi
 
 
 def check_credentials(facts: HubFacts) -> Iterator[Finding]:
-    """No password stands in a URL that is committed and pushed."""
+    """No password stands in a URL that is committed and pushed, or in a header that every host gets."""
     for peer in facts.settings.peers.values() if facts.settings else ():
         if _SECRET.match(peer.hub):
             yield problem(
@@ -100,6 +103,9 @@ def check_credentials(facts: HubFacts) -> Iterator[Finding]:
     if _SECRET.match(url):
         what = f"the URL of origin holds a password or token in clear: {redact(url)}"
         yield info(what, "it stands in .git/config of this clone only", "a git credential helper keeps it better")
+    if facts.hub.git.run("config", "--get", "http.extraHeader", check=False).ok:
+        what, why = "http.extraHeader is set for all hosts", "what it holds is sent to the hosts of peers too"
+        yield problem(what, why, "set http.https://HOST/.extraHeader instead (git-config(1), http.<url>.*)")
 
 
 def check_mailbox(facts: HubFacts) -> Iterator[Finding]:
@@ -220,8 +226,16 @@ def check_signing(facts: HubFacts) -> Iterator[Finding]:
         yield info(f"commits are signed with {form}", "peers pin SSH keys: this proves nothing to them", remedy)
         return
     what, remedy = why_unsigned(facts.hub.config)
+    why = "no commit can be made while signing is on"
     if what:
-        yield problem(what, "no commit can be made while signing is on", remedy)
+        yield problem(what, why, remedy)
+        return
+    with tempfile.TemporaryDirectory(prefix="cn-doctor-") as scratch:
+        hub = scratch_objects(facts.hub, scratch)
+        try:
+            commit_tree(hub, empty_tree(hub.git), [], "cn: can this be signed?", facts.now)
+        except CnError as error:
+            yield problem(error.text, why, error.hint)
 
 
 def check_crontab(facts: HubFacts) -> Iterator[Finding]:

@@ -31,6 +31,8 @@ from cn.values.shell_words import command
 from cn.values.text import one_line, visible
 
 _FEW = 5
+_AGAIN = 3
+"""After so many attempts in vain a delivery needs somebody."""
 
 
 def _few(words: Sequence[object], more: str = "") -> str:
@@ -159,7 +161,8 @@ def check_outbox(facts: HubFacts) -> Iterator[Finding]:
         if tried := attempts.get(path.rpartition("/")[2]):
             what = f"{path.rpartition('/')[2]} to {entry.to}: {tried.get('count')} attempts failed"
             remedy = str(tried.get("hint") or "") or "'cn outbox flush' tries again now"
-            yield info(what, one_line(str(tried.get("reason"))), remedy)
+            again = int(tried.get("count", 0)) >= _AGAIN
+            yield (problem if again else info)(what, one_line(str(tried.get("reason"))), remedy)
 
 
 def _set_pin(ref: str, old: Oid | None, new: Oid | None) -> Fix:

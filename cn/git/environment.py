@@ -87,7 +87,14 @@ def quote_path(path: str | os.PathLike[str]) -> bytes:
     return b'"' + os.fsencode(path).replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n") + b'"'
 
 
-COMMAND = ("git", *(word for key, value in SETTINGS.items() for word in ("-c", f"{key}={value}")))
+_ASK_ONLY = '!f() { test "$1" = get && unset GIT_CONFIG_PARAMETERS && git credential fill; }; f'
+"""The one credential helper of ours: it asks those that the user configured, by the user's own settings.
+
+After a 401 git has each helper erase the password, whichever repository of the host said so, and after a success store
+it (gitcredentials(7), git-credential(1)). What the user keeps is not ours to change.
+"""
+_HELPERS = ("-c", "credential.helper=", "-c", f"credential.helper={_ASK_ONLY}")
+COMMAND = ("git", *(word for key, value in SETTINGS.items() for word in ("-c", f"{key}={value}")), *_HELPERS)
 """How the words of every git child begin; a setting that is given behind these counts instead."""
 
 

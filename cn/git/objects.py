@@ -126,6 +126,12 @@ def read_in_halves(
     return first + read_in_halves([item for item in left[half:] if not given_up(item)], read, failed, given_up)
 
 
+def ensure_not_killed(error: GitError) -> None:
+    """Raise what nothing in an object can cause: the next run shows it."""
+    if error.done.killed and not error.done.crashed:
+        raise error
+
+
 def contained(git: Git, tip: Oid, commits: Sequence[Oid]) -> set[Oid]:
     """Which of ``commits`` (they may be missing) are part of the history of ``tip``.
 

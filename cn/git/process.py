@@ -245,6 +245,11 @@ class GitConfig(NamedTuple):
         return any(s.key.startswith("url.") for s in self.settings)
 
     @property
+    def includes(self) -> bool:
+        """Does a file of it take in others, of which only git knows (git-config(1), "Includes")?"""
+        return any(s.key.startswith(("include.", "includeif.")) for s in self.settings)
+
+    @property
     def partial(self) -> dict[str, list[str]]:
         """Remotes that keep objects to themselves (git-clone(1), ``--filter``), and the keys that say so."""
         found: dict[str, list[str]] = {}
@@ -441,7 +446,14 @@ class Git(NamedTuple):
             out, err = child.communicate(stdin, timeout=seconds)
         except subprocess.TimeoutExpired:
             kill_group(child)
-            out, err = child.communicate()
+            out, err = b"", b""
+            with contextlib.suppress(subprocess.TimeoutExpired):  # what it left elsewhere may hold the pipes
+                out, err = child.communicate(timeout=_GRACE)
+            for pipe in (child.stdout, child.stderr):
+                if pipe is not None:
+                    pipe.close()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                child.wait(_LAST_WORD)
             return Done(args, -signal.SIGKILL, out, tail(err), timed_out=True)
         except BaseException:  # a signal: cn is to end soon, whatever a child does
             try:
@@ -626,8 +638,10 @@ def _child_setup(max_bytes: int | None, max_data: int | None) -> Callable[[], No
         if max_bytes is not None:
             import resource
 
-            most = min([max_bytes, *(one for one in resource.getrlimit(resource.RLIMIT_FSIZE) if one >= 0)])
-            resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+            # Nobody may raise a limit of the system's or the user's (setrlimit(2)).
+            limits = [one for one in resource.getrlimit(resource.RLIMIT_FSIZE) if one != resource.RLIM_INFINITY]
+            least = min([max_bytes, *limits])
+            resource.setrlimit(resource.RLIMIT_FSIZE, (least, least))
         if max_data is not None:
             import resource
 

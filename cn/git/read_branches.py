@@ -24,6 +24,7 @@ from cn.git.entries import DIFF_SECONDS, LINK, RENAMES, Change, Entry, diff_tree
 from cn.git.objects import (
     OUTPUT_BYTES,
     Info,
+    ensure_not_killed,
     merge_bases,
     parse_tree,
     read_in_halves,
@@ -356,14 +357,8 @@ class Patience:
 
     def blame(self, head: Oid, error: GitError) -> None:
         """git could not read it alone."""
-        _ensure_not_killed(error)
+        ensure_not_killed(error)
         self._unreadable.update(set(self._owners(head)))
-
-
-def _ensure_not_killed(error: GitError) -> None:
-    """Raise what nothing in a branch can cause: the next run shows it."""
-    if error.done.killed and not error.done.crashed:
-        raise error
 
 
 def read_histories(git: Git, main: Oid, heads: Sequence[Oid], patience: Patience) -> dict[Oid, History]:
@@ -376,7 +371,7 @@ def read_histories(git: Git, main: Oid, heads: Sequence[Oid], patience: Patience
             return _read_together(git, main, some, patience)
 
     def alone(head: Oid, error: GitError) -> list[History]:
-        _ensure_not_killed(error)
+        ensure_not_killed(error)
         return [] if patience.is_over(head) else _read_alone(git, main, head, patience)
 
     for start in range(0, len(unique), _HEADS):
@@ -483,7 +478,7 @@ def read_proposals(
         return []
 
     def unpatched(draft: _Draft, error: GitError) -> list[tuple[Oid, _Patches]]:
-        _ensure_not_killed(error)
+        ensure_not_killed(error)
         return []  # the new texts are shown
 
     for start in range(0, len(histories), _HEADS):

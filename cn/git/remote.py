@@ -22,6 +22,7 @@ from typing import NamedTuple
 from cn.git.environment import find_local_git_dir, quote_path
 from cn.git.process import OTHER_FORMAT, REASON, TIMED_OUT, Done, Git, Job, remote_words, transport_options
 from cn.git.repository import read_config
+from cn.system.files import remove_tree
 from cn.values.errors import CnError
 from cn.values.names import Oid, is_branch, is_oid
 from cn.values.text import one_line, redact
@@ -41,11 +42,9 @@ def outgoing(git: Git, refs: Mapping[str, Oid], name: str = "branches") -> Itera
     It lies inside the hub's: settings that the user made for a folder hold there too
     (git-config(1), "Conditional includes").
     """
-    import shutil  # with its archives 2 ms, and whoever only lists remotes sends nothing
-
     common = common_dir(git)
     folder = common / "cn" / FOLDER / name
-    shutil.rmtree(folder, ignore_errors=True)
+    remove_tree(folder)
     for name in ("refs", "objects"):
         (folder / name).mkdir(parents=True)
     (folder / "HEAD").write_text("ref: refs/heads/none\n")
@@ -56,7 +55,7 @@ def outgoing(git: Git, refs: Mapping[str, Oid], name: str = "branches") -> Itera
     try:
         yield git.with_env(GIT_OBJECT_DIRECTORY=objects).at(folder)
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_tree(folder)
         with suppress(OSError):  # another one is at work
             folder.parent.rmdir()
 
@@ -84,15 +83,13 @@ AS_PACK = {"fetch.unpackLimit": "1"}
 @contextmanager
 def quarantine(git: Git) -> Iterator[Path]:
     """A folder for fetches, removed at the end (or by the next run), with all that was not taken in."""
-    import shutil  # with its archives 2 ms, and most runs fetch nothing
-
     mine = git.env.get("GIT_OBJECT_DIRECTORY")  # of a dry run, beside which another run may be at work
     folder = Path(mine) / "incoming" if mine else common_dir(git) / "cn" / "txn" / "fetch"
-    shutil.rmtree(folder, ignore_errors=True)
+    remove_tree(folder)
     try:
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove_tree(folder)
 
 
 def quarantine_environment(git: Git, folder: Path) -> dict[str, str]:
@@ -205,6 +202,7 @@ class RefResult(NamedTuple):
     reason: str = ""
 
 
+NOT_GIT = "it answers, but not as a git server"
 LISTING_BYTES = 16 << 20
 """What a listing may hold: some 200,000 branches. A server can pack a thousand times as much."""
 
@@ -234,13 +232,35 @@ def list_remotes(
     jobs = [_list(git, key, url, seconds) for key, url in urls.items()]
     answers = git.run_many(jobs, width=WIDTH, on_done=(lambda job, _: on_done(job.key)) if on_done else None)
     told: dict[str, Listing | str] = {}
+    silent = _without_protocol(git, [job for job, done in zip(jobs, answers, strict=True) if done.ok and not done.out])
     for job, done in zip(jobs, answers, strict=True):
+        if job.key in silent:
+            told[job.key] = NOT_GIT
+            continue
         listing = read_listing(done) if done.ok else Listing()
         if done.too_much and job.key in parts:
             listing = _list_parts(git, urls[job.key], seconds, parts[job.key])
         foreign = OTHER_FORMAT if git.is_foreign(listing.values()) else listing
         told[job.key] = foreign if done.ok or not listing.whole else done.reason
     return told
+
+
+def _without_protocol(git: Git, jobs: Sequence[Job]) -> set[str]:
+    """Which of these, that listed nothing, do not speak git's protocol at all.
+
+    git takes any page that a web server answers with for the list of a repository that is served as files
+    (gitprotocol-http(5), "Dumb Clients"), and a short one for an empty list. A trace of packets has none then (git(1),
+    ``GIT_TRACE_PACKET``).
+    """
+    import tempfile
+
+    far = [job for job in jobs if job.near is None]
+    if not far:
+        return set()
+    with tempfile.TemporaryDirectory(prefix="cn-trace-") as folder:
+        traces = {job.key: Path(folder, str(number)) for number, job in enumerate(far)}
+        answers = git.run_many([job._replace(env={"GIT_TRACE_PACKET": str(traces[job.key])}) for job in far])
+        return {job.key for job, done in zip(far, answers, strict=True) if done.ok and not traces[job.key].exists()}
 
 
 def _list(git: Git, key: str, url: str, seconds: float, part: str = "") -> Job:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
 from cn.git.environment import child_environment
 from cn.git.process import Git, GitConfig, GitError, Setting
+from cn.system.files import PRIVATE
 from cn.values.errors import ConfigError, UsageError
 from cn.values.names import too_long
 from cn.values.shell_words import command
@@ -22,8 +24,9 @@ ORIGIN_REF = "refs/cn/origin/main"
 """Origin's main as this clone last took it over."""
 
 _ASKED = (
-    r"^(remote\..*\.(url|pushurl|fetch|promisor|partialclonefilter)|url\..*\.(push)?insteadof|core\.filemode|cn\..*"
-    r"|core\.sshcommand|ssh\.variant|user\.(name|email|signingkey)|commit\.gpgsign|gpg\.format|gpg\.ssh\.defaultkeycommand|extensions\.(partialclone|objectformat))$"
+    r"^(remote\..*\.(url|pushurl|fetch|promisor|partialclonefilter)|url\..*\.(push)?insteadof|core\.(filemode|sharedrepository)|cn\..*"
+    r"|core\.sshcommand|ssh\.variant|user\.(name|email|signingkey)|commit\.gpgsign|gpg\.format|gpg\.ssh\.defaultkeycommand"
+    r"|extensions\.(partialclone|objectformat)|include\.path|includeif\..*\.path)$"
 )
 NOTED = "cn.hub"
 """The setting of a clone of a peer's hub that names the hub which proposes from it: a path."""
@@ -102,6 +105,11 @@ class Hub:
         return self.config.is_true("cn.sign") or self.config.is_true("commit.gpgsign")
 
     @cached_property
+    def private_mode(self) -> int:
+        """The mode of what is nobody else's affair: ours alone, or the group's with which the repository is shared."""
+        return PRIVATE | 0o060 if shares_with_group(self.config.last("core.sharedrepository")) else PRIVATE
+
+    @cached_property
     def any_mode(self) -> bool:
         """Does the executable bit of a file say nothing on this file system?"""
         return self.config.is_false("core.filemode")
@@ -132,6 +140,14 @@ def _clean_ident(text: str) -> str:
     return kept.strip(" .,:;\"\\'")
 
 
+def shares_with_group(setting: str) -> bool:
+    """May the group write by this value of ``core.sharedRepository`` (git-config(1))?"""
+    word = setting.strip().lower()
+    if re.fullmatch(r"[0-7]+", word):
+        return int(word, 8) in (1, 2) or bool(int(word, 8) & 0o020)
+    return word in ("group", "true", "yes", "on", "all", "world", "everybody")
+
+
 def find_hub(start: Path) -> Path | None:
     """The nearest folder from ``start`` upwards that is a hub."""
     start = start.absolute()
@@ -140,13 +156,25 @@ def find_hub(start: Path) -> Path | None:
 
 def is_hub(folder: Path) -> bool:
     """Does it hold ``.cn/hub.yaml``, or does its repository, so that the file is only missing here?"""
-    if (folder / CONFIG).is_file():
+    if (folder / CONFIG).is_file() and ((folder / ".git").exists() or _is_ours(folder / CONFIG)):
         return True
     if not (folder / ".git").exists() or _refusal(folder):
         return False
     asked = "".join(f"{ref}:{CONFIG}\n" for ref in _MAINS).encode()
     done = Git(folder).run("cat-file", "--batch-check", stdin=asked, check=False)
     return done.ok and any(b" blob " in line for line in done.out.splitlines())
+
+
+def is_trusted(root: Path) -> bool:
+    """Would git work in this hub, or is there no repository that could be somebody else's?"""
+    return not (root / ".git").exists() or not _refusal(root)
+
+
+def _is_ours(path: Path) -> bool:
+    """Alone it makes no hub: anybody may put one into a folder such as ``/tmp``."""
+    with suppress(OSError):
+        return path.lstat().st_uid == os.geteuid()
+    return False
 
 
 def _refusal(root: Path, *more: Path) -> str:

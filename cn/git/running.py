@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
@@ -19,7 +20,7 @@ def git_processes(hub: Hub) -> list[str]:
         return list(_from_proc(proc, hub))
     done = subprocess.run(["ps", "-A", "-o", "pid=,comm="], capture_output=True, check=False)
     rows = [line.split(None, 1) for line in done.stdout.decode("utf-8", "replace").splitlines()]
-    return [f"pid {r[0]} ({one_line(r[1], 40)})" for r in rows if len(r) == 2 and Path(r[1]).name.startswith("git")]
+    return [f"pid {r[0]} ({one_line(r[1], 40)})" for r in rows if len(r) == 2 and _is_git(Path(r[1]).name)]
 
 
 def find_locks(*git_dirs: Path) -> list[Path]:
@@ -40,20 +41,34 @@ def _from_proc(proc: Path, hub: Hub) -> Iterator[str]:
             continue
         try:
             name = (folder / "comm").read_text("utf-8", "replace").strip()
-            if not name.startswith("git"):
+            if not _is_git(name):
                 continue
             words = (folder / "cmdline").read_bytes()
             if not words:
                 continue  # it has ended, and only its parent has not taken note
             cwd = os.readlink(folder / "cwd")
         except PermissionError:
-            yield f"pid {folder.name} of another user"
+            if _may_work_here(folder, hub.git_dir) or any(os.fsencode(p) in words for p in inside):
+                yield f"pid {folder.name} of another user"
             continue
         except OSError:
             continue
         here = any(cwd == p or cwd.startswith(p + "/") for p in inside)
         if here or any(os.fsencode(p) in words for p in inside):
             yield f"pid {folder.name} ({one_line(name, 20)})"
+
+
+def _is_git(name: str) -> bool:
+    """A git, by its name: not whatever begins like one (gitea, gitlab-runner), and no server that waits for others."""
+    return name == "git" or (name.startswith("git-") and name != "git-daemon")
+
+
+def _may_work_here(process: Path, git_dir: Path) -> bool:
+    """Could a process of another user, whose folder nobody tells us, write in this repository? root's names it."""
+    with suppress(OSError):
+        owner, place = process.stat().st_uid, git_dir.stat()
+        return owner == place.st_uid or bool(owner and place.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+    return False
 
 
 def is_shell_command(command: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import stat
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -9,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from cn.git.objects import read_in_halves, read_info, read_raw
-from cn.git.process import Git, GitConfig
+from cn.git.objects import ensure_not_killed, read_in_halves, read_info, read_raw
+from cn.git.process import Git, GitConfig, GitError
 from cn.values.errors import CnError
 from cn.values.names import Oid
 from cn.values.text import one_line
@@ -21,6 +22,10 @@ _PLAIN = "%H%x00%an%x00%ae%x00"
 _SIGNED = f"{_PLAIN}%G?%x00%GF%x00%GS%x00"
 _KEYS = ("ssh-", "ecdsa-", "sk-")
 _KEY_BYTES = 64 << 10
+_HEADER = b"gpgsig"
+_FORMS = tuple(f"-----BEGIN {form}-----".encode() for form in ("PGP SIGNATURE", "PGP MESSAGE", "SIGNED MESSAGE"))
+_SSH_FORM = b"-----BEGIN SSH SIGNATURE-----"
+"""How a signature begins. git ends over one that begins otherwise, whatever else it was asked (gpg-interface.c)."""
 HEADER_BYTES = 16 << 10
 """Of a commit's header. An SSH signature has 300 bytes to 4 KiB, and a parent 48."""
 COMMIT_BYTES = 1 << 20
@@ -32,7 +37,8 @@ class Signature(NamedTuple):
 
     ``good`` means: signed by a key of the given list, ``broken``: the signature does not fit
     the commit. ``present`` tells that there is some
-    signature. ``signer`` is the name under which the key was listed.
+    signature. ``signer`` is the name under which the key was listed. ``unknown``: the signature has
+    no form that git knows, and whoever asks git for it gets no answer.
     """
 
     commit: Oid
@@ -43,6 +49,7 @@ class Signature(NamedTuple):
     signer: str
     author: str
     email: str
+    unknown: bool = False
 
     @property
     def word(self) -> str:
@@ -52,29 +59,74 @@ class Signature(NamedTuple):
         return "bad" if self.broken else "unverified"
 
 
-def read_signatures(git: Git, commits: Sequence[str], keys: Mapping[str, str]) -> list[Signature]:
-    """Check ``commits`` against ``keys`` (name → ``TYPE BASE64``), all in one or two git processes.
+def split_signatures(commit: bytes) -> tuple[bytes, list[bytes]]:
+    """What of a commit a signature covers, and the headers of signatures, which it does not (git's commit.c).
 
-    Unsigned commits cost nothing more; each signed one is checked by ssh-keygen, whose time grows with the
-    square of a signature's size: one beyond :data:`HEADER_BYTES` is bad, and nobody is asked.
+    Whoever can push adds another header of a signature, or writes the same one otherwise: a new commit that says,
+    and is signed, as before.
     """
-    oversized = _oversized(git, commits)
-    fits = [commit for commit in commits if commit not in oversized]
+    header, end, rest = commit.partition(b"\n\n")
+    covered, signatures, within = list[bytes](), list[bytes](), False
+    for line in header.split(b"\n"):
+        within = line.startswith(_HEADER) or (within and line.startswith(b" "))
+        if not within:
+            covered.append(line)
+        elif line.startswith(_HEADER):
+            signatures.append(line)
+        else:
+            signatures[-1] += b"\n" + line[1:]
+    return b"\n".join(covered) + end + rest, signatures
+
+
+def signed_digest(commit: bytes) -> str:
+    """A digest of what a commit's signature covers: the same for all the commits that can be made of one. Empty: it
+    has no signature.
+    """
+    covered, signatures = split_signatures(commit)
+    return hashlib.sha256(covered).hexdigest() if signatures else ""
+
+
+def read_signatures(git: Git, commits: Sequence[str], keys: Mapping[str, str]) -> list[Signature]:
+    """Check ``commits`` against ``keys`` (name → ``TYPE BASE64``), all in one to three git processes, in their order.
+
+    git is asked only for signatures that it answers: of a form that it knows, and within :data:`HEADER_BYTES`, since
+    the time of ssh-keygen grows with the square of their size. All others are bad.
+    """
+    headers = _read_headers(git, commits)
+    fits, unknown = list[str](), set[str]()
+    for commit, header in headers.items():
+        if header is None:
+            continue
+        known = _is_known(header)
+        (fits.append if known else unknown.add)(commit)
     with tempfile.TemporaryDirectory(prefix="cn-") as scratch:
         signers = Path(scratch) / "allowed_signers"
         signers.write_text("".join(f'{name} namespaces="git" {key}\n' for name, key in keys.items()))
         hardened = git.with_settings({"gpg.ssh.allowedSignersFile": str(signers), **_SSH_ONLY})
-        # Nobody is told as the author where names are so long that nobody is called so.
-        authors = read_in_halves(
-            oversized, lambda some: _log(git, some, _PLAIN, COMMIT_BYTES), lambda commit, _: [[commit, "", ""]]
-        )
-        rows = [*_log(hardened, fits, _SIGNED), *([*row, "B", "", ""] for row in authors)]
-    return [
-        Signature(
-            Oid(commit), mark == "G" and signer in keys, mark == "B", mark != "N", fingerprint, signer, author, email
-        )
-        for commit, author, email, mark, fingerprint, signer in rows
-    ]
+        found = {row[0]: row for row in read_in_halves(fits, lambda some: _log(hardened, some, _SIGNED), _unanswered)}
+    for row in read_in_halves(
+        [c for c in headers if c not in found], lambda some: _log(git, some, _PLAIN, COMMIT_BYTES), _nobody
+    ):
+        found[row[0]] = [*row, "B", "", ""]
+    return [_signature(found[commit], keys, unknown=commit in unknown) for commit in headers]
+
+
+def _signature(row: Sequence[str], keys: Mapping[str, str], *, unknown: bool) -> Signature:
+    commit, author, email, mark, fingerprint, signer = row
+    good = mark == "G" and signer in keys
+    return Signature(Oid(commit), good, mark == "B", mark != "N", fingerprint, signer, author, email, unknown)
+
+
+def _unanswered(_: str, error: GitError) -> list[list[str]]:
+    """git has no answer for this commit alone: it is read without its signature."""
+    ensure_not_killed(error)
+    return []
+
+
+def _nobody(commit: str, error: GitError) -> list[list[str]]:
+    """Nobody is told as the author where names are so long that nobody is called so."""
+    ensure_not_killed(error)
+    return [[commit, "", ""]]
 
 
 def _log(git: Git, commits: Sequence[str], form: str, max_out: int | None = None) -> list[list[str]]:
@@ -90,16 +142,22 @@ def _log(git: Git, commits: Sequence[str], form: str, max_out: int | None = None
     return [fields[i : i + count] for i in range(0, len(fields) - count, count)]
 
 
-def _oversized(git: Git, commits: Sequence[str]) -> list[str]:
-    """The commits whose header, where a signature stands, holds more than any that is meant to be read."""
-    infos = zip(commits, read_info(git, commits), strict=True)
-    sizes = {commit: info.size for commit, info in infos if info is not None and info.size > HEADER_BYTES}
-    small = [commit for commit, size in sizes.items() if size <= COMMIT_BYTES]
-    headers = {
-        commit: len(found.data.partition(b"\n\n")[0]) if found else 0
-        for commit, found in zip(small, read_raw(git, small), strict=True)
-    }
-    return [commit for commit in sizes if headers.get(commit, HEADER_BYTES + 1) > HEADER_BYTES]
+def _read_headers(git: Git, commits: Sequence[str]) -> dict[str, bytes | None]:
+    """The header of each commit, where a signature stands; None: it holds more than any that is meant to be read."""
+    unique = list(dict.fromkeys(commits))
+    infos = zip(unique, read_info(git, unique), strict=True)
+    small = [commit for commit, info in infos if info is not None and info.size <= COMMIT_BYTES]
+    headers: dict[str, bytes | None] = dict.fromkeys(unique)
+    for commit, found in zip(small, read_raw(git, small), strict=True):
+        header = found.data.partition(b"\n\n")[0] if found else b""
+        headers[commit] = header if len(header) <= HEADER_BYTES else None
+    return headers
+
+
+def _is_known(header: bytes) -> bool:
+    """Do all signatures of a commit begin as one that git knows?"""
+    signatures = (text.partition(b" ")[2] for text in split_signatures(header)[1])
+    return all(text.startswith((_SSH_FORM, *_FORMS)) for text in signatures)
 
 
 class KeyRefused(CnError):

@@ -21,7 +21,7 @@ from cn.git.read_branches import (
     read_proposals,
     read_written,
 )
-from cn.git.signatures import Signature, read_signatures
+from cn.git.signatures import Signature, read_signatures, signed_digest
 from cn.inbox.conversation import answered, said_before
 from cn.inbox.plan.arrivals import (
     LOOKED,
@@ -36,22 +36,21 @@ from cn.inbox.plan.arrivals import (
     plan_repeated,
 )
 from cn.inbox.working_copies import Working, is_stale, lenient_text, read_working, renewed
-from cn.outbox.our_branches import apply_notice
+from cn.outbox.our_branches import PinnedTopics, apply_notice, read_theirs
 from cn.outbox.plan.receipts import Arrival, plan_notice
 from cn.peers.observe import ARRIVAL, Observation, fetch_mains, forget_gone, head_name
 from cn.protocol import rules
 from cn.protocol.effects import Keep, Pin, Plan, Put, Withhold, WorkingCopy
 from cn.protocol.layout import DONE, INBOX, NOTICE, inbox_path
-from cn.protocol.ledger import IN, OUT, Event, Item, topics
+from cn.protocol.ledger import IN, OUT, Event, Item
 from cn.protocol.message import MessageRefused, parse_message
 from cn.protocol.peers_file import Peer, fingerprint
 from cn.protocol.thread_file import TriageRefused, keep_mains, read_text
 from cn.run.executor import Executor
 from cn.run.secret_gate import mask_file
-from cn.transaction.push import decode
 from cn.transaction.unplaced import read_unplaced
 from cn.values.errors import Refusal
-from cn.values.names import HubPath, Name, Oid, ThreadKey, ThreadName, fold, join_branch, thread_name
+from cn.values.names import HubPath, Name, Oid, ThreadKey, ThreadName, fold, join_branch, thread_name, topic_of
 from cn.values.names import Topic as TopicName
 from cn.values.shell_words import command
 from cn.values.text import decode as decode_text
@@ -71,24 +70,48 @@ def record_arrivals(executor: Executor, seen: Observation, keys: Sequence[Thread
             executor.perform(Plan(one.source, (Pin(one.peer, IN, one.topic, one.head),)))
     fresh = [one for one in found if one.step is not Step.KNOWN]
     peers = dict.fromkeys(one.peer for one in fresh)
-    before = {p: executor.snapshot.events_at_heads(p, IN, [one.head for one in fresh if one.peer == p]) for p in peers}
-    let_in: dict[tuple[Name, Oid], str] = {}  # another branch at the same head is none any more
+    before = {p: _let_in_before(executor, p, [one.head for one in fresh if one.peer == p]) for p in peers}
+    let_in: dict[tuple[Name, str], str] = {}  # another branch at the same head, or of the same words, is none any more
     refused: Counter[Name] = Counter()
     taken: set[str] = set()
     if fresh:
         names = [e.path for folder in (INBOX, DONE) for e in executor.snapshot.folder(folder)]
         names += [path.rpartition("/")[2] for path in executor.changed if path.startswith(f"{INBOX}/")]
         taken = {fold(name) for name in names if name.startswith(format_day(executor.now))}
-    for arrival, refusal in _read(executor, seen, fresh) if fresh else ():
+    read = _read(executor, seen, fresh) if fresh else []
+    told_of = _read_told_of(executor, [arrival for arrival, _ in read])
+    said = _read_said(executor, [arrival for arrival, _ in read])
+    for arrival, refusal in read:
         first = let_in.get((arrival.peer, arrival.head), arrival.topic)
         refusal = refusal or _seen_before(executor, arrival, before[arrival.peer].get(arrival.head, []), first)
+        refusal = refusal or _said_before(arrival, said, let_in) or _instead_of_a_thread(arrival)
         if refusal is None:
-            let_in.setdefault((arrival.peer, arrival.head), arrival.topic)
-            _let_in(executor, seen, arrival, taken)
+            for what in filter(None, (arrival.head, arrival.signed)):
+                let_in.setdefault((arrival.peer, what), arrival.topic)
+            about = arrival.message.about if arrival.message is not None else None
+            told = told_of[arrival.peer][topic_of(about.branch)] if about is not None else ()
+            with executor.apart(arrival.source):
+                _let_in(executor, seen, arrival, taken, told)
         else:
             quiet = refused[arrival.peer] >= _NOTICES  # a flood is not answered one by one
             refused[arrival.peer] += 1
-            _refuse(executor, arrival, refusal._replace(notify=False) if quiet else refusal)
+            with executor.apart(arrival.source):
+                _refuse(executor, arrival, refusal._replace(notify=False) if quiet else refusal)
+
+
+def _let_in_before(executor: Executor, peer: Name, heads: Sequence[Oid]) -> dict[Oid, list[Event]]:
+    """What the ledger has of heads that were let in. What was refused, which may be without end, says nothing."""
+    found = executor.snapshot.events_at_heads(peer, IN, heads)
+    return {head: [e for e in events if e.kind != "refused"] for head, events in found.items()}
+
+
+def _read_told_of(executor: Executor, arrivals: Sequence[Arrival]) -> dict[Name, dict[str, list[Event]]]:
+    """What the ledger has of the branches of ours that messages are about, by one look at each peer's history."""
+    about: dict[Name, list[str]] = {}
+    for one in arrivals:
+        if one.message is not None and one.message.about is not None:
+            about.setdefault(one.peer, []).append(topic_of(one.message.about.branch))
+    return {peer: executor.snapshot.events_of_topics(peer, OUT, some) for peer, some in about.items()}
 
 
 def _seen_before(executor: Executor, arrival: Arrival, events: Sequence[Event], first: str) -> Refusal | None:
@@ -119,6 +142,56 @@ def _seen_before(executor: Executor, arrival: Arrival, events: Sequence[Event], 
     return Refusal(rules.SEEN_BEFORE, why, "its creator deletes it, or pushes a new commit to it", notify)
 
 
+def _read_said(executor: Executor, arrivals: Sequence[Arrival]) -> dict[tuple[Name, str], Event]:
+    """Peer and :func:`signed_digest` → when that was let in first, of what comes now with a signature.
+
+    An event of an older cn has no digest: it is made of the commit, which a ref of ours keeps.
+    """
+    signed = dict.fromkeys(one.peer for one in arrivals if one.signed)
+    found: dict[tuple[Name, str], Event] = {}
+    for peer in signed:
+        events = [e for e in executor.snapshot.events_with(peer, IN, ("signed=", "signature=verified")) if _is_look(e)]
+        bare = list(dict.fromkeys(e.head for e in events if "signed" not in e.fields))
+        made = {head: signed_digest(data) for head, data in read_commits(executor.hub.git, bare).items()}
+        for event in events:
+            if digest := event.fields.get("signed") or made.get(event.head, ""):
+                found.setdefault((peer, digest), event)
+    return found
+
+
+def _is_look(event: Event) -> bool:
+    return event.kind in LOOKED
+
+
+def _said_before(
+    arrival: Arrival, said: dict[tuple[Name, str], Event], let_in: dict[tuple[Name, str], str]
+) -> Refusal | None:
+    """Why words that are signed may not come as another commit: a signature does not cover how it is written itself,
+    so whoever can push makes as many commits of them as it likes.
+    """
+    event = said.get((arrival.peer, arrival.signed)) if arrival.signed else None
+    if event is not None and event.head != arrival.head:
+        first, commit = event.topic, event.head[:8]
+    elif arrival.signed and (arrival.peer, arrival.signed) in let_in:
+        first, commit = let_in[arrival.peer, arrival.signed], "in this run"
+    else:
+        return None
+    why = (
+        f"what it says and is signed came before as {arrival.peer}/{one_line(first, 80)} ({commit}), in another commit"
+    )
+    notify = arrival.message is None or arrival.message.kind != NOTICE
+    return Refusal(rules.SEEN_BEFORE, why, "its creator deletes it, or signs a new commit", notify)
+
+
+def _instead_of_a_thread(arrival: Arrival) -> Refusal | None:
+    """A notice becomes no thread, so it may not take the place of one that waits: nobody would have ended that."""
+    if arrival.message is None or arrival.message.kind != NOTICE or arrival.item is None:
+        return None
+    why = f"{arrival.source} is a thread that waits for a decision; a notice has a branch of its own"
+    remedy = f"its creator pushes what was there again; or end it: {command('cn delete {}', arrival.source)}"
+    return Refusal(rules.SEEN_BEFORE, why, remedy)
+
+
 def _classified(executor: Executor, seen: Observation, keys: Sequence[ThreadKey]) -> list[Arrival]:
     """These branches with what the ledger knows of them, by one look into the history of each peer."""
     items = {(peer, topic): executor.item(peer, IN, topic) for peer, topic in keys}
@@ -147,6 +220,7 @@ def _read(executor: Executor, seen: Observation, found: Sequence[Arrival]) -> li
     commits = read_commits(git, list(dict.fromkeys(one.head for one in found)))
     signatures = _signatures(executor, [a for a in found if a.head not in commits or is_signed(commits[a.head])])
     messages = read_messages(git, commits, limits.thread_bytes)
+    found = [a._replace(signed=signed_digest(commits[a.head])) if a.head in commits else a for a in found]
     checked = [_checked(executor, a, signatures.get((a.peer, a.head)), messages.get(a.head)) for a in found]
     let_in = [arrival for arrival, refusal in checked if refusal is None]
     shown = {a.key: a for a in let_in if a.message is None and a.step is not Step.REPEATED}
@@ -257,8 +331,10 @@ def _refuse(executor: Executor, arrival: Arrival, refusal: Refusal) -> None:
     memory.conditions.set(ARRIVAL, text, refusal.remedy, name=head_name(arrival.key, arrival.head))
 
 
-def _let_in(executor: Executor, seen: Observation, arrival: Arrival, taken: set[str]) -> None:
-    """``taken`` are the folded names of today's threads, pending or done."""
+def _let_in(executor: Executor, seen: Observation, arrival: Arrival, taken: set[str], told_of: Sequence[Event]) -> None:
+    """``taken`` are the folded names of today's threads, pending or done; ``told_of`` is what the ledger has of the
+    branch that a message is about.
+    """
     executor.perform(Plan(arrival.source, (Pin(arrival.peer, IN, arrival.topic, arrival.head),)))
     message = arrival.message
     if arrival.step is Step.REPEATED:
@@ -267,7 +343,7 @@ def _let_in(executor: Executor, seen: Observation, arrival: Arrival, taken: set[
         return
     is_notice = message is not None and message.kind == NOTICE
     if message is not None and message.about is not None:
-        apply_notice(executor, seen, arrival, message.about)
+        apply_notice(executor, seen, arrival, message.about, told_of)
     elif is_notice:
         executor.perform(plan_notice(arrival, None, arrival.branch, None, None))
     if not is_notice and not _continue(executor, arrival):
@@ -379,23 +455,23 @@ def _edited(executor: Executor, path: HubPath) -> bytes | None:
 
 
 def record_vanished(executor: Executor, seen: Observation) -> None:
-    """Inbound branches that are gone: their creators cleaned up, and so do we."""
-    for peer, component, tip in seen.vanished(IN):
-        topic = decode(component)
-        if topic is None:  # too long for a ref: only the ledger has it
-            topic = decode(component, topics(executor.snapshot.history(peer), IN))
-        if topic is None:
-            continue
+    """Inbound branches that are not listed any more; whose main shows it, its creator has deleted them."""
+    pinned = PinnedTopics(executor, IN)
+    named = [(peer, pinned.of(peer, component), tip) for peer, component, tip in seen.vanished(IN)]
+    gone = [(peer, topic, tip) for peer, topic, tip in named if topic is not None]
+    closed: dict[Name, list[str]] = {}
+    for peer, topic, _ in gone:
+        if executor.item(peer, IN, topic) is None:
+            closed.setdefault(peer, []).append(topic)
+    past = {peer: executor.snapshot.events_of_topics(peer, IN, some) for peer, some in closed.items()}
+    for peer, topic, tip in gone:
         executor.perform(Plan(f"{peer}/{topic}", (Pin(peer, IN, topic, None), Keep(tip))))
-        item = executor.item(peer, IN, topic)
-        past = () if item is not None else executor.snapshot.events_of_topic(peer, IN, topic)
-        if not is_news_that_it_vanished(item, past):
+        if not is_news_that_it_vanished(executor.item(peer, IN, topic), past.get(peer, {}).get(topic, ())):
             continue  # another clone of this hub saw it first
         branch = join_branch(executor.settings.inbound_prefix(executor.settings.peers[peer]), TopicName(topic))
-        answers = [
-            item
-            for item in executor.open(peer, OUT)
-            if item.get("about") == branch and item.state in ("delivered", "answered")
-        ]
-        executor.perform(plan_gone(peer, topic, branch, tip, executor.now, answers))
-        executor.notes.done(f"{peer}/{topic} is gone: its creator deleted the branch", source=f"{peer}/{topic}")
+        theirs = read_theirs(executor, seen, executor.settings.peers[peer], OUT, topic, tip)
+        deleted = any(event.kind in ("deleting", "deleted") for event in theirs)
+        why = "its creator deleted the branch" if deleted else "the branch is not listed any more"
+        with executor.apart(f"{peer}/{topic}"):
+            executor.perform(plan_gone(peer, topic, branch, tip, executor.now, deleted=deleted))
+            executor.notes.done(f"{peer}/{topic} is gone: {why}", source=f"{peer}/{topic}")

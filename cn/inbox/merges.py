@@ -37,7 +37,8 @@ class MergeCandidate:
 
     ``shown`` is the base against which its thread shows it (or no id: it does not show all of it), ``bases`` is where
     it leaves main (the head itself when main has it, none for a stranger), then the one that counts; ``commits`` what
-    main has not, ``count`` their number, ``people`` their authors and signers. ``changes`` is what the branch changes
+    main has not, ``count`` their number, ``people`` their authors and signers, ``unknown`` those among them whose
+    signatures have no form that git knows. ``changes`` is what the branch changes
     since that base, ``since`` the paths outside cn's folders that main does, where that was asked. ``failed`` is
     set where git could not tell.
     """
@@ -48,6 +49,7 @@ class MergeCandidate:
     commits: frozenset[Oid] = frozenset()
     count: int = 0
     people: tuple[Person, ...] = ()
+    unknown: tuple[Oid, ...] = ()
     changes: tuple[Change, ...] = ()
     since: tuple[str, ...] = ()
     failed: GitError | None = None
@@ -131,10 +133,17 @@ def _with_people(git: Git, keys: Mapping[str, str], candidates: Sequence[MergeCa
     """Authors and signers of the commits that a merge would bring."""
     commits = list(dict.fromkeys(c for one in candidates for c in sorted(one.commits)))
     of: dict[Oid, list[Person]] = {}
+    unknown = set[Oid]()
     for s in read_signatures(git, commits, keys):
         of[s.commit] = [Person(s.author, s.email), *([Person(s.signer, "")] if s.good else [])]
+        unknown.update([s.commit] if s.unknown else [])
     return [
-        replace(one, people=tuple(dict.fromkeys(p for c in sorted(one.commits) for p in of[c]))) for one in candidates
+        replace(
+            one,
+            people=tuple(dict.fromkeys(p for c in sorted(one.commits) for p in of[c])),
+            unknown=tuple(sorted(one.commits & unknown)),
+        )
+        for one in candidates
     ]
 
 
@@ -310,6 +319,7 @@ class Merges:
             clashes=tuple(clashing),
             changes=tuple(_tree_change(c) for c in changes if c.path not in stale),  # a rebase may take the others out
             people=candidate.people,
+            unknown=candidate.unknown,
         )
         if stale or crossing or not all(map(_can_be_laid, changes)):
             return facts

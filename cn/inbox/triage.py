@@ -10,7 +10,6 @@ from cn.inbox.plan.decisions import Facts, check_decision, plan_decision, quoted
 from cn.inbox.working_copies import ANEW, Working, is_stale, lenient_text, read_working, renewed
 from cn.protocol.effects import Plan, Put
 from cn.protocol.layout import inbox_path
-from cn.protocol.ledger import Item
 from cn.protocol.thread_file import (
     Defer,
     Merge,
@@ -23,6 +22,7 @@ from cn.protocol.thread_file import (
     read_text,
     set_triage,
 )
+from cn.run.find_thread import NoThread, find_pending
 from cn.run.secret_gate import check_plan, check_words, mask_line
 from cn.run.settings import Settings, read_head_settings
 from cn.run.snapshot import Snapshot
@@ -32,36 +32,14 @@ from cn.system.files import write_file
 from cn.transaction.lock import hub_lock
 from cn.transaction.unplaced import forget_left
 from cn.values.errors import Refusal, Refused, UsageError
-from cn.values.names import HubPath, Name, NameRefused, ThreadName, parse_name, parse_thread_name
+from cn.values.names import HubPath, NameRefused, ThreadName, parse_name
 from cn.values.report import Report
-from cn.values.text import is_text, one_line
+from cn.values.text import is_text
 from cn.values.timestamps import StampRefused, parse_until
-
-
-class NoThread(Refused):
-    """No pending thread has that name."""
 
 
 class Changed(Refused):
     """A thread is not any more as it was shown to who decides."""
-
-
-def names_of(peer: Name, item: Item) -> frozenset[str]:
-    """What a pending thread may be called: its file with or without ``.md``, ``peer/topic``, the id of its item."""
-    file = item.get("thread")
-    names = {file, file.removesuffix(".md"), f"{peer}/{item.topic}", item.get("input")}
-    return frozenset(names - {""})
-
-
-def find_pending(snapshot: Snapshot, text: str) -> tuple[Name, Item]:
-    """A pending thread by a name of :func:`names_of`, or its path."""
-    name = text
-    with suppress(NameRefused):
-        name = parse_thread_name(text)
-    for peer, item in snapshot.pending():
-        if name == item.get("thread") or text in names_of(peer, item):
-            return peer, item
-    raise NoThread(f"no pending thread {one_line(text, 80)!r}", "'cn inbox' lists them")
 
 
 def write_triage(

@@ -12,7 +12,7 @@ from cn.git.repository import Hub
 from cn.protocol.layout import INBOX, inbox_path
 from cn.protocol.ledger import Item
 from cn.run.snapshot import Snapshot
-from cn.system.files import read_regular
+from cn.system.files import blocked_parent, read_below
 from cn.transaction.unplaced import is_left, read_unplaced
 from cn.values.names import Branch, HubPath, Name, Oid, ThreadName
 from cn.values.text import decode
@@ -42,10 +42,10 @@ class Working(NamedTuple):
 def read_working(hub: Hub, name: ThreadName) -> Working | None:
     """The working copy of a pending thread.
 
-    None when it is missing or no regular file, or an old one that cn could not replace yet.
+    None when it is missing, no regular file or behind a link, or an old one that cn could not replace yet.
     """
     path = inbox_path(name)
-    data = read_regular(f"{hub.root}/{path}", _LARGEST)
+    data = read_below(hub.root, path, _LARGEST)
     return None if data is None or is_left(hub, path, data) else Working(path, data)
 
 
@@ -116,7 +116,8 @@ def unknown_files(hub: Hub, snapshot: Snapshot, pending: list[tuple[Name, Item]]
     known = {item.fields["thread"] for _, item in pending}
     folder = hub.root / INBOX
     try:
-        names = sorted(e.name for e in os.scandir(folder) if not e.is_dir(follow_symlinks=False))
+        real = blocked_parent(hub.root, folder / "x") is None
+        names = sorted(e.name for e in os.scandir(folder) if not e.is_dir(follow_symlinks=False)) if real else []
     except OSError:
         return []
     stray = [n for n in names if n not in known and n.endswith(".md") and not n.startswith(".")]

@@ -15,17 +15,18 @@ from cn.inbox.merges import Merges
 from cn.inbox.pending import check_inbox, record_due, restore_pending
 from cn.inbox.plan.arrivals import plan_renewed
 from cn.inbox.plan.decisions import Facts, plan_decision, plan_refused, quoted_of
-from cn.inbox.triage import names_of
 from cn.inbox.working_copies import ANEW, Working, has_triage, read_working, shows_triage
 from cn.loop.waiting import say_drafts
 from cn.outbox.deliver import deliver
 from cn.peers.observe import Observation, fetch_changed, observe
+from cn.peers.older_state import hold_back_older
 from cn.protocol import rules
 from cn.protocol.effects import Plan, WorkingCopy
 from cn.protocol.layout import inbox_path
 from cn.protocol.ledger import IN, Item
 from cn.protocol.thread_file import Merge, Triage, TriageRefused, format_decision, read_decision, read_text
 from cn.run.executor import Executor
+from cn.run.find_thread import read_call
 from cn.run.memory import Condition
 from cn.run.run import Run, open_run
 from cn.run.secret_gate import check_plan, clean_refusal, mask_line, without_secrets
@@ -70,16 +71,18 @@ def process_as_agent(
 
 def _process(run: Run, may_give: MayGive | None = None, deliver_first: Callable[[Run], None] | None = None) -> None:
     snapshot = run.snapshot
-    answered = answered_names(run)
+    answered = [read_call(name) for name in answered_names(run)]
     decided = {
         (peer, item.topic)
         for peer, item in snapshot.pending()
-        if has_triage(run.hub, ThreadName(item.fields["thread"])) or answered.intersection(names_of(peer, item))
+        if has_triage(run.hub, ThreadName(item.fields["thread"]))
+        or any(called.means_item(peer, item) for called in answered)
     }
     seen, keys = Observation({}), list[ThreadKey]()
     if peers := {peer for peer, _ in decided if peer in run.settings.peers}:
         # What is decided on is fetched: a branch that moved since is void.
         seen = observe(run, only=peers, inbound_only=True, force=True)
+        hold_back_older(run, seen)
         keys = fetch_changed(run, seen, only=decided)
     run.commit(lambda executor: gather_process(run, executor, seen, keys, may_give))
     if deliver_first is not None:
@@ -196,11 +199,12 @@ def _execute(executor: Executor, decided: Sequence[Decided], tips: Mapping[Threa
             if isinstance(outcome, Refusal):
                 _refuse(executor, facts, decision, actor, outcome, own)
                 continue
-            executor.perform(outcome._replace(effects=(WorkingCopy(*working), *outcome.effects)))
-            if isinstance(triage.decision, Merge):
-                merges.accept(_asked(facts.item))
-            executor.notes.done(f"{facts.source}: {decision} by {actor}", source=facts.source)
-            subjects.append(f"{facts.source} {one_line(decision, 80)} by {actor}")
+            with executor.apart(facts.source):
+                executor.perform(outcome._replace(effects=(WorkingCopy(*working), *outcome.effects)))
+                if isinstance(triage.decision, Merge):
+                    merges.accept(_asked(facts.item))
+                executor.notes.done(f"{facts.source}: {decision} by {actor}", source=facts.source)
+                subjects.append(f"{facts.source} {one_line(decision, 80)} by {actor}")
     executor.memory.conditions.tell("undone", undone, executor.notes)
     return subjects
 

@@ -15,9 +15,10 @@ from cn.inbox.arrivals import record_arrivals, record_vanished
 from cn.inbox.pending import check_inbox, due_since, record_due, restore_pending
 from cn.loop.idle_check import AS_OURS, LONGEST, MEMORY, NOTE, files_text, looked, read_files, rows_of, seen_text
 from cn.loop.waiting import say_drafts
-from cn.outbox.deliver import deliver
-from cn.outbox.our_branches import record_ours, record_proven
+from cn.outbox.deliver import check_published, deliver
+from cn.outbox.our_branches import record_ours, record_proven, take_back_answers
 from cn.peers.observe import Observation, fetch_changed, observe, report_strays
+from cn.peers.older_state import hold_back_older
 from cn.protocol.effects import Move, Plan
 from cn.protocol.layout import DONE, SENT
 from cn.protocol.ledger import IN, OUT
@@ -126,6 +127,7 @@ def _leaves_nothing(run: Run, seen: Observation) -> bool:
     reached = set(seen.urls) == whole and not run.memory.unreachable.entries
     at_rest = not snapshot.outbox_paths() and snapshot.read(TURN) is None
     at_rest = at_rest and not run.memory.stopped and not run.memory.conditions.names("displaced")
+    at_rest = at_rest and not run.memory.section("absent") and not run.memory.section("older")
     # What moved while it was fetched may be back; a refused thread counts as soon as somebody decides it.
     at_rest = at_rest and not has_to_place(hub) and not (hub.state / WAKING).exists()
     at_rest = at_rest and not has_written_asides(hub) and not any(seen.missing.values())
@@ -134,6 +136,7 @@ def _leaves_nothing(run: Run, seen: Observation) -> bool:
         waiting = [entry for entry in snapshot.folder(QUEUE) if entry.path.endswith(".md") or entry.kind == "tree"]
         at_rest = at_rest and not waiting
     told = all(note.mark is Mark.DONE for note in run.report.notes)  # the others may be told again
+    plain = plain and not hub.config.includes  # of an included file the idle check knows nothing
     return plain and reached and at_rest and told and not run.settings.separate_mailbox
 
 
@@ -189,7 +192,9 @@ def sync(
     with open_run(hub, dry_run=dry_run, progress=progress, looked=just_looked) as run:
         chosen = None if only is None else [run.settings.peer(name).name for name in only]
         seen = observe(run, only=chosen, force=force)
-        keys = fetch_changed(run, seen)
+        hold_back_older(run, seen)
+        check_published(run, seen.listings.get(MAILBOX_KEY))
+        keys = fetch_changed(run, seen, force=force)
         report_strays(run, seen)
         run.commit(lambda executor: gather_sync(run, executor, seen, keys))
         if note is not None:
@@ -221,6 +226,7 @@ def gather_sync(run: Run, executor: Executor, seen: Observation, keys: list[tupl
     record_arrivals(executor, seen, keys)
     record_ours(executor, seen)
     record_proven(executor, seen)
+    take_back_answers(executor, seen)
     record_due(executor)
     restore_pending(executor)
     update_queue(run, executor)

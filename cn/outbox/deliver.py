@@ -24,6 +24,8 @@ from cn.git.remote import (
     remedy_of,
 )
 from cn.outbox.plan.receipts import confirmed_kind, plan_confirmed, plan_returned
+from cn.outbox.push_in_halves import REFUSED, push_in_halves
+from cn.peers.observe import without_emptied
 from cn.protocol import ledger, rules
 from cn.protocol.hub_config import PATH as CONFIG
 from cn.protocol.ledger import IN, OUT
@@ -72,7 +74,7 @@ def deliver(run: Run, *, force: bool = False) -> None:
 
 def _take_returned(run: Run) -> None:
     """Take out of the outbox what was through before."""
-    found = [(path, entry) for path, entry in run.snapshot.outbox()[0] if _was_through(run.snapshot, entry)]
+    found = _find_returned(run.snapshot)
     if not found:
         return
 
@@ -87,14 +89,24 @@ def _take_returned(run: Run) -> None:
     run.commit(plan)
 
 
-def _was_through(snapshot: Snapshot, entry: Entry) -> bool:
-    """Does the history say so, and no open item that it is to be done (again)?"""
-    topic, head = topic_of(entry.branch), entry_head(entry)
-    item = snapshot.item(entry.to, OUT, topic)
-    if item is not None and item.head == head and item.state in ("queued", "deleting"):
-        return False
-    events = snapshot.events_at_heads(entry.to, OUT, [head]).get(head, [])
-    return any(event.kind == confirmed_kind(entry) and event.topic == topic for event in events)
+def _find_returned(snapshot: Snapshot) -> list[Pair]:
+    """What waits though the history says that it was through, and no open item that it is to be done (again)."""
+    heads: dict[Name, list[Oid]] = {}
+    strange = [(path, entry) for path, entry in snapshot.outbox()[0] if not _is_asked_for(snapshot, entry)]
+    for _, entry in strange:
+        heads.setdefault(entry.to, []).append(entry_head(entry))
+    past = {peer: snapshot.events_at_heads(peer, OUT, some) for peer, some in heads.items()}
+    through = {(peer, e.topic, head, e.kind) for peer in past for head, events in past[peer].items() for e in events}
+    return [
+        (path, entry)
+        for path, entry in strange
+        if (entry.to, topic_of(entry.branch), entry_head(entry), confirmed_kind(entry)) in through
+    ]
+
+
+def _is_asked_for(snapshot: Snapshot, entry: Entry) -> bool:
+    item = snapshot.item(entry.to, OUT, topic_of(entry.branch))
+    return item is not None and item.head == entry_head(entry) and item.state in ("queued", "deleting")
 
 
 def _ready(run: Run, force: bool) -> list[Pair]:
@@ -120,9 +132,18 @@ def _ready(run: Run, force: bool) -> list[Pair]:
         elif not force and entry.to in _hubs(run) and run.memory.unreachable.waits(entry.to):
             reason = run.memory.unreachable.reason(entry.to)
             run.report.failed(f"{entry.branch} waits: {entry.to} is unreachable: {reason}", told_before=True)
+        elif not force and _is_refused(run, path):
+            reason = run.memory.attempts.reason(path.rpartition("/")[2])
+            run.report.failed(f"{entry.branch} waits: {entry.to} refuses it: {reason}", told_before=True)
         else:
             ready.append((path, entry))
     return ready
+
+
+def _is_refused(run: Run, path: HubPath) -> bool:
+    """Did the host refuse this very entry again and again, so that it is offered less often?"""
+    name, attempts = path.rpartition("/")[2], run.memory.attempts
+    return attempts.waits(name) and attempts.reason(name).startswith(REFUSED)
 
 
 def _write_messages(git: Git, algorithm: str, ready: Sequence[Pair]) -> None:
@@ -178,15 +199,16 @@ def _perform(run: Run, ready: Sequence[Pair]) -> dict[HubPath, Outcome]:
             continue
         hoped[place] = path
         pushes.setdefault(of[path], (of[path], []))[1].append(_push(entry, listing))
-    told = push_many(git, pushes, seconds)
+    told = push_in_halves(lambda some: push_many(git, some, seconds), pushes)
     results = {path: told[url][branch] for (url, branch), path in hoped.items()}
     done = {path for path, result in results.items() if result.result is Result.DONE}
     left = [(path, entry) for path, entry in ready if path not in done and path not in settled]
     asked = {url: answer for url, answer in asked.items() if isinstance(answer, str)}  # it was before the push
+    had = {of[path] for path, entry in ready if isinstance(entry, Remove)} | run.memory.section("mains").keys()
     hung = {of[path] for path, result in results.items() if result.reason == TIMED_OUT}
     for late, limit in ((False, seconds), (True, min(seconds, _AFTER_HANGING))):
         unknown = {of[path] for path, _ in left if of[path] not in asked and (of[path] in hung) is late}
-        asked |= list_remotes(git, {url: url for url in unknown}, limit, parts=_parts(left, of))
+        asked |= without_emptied(list_remotes(git, {url: url for url in unknown}, limit, parts=_parts(left, of)), had)
     _note_reachability(run, asked, {of[path] for path, one in results.items() if one.result is not Result.UNKNOWN})
     outcomes = {
         path: _outcome(run, path, entry, results.get(path), asked.get(of[path], ""))
@@ -363,6 +385,17 @@ def _where(run: Run, entry: Entry) -> str:
         return entry.to
     place = run.settings.mailbox or "this hub"
     return f"{place}, where {entry.to} fetches it" if isinstance(entry, Deliver) else place
+
+
+def check_published(run: Run, listing: Listing | None) -> None:
+    """Where the mailbox's main is not what this clone published, that is published again: its host may have lost it."""
+    mark = f"refs/cn/mailbox/{run.settings.mailbox}"
+    if run.dry_run or not run.settings.separate_mailbox or listing is None or not listing.whole:
+        return
+    published = list_refs(run.hub.git, mark).get(mark)
+    if published is not None and listing.get(run.hub.main) != published:
+        update_refs(run.hub.git, [(mark, None)])
+        run.report.info(f"main at {run.settings.mailbox} is not what was published there; it is published again")
 
 
 def publish_main(run: Run) -> None:

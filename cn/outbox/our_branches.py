@@ -2,63 +2,217 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
 from itertools import accumulate
 
 from cn.git.objects import OUTPUT_BYTES, read_info, read_raw
 from cn.git.process import GitError
-from cn.outbox.plan.receipts import Arrival, plan_adopted, plan_notice, plan_ours_gone, plan_proven, plan_seen_again
-from cn.peers.observe import Observation, fetch_mains, find_main
+from cn.outbox.plan.receipts import (
+    Arrival,
+    clean_up,
+    plan_adopted,
+    plan_deleted_again,
+    plan_notice,
+    plan_ours_gone,
+    plan_proven,
+    plan_seen_again,
+)
+from cn.peers.observe import Observation, fetch_mains, find_main, head_name
+from cn.peers.older_state import A_DAY
 from cn.protocol import rules
 from cn.protocol.effects import Pin, Plan, Record
-from cn.protocol.ledger import FOLDER, IN, OUT, Event, LedgerRefused, events_of_topics, months
+from cn.protocol.layout import FINAL
+from cn.protocol.ledger import FOLDER, IN, OUT, Event, Item, LedgerRefused, events_of_topics, months, topics
 from cn.protocol.message import About
 from cn.protocol.peers_file import Peer, others_can_write
 from cn.run.executor import Executor
 from cn.transaction.push import decode, encode
 from cn.values.errors import Refusal
-from cn.values.names import Branch, Oid, Topic, is_oid, join_branch, topic_of
-from cn.values.text import one_line
+from cn.values.names import Branch, Name, Oid, ThreadKey, Topic, is_oid, join_branch, topic_of
+from cn.values.shell_words import command
+from cn.values.text import one_line, redact
+from cn.values.timestamps import format_second, is_old, stamp_or_none
 
 _MONTHS = 24
 _MOST_BYTES = 8 << 20
 _MOST_EVENTS, _MOST_LINE = 100, 4096
+LOST = "gone"
+"""The kind of condition that a message of ours is gone where it was delivered, and nobody has it."""
+_ANSWERS = ("delivered", "answered")
+_LOOKS = 3
+"""How often a branch is not listed before it counts as gone where nothing else shows it."""
+
+
+class PinnedTopics:
+    """The topics of pins of one side; those too long for a ref are looked up in the ledger, once for each peer."""
+
+    def __init__(self, executor: Executor, side: str) -> None:
+        self._executor, self._side = executor, side
+        self._long: dict[Name, dict[str, str]] = {}
+
+    def of(self, peer: Name, component: str) -> str | None:
+        """The topic of a pin's last part; None where nothing names it."""
+        if not component.startswith("+"):
+            return decode(component)
+        if peer not in self._long:
+            found = topics(self._executor.snapshot.history(peer), self._side)
+            self._long[peer] = {encode(topic): topic for topic in found}
+        return self._long[peer].get(component)
 
 
 def record_ours(executor: Executor, seen: Observation) -> None:
     """Compare our branches at the remotes with our records."""
-    for peer, topic in seen.changed(OUT):
-        if (peer, topic) in seen.missing[OUT]:
-            continue
+    _forget_lost(executor)
+    keys = [key for key in seen.changed(OUT) if key not in seen.missing[OUT] and key not in seen.later]
+    before = _read_before(executor, seen, keys)
+    for peer, topic in keys:
         branch, tip = seen.listed[OUT][peer, topic]
         item = executor.item(peer, OUT, topic)
         source = f"{peer}/{topic}"
+        executor.memory.conditions.clear(LOST, head_name((peer, topic), tip))
         if item is None:
-            events = executor.snapshot.events_at_heads(peer, OUT, [tip]).get(tip, [])
-            known, sent = [e.topic for e in events], [e for e in events if e.topic == topic and e.kind == "queued"]
-            if sent:  # an old listing of a slow mirror did not show it
-                executor.perform(plan_seen_again(peer, branch, sent[-1], executor.now))
-                executor.notes.done(f"{branch} is at {peer} again", source=source)
-            elif known and topic not in known:  # not ours to clean up: whoever writes the mailbox may have put it there
-                text = f"{branch} at {peer} is the very commit of our {peer}/{one_line(known[0], 80)}, pushed under "
-                executor.notes.info(f"{text}another name; cn did not do that, and leaves it there", source=source)
-            else:
-                executor.perform(plan_adopted(peer, branch, tip, executor.now))
-                executor.notes.done(f"adopted {branch} at {peer}: pushed by hand", source=source)
+            with executor.apart(source):
+                _record_found(executor, (peer, topic), branch, tip, before[peer].get(tip, {}))
         elif item.head != tip:
             text = f"our {branch} at {peer} is at {tip[:8]}, recorded at {item.head[:8]}"
             executor.notes.info(text, told_before=executor.memory.told("moved", peer, topic, tip))
         executor.perform(Plan(source, (Pin(peer, OUT, topic, tip),)))
+    _record_gone(executor, seen)
+
+
+_Sent = dict[str, list[Event]]
+"""The topics under which we had a commit, oldest first, with what the ledger says of it there."""
+
+
+def _read_before(executor: Executor, seen: Observation, keys: Sequence[ThreadKey]) -> dict[Name, dict[Oid, _Sent]]:
+    """What the ledger has of the tips of branches of ours that are not open, by one look at each peer's history."""
+    tips: dict[Name, list[Oid]] = {}
+    for peer, topic in keys:
+        if executor.item(peer, OUT, topic) is None:
+            tips.setdefault(peer, []).append(seen.listed[OUT][peer, topic][1])
+    found: dict[Name, dict[Oid, _Sent]] = {}
+    for peer, theirs in tips.items():
+        found[peer] = {}
+        for tip, events in executor.snapshot.events_at_heads(peer, OUT, theirs).items():
+            sent = found[peer].setdefault(tip, {})
+            for event in events:
+                sent.setdefault(event.topic, []).append(event)
+    return found
+
+
+def _record_found(executor: Executor, key: ThreadKey, branch: Branch, tip: Oid, known: _Sent) -> None:
+    """A branch of ours that is not open: one that we sent, one that was pushed by hand, or neither."""
+    peer, topic = key
+    source = f"{peer}/{topic}"
+    mine = known.get(topic, [])
+    sent = [event for event in mine if event.kind == "queued"]
+    if any(event.kind in ("deleting", "deleted") for event in mine):
+        executor.perform(plan_deleted_again(peer, branch, mine, executor.now))
+        executor.notes.info(f"{branch} is at {peer} again; it was deleted before, and is again", source=source)
+    elif sent:  # an old listing of a slow mirror did not show it
+        executor.perform(plan_seen_again(peer, branch, sent[-1], executor.now))
+        executor.notes.done(f"{branch} is at {peer} again", source=source)
+    elif known and topic not in known:  # not ours to clean up: whoever writes the mailbox may have put it there
+        text = f"{branch} at {peer} is the very commit of our {peer}/{one_line(next(iter(known)), 80)}, pushed under "
+        executor.notes.info(f"{text}another name; cn did not do that, and leaves it there", source=source)
+    else:
+        executor.perform(plan_adopted(peer, branch, tip, executor.now))
+        executor.notes.done(f"adopted {branch} at {peer}: pushed by hand", source=source)
+
+
+def _record_gone(executor: Executor, seen: Observation) -> None:
+    """Branches of ours that are not listed any more, but for those whose deletion is on its way."""
+    pinned = PinnedTopics(executor, OUT)
     for peer, component, _ in seen.vanished(OUT):
-        items = executor.snapshot.open_items.get(peer, {})
-        item = next((i for (s, t), i in items.items() if s == OUT and encode(t) == component), None)
-        if item is None and (name := decode(component)) is not None:
-            executor.perform(Plan(f"{peer}/{name}", (Pin(peer, OUT, name, None),)))
+        topic = pinned.of(peer, component)
+        if topic is None:
+            continue
+        item = executor.item(peer, OUT, topic)  # this very run may have queued its deletion
+        if item is None:
+            executor.perform(Plan(f"{peer}/{topic}", (Pin(peer, OUT, topic, None),)))
         # What the outbox holds is on its way: its delivery sets or drops the pin.
-        elif item is not None and item.state not in ("queued", "deleting"):
-            executor.perform(plan_ours_gone(peer, item, executor.now))
-            unanswered = ", and it did not say what became of it" if item.state == "delivered" else ""
-            text = f"our {item.get('branch')} is gone at {peer}{unanswered}"
-            executor.notes.info(text, source=f"{peer}/{item.topic}")
+        elif item.state not in ("queued", "deleting"):
+            _tell_gone(executor, seen, peer, item)
+
+
+def _tell_gone(executor: Executor, seen: Observation, peer: Name, item: Item) -> None:
+    """A branch of ours is gone, not by our doing. A message that nobody answered, nor has received, is lost."""
+    executor.perform(plan_ours_gone(peer, item, executor.now))
+    text, source = f"our {item.get('branch')} is gone at {peer}", f"{peer}/{item.topic}"
+    settings, waited = executor.settings, item.state in _ANSWERS and item.get("status") not in FINAL
+    about = topic_of(Branch(item.get("about"))) if item.get("about") else ""
+    if not waited or peer not in settings.peers or item.get("kind") == "proposal":
+        executor.notes.info(text, source=source)
+    elif about and (peer, about) not in seen.listed[IN]:
+        executor.notes.info(f"{text}, with what it was about", source=source)
+    elif read_theirs(executor, seen, settings.peers[peer], IN, item.topic, item.head):
+        executor.notes.info(f"{text}; it had come in there", source=source)
+    else:
+        text += ", and it did not say what became of it"
+        spec = f"{item.head}:refs/heads/{item.get('branch')}"
+        push = command("git push {} {}", redact(settings.delivery_url(executor.hub, settings.peers[peer])), spec)
+        remedy = f"the host lost it, or somebody deleted it there: {push} brings it back"
+        executor.notes.failed(text, remedy, source=source)
+        executor.memory.conditions.set(LOST, text, remedy, name=head_name((peer, item.topic), item.head))
+
+
+def _forget_lost(executor: Executor) -> None:
+    """What was lost is shown until it is back, its peer is none any more, or it is old."""
+    conditions, days = executor.memory.conditions, executor.settings.config.notice_days
+    for name in conditions.names(LOST):
+        since = conditions.since(LOST, name)
+        if name.partition("/")[0] not in executor.settings.peers or is_old(since, executor.now, days):
+            conditions.clear(LOST, name)
+
+
+def take_back_answers(executor: Executor, seen: Observation) -> None:
+    """Delete our answers about branches that are gone: at once where the peer's main shows that it has the answer.
+
+    Else after a day and some looks, at each of which the branch was not listed: one look may be at an older state, and
+    an answer that nobody has read would be lost.
+    """
+    looks = executor.memory.section("absent")
+    before = dict(looks)
+    looks.clear()
+    for peer, known in executor.snapshot.outbound():
+        item = executor.item(peer, OUT, known.topic)  # this very run may have ended it
+        if item is None or not item.get("about") or item.state not in _ANSWERS or peer not in executor.settings.peers:
+            continue
+        about, key = topic_of(Branch(item.get("about"))), f"{peer}/{item.topic} {item.head}"
+        if (peer, about) in seen.listed[IN]:
+            continue
+        if peer not in seen.saw[IN]:
+            looks.update({key: before[key]} if key in before else {})
+            continue
+        reason = f"{peer}/{about} is gone"
+        if not _is_received(executor, seen, peer, item):
+            count, since = _look_again(str(before.get(key, "")), executor.now)
+            if count < _LOOKS or executor.now - since < A_DAY:
+                looks[key] = f"{count} {format_second(since)}"
+                continue
+            reason += " for a day"
+        executor.perform(Plan(reason, (clean_up(peer, item, executor.now, reason, f"{peer}/{about}"),)))
+
+
+def _look_again(noted: str, now: datetime) -> tuple[int, datetime]:
+    """How often it was absent, this time included, and since when; the clock may have gone back."""
+    count, _, stamp = noted.partition(" ")
+    since = stamp_or_none(stamp)
+    return (int(count) + 1, since) if since and since <= now and count.isdigit() else (1, now)
+
+
+def _is_received(executor: Executor, seen: Observation, peer: Name, item: Item) -> bool:
+    """Does the peer's main say that our message came in there? One that did not is looked at again when it moved."""
+    if not find_main(executor, seen, peer):
+        return False
+    looked = ("received", peer, item.topic, item.head, seen.mains[peer][1])
+    if executor.memory.told_before(*looked):
+        return False
+    received = bool(read_theirs(executor, seen, executor.settings.peers[peer], IN, item.topic, item.head))
+    if not received and seen.fetched_mains.get(peer):
+        executor.memory.told(*looked)
+    return received
 
 
 def record_proven(executor: Executor, seen: Observation) -> None:
@@ -78,7 +232,7 @@ def record_proven(executor: Executor, seen: Observation) -> None:
             executor.notes.info(text, told_before=True)
             continue
         executor.memory.told(*looked)
-        for event in _told_of(executor, seen, peer, branch, item.head):
+        for event in read_theirs(executor, seen, peer, IN, topic_of(branch), item.head):
             if event.kind == "decided":  # whatever was claimed last: a forged claim hides no true one
                 status, merge = event.fields.get("status", ""), event.fields.get("merge", "")
         about = About(branch, item.head, status, Oid(merge) if is_oid(merge) else None)
@@ -87,8 +241,11 @@ def record_proven(executor: Executor, seen: Observation) -> None:
             executor.notes.done(f"{branch} is {status}, by {peer_name}'s main", source=f"{peer_name}/{item.topic}")
 
 
-def apply_notice(executor: Executor, seen: Observation, arrival: Arrival, about: About) -> None:
-    """Perform what a message says became of a branch of ours, as far as it is authentic and proven."""
+def apply_notice(executor: Executor, seen: Observation, arrival: Arrival, about: About, past: Sequence[Event]) -> None:
+    """Perform what a message says became of a branch of ours, as far as it is authentic and proven.
+
+    ``past`` is what the ledger has of that branch.
+    """
     peer = executor.settings.peers[arrival.peer]
     topic = topic_of(about.branch)
     ours = executor.item(peer.name, OUT, topic)
@@ -97,8 +254,7 @@ def apply_notice(executor: Executor, seen: Observation, arrival: Arrival, about:
     is_ours = about.branch == expected and (ours is not None or listed is not None)
     proof = _check_claim(executor, seen, peer, about, arrival.signature) if is_ours else None
     known = ours is not None and ours.head == about.head
-    past = [] if known else executor.snapshot.events_of_topic(peer.name, OUT, topic)
-    deleted = about.branch == expected and any(e.head == about.head for e in past)
+    deleted = about.branch == expected and not known and any(e.head == about.head for e in past)
     tip = listed[1] if listed else None
     plan = plan_notice(arrival, ours, expected, tip, proof, deleted=deleted)
     executor.perform(plan)
@@ -135,25 +291,28 @@ def _check_claim(executor: Executor, seen: Observation, peer: Peer, about: About
         return None
     if peer.name not in fetch_mains(executor, seen, [peer.name]):
         return _unproven(f"{unknown.reason}, and {peer.name}'s main cannot be read")
-    told = _told_of(executor, seen, peer, about.branch, about.head)
+    told = read_theirs(executor, seen, peer, IN, topic_of(about.branch), about.head)
     ends = [event.fields.get("status") for event in told if event.kind == "decided"]
     if ends[-1:] == [about.status]:
         return None
     return _unproven(f"{unknown.reason}, and {peer.name}'s main does not say so")
 
 
-def _told_of(executor: Executor, seen: Observation, peer: Peer, branch: Branch, head: Oid) -> list[Event]:
-    """What a peer's main records of a branch of ours at this head: nothing where it cannot be read, or is no ledger."""
+def read_theirs(executor: Executor, seen: Observation, peer: Peer, side: str, topic: str, head: Oid) -> list[Event]:
+    """What a peer's main records of a topic at this head, of ours (``IN``: it came in there) or of its own (``OUT``).
+
+    Nothing where that main cannot be read, or is no ledger.
+    """
     if peer.name not in fetch_mains(executor, seen, [peer.name]):
         return []
     if peer.name not in seen.ledgers:
         seen.ledgers[peer.name] = by_head = dict[str, list[str]]()
         for line in _their_ledger(executor, seen.mains[peer.name][1]).split("\n"):
             by_head.setdefault("".join(line.split(" ", 5)[4:5]), []).append(line)
-    topic, lines = topic_of(branch), seen.ledgers[peer.name].get(head, [])
+    lines = seen.ledgers[peer.name].get(head, [])
     lines = [line for line in lines if line.split(" ", 4)[3] == topic and len(line) < _MOST_LINE][-_MOST_EVENTS:]
     try:
-        return events_of_topics("\n".join([*lines, ""]), IN, [topic])[topic]
+        return events_of_topics("\n".join([*lines, ""]), side, [topic])[topic]
     except LedgerRefused:
         return []
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Container, Iterable, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cn.git.environment import find_local_git_dir
 from cn.git.objects import list_refs, read_info
 from cn.git.process import TIMED_OUT, Git
 from cn.git.remote import HEADS, Listing, fetch_tips, head_of, list_remotes, remedy_of
+from cn.peers.second_tries import Pair, Wanted, fetch_apart
 from cn.protocol.layout import TRIED
 from cn.protocol.ledger import IN, OUT
 from cn.protocol.peers_file import MAILBOX, Peer
@@ -30,7 +31,8 @@ class Observation:
 
     Of each side (``IN``: peers' branches for us, ``OUT``: ours for them) ``listed`` maps (peer, topic) to branch
     and tip, ``saw`` has the peers whose listing is known, so that absence means gone, and ``missing`` what could not
-    be fetched. ``urls`` are the remotes that were asked, ``listings`` what those that answered have, ``heads`` our
+    be fetched. ``later`` are branches of ours that wait to be adopted.
+    ``urls`` are the remotes that were asked, ``listings`` what those that answered have, ``heads`` our
     own branches where they are the mailbox, ``merges`` what a peer's main merged (merge and its parents), ``ledgers``
     the lines of a peer's ledger of us by the head that they name.
     """
@@ -39,6 +41,7 @@ class Observation:
     listed: dict[str, Listed] = field(default_factory=lambda: {IN: {}, OUT: {}})
     saw: dict[str, set[Name]] = field(default_factory=lambda: {IN: set(), OUT: set()})
     missing: dict[str, set[ThreadKey]] = field(default_factory=lambda: {IN: set(), OUT: set()})
+    later: set[ThreadKey] = field(default_factory=set)
     mains: dict[Name, tuple[str, Oid]] = field(default_factory=dict)
     unknown: list[str] = field(default_factory=list)
     invalid: list[tuple[Name, str]] = field(default_factory=list)
@@ -95,8 +98,9 @@ def observe(
     asked = {key: url for key, url in urls.items() if key not in known}
     parts = {key: [p.name for p in peers] if key == MAILBOX_KEY else [*_MAINS, settings.us] for key in asked}
     answers = list_remotes(run.hub.git, asked, settings.config.limits.peer_seconds, run.progress, parts)
-    answers |= {key: heads for key, heads in known.items() if key in urls}
     seen = Observation(take_pins(run.hub, run.now, dry_run=run.dry_run))
+    answers = without_emptied(answers, _had_some(run, seen, peers))
+    answers |= {key: heads for key, heads in known.items() if key in urls}
     seen.urls, listings = urls, seen.listings
     for key, answer in answers.items():
         if isinstance(answer, str):
@@ -129,6 +133,24 @@ def observe(
             if name.startswith(f"{settings.us}/") and not re.fullmatch(TRIED, name.partition("/")[2]):
                 _place(seen, peer, name, tip, side)
     return seen
+
+
+_EMPTIED = "it lists no branch at all, and had some"
+
+
+def without_emptied(answers: Mapping[str, Listing | str], had: Container[str]) -> dict[str, Listing | str]:
+    """The answers by key: a listing without any branch, of one that ``had`` some, becomes the reason why it is none."""
+    return {
+        key: _EMPTIED if isinstance(one, Listing) and one.whole and not one and key in had else one
+        for key, one in answers.items()
+    }
+
+
+def _had_some(run: Run, seen: Observation, peers: Sequence[Peer]) -> set[str]:
+    """The peers in whose hubs there was a main, or a branch that is pinned."""
+    pinned = {(peer, side) for peer, side, _ in seen.pins}
+    mains = run.memory.section("mains")
+    return {p.name for p in peers if p.hub in mains or (p.name, _side(p, at_mailbox=False)) in pinned}
 
 
 def _side(peer: Peer, *, at_mailbox: bool) -> str:
@@ -205,97 +227,179 @@ def report_strays(run: Run, seen: Observation) -> None:
         if peer not in run.settings.peers or peer in seen.saw[IN] | seen.saw[OUT]:
             conditions.clear(INVALID, name)
     remedy = "its creator must rename it"
+    invalid: dict[Name, list[str]] = {}
     for peer, name in seen.invalid:
+        invalid.setdefault(peer, []).append(name)
+    for peer, theirs in invalid.items():
+        if left := len(theirs[_STRAYS:]):  # a flood is one sentence: no memory holds all its names
+            text = f"{peer} has {left} more branches whose names are refused: valid-name"
+            run.report.refused(text, remedy, source=peer, told_before=run.memory.told("invalid", peer))
+            conditions.set(INVALID, text, remedy, name=f"{peer} ")
+    for peer, name in ((peer, name) for peer, theirs in invalid.items() for name in theirs[:_STRAYS]):
         text = f"{peer}'s branch {visible(name)} is refused: valid-name"
         run.report.refused(text, remedy, source=peer, told_before=run.memory.told("invalid", peer, name))
         text = f"{peer}'s branch {one_line(name, 100)} is refused: valid-name"
         conditions.set(INVALID, text, remedy, name=f"{peer} {visible(name)}")
 
 
-_ALONE = 48
-"""How many branches are fetched one by one when fetching them together failed."""
-_Pair = tuple[Branch, Oid, ThreadKey]
-_Wanted = dict[str, tuple[str, list[_Pair]]]
-"""Per remote its URL, and the branches to fetch with the tips that were listed."""
-FETCH, ARRIVAL = "fetch", "arrival"
+FETCH, FETCH_OURS, ARRIVAL = "fetch", "fetch-ours", "arrival"
 """Kinds of conditions: a head could not be fetched, or a rule refuses it."""
+_FETCH = {IN: FETCH, OUT: FETCH_OURS}
+ADOPT = "adopt"
+"""The kind of condition that a peer lists more branches of ours, made by others, than cn follows."""
+_ADOPTED = 1000
+"""Open branches of ours at a peer that cn did not make. Their records are read and written by every run."""
+SILENT = "silent"
+"""The kind of condition that a host lists a peer's branches, and does not send them."""
 
 
-def fetch_changed(run: Run, seen: Observation, *, only: Container[ThreadKey] | None = None) -> list[ThreadKey]:
+def fetch_changed(
+    run: Run, seen: Observation, *, only: Container[ThreadKey] | None = None, force: bool = False
+) -> list[ThreadKey]:
     """Fetch the objects of changed branches, bounded per peer; returns which inbound ones arrived.
 
-    Ours are fetched too: what was pushed by hand, from anywhere, is pinned here. With
-    ``only``, nothing but those inbound branches.
+    Ours are fetched too: what was pushed by hand, from anywhere, is pinned here, so many in a run and in all. With
+    ``only``, nothing but those inbound branches; ``force`` asks for those too that could not be fetched of late.
     """
-    settings, git = run.settings, run.hub.git
+    git = run.hub.git
     changed = [key for key in seen.changed(IN) if only is None or key in only]
-    changed = [key for key in changed if not _waits(run, seen, key)]
+    changed = [key for key in changed if force or not _waits(run, seen, key, IN)]
     # What was refused before comes last: a flood of forgeries must not keep the genuine out.
     changed.sort(key=lambda key: run.memory.told_before("arrival", *key, seen.listed[IN][key][1]))
     chosen = _choose(run, changed)
-    ours = _missing(git, seen, seen.changed(OUT)) if only is None else []
+    ours = _missing(git, seen, _choose_ours(run, seen)) if only is None else []
+    seen.missing[OUT] |= set(ours)
+    ours = [key for key in ours if force or not _waits(run, seen, key, OUT)]
+    wanted, paused = _wanted(run, seen, {IN: chosen, OUT: ours}, force=force)
+    if only is None:
+        _forget_silent(run, seen, paused)
     if not chosen and not ours:
         return []
-    wanted: _Wanted = {}
-    for side, keys in ((IN, chosen), (OUT, ours)):
-        for key in keys:
-            peer = settings.peers[key[0]]
-            here = _side(peer, at_mailbox=True) == side
-            remote, url = (MAILBOX_KEY, settings.mailbox) if here else (peer.name, peer.hub)
-            if url:
-                wanted.setdefault(remote, (url, []))[1].append((*seen.listed[side][key], key))
+    chosen = [key for key in chosen if _part(run, key, IN)[:2] not in paused]
     failed = _fetch(run, wanted)
-    for remote, reason in failed.items():
-        url, pairs = wanted[remote]
-        reasons = _fetch_apart(run, url, pairs, reason)
-        if reasons is None:
-            new = run.memory.unreachable.failed(remote, reason)
-            text = f"{who(remote)} does not send its branches: {reason}"
-            run.report.failed(text, source=remote, told_before=not new)
-            continue
-        for pair, why in reasons:
-            _report_not_fetched(run, *pair, why)
+    found = fetch_apart(lambda again: _fetch(run, again), wanted, failed)
+    for pair, why in found.branches:
+        _report_not_fetched(run, *pair, why)
+    told = {key for (_, _, key, side), _ in found.branches if side == IN}
+    for _, head, key, side in found.hung:  # next time others are tried first
+        run.memory.unfetched.failed(_fetch_name(key, head, side), TIMED_OUT)
+    _report_silent(run, wanted, found.silent)
     # What moved between listing and fetching is left for the next run.
     infos = read_info(git, [seen.listed[IN][key][1] for key in chosen])
     for key, info in zip(chosen, infos, strict=True):
         if info is None or info.kind != "commit":
             seen.missing[IN].add(key)
+        else:
+            run.memory.unfetched.worked(head_name(key, seen.listed[IN][key][1]))
+        if info is None and key not in told and _part(run, key, IN)[:2] not in found.silent:
+            _report_differing(run, *seen.listed[IN][key], key)
         if info is not None and info.kind != "commit":  # git takes no such push: the host lies
-            _report_not_fetched(run, *seen.listed[IN][key], key, f"it is a {info.kind}, no commit")
-    seen.missing[OUT] |= set(_missing(git, seen, ours))
+            _report_not_fetched(run, *seen.listed[IN][key], key, IN, f"it is a {info.kind}, no commit")
+    seen.missing[OUT] -= set(ours) - set(_missing(git, seen, ours))
     return [key for key in chosen if key not in seen.missing[IN]]
 
 
-def _fetch_apart(run: Run, url: str, pairs: Sequence[_Pair], reason: str) -> list[tuple[_Pair, str]] | None:
-    """What could not be fetched together is fetched by peer, and of a peer for whom that fails by branch.
-
-    One bad branch keeps no other out, and one that takes all the time costs its own peer the rest of a run. What could
-    not be fetched and why; None where the remote does not answer at all: it would hang for every branch.
-    """
-    parts: dict[str, list[_Pair]] = {}
-    for pair in pairs:
-        parts.setdefault(pair[2][0], []).append(pair)
-    failed = dict.fromkeys(parts, reason)
-    if len(parts) > 1:
-        failed = _fetch(run, {peer: (url, theirs) for peer, theirs in parts.items()})
-    hangs = len(failed) == len(parts) and set(failed.values()) == {TIMED_OUT}
-    if hangs and (len(parts) > 1 or len(pairs) == 1):
-        return None
-    bad = [pair for peer in failed for pair in parts[peer]][:_ALONE]
-    whys = _fetch(run, {str(i): (url, [pair]) for i, pair in enumerate(bad)}) if len(pairs) > 1 else {"0": reason}
-    if hangs and len(whys) == len(bad) and set(whys.values()) == {TIMED_OUT}:
-        return None
-    return [(bad[int(index)], why) for index, why in whys.items()]
+def _part(run: Run, key: ThreadKey, side: str) -> tuple[str, str, str]:
+    """Where a branch lies and whose it is: remote and peer; and the remote's URL."""
+    peer = run.settings.peers[key[0]]
+    if _side(peer, at_mailbox=True) == side:
+        return MAILBOX_KEY, peer.name, run.settings.mailbox
+    return peer.name, peer.name, peer.hub
 
 
-def _waits(run: Run, seen: Observation, key: ThreadKey) -> bool:
+def _wanted(
+    run: Run, seen: Observation, sides: Mapping[str, Sequence[ThreadKey]], *, force: bool
+) -> tuple[dict[str, tuple[str, list[Pair]]], set[tuple[str, str]]]:
+    """Per remote its URL and the branches to fetch there; and from where those of a peer are left alone for a while."""
+    wanted: dict[str, tuple[str, list[Pair]]] = {}
+    paused: set[tuple[str, str]] = set()
+    for side, keys in sides.items():
+        for key in keys:
+            *part, url = _part(run, key, side)
+            remote, peer = part
+            if not force and run.memory.silent.waits(" ".join(part)):
+                if (remote, peer) not in paused:
+                    text = _silent_text(remote, peer, run.memory.silent.reason(" ".join(part)))
+                    run.report.failed(text, source=peer, told_before=True)
+                paused.add((remote, peer))
+            elif url:
+                wanted.setdefault(remote, (url, []))[1].append((*seen.listed[side][key], key, side))
+    return wanted, paused
+
+
+def _silent_text(remote: str, peer: str, reason: str) -> str:
+    whose = "its branches" if remote == peer else f"{peer}'s branches"
+    return f"{who(remote)} does not send {whose}: {reason}"
+
+
+def _report_silent(
+    run: Run, wanted: Mapping[str, tuple[str, list[Pair]]], silent: Mapping[tuple[str, str], str]
+) -> None:
+    """Tell once who does not send; who did is known to work again."""
+    told: set[str] = set()
+    for remote, (_, pairs) in wanted.items():
+        parts = {(remote, str(key[0])) for _, _, key, _ in pairs}
+        whole = len(parts) > 1 and parts <= silent.keys()
+        for part in sorted(parts):
+            name = " ".join(part)
+            if part not in silent:
+                if run.memory.silent.worked(name):
+                    run.report.info(f"{who(remote)} sends branches again")
+                run.memory.conditions.clear(SILENT, name)
+                continue
+            new = run.memory.silent.failed(name, silent[part])
+            text = _silent_text(remote, remote if whole else part[1], silent[part])
+            remedy = f"{command('cn peer sync {}', part[1])} tries again; else it is asked less and less often"
+            if text not in told:
+                run.report.failed(text, remedy, source=remote, told_before=not new)
+            told.add(text)
+            run.memory.conditions.set(SILENT, _silent_text(remote, part[1], silent[part]), remedy, name=name)
+
+
+def _forget_silent(run: Run, seen: Observation, paused: Container[tuple[str, str]]) -> None:
+    """Of whom nothing is to be fetched any more, nothing is missing."""
+    for name in run.memory.conditions.names(SILENT):
+        remote, _, peer = name.partition(" ")
+        if peer not in run.settings.peers or (remote in seen.listings and (remote, peer) not in paused):
+            run.memory.conditions.clear(SILENT, name)
+
+
+def _waits(run: Run, seen: Observation, key: ThreadKey, side: str) -> bool:
     """A head that could not be fetched again and again is left alone for a while."""
-    branch, head = seen.listed[IN][key]
-    if not run.memory.unfetched.waits(head_name(key, head)):
+    branch, head = seen.listed[side][key]
+    name = _fetch_name(key, head, side)
+    if not run.memory.unfetched.waits(name):
         return False
-    text = f"{_shown(key, branch)} cannot be fetched: {run.memory.unfetched.reason(head_name(key, head))}"
-    run.report.failed(text, "its creator must push it again", source=key[0], told_before=True)
+    text, remedy = _not_fetched(key, branch, side, run.memory.unfetched.reason(name))
+    run.report.failed(text, remedy, source=key[0], told_before=True)
     return True
+
+
+_DIFFER = ("not our ref", "couldn't find remote ref", "could not find remote ref")
+"""What git says where a host does not have what it listed a moment ago."""
+_NOT_SENT = "its host lists it, and sends another state of the branch (copies there differ)"
+
+
+def _not_fetched(key: ThreadKey, branch: Branch, side: str, why: str) -> tuple[str, str]:
+    """What is told of a branch that could not be fetched, and what helps."""
+    what, whoever = f"{_shown(key, branch)} cannot be fetched: {why}", "its creator must push it again"
+    if side == OUT:
+        what = f"our {visible(branch)} at {key[0]} cannot be fetched: {why}"
+        whoever = "whoever pushed it there pushes it again"
+    if why == _NOT_SENT or any(said in why for said in _DIFFER):
+        return (
+            what,
+            f"the copies at its host have to catch up, or {whoever}; {command('cn peer sync {}', key[0])} tries now",
+        )
+    return what, whoever
+
+
+def _report_differing(run: Run, branch: Branch, head: Oid, key: ThreadKey) -> None:
+    """The fetch went well and did not bring what was listed. Once that is a branch that moved meanwhile."""
+    if run.memory.told("differs", *key, head):
+        _report_not_fetched(run, branch, head, key, IN, _NOT_SENT)
+    else:
+        run.report.info(f"{_shown(key, branch)} was listed at {head[:8]} and not sent; the next run looks again")
 
 
 def _shown(key: ThreadKey, branch: Branch) -> str:
@@ -304,15 +408,46 @@ def _shown(key: ThreadKey, branch: Branch) -> str:
     return visible(source) if branch == source else f"{visible(source)} (there {visible(branch)})"
 
 
-def _choose(run: Run, changed: list[ThreadKey]) -> list[ThreadKey]:
+def _choose(run: Run, changed: Sequence[ThreadKey]) -> list[ThreadKey]:
     most = run.settings.config.limits.branches_per_peer
     chosen: list[ThreadKey] = []
-    for peer in dict.fromkeys(peer for peer, _ in changed):
-        theirs = [key for key in changed if key[0] == peer]
+    for peer, theirs in _by_peer(changed).items():
         chosen += theirs[:most]
         if more := len(theirs[most:]):
             run.report.info(f"{peer}: {more} more branches wait for the next run (limit {most} a run)")
     return chosen
+
+
+def _choose_ours(run: Run, seen: Observation) -> list[ThreadKey]:
+    """Ours whose tip is news: all on record, and of others as many of a peer as a run adopts, and as there are in all.
+
+    A peer can write our name in its own hub as often as it likes.
+    """
+    items, changed = run.snapshot.open_items, seen.changed(OUT)
+    strange = _by_peer([(peer, topic) for peer, topic in changed if (OUT, topic) not in items.get(peer, {})])
+    most = run.settings.config.limits.branches_per_peer
+    for peer in seen.saw[OUT]:
+        left = _ADOPTED - sum(i.side == OUT and i.get("kind") == "proposal" for i in items.get(peer, {}).values())
+        waits = strange.get(peer, [])[max(0, min(most, left)) :]
+        seen.later.update(waits)
+        if waits and left > most:
+            run.report.info(f"{peer}: {len(waits)} more branches of ours wait for the next run (limit {most} a run)")
+        elif waits:
+            text = f"{peer} lists more branches of ours that cn did not make than the {_ADOPTED} it follows"
+            remedy = "delete there what is not needed"
+            told = run.memory.told("adopt", peer)
+            run.report.info(f"{text}: {len(waits)} are left alone", told_before=told)
+            run.memory.conditions.set(ADOPT, text, remedy, name=peer)
+        if not waits or left > most:
+            run.memory.conditions.clear(ADOPT, peer)
+    return [key for key in changed if key not in seen.later]
+
+
+def _by_peer(keys: Iterable[ThreadKey]) -> dict[Name, list[ThreadKey]]:
+    found: dict[Name, list[ThreadKey]] = {}
+    for key in keys:
+        found.setdefault(key[0], []).append(key)
+    return found
 
 
 def _missing(git: Git, seen: Observation, ours: Sequence[ThreadKey]) -> list[ThreadKey]:
@@ -321,18 +456,18 @@ def _missing(git: Git, seen: Observation, ours: Sequence[ThreadKey]) -> list[Thr
     return [key for key, info in zip(ours, infos, strict=True) if info is None or info.kind != "commit"]
 
 
-def _fetch(run: Run, wanted: _Wanted) -> dict[str, str]:
+def _fetch(run: Run, wanted: Wanted) -> dict[str, str]:
     limits = run.settings.config.limits
-    branches = {remote: (url, [(branch, tip) for branch, tip, _ in pairs]) for remote, (url, pairs) in wanted.items()}
+    branches = {remote: (url, [(branch, tip) for branch, tip, *_ in pairs]) for remote, (url, pairs) in wanted.items()}
     git = run.hub.git._replace(max_bytes=limits.fetch_bytes)
     return fetch_tips(git, branches, limits.peer_seconds, run.progress)
 
 
-def _report_not_fetched(run: Run, branch: Branch, head: Oid, key: ThreadKey, why: str) -> None:
-    new = run.memory.unfetched.failed(head_name(key, head), why)
-    text, remedy = f"{_shown(key, branch)} cannot be fetched: {why}", "its creator must push it again"
+def _report_not_fetched(run: Run, branch: Branch, head: Oid, key: ThreadKey, side: str, why: str) -> None:
+    new = run.memory.unfetched.failed(_fetch_name(key, head, side), why)
+    text, remedy = _not_fetched(key, branch, side, why)
     run.report.failed(text, remedy, source=key[0], told_before=not new)
-    run.memory.conditions.set(FETCH, text, remedy, name=head_name(key, head))
+    run.memory.conditions.set(_FETCH[side], text, remedy, name=head_name(key, head))
 
 
 def head_name(key: ThreadKey, head: Oid) -> str:
@@ -340,22 +475,27 @@ def head_name(key: ThreadKey, head: Oid) -> str:
     return f"{key[0]}/{key[1]} {head}"
 
 
+def _fetch_name(key: ThreadKey, head: Oid, side: str) -> str:
+    return head_name(key, head) if side == IN else f"{side} {head_name(key, head)}"
+
+
 def forget_gone(executor: Executor, seen: Observation, read: Collection[ThreadKey]) -> None:
     """Forget which heads did not come in, where they are not listed any more, or moved, or are ``read`` now."""
-    conditions = executor.memory.conditions
-    for kind in (ARRIVAL, FETCH):
+    conditions, came = executor.memory.conditions, set(read)
+    for kind, side in ((ARRIVAL, IN), (FETCH, IN), (FETCH_OURS, OUT)):
         for name in conditions.names(kind):
             branch, _, head = name.rpartition(" ")
             peer, _, topic = branch.partition("/")
             key = (Name(peer), topic)
-            listed = seen.listed[IN].get(key)
-            same = listed is not None and listed[1] == head and key not in read
-            unseen = peer in executor.settings.peers and peer not in seen.saw[IN]
+            listed = seen.listed[side].get(key)
+            here = key not in seen.missing[OUT] if side == OUT else key in came
+            same = listed is not None and listed[1] == head and not here
+            unseen = peer in executor.settings.peers and peer not in seen.saw[side]
             if not (same or unseen):
                 conditions.clear(kind, name)
 
 
-def fetch_mains(executor: Executor, seen: Observation, peers: Iterable[Name]) -> set[Name]:
+def fetch_mains(executor: Executor | Run, seen: Observation, peers: Iterable[Name]) -> set[Name]:
     """Fetch peers' main branches (for proofs and merge bases), once a run; returns which of them are here."""
     settings = executor.settings
     asked = [name for name in dict.fromkeys(peers) if find_main(executor, seen, name)]
@@ -377,7 +517,7 @@ def main_of(git: Git, url: str, seconds: float) -> tuple[str, Oid] | str:
     return head_of(git, url, seconds) or "it has no main branch"
 
 
-def find_main(executor: Executor, seen: Observation, name: Name) -> bool:
+def find_main(executor: Executor | Run, seen: Observation, name: Name) -> bool:
     """Is a peer's main known? One that is neither ``main`` nor ``master`` is what its HEAD names."""
     reached = name in seen.saw[OUT] and name in seen.saw[IN]
     if name not in seen.mains and name not in seen.fetched_mains and reached:

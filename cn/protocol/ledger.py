@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from types import MappingProxyType
 from typing import NamedTuple
@@ -205,18 +205,22 @@ def fold_history(events: Iterable[Event], items: Open | None = None) -> Open:
     """The items after a history from the files, which may not be in order.
 
     A clone whose clock was slow may have written into a month before (:func:`month_path` does not):
-    there the end of a thread comes before its beginning, and must stay its end.
+    there the end of a thread comes before its beginning, and must stay its end. What has begun before has ended in
+    its order, and may begin again.
     """
     state: Open = dict(items or {})
+    begun: set[tuple[str, str, Oid]] = set()
     ended: set[tuple[str, str, Oid]] = set()
     for event in events:
         found = state.get((event.side, event.topic))
         this = (event.side, event.topic, event.head)
-        if event.kind in _ENDS[event.side] and (found is None or found.head != event.head):
+        if event.kind in _ENDS[event.side] and (found is None or found.head != event.head) and this not in begun:
             ended.add(this)
         apply(state, event)
-        if event.kind in _BEGINS[event.side] and this in ended:
-            state.pop((event.side, event.topic), None)
+        if event.kind in _BEGINS[event.side]:
+            begun.add(this)
+            if this in ended:
+                state.pop((event.side, event.topic), None)
     return state
 
 
@@ -278,6 +282,11 @@ def events_at_heads(history: str, side: str, heads: Iterable[Oid]) -> dict[Oid, 
         if head in wanted:
             found.setdefault(Oid(head), []).append(parse_event(line))
     return found
+
+
+def events_with(history: str, side: str, words: Collection[str]) -> list[Event]:
+    """The events whose line holds one of these words (the name of a field, say), oldest first."""
+    return [parse_event(line) for _, _, line in _rows(history, side) if any(word in line for word in words)]
 
 
 def topics(history: str, side: str) -> set[str]:

@@ -66,7 +66,8 @@ class MergeFacts:
     all that main changed outside cn's folders), ``conflicts`` new paths that main has as a folder, or a folder
     of theirs as a file, ``dirty`` touched paths with local changes, ``clashes`` pairs of names that are one
     on a file system without case. ``changes`` is what the branch changes, which is what its merge does.
-    ``people`` are authors and signers of the commits merged. ``commit`` is the prepared merge,
+    ``people`` are authors and signers of the commits merged, ``unknown`` the commits among them whose signatures
+    have no form that git knows. ``commit`` is the prepared merge,
     ``published`` the published commit for it where the mailbox is a remote of its own.
     """
 
@@ -81,6 +82,7 @@ class MergeFacts:
     commit: Oid | None = None
     published: Oid | None = None
     clashes: tuple[str, ...] = ()
+    unknown: tuple[Oid, ...] = ()
 
 
 def valid_actor(actor: Name, config: HubConfig) -> Refusal | None:
@@ -208,6 +210,15 @@ def signed_merge(signature: str, required: bool) -> Refusal | None:
     return Refusal(
         SIGNATURE, why, "pin the peer's key in state/peers.md, and have the commit signed with it", notify=True
     )
+
+
+def readable_signatures(facts: MergeFacts) -> Refusal | None:
+    """Main gets no commit over which ``git log --show-signature`` ends, for everybody and for ever."""
+    if not facts.unknown:
+        return None
+    commits = _some([commit[:8] for commit in facts.unknown])
+    why = f"git can read no signature that begins as those of {commits} in the branch"
+    return Refusal(SIGNATURE, why, "make the branch anew without that header and push it again", notify=True)
 
 
 def proven_sender(signature: str, shared_mailbox: bool, trusted: bool) -> Refusal | None:

@@ -61,7 +61,7 @@ THREAD = Machine(
 | repeated  | none     | received | deferred | assigned | queued   | claimed  | dead     |
 | refused   | none     | received | deferred | assigned | queued   | claimed  | dead     |
 | gone      | none     | received | deferred | assigned | queued   | claimed  | dead     |
-| noticed   | none     | done     | done     | done     | done     | done     | done     |
+| noticed   | none     | —        | —        | —        | —        | —        | —        |
 | deferred  | —        | deferred | deferred | deferred | deferred | deferred | deferred |
 | returned  | —        | —        | received | —        | —        | —        | —        |
 | assigned  | —        | assigned | assigned | assigned | assigned | assigned | assigned |
@@ -77,7 +77,8 @@ THREAD = Machine(
 """The state is that of the open item in ``state/ledger/<peer>/open``, the events are the ``in`` kinds of the ledger.
 
 The states of the queue stand beside deferred and assigned, not across them: a thread that waits for a date or for a
-reviewer does not wait for the agent. Triage works in both interfaces, so every open thread can be decided.
+reviewer does not wait for the agent. Triage works in both interfaces, so every open thread can be decided. Nothing else
+ends a thread: a notice, which becomes none, has a branch of its own.
 """
 IN_QUEUE = frozenset({"queued", "claimed", "dead"})
 """The states in which the item names its queue item (the field ``input``)."""

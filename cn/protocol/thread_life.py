@@ -154,7 +154,7 @@ def _inbound(event: Event) -> tuple[Link, ...]:
         "returned": (RETURNED, "deferred until now"),
         "assigned": (ASSIGNED, _join(f"to {get('actor', '')}", "", by)),
         "refused": (REFUSED, f"{get('rule', '')}: {get('why', '')}".strip(": ")),
-        "gone": (DELETED, "by its creator"),
+        "gone": (DELETED, "it is not listed any more"),
         "repeated": (RECEIVED, "again, the same head"),
         "enqueued": (QUEUED, f"for the agent, as {get('input', '')}"),
         "claimed": (GIVEN, f"to the agent on {get('machine', '')}{again}"),

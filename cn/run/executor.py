@@ -7,7 +7,8 @@ dry run, the list that is shown.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final, NamedTuple, assert_never
 
 from cn.git.fast_import import EntryChange, FileChange, build_commit
@@ -22,6 +23,7 @@ from cn.protocol.log import Row
 from cn.protocol.message import Message, Sealed, object_id, own_topic, seal, tree_bytes
 from cn.protocol.outbox_entry import Deliver, Entry, entry_head, entry_row
 from cn.protocol.queue_item import INPUT
+from cn.protocol.states import InvalidTransition
 from cn.run.memory import Memory
 from cn.run.secret_gate import check_change, mask_file, mask_line, mask_text
 from cn.run.settings import Settings
@@ -102,13 +104,46 @@ class Executor:
     # What adds to the commit.
 
     def perform(self, plan: Plan) -> None:
-        """Perform every effect of a plan, in order."""
+        """Perform every effect of a plan, in order.
+
+        One that does not fit the ledger raises :class:`InvalidTransition`, and nothing of it is performed.
+        """
+        self._check_fits(plan)
         for effect in plan.effects:
             self._touched, logged = [], len(self._rows)
             self._one(effect)
             if self.steps is not None:
                 paths = tuple(dict.fromkeys(self._touched))
                 self.steps.append(Step(plan.cause, effects.describe(effect), paths, tuple(self._rows[logged:])))
+
+    @contextmanager
+    def apart(self, source: str) -> Iterator[None]:
+        """What is done within is of ``source`` alone: a plan that does not fit is told, and all others go on."""
+        try:
+            yield
+        except InvalidTransition as error:
+            self.notes.failed(
+                error.text, "this is a bug in cn; all else went on. 'cn doctor' checks the hub", source=source
+            )
+
+    def _check_fits(self, plan: Plan) -> None:
+        """Do the events of a plan fit what is open, one after the other?"""
+        seen: dict[Name, ledger.Open] = {}
+        for effect in plan.effects:
+            match effect:
+                case effects.Record(peer, event):
+                    pass
+                case effects.CleanUp(entry):
+                    peer = entry.to
+                    event = Event(self.now, OUT, "deleting", topic_of(entry.branch), entry_head(entry))
+                case _:
+                    continue
+            key = event.side, event.topic
+            items = seen.setdefault(peer, {})
+            if key not in items and (item := self._open(peer).get(key)) is not None:
+                items[key] = item
+            ledger.check(items, event, f"{peer}/{event.topic}")
+            ledger.apply(items, event)
 
     def _one(self, effect: Effect) -> None:
         match effect:
@@ -200,11 +235,12 @@ class Executor:
             self._touched.append(log.log_path(row.at))
 
     def _record(self, peer: Name, event: Event) -> None:
-        # Before anything is changed: a plan that does not fit the ledger ends the run here.
         items = self._open(peer)
         ledger.check(items, event, f"{peer}/{event.topic}")
         ledger.apply(items, event)
         self._events.setdefault(peer, []).append(event)
+        if event.side == OUT and peer in self._topics:  # one that is adopted is taken as well
+            self._topics[peer].add(event.topic)
         if self.steps is not None:
             names = [e.path for e in self.snapshot.folder(f"{ledger.FOLDER}/{peer}")]
             self._touched += [ledger.month_path(peer, self.now, names), ledger.open_path(peer)]
@@ -220,7 +256,6 @@ class Executor:
         sealed = self._seal(message)
         peer = self.settings.peer(message.to)
         topic = own_topic(post.topic, self._taken(peer.name), sealed.id)
-        self._topics[peer.name].add(topic)
         about = message.about
         branch = join_branch(self.settings.outbound_prefix(peer), topic)
         said = (message.subject, post.thread, post.source, about.branch if about else "", post.decision)

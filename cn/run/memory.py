@@ -97,6 +97,15 @@ class Conditions:
         """The names of what holds of a kind."""
         return [key[len(kind) + 1 :] for key in self._entries if key.startswith(f"{kind} ")]
 
+    def of(self, kind: str) -> list[tuple[str, str]]:
+        """Text and remedy of what holds of a kind."""
+        found = (self._entries[_key(kind, name)] for name in self.names(kind))
+        return [(str(entry["text"]), str(entry.get("remedy", ""))) for entry in found]
+
+    def since(self, kind: str, name: str = "") -> datetime:
+        """Since when it holds."""
+        return parse_stamp(str(self._entries[_key(kind, name)]["since"]))
+
     def replace(self, kind: str, found: Mapping[str, Condition]) -> None:
         """Note that of this kind exactly ``found`` holds, by name."""
         for name in self.names(kind):
@@ -125,7 +134,7 @@ def _key(kind: str, name: str) -> str:
     return f"{kind} {name}" if name else kind
 
 
-_FAILED = dict.fromkeys(("unreachable", "fetch", "attempts"), ("reason", "since", "next"))
+_FAILED = dict.fromkeys(("unreachable", "silent", "fetch", "attempts"), ("reason", "since", "next"))
 _NEEDED: dict[str, tuple[str, ...]] = {"standing": ("text", "since"), **_FAILED}
 
 
@@ -167,6 +176,8 @@ class Memory:
         """What is shown until it is gone."""
         self.unreachable = Failures(self.section("unreachable"), self.at)
         """Peers and the mailbox, by their key."""
+        self.silent = Failures(self.section("silent"), self.at)
+        """Who lists and does not send: remote and peer whose branches they are."""
         self.unfetched = Failures(self.section("fetch"), self.at)
         """Heads of branches that could not be fetched."""
         self.attempts = Failures(self.section("attempts"), self.at)

@@ -378,10 +378,15 @@ def _check_end(run: Run) -> None:
     # One that asks nobody cannot tell whether origin answers again, and one that had nothing to write did
     # not meet what stopped the last one.
     if run.memory.stopped and not run.offline:
-        with suppress(Blocked, GitError):
-            wait_for_place(run.hub, 0.0)
-            read_index(run.hub.git)
-            run.memory.stopped.clear()
+        clear_stop(run.hub, run.memory)
+
+
+def clear_stop(hub: Hub, memory: Memory) -> None:
+    """Forget what stopped the last run, where main can be moved here now."""
+    with suppress(Blocked, GitError):
+        wait_for_place(hub, 0.0)
+        read_index(hub.git)
+        memory.stopped.clear()
 
 
 def check_ledgers(snapshot: Snapshot, memory: Memory, report: Report) -> None:

@@ -20,7 +20,7 @@ from cn.protocol.outbox_entry import Say, chat_id
 from cn.run.executor import Executor
 from cn.run.run import Run
 from cn.system.clock import now
-from cn.system.files import write_file
+from cn.system.files import read_regular, write_file
 from cn.telegram.api import LONGEST_PAUSE, Failure, Trouble, is_heard
 from cn.values.errors import CnError
 from cn.values.names import HubPath
@@ -47,7 +47,7 @@ class _Note:
     @classmethod
     def read(cls, path: Path) -> _Note:
         try:
-            data = json.loads(path.read_text("utf-8"))
+            data = json.loads(read_regular(path) or b"")
             after = parse_stamp(data["after"]) if data.get("after") else None
             return cls(path, int(data["done"]), bool(data["sending"]), int(data["unknown"]), after)
         except (OSError, ValueError, KeyError, TypeError, AttributeError, StampRefused):

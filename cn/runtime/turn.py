@@ -283,9 +283,13 @@ def _end(tools: TurnTools, turn: Turn, report: Report, outcome: Answer | Failure
             elif outcome.kind in _NOT_THE_ITEM:
                 executor.perform(plan_released(turn, executor.now))
                 _say_once(run, executor, turn.input, f"the model gave no answer: {outcome.text}")
-                executor.notes.failed(f"{source}: {outcome.text}", outcome.hint, source=source)
+            elif outcome.retryable and not outcome.unknown:  # no model was reached: it waits
+                executor.perform(plan_released(turn, executor.now, below=facts.config.max_attempts))
+                if turn.attempt >= facts.config.max_attempts:
+                    _say_once(run, executor, turn.input, f"the model gave no answer: {outcome.text}")
             else:
                 executor.perform(plan_lapsed(turn, facts, one_line(mask_line(outcome.text, run.settings), 300)))
+            if isinstance(outcome, Failure):
                 executor.notes.failed(f"{source}: {outcome.text}", outcome.hint, source=source)
             if isinstance(outcome, Answer) or not (outcome.retryable or outcome.kind in _NOT_THE_ITEM):
                 # It lies with this item: the others need not wait for the next run, nor fail the same way.
@@ -339,7 +343,7 @@ def cycle(hub: Hub, path: Path | None, *, until_idle: bool, report: Report, look
     """
     begun, under_daemon = time.monotonic(), "CN_DAEMON" in os.environ
     with ExitStack() as stack:
-        lock = hold(hub.state / "agent.lock")
+        lock = hold(hub.state / "agent.lock", hub.private_mode)
         if lock is None:
             raise LockHeld("another process asks the model for this hub", "it goes on by itself")
         stack.callback(os.close, lock)

@@ -24,6 +24,7 @@ MOST_LOGGED = 16 << 20
 
 
 PRIVATE = 0o600
+"""The mode of a file that nobody else may open."""
 
 _REMEDIES = {
     errno.EISDIR: "a folder lies in its place: move it out of the way",
@@ -165,6 +166,29 @@ def drop(*paths: Path) -> None:
             sync_folder(path.parent)
 
 
+def remove_tree(path: Path) -> None:
+    """Remove a folder with all that is in it, or whatever lies in its place; nothing is there: that is fine.
+
+    A link goes, and nothing behind it; no pipe is waited for. What cannot be removed stays.
+    """
+    import shutil  # with its archives 2 ms, and most runs remove nothing
+
+    with suppress(OSError):
+        if stat.S_ISDIR(path.lstat().st_mode):
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink()
+
+
+def links_in(folder: Path) -> list[Path]:
+    """The symbolic links that lie in a folder, sorted; none where it cannot be read."""
+    try:
+        with os.scandir(folder) as found:
+            return sorted(Path(entry.path) for entry in found if entry.is_symlink())
+    except OSError:
+        return []
+
+
 def make_parents(path: Path, root: Path | None) -> None:
     """Create the folders above ``path``; below ``root`` each must be a real folder."""
     if root is not None:
@@ -238,6 +262,23 @@ def raw_id(path: StrPath, like: Oid) -> Oid | None:
     """The id of a file's bytes, in the object format of ``like``; None where there is no file."""
     plain = read_plain(path)
     return blob_id(like, plain[1]) if plain else None
+
+
+def owner_of(path: Path) -> str:
+    """The name of the user whose file it is, or the number of one that has none."""
+    import pwd  # few messages name a user
+
+    uid = path.lstat().st_uid
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"user {uid}"
+
+
+def read_below(root: Path, path: str, limit: int = sys.maxsize) -> bytes | None:
+    """:func:`read_regular` of a file below ``root``; None also for what lies behind a link."""
+    target = f"{root}/{path}"
+    return read_regular(target, limit) if blocked_parent(root, target) is None else None
 
 
 def read_regular(path: StrPath, limit: int = sys.maxsize) -> bytes | None:
@@ -354,11 +395,14 @@ def sweep_temporary(folder: Path) -> None:
 def _alive(name: str) -> bool:
     """Does the process whose id starts a temporary file's name still run?"""
     pid = name.partition("-")[0]
-    if not pid.isdigit() or int(pid) == os.getpid():
-        return False
+    return pid.isdigit() and int(pid) != os.getpid() and is_alive(int(pid))
+
+
+def is_alive(pid: int) -> bool:
+    """Is there a process of this number, whosever it is?"""
     try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
         return False
     except OSError:
         return True
@@ -390,14 +434,26 @@ def _tail(path: Path, most: int) -> bytes:
         return b""
 
 
-def hold(path: Path) -> int | None:
+def open_lock(path: Path, mode: int = PRIVATE) -> int:
+    """Open the lock file ``path``, made with ``mode`` where it is missing.
+
+    Whoever can open a file can lock it (flock(2)), so one that others may open is closed to them.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, mode)
+    with suppress(OSError):  # it is another's with whom the repository is shared
+        if stat.S_IMODE(os.fstat(fd).st_mode) != mode:
+            os.fchmod(fd, mode)
+    return fd
+
+
+def hold(path: Path, mode: int = PRIVATE) -> int | None:
     """Take the lock ``path`` until the descriptor is closed; None while somebody else has it.
 
     ``flock`` belongs to the open file: whoever inherits the descriptor holds it too (flock(2)).
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        fd = open_lock(path, mode)
     except OSError as why:
         raise Refused(f"cannot open the lock {path}: {why.strerror}", "make the hub writable") from why
     try:

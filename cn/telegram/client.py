@@ -181,6 +181,8 @@ def _make_bot(token: str, origin: str, clean: Callable[[str], str]) -> tuple[Bot
                 raise Failed(Failure(Trouble.RATE_LIMITED, "Too Many Requests", _retry_after(body)))
             if status >= 500:
                 raise Failed(Failure(Trouble.SERVER, f"HTTP status {status}"))
+            if status >= 400 and not _is_telegrams(status, body):
+                raise Failed(Failure(Trouble.NETWORK, f"HTTP status {status} of something that stands before it"))
             return status, body
 
     verify = httpx.create_ssl_context() if origin.startswith("https:") else False
@@ -192,6 +194,7 @@ def _make_bot(token: str, origin: str, clean: Callable[[str], str]) -> tuple[Bot
             write_timeout=_WRITE,
             httpx_kwargs={
                 "verify": verify,  # one for both: it weighs megabytes
+                "trust_env": origin.startswith("https:"),  # else a proxy would read the token
                 "headers": {"accept-encoding": "identity"},
                 "event_hooks": {"response": [_bound(httpx)]},
             },
@@ -249,6 +252,15 @@ def _import_httpx() -> None:
             import httpx  # noqa: F401
         finally:
             del sys.modules["httpx._main"]
+
+
+def _is_telegrams(status: int, body: bytes) -> bool:
+    """Is it Telegram that refuses (https://core.telegram.org/bots/api#making-requests), and no proxy or gateway?"""
+    try:
+        told = json.loads(body)
+        return told["ok"] is False and told["error_code"] == status
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return False
 
 
 def _retry_after(body: bytes) -> float:

@@ -13,13 +13,14 @@ from cn.protocol.layout import inbox_path
 from cn.protocol.own_thread import ADHOC, CONCERNS, DONE_CONCERNS, Own, is_named, is_own, parse_own
 from cn.protocol.queue_item import PERIODIC, REFLECTIONS
 from cn.run.executor import Executor
+from cn.run.find_thread import list_called
 from cn.run.snapshot import Snapshot
 from cn.run.view import View
 from cn.system.files import blocked_parent, read_regular
 from cn.threads.plan.edits import MOST
 from cn.transaction.unplaced import is_left, read_unplaced
 from cn.values.errors import Refused
-from cn.values.names import HubPath, NameRefused, ThreadName, parse_thread_name
+from cn.values.names import HubPath, ThreadName
 from cn.values.text import decode, is_text, one_line
 
 LARGEST = 8 << 20
@@ -66,20 +67,11 @@ def pick_own(snapshot: Snapshot, paths: Iterable[HubPath], text: str) -> HubPath
     found = [path for path in paths if is_named(path, text)]
     if not found:
         return None
-    every = [str(path) for path in found] + _inbox_named(snapshot, text)
+    pending = list_called(snapshot, text)
+    every = [*found, *(inbox_path(ThreadName(item.get("thread"))) for _, item in pending)]
     if len(every) > 1:
         raise Refused(f"{one_line(text, 80)!r} means {len(every)} threads: {', '.join(every)}", "name it by its path")
     return found[0]
-
-
-def _inbox_named(snapshot: Snapshot, text: str) -> list[str]:
-    """The paths of pending inbox threads of that name; a path names none of them here."""
-    try:
-        name = "" if "/" in text else str(parse_thread_name(text))
-    except NameRefused:
-        name = ""
-    pending = [(f"{peer}/{item.topic}", item.get("thread")) for peer, item in snapshot.pending()]
-    return [str(inbox_path(ThreadName(thread))) for source, thread in pending if text == source or name == thread]
 
 
 def use_own(executor: Executor, path: HubPath) -> Own:

@@ -134,7 +134,11 @@ class OriginUnreachable(Blocked):
 
 
 class BadPlace(Blocked):
-    """HEAD is not main, another work tree is there too, or something is half done."""
+    """HEAD is not main, another work tree is there too, something is half done, or a folder of cn's is none."""
+
+
+_FOLDERS = ("threads", "threads/inbox", "logs", "state")
+"""Where every run reads or writes in the work tree."""
 
 
 def work_place(hub: Hub) -> dict[str, Oid]:
@@ -163,6 +167,7 @@ def work_place(hub: Hub) -> dict[str, Oid]:
             f"run {command('git switch {}', hub.main)}, then run again",
         )
     _no_other_work_tree(hub)
+    _real_folders(hub)
     for path in find_pipes(hub):
         back = command("git checkout {} -- {}", hub.main, path)
         text = f"{path} is no regular file, and git would wait for it without end"
@@ -182,6 +187,16 @@ def _is_special(path: Path) -> bool:
     except OSError:
         return False
     return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode))  # git follows no link here
+
+
+def _real_folders(hub: Hub) -> None:
+    """What lies behind a link is no part of the work tree: others may write there, and cn must not."""
+    for folder in _FOLDERS:
+        here = hub.root / folder
+        if here.is_symlink() or (here.exists() and not here.is_dir()):
+            what = "a link, and cn follows none" if here.is_symlink() else "no folder"
+            back = command("git checkout -- {}", folder)
+            raise BadPlace(f"{here} is {what}", f"move it away, and {back} brings main's folder; then run again")
 
 
 def _whole(hub: Hub) -> None:

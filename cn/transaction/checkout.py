@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -24,7 +23,19 @@ from cn.git.entries import OTHER, SUBMODULE, Change, Entry, WorkFile, read_files
 from cn.git.process import Git
 from cn.git.repository import Hub
 from cn.protocol.layout import DONE, INBOX
-from cn.system.files import StrPath, blocked_parent, exchange, free_name, move, place, place_below, raw_id, write_file
+from cn.system.files import (
+    StrPath,
+    blocked_parent,
+    exchange,
+    free_name,
+    move,
+    place,
+    place_below,
+    raw_id,
+    read_regular,
+    remove_tree,
+    write_file,
+)
 from cn.transaction.journal import Journal
 from cn.transaction.unplaced import Edited, Left, read_unplaced, write_unplaced
 from cn.values.names import Oid, folders_above, main_decides, never_blocks
@@ -40,7 +51,7 @@ def sweep_asides(hub: Hub, current: str = "") -> list[str]:
             for file, path in written:
                 aside = keep_aside(hub, path, file)
                 reports.append(kept_sentence(hub, path, aside, "was written to while cn replaced it"))
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_tree(folder)
     return reports
 
 
@@ -94,7 +105,7 @@ class Asides:
         folder = hub.state / "old" / token
         manifest: dict[str, tuple[str, Oid]] = {}
         with suppress(OSError, ValueError, TypeError, AttributeError, RecursionError):
-            plain = json.loads((folder / "manifest").read_bytes() if (folder / "manifest").is_file() else b"{}")
+            plain = json.loads(read_regular(folder / "manifest") or b"{}")
             manifest = {name: (str(p), Oid(str(raw))) for name, (p, raw) in plain.items() if name.isdigit()}
         return cls(folder, manifest)
 
@@ -174,7 +185,7 @@ def place_again(hub: Hub, main: Oid) -> list[str]:
     entries = read_tree(hub.git, main, list(noted.left))
     changes = [Change(path, one.here, entries.get(path)) for path, one in noted.left.items()]
     reports = check_out(hub, Journal(noted.token, main, main, ""), changes, hub.git)
-    shutil.rmtree(hub.state / "txn", ignore_errors=True)
+    remove_tree(hub.state / "txn")
     files = read_files(hub, main, {path: (entries.get(path),) for path in noted.left})
     # Main's file lies here, and no text that a person wrote meanwhile.
     here = {path: (files[path], entries.get(path)) for path in noted.left}
@@ -233,7 +244,7 @@ class _Checkout:
             if change.path in unplaced:
                 self.note_unplaced(change, unplaced[change.path])
         if todo:
-            shutil.rmtree(staged, ignore_errors=True)
+            remove_tree(staged)
 
     def may_replace(self, change: Change, file: WorkFile | None) -> bool:
         if file is None:
@@ -300,7 +311,7 @@ class _Checkout:
         staged = scratch / "stage"
         if not changes:
             return staged
-        shutil.rmtree(staged, ignore_errors=True)
+        remove_tree(staged)
         staged.mkdir(parents=True)
         index = scratch / "index-new"
         with suppress(FileNotFoundError):

@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 
 from cn.git.entries import Change, Entry
 from cn.git.repository import Hub
-from cn.system.files import PRIVATE, read_regular, write_file
+from cn.system.files import PRIVATE, owner_of, read_regular, write_file
 from cn.values.errors import Blocked
 from cn.values.names import Oid, is_oid
+from cn.values.text import visible
 
 _FORMATS = (2, 1)
 """What is written, and what is read: in the older one machine-local files have absolute paths."""
@@ -115,18 +116,25 @@ def _in_push(hub: Hub) -> list[Path]:
         return []
 
 
-def write_journal(path: Path, journal: Journal) -> None:
-    """Write and flush it."""
+def write_journal(path: Path, journal: Journal, mode: int = PRIVATE) -> None:
+    """Write and flush it; ``mode`` is :attr:`Hub.private_mode`."""
     changes = [[c.path, *(c.old or (None, None)), *(c.new or (None, None))] for c in journal.changes]
     plain = {"format": _FORMATS[0], **journal._asdict(), "changes": changes, "inputs": dict(journal.inputs or {})}
-    write_file(path, json.dumps(plain, default=lambda data: data.decode("latin-1")).encode(), mode=PRIVATE)
+    write_file(path, json.dumps(plain, default=lambda data: data.decode("latin-1")).encode(), mode=mode)
 
 
 def read_journal(path: Path) -> Journal | None:
     """The journal at ``path``, or None. An unreadable one stops the run: it may hold a promise."""
     data = read_regular(path) if os.path.lexists(path) else None
+    if data is None and path.is_file() and not os.access(path, os.R_OK):
+        owner = visible(owner_of(path))
+        raise Blocked(
+            f"a run of {owner}'s was interrupted, and only {owner} can read what it was about to do: {path}",
+            f"let {owner} run 'cn sync' here, which finishes it; 'git config core.sharedRepository group' lets whoever"
+            " shares this hub do that for later ones",
+        )
     if data is None and os.path.lexists(path):
-        raise Blocked(f"cannot read {path}: it is no file, or none of yours", "move it away, then run again")
+        raise Blocked(f"cannot read {path}: it is no file", "move it away, then run again")
     try:
         return None if data is None else _parse(json.loads(data))
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError) as why:

@@ -15,13 +15,22 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple
 
 from cn.git.repository import Hub
+from cn.system.files import is_alive, links_in, open_lock, read_regular
 from cn.transaction.lock_owner import note_owner
 from cn.values.errors import Blocked, LockHeld
-from cn.values.text import one_line
+from cn.values.shell_words import command
+from cn.values.text import one_line, visible
 
 _POLL = 0.05
+_LOOKS, _MOMENT = 3, 0.02
+"""A lock that is held at so many looks, so many seconds apart, is not just being looked at by another."""
+LOCK, TURN = "lock", "lock.turn"
+WAKE = "wake.lock"
+"""That of who wakes the agent."""
 TOLD = "lock.told"
 """Beside the lock: somebody was turned away, and said so. Gone with the next run that gets in."""
 
@@ -30,15 +39,17 @@ TOLD = "lock.told"
 def hub_lock(hub: Hub, wait: float) -> Iterator[Hub]:
     """Hold the hub's lock; yields the hub whose local git children inherit it.
 
-    Polls for up to ``wait`` seconds, then raises :class:`LockHeld`.
+    Polls for up to ``wait`` seconds, then raises :class:`LockHeld`; :class:`Blocked` where a link lies in its folder.
     """
+    if linked := find_links(hub):
+        raise Blocked(*linked)
     deadline = time.monotonic() + wait
-    fd = _open(hub, "lock")
+    fd = _open(hub, LOCK)
     try:
-        turn = _open(hub, "lock.turn")
+        turn = _open(hub, TURN)
         try:
-            for one in (turn, fd):
-                _take(hub, one, fd, deadline)
+            for name, one in ((TURN, turn), (LOCK, fd)):
+                _take(hub, name, one, deadline)
         except LockHeld as held:
             held.told_before = _was_told(hub)
             raise
@@ -53,17 +64,28 @@ def hub_lock(hub: Hub, wait: float) -> Iterator[Hub]:
         os.close(fd)
 
 
+def find_links(hub: Hub) -> tuple[str, str] | None:
+    """What stops every run, and the remedy: links in cn's own folder.
+
+    Runs write there, and remove what is old with all that is in it: behind a link these are somebody's files.
+    """
+    if not (found := links_in(hub.state)):
+        return None
+    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+    text = f"{visible(str(found[0]))}{more} is a link, and cn follows none where it keeps its own files"
+    return text, f"{command('rm -- {}', str(found[0]))} removes the link alone; then run again"
+
+
 def _open(hub: Hub, name: str) -> int:
     path = hub.state / name
     try:
-        hub.state.mkdir(parents=True, exist_ok=True)
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        return open_lock(path, hub.private_mode)
     except OSError as why:
         raise Blocked(f"cannot open the lock {path}: {why.strerror}", "make the hub writable") from why
 
 
-def _take(hub: Hub, fd: int, held: int, deadline: float) -> None:
-    """Lock ``fd``; ``held`` is the lock that says who works."""
+def _take(hub: Hub, name: str, fd: int, deadline: float) -> None:
+    """Lock ``fd``, the file of that name."""
     while True:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -74,11 +96,58 @@ def _take(hub: Hub, fd: int, held: int, deadline: float) -> None:
             # For example ENOLCK on a network file system without locks.
             raise Blocked(f"cannot lock the hub {hub.root}: {why.strerror}") from why
         if left <= 0:
-            raise LockHeld(
-                f"another run of cn holds the hub {hub.root}{_owner(held)}",
-                "try again when it has ended, or raise lock_wait in .cn/hub.yaml",
-            )
+            holder = _holder(hub, name)
+            wait = "try again when it has ended, or raise lock_wait in .cn/hub.yaml"
+            raise LockHeld(holder.text, holder.remedy or wait)
         time.sleep(min(_POLL, left))
+
+
+class Holder(NamedTuple):
+    """Whoever has a lock of cn: what to say of it, what helps, since when it is so (seconds since the epoch).
+
+    ``remedy`` is empty where it is a living run of cn, which ends by itself.
+    """
+
+    text: str
+    remedy: str
+    since: float
+
+
+def find_holder(hub: Hub, *names: str) -> Holder | None:
+    """Who has one of these locks; tries what a run tries, and keeps nothing. None: they are free."""
+    return next((_holder(hub, name) for name in names or (TURN, LOCK) if _is_held(hub.state / name)), None)
+
+
+def _is_held(path: Path) -> bool:
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        for _ in range(_LOOKS):
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return False
+            except BlockingIOError:
+                time.sleep(_MOMENT)
+        return True
+    except OSError:  # no locks there: the run tells it
+        return False
+    finally:
+        os.close(fd)
+
+
+def _holder(hub: Hub, name: str) -> Holder:
+    path = hub.state / name
+    noted = hub.state / LOCK if name == TURN else path  # who waits its turn waits for who has the lock
+    owner = one_line((read_regular(noted, 200) or b"").decode("utf-8", "replace"), 80)
+    since = noted.stat().st_mtime if noted.exists() else time.time()
+    number = owner.removeprefix("pid ").partition(",")[0]
+    if number.isdigit() and is_alive(int(number)):
+        what = "wakes the agent of" if name == WAKE else "holds"
+        return Holder(f"another run of cn {what} the hub {hub.root} ({owner})", "", since)
+    text = f"no run of cn is at work here, and yet {visible(str(path))} is locked, by what a run left or by others"
+    return Holder(text, f"{command('fuser -v -- {}', str(path))} names who; end that, then run again", since)
 
 
 def _was_told(hub: Hub) -> bool:
@@ -92,27 +161,14 @@ def _was_told(hub: Hub) -> bool:
     return False
 
 
-def still_held(hub: Hub) -> tuple[str, float] | None:
-    """Who holds the lock that somebody was turned away from, and since when (seconds) that is so.
+def still_held(hub: Hub) -> Holder | None:
+    """Who holds the lock that somebody was turned away from; since then it is so.
 
-    None: nobody was, or it is free again. Looking waits for nobody, and nobody for it.
+    None: nobody was, or it is free again.
     """
     try:
         since = os.stat(hub.state / TOLD).st_mtime
-        fd = os.open(hub.state / "lock", os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return None
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return _owner(fd), since
-    finally:
-        os.close(fd)
-    return None
-
-
-def _owner(fd: int) -> str:
-    with suppress(OSError):
-        text = one_line(os.pread(fd, 200, 0).decode("utf-8", "replace"), 80)
-        return f" ({text})" if text else ""
-    return ""
+    found = find_holder(hub)
+    return found and found._replace(since=since)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from cn.git.entries import read_changes
-from cn.git.objects import resolve, update_refs
+from cn.git.objects import read_info, resolve, update_refs
 from cn.git.process import Git
 from cn.git.repository import Hub
 from cn.git.signatures import read_signatures
@@ -77,6 +77,9 @@ def untrusted(
     for change in changed:
         commits = touched.get(change.path, [])
         bad = tuple(c for c in commits if c in foreign)
+        # What no commit in the range wrote is an older version that came back: then all that touched it count.
+        if bad and (taken := _taken(hub.git, trusted, new, change.path)) and taken <= set(commits):
+            bad = tuple(c for c in bad if c in taken)
         # No commit explains it: main does not descend from what was accepted.
         if bad or not commits:
             old, new_blob = (entry.oid if entry else None for entry in (change.old, change.new))
@@ -111,6 +114,35 @@ def _touching(git: Git, old: Oid, new: Oid, paths: set[str]) -> dict[str, list[O
             commit = Oid(fields[at].strip())
             at += 1
     return touched
+
+
+def _taken(git: Git, old: Oid, new: Oid, path: str) -> set[Oid]:
+    """The commits of ``old..new`` by which a path came to hold what it holds now; none where that cannot be told.
+
+    A merge that holds what one of its parents holds has taken nothing of the others: who wrote what was taken back in a
+    branch, or never got into main, changed nothing there.
+    """
+    if "\n" in path:
+        return set()
+    rows = git.run("rev-list", "--parents", "--end-of-options", f"{old}..{new}").lines
+    parents = {Oid(row[0]): [Oid(word) for word in row[1:]] for row in (line.split(" ") for line in rows)}
+    names = list(dict.fromkeys(oid for commit, above in parents.items() for oid in (commit, *above)))
+    infos = read_info(git, [f"{name}:{path}" for name in names])
+    held = {name: info and info.oid for name, info in zip(names, infos, strict=True)}
+    waiting, met, found = [new], {new}, set[Oid]()
+    while waiting:
+        commit = waiting.pop()
+        above = parents[commit]
+        same = [p for p in above if held[p] == held[commit]]
+        if old in same:
+            continue
+        within = [p for p in same if p in parents]
+        if not within:  # it made this, mixed it, or took back what was there before what is accepted
+            found.add(commit)
+        following = within[:1] or [p for p in above if p in parents]
+        waiting += [p for p in following if p not in met]
+        met.update(following)
+    return found
 
 
 def parse_reflog(fields: Iterable[str]) -> Iterator[Oid]:

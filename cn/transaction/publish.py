@@ -23,13 +23,13 @@ from cn.git.remote import FOLDER as OUTGOING
 from cn.git.remote import OWN
 from cn.git.repository import Hub
 from cn.system.files import (
-    PRIVATE,
     append_once,
     blocked_parent,
     drop,
     place,
     read_plain,
     read_regular,
+    remove_tree,
     sweep_temporary,
     write_file,
 )
@@ -107,7 +107,7 @@ def _write_local(hub: Hub, file: LocalFile, path: Path, root: Path) -> None:
     """Write or remove a machine-local file. Doing it again changes nothing."""
     if file.data is not None:
         # What is in the state must not be committed.
-        write_file(path, file.data, root=root, mode=PRIVATE if root == hub.state else 0o666)
+        write_file(path, file.data, root=root, mode=hub.private_mode if root == hub.state else 0o666)
         return
     found = read_plain(path) if blocked_parent(root, path) is None else None
     if found is not None and (not file.was or hashlib.sha256(found[1]).hexdigest() == file.was):
@@ -148,7 +148,7 @@ def publish(hub: Hub, journal: Journal) -> list[str]:
     wait_for_index(hub)
     with _undisturbed():
         journal = with_sizes(hub, journal)
-        write_journal(journal_path(hub), journal)
+        write_journal(journal_path(hub), journal, hub.private_mode)
         if journal.old == journal.new:
             return _finish(hub, journal)
         reports: list[str] = []
@@ -384,7 +384,7 @@ def _finish(hub: Hub, journal: Journal) -> list[str]:
     reports += [f"{path} is not in this hub: what an interrupted run had to do there is left out" for path in outside]
     # The notes go before the journal: as long as it is there, doing all this again is harmless.
     drop(*(push_path(hub, covered) for covered in journal.covers), journal_path(hub))
-    shutil.rmtree(hub.state / "txn", ignore_errors=True)
+    remove_tree(hub.state / "txn")
     return reports
 
 
@@ -403,7 +403,7 @@ def recover(hub: Hub) -> tuple[str, ...]:
 
 def _recover(hub: Hub) -> tuple[str, ...]:
     for unfinished in ("txn", OUTGOING):
-        shutil.rmtree(hub.state / unfinished, ignore_errors=True)
+        remove_tree(hub.state / unfinished)
     for folder in (hub.state, hub.state / "push", hub.root / "state"):
         sweep_temporary(folder)
     journal = read_journal(journal_path(hub))
@@ -464,7 +464,8 @@ def _note_reverted(hub: Hub, journal: Journal, now: Mapping[str, Entry]) -> list
     reverted = [c for c in journal.changes if now.get(c.path) == c.old]
     owned = tuple(c for c in reverted if never_blocks(c.path))
     if owned:
-        write_journal(restore_path(hub), journal._replace(changes=owned, refs=(), appends=(), sizes=()))
+        again = journal._replace(changes=owned, refs=(), appends=(), sizes=())
+        write_journal(restore_path(hub), again, hub.private_mode)
     merged = [visible(c.path) for c in reverted if not never_blocks(c.path)]
     over = "a commit made over a stale index took"
     reports = [f"{over} away what cn had written; it is restored"] if owned else []

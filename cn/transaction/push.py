@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from cn.git.fast_import import commit_tree
 from cn.git.objects import empty_tree, is_ancestor, list_refs, read_info, resolve, update_refs
-from cn.git.process import Git, GitConfig, GitError
+from cn.git.process import Git, GitConfig, GitError, transport_options
 from cn.git.remote import OWN, Push, RefResult, Result, is_unreached, push_own, remedy_of
 from cn.git.repository import Hub, read_config
 from cn.git.running import find_locks, git_processes
@@ -203,7 +203,7 @@ def _push_refs(hub: Hub, refs: Mapping[str, Oid | None]) -> Answer:
 def _push_main(hub: Hub, base: Base, journal: Journal, refs: Mapping[str, Oid | None]) -> Answer | None:
     """None: somebody else's commit is origin's main now."""
     note = journal._replace(changes=(), expected=base.origin)
-    write_journal(push_path(hub, journal.new), note)
+    write_journal(push_path(hub, journal.new), note, hub.private_mode)
     without: dict[str, str] = {}
     pauses = list(_PAUSES)
     while pauses:
@@ -379,6 +379,17 @@ def locks_at_origin(hub: Hub) -> list[HeldLock]:
             found.append((path, max(0.0, time.time() - path.lstat().st_mtime)))
     users = git_processes(replace(hub, root=folder, git_dir=folder, work_git_dir=folder)) if found else []
     return [HeldLock(path, age, users) for path, age in found]
+
+
+def refuses_push(hub: Hub, base: Base) -> str:
+    """Why origin cannot be pushed to, as far as it tells without being changed; empty: it can, or answers for itself.
+
+    A main that is not ahead of origin's is another matter.
+    """
+    url = origin_url(hub, push=True)
+    words = ("push", "--dry-run", "--porcelain", *transport_options(url), "--", url, f"{base.tip}:{hub.main_ref}")
+    done = hub.git.run(*words, check=False, network=True, seconds=SECONDS)
+    return "" if done.ok or f":{hub.main_ref}\t" in done.text else redact(done.reason)
 
 
 def replaced_at_origin(hub: Hub) -> tuple[str, str] | None:

@@ -155,9 +155,13 @@ def is_local(url: str) -> bool:
     return "://" not in url and (colon < 0 or (0 <= slash < colon))
 
 
+_INBOX_FOLDER = re.compile(r"\A(([./].*/)?threads/inbox/)?(done/(\d{4}/)?)?", re.DOTALL)
+"""As a path of the hub, or of this machine; no branch begins like the latter."""
+
+
 def parse_thread_name(text: str) -> ThreadName:
-    """A thread's file name; ``.md`` may be left out, a leading folder of the inbox too."""
-    base = text.removeprefix("threads/inbox/").removeprefix("done/")
+    """A thread's file name; ``.md`` may be left out, the folder of the inbox may stand before it."""
+    base = _INBOX_FOLDER.sub("", text)
     base = base if base.endswith(".md") else base + ".md"
     if "/" in base or base.startswith((".", "-")) or not is_plain(base):
         raise _refuse("thread", text, "see 'cn inbox' for the names")

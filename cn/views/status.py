@@ -120,7 +120,7 @@ def _stopped(view: View) -> ShownCondition | None:
 
         if found := still_held(view.hub):
             remedy = "see what it waits for; it may be ended, and the next run finishes its work"
-            return ShownCondition(f"another run of cn holds the hub{found[0]}", remedy, _at(found[1]))
+            return ShownCondition(found.text, found.remedy or remedy, _at(found.since))
     if stop and not (stop.get("kind") == "BadPlace" and _is_in_place(view.hub)):
         return ShownCondition(stop["text"], stop["hint"], parse_stamp(stop["since"]))
     if state.is_dir():  # where nothing can be noted, it is looked at

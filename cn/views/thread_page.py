@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import PurePosixPath
 
 from cn.inbox.working_copies import read_working
 from cn.protocol.layout import DONE, INBOX, inbox_path
 from cn.protocol.ledger import IN, Event
 from cn.protocol.own_thread import DONE_CONCERNS
 from cn.protocol.thread_life import Life, read_lives
+from cn.run.find_thread import look_for_pending, read_call
 from cn.run.view import View, has_agent, read_events
 from cn.threads.store import OwnDocument, done_concerns, own_paths, pick_own, read_document
 from cn.values.errors import Refused
@@ -35,20 +35,20 @@ class Document:
 
 
 def show_document(view: View, text: str) -> Document:
-    """One thread, pending or done, by file name, path, or ``peer/topic`` (then the latest)."""
-    base = PurePosixPath(text).name
-    name = base if base.endswith(".md") else f"{base}.md"
-    for peer, item in view.snapshot.pending():
-        if text == f"{peer}/{item.topic}" or name == item.get("thread"):
-            lives = read_lives(read_events(view, peer, since=f"{item.since:%Y%m}", about=item.topic))
-            life = next((one for one in lives if one.thread == item.get("thread")), None)
-            written = read_written(view, [item])
-            this = item.get("thread")
-            thread = pending_view(peer, item, written.get(this), life, fed=has_agent(view))
-            path = inbox_path(thread.thread)
-            working = read_working(view.hub, thread.thread) if view.on_main else None
-            return Document(thread, path, working.data if working else view.snapshot.read(path) or b"")
-    peer, life = _find_done(view, text, name)
+    """One thread, pending or done, by file name, path, or ``peer/topic`` (then the latest).
+
+    Raises :class:`Refused` for none, and for a name that means two.
+    """
+    if (pending := look_for_pending(view.snapshot, text)) is not None:
+        peer, item = pending
+        lives = read_lives(read_events(view, peer, since=f"{item.since:%Y%m}", about=item.topic))
+        life = next((one for one in lives if one.thread == item.get("thread")), None)
+        written = read_written(view, [item]).get(item.get("thread"))
+        thread = pending_view(peer, item, written, life, fed=has_agent(view))
+        path = inbox_path(thread.thread)
+        working = read_working(view.hub, thread.thread) if view.on_main else None
+        return Document(thread, path, working.data if working else view.snapshot.read(path) or b"")
+    peer, life = _find_done(view, text, read_call(text).file)
     name = life.thread
     paths = [f"{DONE}/{name}", f"{DONE}/{name[:4]}/{name}", str(inbox_path(ThreadName(name)))]
     view.snapshot.read_many(paths)
@@ -68,7 +68,7 @@ def _find_done(view: View, text: str, name: str) -> tuple[Name, Life]:
                 return peer, lives[-1]
             _explain_refused(view, peer, topic)
     since = name[:6] if name[:8].isdigit() else ""
-    for peer in view.snapshot.open_items:
+    for peer in view.snapshot.open_items if name else ():
         for life in read_lives(read_events(view, peer, since=since)):
             if life.thread == name:
                 return peer, life
@@ -139,11 +139,8 @@ def show_any(view: View, text: str) -> OwnDocument | Document:
 def _inbox_document(view: View, text: str, *, strict: bool) -> Document | None:
     """A peer's thread; with ``strict`` it must be there."""
     try:
-        found = show_document(view, text)
+        return show_document(view, text)
     except Refused as refused:
         if strict:
             raise Refused(refused.text, refused.hint.replace("cn inbox", "cn thread list")) from None
         return None
-    # It takes the last part of a path for a name; here a path means a place.
-    named = "/" not in text or text.startswith(f"{INBOX}/") or text == found.thread.source
-    return found if strict or named else None

@@ -5,6 +5,7 @@ The crontab is a shim on a file in the test's own home (see ``conftest``).
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from cn.actions import cron
 from cn.actions.cron import format_job, owner, quote, replaced, schedule
 from cn.values.errors import Refused, UsageError
 from tests.support.hubs import ROOT, cn, git
@@ -337,3 +339,32 @@ def run_as_cron(line: str, folder: Path, *, unescape: bool) -> list[str]:
     subprocess.run(["/bin/sh", "-c", f"{path} {shim} inbox {tail}"], check=True, cwd=folder)
     assert not (folder / "pwned").exists()
     return shown.read_bytes().decode().rstrip("\0").split("\0")
+
+
+def test_a_lock_on_the_home_folder_is_in_nobodys_way(hub: Path, table: Path, home: Path) -> None:
+    fd = os.open(home, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH)
+        cn("cron", "install", hub=hub, check=0)
+    finally:
+        os.close(fd)
+    assert len(lines(table)) == 2
+
+
+@pytest.mark.parametrize(
+    ("said", "is_none"),
+    [
+        ("no crontab for sigma", True),
+        ("crontab: can't open 'sigma': No such file or directory", True),
+        ("crontab: can't open 'sigma': Too many open files in system", False),
+        ("crontab: can't open 'sigma': Permission denied", False),
+    ],
+)
+def test_only_a_missing_table_is_an_empty_one(monkeypatch: pytest.MonkeyPatch, said: str, is_none: bool) -> None:
+    done = subprocess.CompletedProcess([], 1, b"", said.encode())
+    monkeypatch.setattr(cron, "_run", lambda *_: done)
+    if is_none:
+        assert cron.read_table() == b""
+    else:
+        with pytest.raises(Refused, match="can't open"):
+            cron.read_table()

@@ -28,7 +28,21 @@ WHO = {
 }
 SCENES = ("pair", "shared", "pinned", "queue", "alone")
 ACTS = {
-    "push": {"as", "branch", "files", "message", "author", "start", "tree", "force", "commit", "to", "signed", "merge"},
+    "push": {
+        "as",
+        "branch",
+        "files",
+        "message",
+        "author",
+        "start",
+        "tree",
+        "force",
+        "commit",
+        "to",
+        "signed",
+        "merge",
+        "header",
+    },
     "message": {"as", "branch", "text", "message", "force", "to", "signed", "author"},
     "delete": {"branch", "to"},
     "ours": {"topic"},

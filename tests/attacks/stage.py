@@ -18,6 +18,7 @@ from tests.attacks.attack import Attack
 from tests.support.desk import answer, current, work_queue
 from tests.support.hubs import (
     Content,
+    add_header,
     blob,
     branches,
     clone,
@@ -148,6 +149,8 @@ class Stage:
             )  # fmt: skip
         if act.get("signed"):
             head = self._sign(person, head, node.name)
+        if "header" in act:
+            head = add_header(person, head, act["header"])
         self.heads[act["branch"]] = head
         plus = "+" if act.get("force") else ""
         push(person, home, f"{plus}{head}:refs/heads/{act['branch']}")

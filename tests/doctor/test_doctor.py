@@ -15,6 +15,9 @@ from typing import Any
 
 import pytest
 
+from cn.git.repository import open_hub
+from cn.run.memory import Memory
+from cn.system.clock import now
 from tests.support.hubs import clone, cn, commit, git, git_bytes, make_ssh_key, push, tip, try_git, write_commit
 from tests.support.world import Node, World, picture
 
@@ -142,6 +145,16 @@ def test_a_password_in_a_peer_s_url(sigma: Node) -> None:
     assert "s3cret" not in done.stdout + done.stderr
 
 
+def test_a_header_for_all_hosts_is_a_problem(sigma: Node) -> None:
+    git(sigma.root, "config", "http.extraHeader", "Authorization: Bearer s3cret")
+    done = sigma.cn("doctor", check=1)
+    assert "http.extraHeader is set for all hosts" in done.stdout
+    assert "s3cret" not in done.stdout
+    git(sigma.root, "config", "--unset", "http.extraHeader")
+    git(sigma.root, "config", "http.https://git.example.org/.extraHeader", "Authorization: Bearer s3cret")
+    assert "extraHeader" not in sigma.cn("doctor", check=None).stdout
+
+
 def test_a_shared_mailbox_without_keys_is_explained(sigma: Node) -> None:
     text = (sigma.root / "state/peers.md").read_text()
     at = text.rindex("```")
@@ -252,7 +265,9 @@ def test_an_old_lock_is_left_alone_while_a_git_works_here(sigma: Node) -> None:
 def test_a_run_at_work_is_named(sigma: Node) -> None:
     with (sigma.root / ".git/cn/lock").open("r+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        assert "at work here" in infos(sigma)["lock"]
+        file.write(f"pid {os.getpid()}, since 2026-02-05T15:00:00Z\n")
+        file.flush()
+        assert "another run of cn holds the hub" in infos(sigma)["lock"]
         sigma.configure("lock_wait: 0\n")
         sigma.cn("doctor", "--fix", check=75)
 
@@ -610,3 +625,37 @@ def test_the_copied_hub_is_whole(sigma: Node) -> None:
     """What the tests above stand on."""
     assert try_git(sigma.root, "fsck").returncode == 0
     assert git_bytes(sigma.root, "status", "--porcelain") == b""
+
+
+@pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="processes are told apart by /proc")
+def test_a_program_that_is_only_named_like_git_is_none(sigma: Node, tmp_path: Path) -> None:
+    lock = sigma.root / ".git/index.lock"
+    lock.write_bytes(b"")
+    os.utime(lock, (1, 1))
+    shutil.copy("/bin/sleep", tmp_path / "gitea")
+    with subprocess.Popen([tmp_path / "gitea", "600"], cwd=sigma.root) as server:
+        facts(sigma, "--fix", check=0)
+        server.kill()
+    assert not lock.exists()
+
+
+def test_a_key_that_nobody_can_use_is_a_problem(sigma: Node, tmp_path: Path) -> None:
+    key = tmp_path / "key"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "secret", "-f", key], check=True)
+    for name, value in (("gpg.format", "ssh"), ("user.signingKey", str(key)), ("cn.sign", "true")):
+        git(sigma.root, "config", name, value)
+    assert "cannot sign" in problems(sigma)["signing"]
+
+
+def test_an_origin_that_cannot_be_pushed_to_is_a_problem(sigma: Node) -> None:
+    git(sigma.root, "config", "remote.origin.pushurl", "/nonexistent")
+    assert "nothing can be pushed to origin" in problems(sigma)["origin"]
+
+
+def test_what_stopped_the_last_run_is_a_problem_until_one_works(sigma: Node) -> None:
+    memory = Memory(open_hub(sigma.root), now())
+    memory.note_stop("the host is away", "wait for it", "Blocked")
+    memory.save()
+    assert problems(sigma)["stopped"] == "the host is away"
+    sigma.sync()
+    facts(sigma, check=0)

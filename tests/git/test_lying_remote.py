@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cn.git.process import Git
-from cn.git.remote import fetch_tips, head_of, list_remotes
+from cn.git.remote import NOT_GIT, fetch_tips, head_of, list_remotes
 from cn.values.names import Oid, is_branch, is_oid
-from tests.support.hubs import git, work
+from tests.support.hubs import bare, git, work
 from tests.support.lying_server import LyingServer
+from tests.support.servers import http_backend, http_server
 
 OID = b"1" * 40
 SPEC = b"+refs/heads/a:refs/cn/trusted"
@@ -70,6 +72,31 @@ def test_of_any_listing_only_ids_and_names_come_out(server: LyingServer, repo: P
         assert head is None or (is_branch(head[0]) and is_oid(head[1]))
 
     run()
+
+
+@pytest.mark.parametrize("page", [b"", b'{"error":"maintenance"}', b"<html>login</html>\n"])
+def test_a_page_that_is_no_git_is_not_taken_for_an_empty_repository(repo: Path, page: bytes) -> None:
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(page)))
+            self.end_headers()
+            self.wfile.write(page)
+
+        def log_message(self, *_: object) -> None:
+            """Nothing."""
+
+    with http_server(Page) as port:
+        found = list_remotes(Git(repo), {"pi": f"http://127.0.0.1:{port}/pi.git"}, 20)["pi"]
+    assert isinstance(found, str)
+    assert found == NOT_GIT or "not valid" in found
+
+
+def test_an_empty_repository_is_one_by_every_transport(repo: Path, tmp_path: Path) -> None:
+    bare(tmp_path / "new.git")
+    with http_backend(tmp_path) as served:
+        urls = {"http": served.url("new"), "file": f"file://{tmp_path}/new.git", "path": str(tmp_path / "new.git")}
+        assert list_remotes(Git(repo), urls, 20) == {key: {} for key in urls}
 
 
 def test_a_listing_beyond_all_measure_is_refused_by_name_and_others_are_read(server: LyingServer, repo: Path) -> None:

@@ -51,3 +51,15 @@ def test_a_folder_above_that_is_another_users_is_not_searched(sigma: Node) -> No
     give(sigma)
     (below := sigma.root / "below").mkdir()
     assert "no hub at" in cn("status", cwd=below, check=3).stderr
+
+
+@pytest.mark.parametrize("with_repository", [False, True])
+def test_a_file_of_another_users_in_a_folder_above_makes_no_hub(tmp_path: Path, with_repository: bool) -> None:
+    (tmp_path / ".cn").mkdir()
+    (tmp_path / ".cn/hub.yaml").touch()
+    if with_repository:
+        git(tmp_path, "init", "-q")
+    for path in (tmp_path / ".cn", *tmp_path.rglob("*")):
+        os.lchown(path, OTHER, OTHER)
+    cn("init", "foo", cwd=tmp_path, check=0)
+    assert (tmp_path / "cn-foo/.cn/hub.yaml").is_file()

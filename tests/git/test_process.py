@@ -421,3 +421,22 @@ def test_of_what_a_remote_says_beside_only_the_end_is_kept(repo: Path) -> None:
         [sys.executable, "-c", script, str(repo)], env=cn_env(), capture_output=True, text=True, check=False
     )
     assert done.stdout == "True True\n", done.stderr
+
+
+def test_a_pipe_that_outlives_the_time_is_closed(tmp_path: Path, repo: Path) -> None:
+    note = tmp_path / "note"
+    done = shell(repo, f"setsid sleep 600 & echo $! > {note}; sleep 600").run("sh", check=False, seconds=0.5)
+    assert done.timed_out
+    os.kill(int(note.read_text()), signal.SIGKILL)
+
+
+def test_a_lower_limit_for_files_than_ours_stays(repo: Path) -> None:
+    code = (
+        "import resource, sys; from pathlib import Path; from cn.git.process import Git\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 8192))\n"
+        "git = Git(Path(sys.argv[1]), max_bytes=1 << 29, settings={'alias.sh': '!ulimit -f'})\n"
+        "print(git.run('sh', network=True).text)"
+    )
+    words = [sys.executable, "-c", code, str(repo)]
+    done = subprocess.run(words, env=cn_env(), capture_output=True, text=True, timeout=60, check=True)
+    assert int(done.stdout) in (4, 8)  # blocks of 1,024 or of 512 bytes

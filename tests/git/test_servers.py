@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
-from cn.git.process import Git, Job, transport_options
+from cn.git.process import Git, GitError, Job, transport_options
 from tests.support.hubs import bare, branches, clone, commit, git, refs, tip, work
 from tests.support.servers import Remote, http_backend
 
@@ -147,6 +148,26 @@ def test_http_with_a_credential_helper_of_the_user(tmp_path: Path, mine: Path, h
         git(home, "config", "--global", "credential.helper", "store")
         assert push(mine, served.url("pi"), "main:refs/heads/sigma/topic")[0]
         assert branches(served.path("pi")) == {"sigma/topic": tip(mine)}
+
+
+@pytest.mark.parametrize("kept", ["right", "wrong"])
+@pytest.mark.parametrize("scope", ["global", "hub", "url"])
+def test_a_host_takes_no_password_from_its_helper_and_brings_none(
+    tmp_path: Path, mine: Path, home: Path, scope: str, kept: str
+) -> None:
+    """After a 401 git erases the password of the whole host, after a success it stores it in every helper."""
+    bare(tmp_path / "host" / "pi.git")
+    with http_backend(tmp_path / "host", user="pi", password="right") as served:
+        line = served.base.replace("://", f"://pi:{kept}@") + "\n"
+        (home / "kept").write_text(line)
+        key = f"credential.{served.base}.helper" if scope == "url" else "credential.helper"
+        where = ("config", "--add") if scope == "hub" else ("config", "--global", "--add")
+        for file in ("kept", "other"):
+            git(mine, *where, key, f"store --file={home / file}")
+        with nullcontext() if kept == "right" else pytest.raises(GitError, match="Authentication failed"):
+            push(mine, served.url("pi"), "main:refs/heads/sigma/topic")
+    assert (home / "kept").read_text() == line
+    assert not (home / "other").exists()
 
 
 def test_a_clone_made_over_each_remote_is_whole(remote: Remote, mine: Path, tmp_path: Path) -> None:

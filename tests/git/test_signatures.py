@@ -10,12 +10,20 @@ from pathlib import Path
 
 import pytest
 
-from cn.git.process import Git
+from cn.git.process import Git, GitError
 from cn.git.read_branches import is_signed, read_commits
 from cn.git.repository import read_config
-from cn.git.signatures import COMMIT_BYTES, HEADER_BYTES, Signature, own_key, read_signatures
+from cn.git.signatures import (
+    COMMIT_BYTES,
+    HEADER_BYTES,
+    Signature,
+    own_key,
+    read_signatures,
+    signed_digest,
+    split_signatures,
+)
 from cn.values.names import Oid
-from tests.support.hubs import commit, git, make_ssh_key, sign_with, tip, work
+from tests.support.hubs import add_header, commit, git, make_ssh_key, sign_with, tip, work
 
 
 def public(text: str) -> str:
@@ -111,6 +119,61 @@ def test_an_author_of_megabytes_is_nobody_and_others_are_told(repo: Path) -> Non
     assert (found[made["long"]].author, found[made["long"]].email) == ("", "")
     assert (found[made["padded"]].author, found[made["padded"]].email) == ("pi", "pi@example.org")
     assert {s.word for s in found.values()} == {"bad"}
+
+
+FORMS = [
+    "gpgsig x",
+    "gpgsig ",
+    "gpgsig -----BEGIN",
+    "gpgsig \\0",
+    "gpgsig -----BEGIN SSH SIGNATURE-----",
+    "gpgsig-sha256 1",
+]
+
+
+@pytest.mark.parametrize("header", FORMS)
+def test_a_signature_of_any_form_is_judged_and_keeps_no_other_from_it(repo: Path, tmp_path: Path, header: str) -> None:
+    private, text = make_ssh_key(tmp_path / "pi")
+    sign_with(repo, private)
+    commit(repo, {"f": "x"}, "signed")
+    good = Oid(tip(repo))
+    git(repo, "commit", "--quiet", "--allow-empty", "--no-gpg-sign", "-m", "plain")
+    odd = Oid(add_header(repo, "HEAD", header.replace("\\0", "\0")))
+    both = read_signatures(Git(repo), [odd, good], {"pi": public(text)})
+    assert [(s.commit, s.good, s.present, s.author) for s in both] == [
+        (odd, False, True, "pi"),
+        (good, True, True, "pi"),
+    ]
+    assert both[0].unknown == ("SSH" not in header)
+    assert not both[1].unknown
+
+
+def test_a_git_that_is_killed_has_judged_nothing(repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commit(repo, {"f": "x"}, "plain")
+    tool = tmp_path / "bin" / "git"
+    tool.parent.mkdir()
+    tool.write_text(f'#!/bin/sh\ncase "$*" in *--no-walk*) kill -9 $$; esac\nexec {shutil.which("git")} "$@"\n')
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tool.parent}{os.pathsep}{os.environ['PATH']}")
+    with pytest.raises(GitError):
+        read_signatures(Git(repo), [tip(repo)], {})
+
+
+@pytest.mark.parametrize("header", ["gpgsig-sha256 1", "gpgsigx\n a\n b", "gpgsig -----BEGIN SSH SIGNATURE-----\n x"])
+def test_what_a_signature_covers_is_the_same_under_any_further_signature(
+    repo: Path, tmp_path: Path, header: str
+) -> None:
+    private, _ = make_ssh_key(tmp_path / "pi")
+    sign_with(repo, private)
+    commit(repo, {"f": "x"}, "signed")
+    (one,) = read_commits(Git(repo), [Oid(tip(repo))]).values()
+    (other,) = read_commits(Git(repo), [Oid(add_header(repo, "HEAD", header))]).values()
+    blank = one.replace(b"SIGNATURE-----\n ", b"SIGNATURE-----\n \n ", 1)
+    assert blank != one != other
+    assert signed_digest(one) == signed_digest(other) == signed_digest(blank) != ""
+    assert signed_digest(one) != signed_digest(one.replace(b"signed\n", b"signe\n"))
+    assert signed_digest(one) != signed_digest(one.replace(b"\n\n", b"\nodd x\n\n", 1))
+    assert signed_digest(split_signatures(one)[0]) == "", "one without a signature has none to be moved"
 
 
 @pytest.mark.skipif(shutil.which("gpg") is None, reason="gpg is not installed")

@@ -126,7 +126,7 @@ def test_a_withdrawn_branch_stays_to_be_read_and_cannot_be_merged(world: World, 
     name = sigma.only_thread()
     world.withdraw(pi, sigma)
     sigma.sync()
-    assert sigma.rows()[-1] == ("pi/proposal", "gone", "branch deleted by its creator")
+    assert sigma.rows()[-1] == ("pi/proposal", "gone", "branch not listed any more")
     assert sigma.threads() == [name]
     sigma.idle()
     sigma.triage("pi/proposal", "do:merge")
@@ -437,7 +437,7 @@ def test_a_mirror_that_is_behind_for_once_makes_nothing_of_ours_a_strangers(
     assert "sigma/answer" in branches(pi.home)
     tip_ = git(pi.home, "rev-parse", "refs/heads/sigma/answer")
     git(pi.home, "update-ref", "-d", "refs/heads/sigma/answer")
-    assert "our sigma/answer is gone at pi" in sigma.sync().stdout
+    assert "our sigma/answer is gone at pi" in sigma.sync(check=1).stderr
     git(pi.home, "update-ref", "refs/heads/sigma/answer", tip_)
     told = sigma.sync().stdout
     assert "sigma/answer is at pi again" in told

@@ -193,17 +193,13 @@ def test_the_same_head_again_makes_no_thread() -> None:
     assert not of(plan, Post)
 
 
-def test_a_vanished_branch_and_our_answers_to_it() -> None:
-    answers = [
-        Item(OUT, "re-x", B, "delivered", AT, {"branch": "sigma/re-x", "thread": NAME}),
-        Item(OUT, "notice-x", C, "answered", AT, {"branch": "sigma/notice-x"}),
-    ]
-    plan = plan_gone(PI, "x", BRANCH, A, AT, answers)
-    assert rows(plan) == [("pi/x", "gone", "branch deleted by its creator")]
-    assert of(plan, CleanUp) == [
-        CleanUp(Remove(PI, parse_branch("sigma/re-x"), B, AT, "pi/x is gone", NAME, "pi/x")),
-        CleanUp(Remove(PI, parse_branch("sigma/notice-x"), C, AT, "pi/x is gone", "", "pi/x")),
-    ]
+@pytest.mark.parametrize(
+    ("deleted", "told"), [(True, "branch deleted by its creator"), (False, "branch not listed any more")]
+)
+def test_a_vanished_branch_is_called_deleted_where_its_creators_main_says_so(deleted: bool, told: str) -> None:
+    plan = plan_gone(PI, "x", BRANCH, A, AT, deleted=deleted)
+    assert rows(plan) == [("pi/x", "gone", told)]
+    assert not of(plan, CleanUp)
 
 
 @pytest.mark.parametrize("notify", [False, True])

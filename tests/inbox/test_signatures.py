@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.support.hubs import branches, cn, commit, fetch, git, make_ssh_key, sign_with
+from tests.support.hubs import add_header, branches, cn, commit, fetch, git, make_ssh_key, sign_with, write_raw_commit
 from tests.support.world import Node, World, is_in_main
 
 
@@ -244,3 +245,61 @@ def test_a_flood_of_forgeries_does_not_keep_the_genuine_out(
     assert len(sigma.notices()) == 10
     sigma.cn("sync")
     assert [name.partition("-")[2] for name in sigma.threads()] == ["pi-z.md"]
+
+
+@pytest.mark.parametrize("place", ["tip", "below"])
+def test_a_signature_over_which_git_ends_stops_nobody_and_is_not_merged(
+    world: World, sigma: Node, pi: Node, place: str
+) -> None:
+    person = world.person(pi, sigma)
+    commit(person, {"docs/bad.md": "bad"}, "bad")
+    head = add_header(person, "HEAD", "gpgsig x")
+    if place == "below":
+        head = git(person, "commit-tree", "-p", head, f"{head}^{{tree}}", "-m", "harmless")
+    world.offer(pi, sigma, "bad", head)
+    world.propose(pi, sigma, "good")
+    sigma.sync()
+    assert len(sigma.threads()) == 2
+    assert f"**Signature:** {'bad' if place == 'tip' else 'unverified'}" in sigma.thread(
+        next(name for name in sigma.threads() if "bad" in name)
+    )
+    sigma.triage("pi/bad", "do:merge")
+    sigma.triage("pi/good", "do:merge")
+    done = sigma.cn("inbox", "process", check=None)
+    assert "signature-policy: " in done.stderr
+    assert "tried again" not in done.stderr
+    assert not is_in_main(sigma, head)
+    assert len(sigma.threads()) == 1, "the other one is merged"
+    assert sorted(branches(pi.home)) == ["main", "sigma/notice-bad", "sigma/notice-good"]
+
+
+@pytest.mark.parametrize("ledger", ["of today", "of an older cn"])
+@pytest.mark.parametrize("name", ["restart", "again"])
+def test_words_that_were_signed_once_come_once_however_their_signature_is_written(
+    world: World, keys: Keys, ledger: str, name: str
+) -> None:
+    sigma, pi = world.hub("sigma", origin=False), world.hub("pi")
+    sign_with(pi.root, keys.private)
+    git(pi.root, "config", "cn.sign", "true")
+    world.link(sigma, pi, b_key=keys.public)
+    pi.cn("send", "sigma", "restart", "--body", "Restart the server, once.")
+    sigma.sync()
+    (branch,) = (b for b in branches(sigma.home) if b.startswith("pi/"))
+    head = branches(sigma.home)[branch]
+    sigma.cn("done", branch)
+    if ledger == "of an older cn":
+        (month,) = (p for p in (sigma.root / "state/ledger/pi").iterdir() if p.name.isdigit())
+        text = month.read_text()
+        assert " signed=" in text
+        sigma.write({f"state/ledger/pi/{month.name}": re.sub(" signed=[0-9a-f]+", "", text)}, "as it was")
+    raw = git(sigma.home, "cat-file", "commit", head) + "\n"
+    again = write_raw_commit(sigma.home, raw.replace("SIGNATURE-----\n ", "SIGNATURE-----\n \n ", 1).encode())
+    assert again != head
+    topic = branch if name == "restart" else "pi/again"
+    git(sigma.home, "update-ref", f"refs/heads/{topic}", again)
+    done = sigma.cn("sync", check=None)
+    assert f"{topic} is refused: seen-before: what it says and is signed came before as {branch}" in done.stderr
+    assert sigma.threads() == []
+    pi.cn("send", "sigma", "restart", "--body", "Restart it once more.")
+    sigma.cn("sync", check=None)
+    assert len(sigma.threads()) == 1, "what is signed anew comes in"

@@ -355,3 +355,11 @@ def test_a_repository_that_keeps_us_waiting_is_left_to_the_ordinary_run(
     (hung / "config").unlink()
     os.mkfifo(hung / "config")
     assert environment.find_local_git_dir(str(hung)) is None
+
+
+@pytest.mark.parametrize("key", ["include.path", "includeIf.gitdir:/.path"])
+def test_where_the_configuration_takes_in_other_files_every_sync_is_an_ordinary_one(quiet: Node, key: str) -> None:
+    git(quiet.root, "config", key, "more")
+    for _ in range(2):
+        quiet.sync()
+    assert not (quiet.root / ".git/cn/quiet").exists()

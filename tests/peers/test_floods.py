@@ -63,6 +63,18 @@ def test_a_host_that_hangs_for_everybody_is_told_as_that(world: World, tmp_path:
     assert "cannot be fetched" not in done.stderr
 
 
+def test_hosts_that_hang_are_asked_less_and_less_often(world: World, tmp_path: Path) -> None:
+    sigma, pi = world.hub("sigma", config=CONFIG), world.hub("pi")
+    world.link(sigma, pi, "pickup")
+    env = host_that_hangs(tmp_path, world.propose(pi, sigma, "a"))
+    said = [sigma.cn("sync", check=None, env=env) for _ in range(2)]
+    assert ["pi does not send its branches" in done.stderr for done in said] == [True, False], "told once"
+    assert "pi does not send its branches" in sigma.cn("status").stdout
+    assert "received" not in sigma.cn("sync", check=None).stdout, "it is left alone for a while"
+    assert "received pi/a" in sigma.cn("peer", "sync", "pi").stdout
+    assert "does not send" not in sigma.cn("status").stdout
+
+
 def flood(repo: Path, prefix: str) -> None:
     """More branches under ``prefix`` than a listing may hold."""
     tip = git(repo, "rev-parse", "main")
@@ -149,3 +161,15 @@ def test_a_shallow_repository_brings_no_commit_whose_parent_is_missing(world: Wo
     assert "received pi/one" in done.stdout
     assert try_git(sigma.root, "cat-file", "-e", head).returncode != 0
     assert not (sigma.root / ".git/shallow").exists()
+
+
+def test_a_flood_of_names_outside_the_grammar_is_told_once_in_few_lines(sigma: Node, pi: Node) -> None:
+    head = git(sigma.home, "rev-parse", "main")
+    lines = b"".join(b"create refs/heads/pi/\xff%04d %s\n" % (i, head.encode()) for i in range(6000))
+    git(sigma.home, "update-ref", "--stdin", stdin=lines)
+    first = sigma.cn("sync", check=1)
+    assert first.stderr.count("valid-name") == 101
+    assert "pi has 5900 more branches whose names are refused" in first.stderr
+    again = sigma.cn("sync", check=None)
+    assert (again.stdout, again.stderr) == ("", "")
+    assert "5900 more branches" in sigma.cn("status").stdout

@@ -111,7 +111,7 @@ NOTICE_ABOUT_OURS = plan_notice(
 )  # fmt: skip
 PLANS = [
     NEW, REFRESHED, REFUSED, MERGED, NOTICE_ABOUT_OURS, plan_repeated(ARRIVED_MOVED, SIGMA),
-    plan_gone(PI, "proposal", BRANCH, MOVED, NOW, []),
+    plan_gone(PI, "proposal", BRANCH, MOVED, NOW, deleted=True),
 ]  # fmt: skip
 
 

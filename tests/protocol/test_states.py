@@ -39,7 +39,7 @@ EXPECTED = {
         repeated  | none     | received | deferred | assigned | queued   | claimed  | dead     | -
         refused   | none     | received | deferred | assigned | queued   | claimed  | dead     | -
         gone      | none     | received | deferred | assigned | queued   | claimed  | dead     | -
-        noticed   | none     | done     | done     | done     | done     | done     | done     | -
+        noticed   | none     | -        | -        | -        | -        | -        | -        | -
         deferred  | -        | deferred | deferred | deferred | deferred | deferred | deferred | -
         returned  | -        | -        | received | -        | -        | -        | -        | -
         assigned  | -        | assigned | assigned | assigned | assigned | assigned | assigned | -
@@ -327,3 +327,8 @@ def test_what_a_look_means(state: str, new: Step, same: Step | None, old: Step |
 def test_what_is_no_look_means_nothing(act: str) -> None:
     with pytest.raises(InvalidTransition):
         read_step("present", act)
+
+
+def test_only_a_decision_ends_a_thread() -> None:
+    """So it leaves the inbox by ``done/`` alone, with a record of who ended it and why."""
+    assert {event for (_, event), after in THREAD.after.items() if after in THREAD.finals} == {"decided"}

@@ -33,9 +33,14 @@ FAULTS = {
         Fault("push-unanswered", deaf=True),
     )
 }
-STATUSES = {f"http-{code}": Fault(f"http-{code}", status=code) for code in (401, 403, 429, 500)}
+STATUSES = {f"http-{code}": Fault(f"http-{code}", status=code) for code in (200, 401, 403, 429, 500)}
 STATUSES["http-500-to-the-push"] = Fault("http-500-to-the-push", status=500, pushes=True)
-QUICK = [("git", "peer", "push-unanswered"), ("http", "origin", "push-unanswered"), ("http", "peer", "http-429")]
+QUICK = [
+    ("git", "peer", "push-unanswered"),
+    ("http", "origin", "push-unanswered"),
+    ("http", "peer", "http-429"),
+    ("http", "peer", "http-200"),
+]
 ALL = [("git", place, name) for place in ("origin", "peer") for name in FAULTS]
 ALL += [("http", place, name) for place in ("origin", "peer") for name in {**FAULTS, **STATUSES}]
 
@@ -77,6 +82,19 @@ def deleted(home: Path) -> Iterator[None]:
 
 
 @contextmanager
+def older(home: Path) -> Iterator[None]:
+    """A copy of before shows itself for a while: main one commit back, and none of the branches."""
+    before = branches(home)
+    for name, where in before.items():
+        if name != "main":
+            git(home, "update-ref", "-d", f"refs/heads/{name}", where)
+    git(home, "update-ref", "refs/heads/main", "main~1")
+    yield
+    for name, where in {**branches(home), **before}.items():
+        git(home, "update-ref", f"refs/heads/{name}", where)
+
+
+@contextmanager
 def away(home: Path) -> Iterator[None]:
     """The whole repository is gone."""
     home.rename(home.with_suffix(".away"))
@@ -85,7 +103,7 @@ def away(home: Path) -> Iterator[None]:
     home.with_suffix(".away").rename(home)
 
 
-TURNS = {turn.__name__: turn for turn in (rewound, forced, deleted, away)}
+TURNS = {turn.__name__: turn for turn in (rewound, forced, deleted, older, away)}
 """What the host itself does; a person puts it back."""
 
 
@@ -238,7 +256,9 @@ def test_any_fault_changes_when_and_not_what(scenes: ExitStack, world: World, ki
 
 
 @pytest.mark.sliced(2)
-@pytest.mark.parametrize(("kind", "place", "name"), [("git", "origin", "rewound"), ("http", "peer", "away")])
+@pytest.mark.parametrize(
+    ("kind", "place", "name"), [("git", "origin", "rewound"), ("http", "peer", "away"), ("git", "peer", "older")]
+)
 def test_a_host_that_turns_changes_when_and_not_what(
     scenes: ExitStack, world: World, kind: str, place: str, name: str
 ) -> None:

@@ -302,3 +302,25 @@ def test_nobody_else_touches_what_an_executor_gathers() -> None:
                 of_executor = node.value.id == "executor"
                 assert not (of_executor and node.attr in private), (file, node.lineno)
                 assert not (of_executor and isinstance(node.ctx, ast.Store | ast.Del)), (file, node.lineno)
+
+
+def test_a_topic_adopted_after_the_first_message_of_a_run_is_taken(run: Run) -> None:
+    executor = run.executor()
+    mail = Message(MESSAGE, run.settings.us, PI, "s", run.now, "text")
+    executor.perform(Plan("test", (Post(mail, "one", "", "test"),)))
+    executor.perform(record(run, OUT, "adopted", branch="sigma/x", kind="proposal"))
+    executor.perform(Plan("test", (Post(mail, "x", "", "test"),)))
+    topics = sorted(item.topic for item in executor.open(PI, OUT))
+    assert topics[:2] == ["one", "x"]
+    assert topics[2].startswith("x-")
+
+
+def test_a_plan_that_does_not_fit_is_left_out_whole_and_the_others_go_on(run: Run) -> None:
+    executor = run.executor()
+    with executor.apart("pi/x"):
+        executor.perform(Plan("test", (Put(HubPath("threads/adhoc/x.md"), "x"), *record(run, IN, "decided").effects)))
+        executor.notes.done("decided pi/x")
+    executor.perform(record(run, IN, "received", branch="pi/x"))
+    assert "threads/adhoc/x.md" not in executor.changed
+    assert executor.item(PI, IN, "x") is not None
+    assert ["'decided' is no step" in note.text for note in executor.notes.notes] == [True]

@@ -24,6 +24,7 @@ FAILED = {"count": 2, "since": STAMP, "last": STAMP, "reason": "gone", "hint": "
 GOOD: dict[str, Any] = {
     "standing": {"wake": {"text": "t", "since": STAMP, "remedy": "r", "told": 1}},
     "unreachable": {"pi": FAILED},
+    "silent": {"pi pi": FAILED},
     "fetch": {"pi x": FAILED},
     "attempts": {"20260205": FAILED},
     "stopped": {"text": "t", "hint": "h", "since": STAMP, "kind": "Blocked"},

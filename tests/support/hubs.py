@@ -157,6 +157,17 @@ def commit_tree(
     return git(repo, "commit-tree", *words, tree, stdin=message.encode(), **_identity(author, when))
 
 
+def add_header(repo: Path, commit: str, line: str) -> str:
+    """The same commit with one more line behind its headers: what a signature covers stays, or not."""
+    top, _, rest = git_bytes(repo, "cat-file", "commit", commit).partition(b"\n\n")
+    return write_raw_commit(repo, top + b"\n" + line.encode() + b"\n\n" + rest)
+
+
+def write_raw_commit(repo: Path, data: bytes) -> str:
+    """Store a commit's bytes without any check."""
+    return git(repo, "hash-object", "-t", "commit", "--literally", "-w", "--stdin", stdin=data)
+
+
 def blob(repo: Path, content: bytes | str) -> str:
     """Store a blob, return its id."""
     data = content.encode() if isinstance(content, str) else content

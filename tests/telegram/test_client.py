@@ -145,7 +145,10 @@ def test_one_connection_serves_many_calls(server: TelegramServer, client: Bot) -
         (SERVER_ERROR, Trouble.SERVER, 0),
         (BAD_GATEWAY, Trouble.SERVER, 0),
         (Fault(503, b""), Trouble.SERVER, 0),
-        (Fault(418, b"teapot"), Trouble.UNKNOWN, 0),
+        (Fault(418, b"teapot"), Trouble.NETWORK, 0),
+        (Fault(401, b"<html>401</html>"), Trouble.NETWORK, 0),
+        (Fault(404, b'{"ok": false}'), Trouble.NETWORK, 0),
+        (Fault(403, b'{"ok": false, "error_code": 404}'), Trouble.NETWORK, 0),
         (NOT_JSON, Trouble.UNKNOWN, 0),
         (Fault(200, b"[]"), Trouble.UNKNOWN, 0),
         (Fault(200, b'{"ok": true}'), Trouble.UNKNOWN, 0),
@@ -331,6 +334,13 @@ def test_more_than_an_answer_can_hold_is_not_read(server: TelegramServer, client
     assert found.trouble is Trouble.UNKNOWN
     assert "more than cn reads" in found.reason
     assert client.get_updates() == []
+
+
+def test_a_proxy_of_the_environment_reads_no_token(server: TelegramServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.setenv("no_proxy", "")
+    with Bot(TOKEN, server.url) as client:
+        assert client.send_message(USER, "hi") is None
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])

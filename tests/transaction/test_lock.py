@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -12,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from cn.git.repository import Hub, open_hub
-from cn.transaction.lock import hub_lock
+from cn.transaction.lock import LOCK, TURN, hub_lock
 from cn.values.errors import EXIT_LOCKED, LockHeld
-from tests.support.hubs import ROOT, commit, work
+from tests.support.hubs import ROOT, cn, commit, git, work
 
 _HOLD = """
 import sys, time
@@ -79,7 +80,7 @@ _GREEDY = """
 import sys, time
 from pathlib import Path
 from cn.git.repository import open_hub
-from cn.transaction.lock import hub_lock
+from cn.transaction.lock import LOCK, TURN, hub_lock
 hub = open_hub(Path(sys.argv[1]))
 while True:
     with hub_lock(hub, 30):
@@ -129,6 +130,34 @@ def test_the_lock_is_a_file_of_the_git_directory_and_no_symlink_is_followed(hub:
     hub.state.mkdir()
     (tmp_path / "precious").write_text("mine")
     (hub.state / "lock").symlink_to(tmp_path / "precious")
-    with pytest.raises(Exception, match="cannot open the lock"), hub_lock(hub, 0):
+    with pytest.raises(Exception, match="lock is a link"), hub_lock(hub, 0):
         pass
     assert (tmp_path / "precious").read_text() == "mine"
+
+
+@pytest.mark.parametrize(("setting", "mode"), [("false", 0o600), ("group", 0o660)])
+def test_a_lock_that_others_may_open_is_closed_to_them(hub: Hub, setting: str, mode: int) -> None:
+    git(hub.root, "config", "core.sharedRepository", setting)
+    hub.state.mkdir()
+    for name in (LOCK, TURN):
+        (hub.state / name).touch(0o666)
+    with hub_lock(open_hub(hub.root), 0):
+        assert {(hub.state / name).stat().st_mode & 0o777 for name in (LOCK, TURN)} == {mode}
+
+
+@pytest.mark.parametrize("name", [LOCK, TURN])
+def test_a_lock_that_no_run_holds_is_told_as_that(hub: Hub, name: str) -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    with hub_lock(hub, 0):
+        pass
+    (hub.state / LOCK).write_text(f"pid {ended.pid}, since 2026-02-05T14:00:00Z\n")
+    with (hub.state / name).open() as file:
+        fcntl.flock(file, fcntl.LOCK_SH)
+        with pytest.raises(LockHeld, match="no run of cn is at work here") as told, hub_lock(hub, 0):
+            pass
+        assert f"fuser -v -- {hub.state / name}'" in told.value.hint
+        assert str(ended.pid) not in told.value.text
+        for words in (["status"], ["doctor"]):
+            assert f"{hub.state / name} is locked" in cn(*words, hub=hub.root, check=None).stdout
+    assert "is locked" not in cn("doctor", hub=hub.root, check=None).stdout

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from cn.git.process import Git
 from cn.git.repository import open_hub
-from cn.transaction.protected_files import TrustChange, accept, trusted_commit, untrusted
+from cn.transaction.protected_files import TrustChange, _taken, accept, trusted_commit, untrusted
 from cn.values.names import Oid
 from tests.support.hubs import bare, clone, commit, git, make_ssh_key, push, sign_with, tip, work, write_commit
 
@@ -215,3 +216,33 @@ def test_leaving_the_accepted_history_asks(place: Place) -> None:
     accept(place.hub, Oid(tip(place.root)))
     place.here("reset", "-q", "--hard", "HEAD~1")
     assert place.check() == [PEERS]
+
+
+@pytest.mark.parametrize("accepted", ["before", "at"])
+def test_what_a_merge_did_not_take_changed_nothing(tmp_path: Path, accepted: str) -> None:
+    """A branch that touched a file of ours and took it back, merged by somebody who may."""
+    repo = work(tmp_path / "repo", "sigma")
+    first = Oid(write_commit(repo, {"log": "1", "x": "1"}))
+    ours = Oid(write_commit(repo, {"log": "2"}, "ours", [first]))
+    touched = write_commit(repo, {"log": "evil"}, "touched", [first])
+    back = write_commit(repo, {"log": "1", "y": "1"}, "taken back", [touched])
+    merge = write_commit(repo, {"y": "1"}, "merge", [ours, back])
+    new = Oid(write_commit(repo, {"log": "3"}, "ours again", [merge]))
+    old = first if accepted == "before" else ours
+    assert _taken(Git(repo), old, new, "log") == {new} | ({ours} if accepted == "before" else set())
+
+
+def test_what_a_merge_took_of_any_side_is_named(tmp_path: Path) -> None:
+    repo = work(tmp_path / "repo", "sigma")
+    first = write_commit(repo, {"log": "old"})
+    accepted = Oid(write_commit(repo, {"log": "1"}, "accepted", [first]))
+    ours = Oid(write_commit(repo, {"log": "2"}, "ours", [accepted]))
+    evil = Oid(write_commit(repo, {"log": "evil"}, "evil", [accepted]))
+    took = Oid(write_commit(repo, {"log": "evil"}, "took theirs", [ours, evil]))
+    assert _taken(Git(repo), accepted, took, "log") == {evil}
+    mixed = Oid(write_commit(repo, {"log": "both"}, "mixed", [ours, evil]))
+    assert _taken(Git(repo), accepted, mixed, "log") == {mixed, ours, evil}
+    # An old version comes back by a side that left main before, and never changed the file itself.
+    side = Oid(write_commit(repo, {"y": "1"}, "side", [first]))
+    rewound = Oid(write_commit(repo, {"log": "old"}, "took the old one", [ours, side]))
+    assert _taken(Git(repo), accepted, rewound, "log") == {side}

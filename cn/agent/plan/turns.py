@@ -171,9 +171,13 @@ def plan_lapsed(turn: Turn, facts: Failing, failure: str = "") -> Plan:
     return Plan(source_of(asked), (*effects, *_told(turn, asked, facts, "timed-out", why)))
 
 
-def plan_released(turn: Turn, at: datetime) -> Plan:
-    """Nobody could be asked, through no fault of the item: it waits again, the attempt does not count."""
-    waiting = replace(turn.input, attempts=turn.attempt - 1)
+def plan_released(turn: Turn, at: datetime, *, below: int = 0) -> Plan:
+    """Nobody could be asked, through no fault of the item: it waits again, and the attempt does not count.
+
+    Where it may have to do with the item all the same, it counts ``below`` this number: so the item lets others pass,
+    and is not given up.
+    """
+    waiting = replace(turn.input, attempts=turn.attempt if turn.attempt < below else turn.attempt - 1)
     return Plan(source_of(waiting), (*_put_back(turn, waiting, items.queue_path), *_event(waiting, at, "enqueued")))
 
 

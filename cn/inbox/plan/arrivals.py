@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from cn.outbox.plan.receipts import Arrival, clean_up, notice
+from cn.outbox.plan.receipts import Arrival, notice
 from cn.protocol.effects import Drop, Effect, Log, Plan, Put, Record, Wake
 from cn.protocol.layout import NOTICE, inbox_path
 from cn.protocol.ledger import IN, Event, Item
@@ -148,12 +148,12 @@ def plan_repeated(arrival: Arrival, us: Name) -> Plan:
     return Plan(arrival.source, (*effects, row, told))
 
 
-def plan_gone(peer: Name, topic: str, branch: Branch, head: Oid, at: datetime, answers: Sequence[Item]) -> Plan:
-    """The creator cleaned up: log it, and clean up our delivered answers about that branch."""
+def plan_gone(peer: Name, topic: str, branch: Branch, head: Oid, at: datetime, *, deleted: bool) -> Plan:
+    """A branch that is not listed any more: log it. ``deleted``: its creator's main says that it deleted it."""
     source = f"{peer}/{topic}"
     gone = Record(peer, Event(at, IN, "gone", topic, head))
-    row = Row(at, source, "gone", "branch deleted by its creator", branch=branch, head=head, outcome="gone")
-    return Plan(source, (gone, Log(row), *(clean_up(peer, item, at, f"{source} is gone", source) for item in answers)))
+    why = "branch deleted by its creator" if deleted else "branch not listed any more"
+    return Plan(source, (gone, Log(Row(at, source, "gone", why, branch=branch, head=head, outcome="gone"))))
 
 
 def plan_refused_arrival(arrival: Arrival, refusal: Refusal, us: Name, already: bool) -> Plan:

@@ -350,6 +350,7 @@ def _merge(facts: Facts, triage: Triage) -> Plan | Refusal:
             rules.no_self_merge(triage.actor, facts.peer, merge.people, facts.identities),
             rules.approval(triage, merge.head, facts.config.explicit_approval),
             rules.signed_merge(facts.item.fields.get("signature", ""), facts.config.signed == "required"),
+            rules.readable_signatures(merge),
             rules.no_protected_path(merge.changes),
             rules.only_fit_names(merge.changes),
             rules.merged_as_read(merge),

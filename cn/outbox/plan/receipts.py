@@ -25,8 +25,8 @@ class Arrival(NamedTuple):
 
     Once it is read and checked, ``content`` is the unquoted text of the thread, ``base`` the commit against which it
     shows the branch (``none``: it shows nothing), ``written`` when its creator says that it was written, ``title`` its
-    first commit's, and
-    ``message`` set for message branches.
+    first commit's, ``message`` set for message branches, and ``signed`` the digest of what its signature covers (empty:
+    it has none).
     """
 
     peer: Name
@@ -43,6 +43,7 @@ class Arrival(NamedTuple):
     base: str = ""
     written: datetime | None = None
     title: str = ""
+    signed: str = ""
 
     @property
     def key(self) -> ThreadKey:
@@ -59,7 +60,10 @@ class Arrival(NamedTuple):
         return Log(Row(self.at, self.source, decision, executed, thread, self.branch, self.head, outcome or decision))
 
     def event(self, kind: str, /, **fields: str) -> Record:
-        """A ledger event about this arrival."""
+        """A ledger event about this arrival, with what must not come once more as another commit."""
+        before = self.item.get("signed") if self.item is not None else ""
+        if kind in ("received", "refreshed", "noticed") and (self.signed or before):
+            fields["signed"] = self.signed
         return Record(self.peer, Event(self.at, IN, kind, self.topic, self.head, fields))
 
     def header(self, earlier: str = "") -> Header:
@@ -183,12 +187,25 @@ def plan_seen_again(peer: Name, branch: Branch, queued: Event, at: datetime) -> 
     return Plan(source, (*(Record(peer, event) for event in events), Log(row)))
 
 
+def plan_deleted_again(peer: Name, branch: Branch, past: Sequence[Event], at: datetime) -> Plan:
+    """What was deleted, and came back with a backup of the host's, goes again; ``past`` are its events."""
+    begun = next(event for event in reversed(past) if event.kind in ("queued", "adopted"))
+    source = f"{peer}/{begun.topic}"
+    events = [begun, *[event for event in past if event.kind == "answered"][-1:]]
+    if begun.kind == "queued":
+        events.insert(1, Event(at, OUT, "delivered", begun.topic, begun.head))
+    item = Item(OUT, begun.topic, begun.head, "answered", at, {**begun.fields, "branch": branch})
+    row = Log(Row(at, source, "ours", "there again", "", branch, begun.head, "delivered"))
+    again = clean_up(peer, item, at, "it was deleted before", source)
+    return Plan(source, (*(Record(peer, event._replace(at=at)) for event in events), row, again))
+
+
 def plan_ours_gone(peer: Name, item: Item, at: datetime) -> Plan:
     """One of our branches vanished at the remote without our doing."""
     source = f"{peer}/{item.topic}"
     row = Row(at, source, "ours", "gone at the remote", "", item.get("branch"), item.head, "gone")
     gone = Event(at, OUT, "gone", item.topic, item.head)
-    return Plan(source, (Record(peer, gone), Log(row), Pin(peer, OUT, item.topic, None)))
+    return Plan(source, (Record(peer, gone), Log(row), Pin(peer, OUT, item.topic, None), Keep(item.head)))
 
 
 def confirmed_kind(entry: Entry) -> str:

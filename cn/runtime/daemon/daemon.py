@@ -64,7 +64,7 @@ def run_daemon(
     hub, settings = read_head_settings(hub)
     if times.period is None:
         times = replace(times, period=settings.config.cron_period_min * 60.0)
-    lock = hold(hub.state / "daemon.lock")
+    lock = hold(hub.state / "daemon.lock", hub.private_mode)
     if lock is None:
         raise LockHeld(f"a daemon runs on {hub.root} already", "stop it first: .git/cn/daemon.json names it")
     before = signal.getsignal(signal.SIGTERM)
@@ -79,7 +79,7 @@ def run_daemon(
 
 def is_running(hub: Hub) -> bool:
     """Does a daemon run on this hub, on this machine?"""
-    lock = hold(hub.state / "daemon.lock")
+    lock = hold(hub.state / "daemon.lock", hub.private_mode)
     if lock is not None:
         os.close(lock)
     return lock is None

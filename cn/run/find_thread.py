@@ -1,0 +1,66 @@
+"""Which thread a word means: one answer for every command, to look as to decide."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import NamedTuple
+
+from cn.protocol.layout import inbox_path
+from cn.protocol.ledger import Item
+from cn.run.snapshot import Snapshot
+from cn.values.errors import Refused
+from cn.values.names import Name, NameRefused, ThreadName, parse_thread_name
+from cn.values.text import one_line
+
+
+class NoThread(Refused):
+    """No pending thread has that name."""
+
+
+class Called(NamedTuple):
+    """What an inbox thread may be called: by ``word`` its exact ``peer/topic`` or its item's id, by ``file`` its file.
+
+    A branch may be named as the path of any file, so no part of a word counts but the folders of the inbox.
+    """
+
+    word: str
+    file: str
+
+    def means(self, source: str, file: str, id: str = "") -> bool:
+        """Is it this thread?"""
+        return self.word == source or bool(file and self.file == file) or bool(id and self.word == id)
+
+    def means_item(self, peer: Name, item: Item) -> bool:
+        """Is it the thread of this open item?"""
+        return self.means(f"{peer}/{item.topic}", item.get("thread"), item.get("input"))
+
+
+def read_call(text: str) -> Called:
+    """A word as both: a source or an id, and a file name with or without ``.md``, with or without its folder."""
+    with suppress(NameRefused):
+        return Called(text, parse_thread_name(text))
+    return Called(text, "")
+
+
+def list_called(snapshot: Snapshot, text: str) -> list[tuple[Name, Item]]:
+    """The pending threads of that name, the one of exactly that source first."""
+    called = read_call(text)
+    found = [(peer, item) for peer, item in snapshot.pending() if called.means_item(peer, item)]
+    return sorted(found, key=lambda one: text != f"{one[0]}/{one[1].topic}")
+
+
+def look_for_pending(snapshot: Snapshot, text: str) -> tuple[Name, Item] | None:
+    """The pending thread of that name; raises :class:`Refused` where it means two."""
+    found = list_called(snapshot, text)
+    if len(found) > 1:
+        paths = ", ".join(inbox_path(ThreadName(item.get("thread"))) for _, item in found)
+        raise Refused(f"{one_line(text, 80)!r} means {len(found)} threads: {paths}", "name it by another of its names")
+    return found[0] if found else None
+
+
+def find_pending(snapshot: Snapshot, text: str) -> tuple[Name, Item]:
+    """The same; raises :class:`NoThread` where there is none."""
+    found = look_for_pending(snapshot, text)
+    if found is None:
+        raise NoThread(f"no pending thread {one_line(text, 80)!r}", "'cn inbox' lists them")
+    return found

@@ -1,0 +1,138 @@
+"""Our own branches at peers: what is adopted, and what that costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cn.git.repository import open_hub
+from cn.inbox.arrivals import record_vanished
+from cn.loop.sync import sync
+from cn.outbox.our_branches import record_ours
+from cn.peers import observe
+from cn.peers.observe import Observation
+from cn.protocol.effects import Plan, Record
+from cn.protocol.ledger import IN, OUT, Event
+from cn.run.executor import Executor
+from cn.run.run import open_run
+from cn.transaction.push import encode
+from cn.values.names import Branch, Name, Oid
+from cn.values.report import Report
+from tests.support.growth import assert_cost_grows_as_size
+from tests.support.hubs import git, tip
+from tests.support.world import Node, World
+
+PI = Name("pi")
+_PI = {f"GIT_{who}_{what}": "pi@x" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+
+
+def update(node: Node, *lines: str) -> None:
+    git(node.home, "update-ref", "--stdin", stdin="".join(f"{line}\n" for line in lines))
+
+
+def open_ours(node: Node) -> int:
+    return sum('"kind": "proposal"' in line for line in (node.root / "state/ledger/pi/open").read_text().splitlines())
+
+
+def test_a_flood_of_branches_in_our_name_is_adopted_within_limits(
+    sigma: Node, pi: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(observe, "_ADOPTED", 8)
+    sigma.configure("limits: {branches_per_peer: 5}\n")
+    parent, tree = tip(pi.home, "main"), git(pi.home, "rev-parse", "main^{tree}")
+    heads = [git(pi.home, "commit-tree", tree, "-p", parent, stdin=str(i), **_PI) for i in range(20)]
+    update(pi, *(f"create refs/heads/sigma/b{i:02d} {head}" for i, head in enumerate(heads)))
+
+    def told() -> str:
+        return "\n".join(note.text for note in sync(open_hub(sigma.root)).notes if not note.told_before)
+
+    assert "pi: 15 more branches of ours wait for the next run (limit 5 a run)" in told()
+    assert open_ours(sigma) == 5
+    assert "pi lists more branches of ours that cn did not make than the 8 it follows: 12 are left alone" in told()
+    assert open_ours(sigma) == 8
+    assert told() == "", "it is told once"
+    assert "than the 8 it follows" in sigma.cn("status").stdout
+    update(pi, *(f"delete refs/heads/sigma/b{i:02d}" for i in range(20)))
+    told()
+    assert open_ours(sigma) == 0
+    assert "than the 8" not in sigma.cn("status").stdout
+
+
+def test_a_branch_of_ours_that_the_host_has_not_is_told_as_ours(sigma: Node, pi: Node) -> None:
+    path = pi.home / "refs/heads/sigma/missing"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("1" * 40 + "\n")
+    said = sigma.cn("sync", check=1).stderr
+    assert "our sigma/missing at pi cannot be fetched" in said
+    assert "its creator" not in said
+    assert "our sigma/missing" in sigma.cn("status").stdout
+    path.unlink()
+    sigma.sync()
+    assert "sigma/missing" not in sigma.cn("status").stdout
+
+
+def test_a_notice_that_goes_with_what_it_is_about_is_deleted_and_not_missed(
+    world: World, sigma: Node, pi: Node
+) -> None:
+    world.propose(pi, sigma, "hello")
+    sigma.sync()
+    sigma.decide("pi/hello", "defer:later")
+    sigma.decide("pi/hello", "delete:no")
+    world.withdraw(pi, sigma, "hello")
+    update(pi, "delete refs/heads/sigma/notice-hello")
+    done = sigma.sync()
+    assert "gone at pi" not in done.stdout
+    assert "✓ deleted sigma/notice-hello at pi" in done.stdout
+
+
+def _vanish(side: str) -> Callable[[Executor, list[str]], None]:
+    """A run in which all these branches of one side are gone."""
+
+    def run(executor: Executor, names: list[str]) -> None:
+        seen = Observation({(PI, side, encode(name)): Oid("a" * 40) for name in names})
+        seen.saw = {IN: {PI}, OUT: {PI}}
+        (record_ours if side == OUT else record_vanished)(executor, seen)
+
+    return run
+
+
+def _list(executor: Executor, names: list[str]) -> None:
+    """A run in which all these branches are new, at one commit that the ledger has under many names."""
+    seen = Observation({})
+    seen.listed[OUT] = {(PI, f"new-{name}"): (Branch(f"sigma/new-{name}"), Oid("a" * 40)) for name in names}
+    record_ours(executor, seen)
+
+
+@pytest.mark.parametrize("work", [_vanish(OUT), _vanish(IN), _list], ids=["ours gone", "theirs gone", "ours found"])
+def test_the_cost_of_following_ours_grows_as_the_listing_does(
+    tmp_path: Path, template: Path, work: Callable[[Executor, list[str]], None]
+) -> None:
+    world = World(tmp_path, template)
+    node = world.hub("sigma", origin=False)
+    world.link(node, world.hub("pi", origin=False))
+    runs: dict[int, Callable[[], None]] = {}
+    with open_run(open_hub(node.root), Report()) as run:
+        made = 0
+        for size in (400, 1600):
+            long = "x" * 200
+            names = [f"{long if i % 2 else ''}b{i}" for i in range(size)]
+
+            def grow(executor: Executor, names: list[str] = names, made: int = made) -> str:
+                for name in names[made:]:
+                    fields = {"branch": f"sigma/{name}", "kind": "proposal"}
+                    event = Event(run.now, OUT, "adopted", name, Oid("a" * 40), fields)
+                    theirs = Event(run.now, IN, "refused", name, Oid("a" * 40))
+                    executor.perform(Plan("test", (Record(PI, event), Record(PI, theirs))))
+                return "cn: test"
+
+            run.commit(grow)
+            made = size
+            executor = run.executor
+            snapshot = run.snapshot
+            runs[size] = lambda names=names, snapshot=snapshot: work(  # type: ignore[misc]
+                Executor(run.hub, run.settings, snapshot, run.base, run.memory), names
+            )
+            assert executor().empty
+        assert_cost_grows_as_size(lambda size: runs[size](), 400)
