@@ -160,7 +160,7 @@ def test_a_refused_arrival_stands_in_the_status_until_it_is_gone(world: World, s
         sigma.cn(*words, check=None)
         status = json.loads(sigma.cn("status", "--json").stdout)
         assert [told in one["text"] for one in status["standing"]] == [True]
-        assert "sign it with the pinned key" in status["standing"][0]["remedy"]
+        assert "accepts another key" in status["standing"][0]["remedy"]
     assert "→ sign it with the pinned key" in sigma.cn("status").stdout
     world.withdraw(pi, sigma)
     sigma.cn("sync", check=None)
