@@ -161,7 +161,7 @@ def test_a_refused_arrival_stands_in_the_status_until_it_is_gone(world: World, s
         status = json.loads(sigma.cn("status", "--json").stdout)
         assert [told in one["text"] for one in status["standing"]] == [True]
         assert "accepts another key" in status["standing"][0]["remedy"]
-    assert "→ sign it with the pinned key" in sigma.cn("status").stdout
+    assert "→ 'cn peer key pi KEY' accepts another key" in sigma.cn("status").stdout
     world.withdraw(pi, sigma)
     sigma.cn("sync", check=None)
     assert json.loads(sigma.cn("status", "--json").stdout)["standing"] == []
