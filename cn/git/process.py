@@ -75,8 +75,9 @@ _GRACE = 0.5
 _POLL = 0.01
 
 
-_CRASHES = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE})
-"""Signals by which a process brings itself down (signal(7)): a stack too deep, a failed assertion."""
+_CRASHES = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGPIPE})
+"""Signals by which a process brings itself down (signal(7)): a stack too deep, a failed assertion, a verifier that
+ends before it has read what was signed."""
 
 _FULL = ("No space left", "Out of diskspace", "Disk quota exceeded")
 _REMEDIES = (

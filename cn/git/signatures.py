@@ -35,10 +35,9 @@ COMMIT_BYTES = 1 << 20
 class Signature(NamedTuple):
     """What git says of one commit.
 
-    ``good`` means: signed by a key of the given list, ``broken``: the signature does not fit
-    the commit. ``present`` tells that there is some
-    signature. ``signer`` is the name under which the key was listed. ``unknown``: the signature has
-    no form that git knows, and whoever asks git for it gets no answer.
+    ``good`` means: signed by a key of the given list, ``broken``: the signature does not fit the commit. ``present``
+    tells that there is some signature. ``signer`` is the name under which the key was listed. ``unknown``: whoever
+    asks git for the signature gets no answer, since it has no form that git knows, or git itself ends over it.
     """
 
     commit: Oid
@@ -103,7 +102,14 @@ def read_signatures(git: Git, commits: Sequence[str], keys: Mapping[str, str]) -
         signers = Path(scratch) / "allowed_signers"
         signers.write_text("".join(f'{name} namespaces="git" {key}\n' for name, key in keys.items()))
         hardened = git.with_settings({"gpg.ssh.allowedSignersFile": str(signers), **_SSH_ONLY})
-        found = {row[0]: row for row in read_in_halves(fits, lambda some: _log(hardened, some, _SIGNED), _unanswered)}
+
+        def unanswered(commit: str, error: GitError) -> list[list[str]]:
+            ensure_not_killed(error)
+            if error.done.crashed:
+                unknown.add(commit)
+            return []  # it is read without its signature
+
+        found = {row[0]: row for row in read_in_halves(fits, lambda some: _log(hardened, some, _SIGNED), unanswered)}
     for row in read_in_halves(
         [c for c in headers if c not in found], lambda some: _log(git, some, _PLAIN, COMMIT_BYTES), _nobody
     ):
@@ -115,12 +121,6 @@ def _signature(row: Sequence[str], keys: Mapping[str, str], *, unknown: bool) ->
     commit, author, email, mark, fingerprint, signer = row
     good = mark == "G" and signer in keys
     return Signature(Oid(commit), good, mark == "B", mark != "N", fingerprint, signer, author, email, unknown)
-
-
-def _unanswered(_: str, error: GitError) -> list[list[str]]:
-    """git has no answer for this commit alone: it is read without its signature."""
-    ensure_not_killed(error)
-    return []
 
 
 def _nobody(commit: str, error: GitError) -> list[list[str]]:

@@ -386,12 +386,11 @@ def _not_fetched(key: ThreadKey, branch: Branch, side: str, why: str) -> tuple[s
     if side == OUT:
         what = f"our {visible(branch)} at {key[0]} cannot be fetched: {why}"
         whoever = "whoever pushed it there pushes it again"
-    if why == _NOT_SENT or any(said in why for said in _DIFFER):
-        return (
-            what,
-            f"the copies at its host have to catch up, or {whoever}; {command('cn peer sync {}', key[0])} tries now",
-        )
-    return what, whoever
+    differs = why == _NOT_SENT
+    if not differs and not any(said in why for said in _DIFFER):
+        return what, whoever
+    helps = "the copies at its host have to catch up" + ("" if differs else f", or {whoever}")
+    return what, f"{helps}; {command('cn peer sync {}', key[0])} tries now"
 
 
 def _report_differing(run: Run, branch: Branch, head: Oid, key: ThreadKey) -> None:

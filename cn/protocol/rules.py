@@ -217,7 +217,7 @@ def readable_signatures(facts: MergeFacts) -> Refusal | None:
     if not facts.unknown:
         return None
     commits = _some([commit[:8] for commit in facts.unknown])
-    why = f"git can read no signature that begins as those of {commits} in the branch"
+    why = f"git ends over the signatures of {commits} in the branch"
     return Refusal(SIGNATURE, why, "make the branch anew without that header and push it again", notify=True)
 
 

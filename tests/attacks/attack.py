@@ -33,6 +33,7 @@ ACTS = {
         "branch",
         "files",
         "message",
+        "times",
         "author",
         "start",
         "tree",

@@ -144,7 +144,7 @@ class Stage:
                 parents.append(self.heads[act["merge"]])
                 self._bring(self.world.person(self.sigma, self.pi), person, parents[-1])
             head = write_commit(
-                person, files, self.fill(act.get("message", "a change")), parents,
+                person, files, self.fill(act.get("message", "a change")) * int(act.get("times", 1)), parents,
                 self._author(act, node), modes=modes,
             )  # fmt: skip
         if act.get("signed"):

@@ -113,7 +113,7 @@ def test_help_has_sections_and_begins_with_what_matters_first() -> None:
     titles = ["Everyday", "The agent", "Threads of our own", "Set-up", "Look", "Maintain"]
     assert re.findall(r"^([A-Z][A-Za-z -]*):$", text, re.M) == ["Options", *titles]
     shown = re.findall(r"^  ([a-z]+) +[A-Z]", text.split("\nEveryday:\n")[1], re.M)
-    assert shown[:6] == ["status", "inbox", "sync", "send", "reply", "done"]
+    assert shown[:6] == ["status", "inbox", "sync", "send", "comment", "reply"]
     assert shown == [name for section in SECTIONS.values() for name in section]
     assert len(shown) == len(set(shown)) == 37
 

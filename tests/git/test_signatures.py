@@ -148,6 +148,20 @@ def test_a_signature_of_any_form_is_judged_and_keeps_no_other_from_it(repo: Path
     assert not both[1].unknown
 
 
+def test_a_verifier_that_reads_nothing_of_a_long_commit_is_an_answer(repo: Path, tmp_path: Path) -> None:
+    """ssh-keygen ends over such a signature before it reads the commit, and git by SIGPIPE with it."""
+    private, text = make_ssh_key(tmp_path / "pi")
+    sign_with(repo, private)
+    commit(repo, {"f": "x"}, "signed")
+    good = Oid(tip(repo))
+    message = tmp_path / "message"
+    message.write_text("a word\n" * 100_000)
+    git(repo, "commit", "--quiet", "--allow-empty", "--no-gpg-sign", "-F", str(message))
+    odd = Oid(add_header(repo, "HEAD", FORMS[4]))
+    both = read_signatures(Git(repo), [odd, good], {"pi": public(text)})
+    assert [(s.word, s.good, s.unknown) for s in both] == [("bad", False, True), (both[1].word, True, False)]
+
+
 def test_a_git_that_is_killed_has_judged_nothing(repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     commit(repo, {"f": "x"}, "plain")
     tool = tmp_path / "bin" / "git"

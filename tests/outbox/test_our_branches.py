@@ -73,9 +73,7 @@ def test_a_branch_of_ours_that_the_host_has_not_is_told_as_ours(sigma: Node, pi:
     assert "sigma/missing" not in sigma.cn("status").stdout
 
 
-def test_a_notice_that_goes_with_what_it_is_about_is_deleted_and_not_missed(
-    world: World, sigma: Node, pi: Node
-) -> None:
+def test_a_notice_that_goes_with_what_it_is_about_is_not_missed(world: World, sigma: Node, pi: Node) -> None:
     world.propose(pi, sigma, "hello")
     sigma.sync()
     sigma.decide("pi/hello", "defer:later")

@@ -79,10 +79,11 @@ class Node:
         """``cn inbox triage THREAD DECISION``."""
         return self.cn("inbox", "triage", thread, decision, *args, check=check)
 
-    def write_triage(self, name: str, decision: str, actor: str = "") -> None:
+    def write_triage(self, name: str, decision: str, actor: str = "", until: str = "") -> None:
         """An actor writes the section with an editor."""
         path = self.root / "threads/inbox" / name
         fields = f"decision: {decision}\nactor: {actor or self.name}\ntimestamp: 2026-02-05T15:00Z\n"
+        fields += f"until: {until}\n" if until else ""
         path.write_text(f"{path.read_text('utf-8')}\n---\n\n## Triage\n\n{fields}", "utf-8")
 
     def write_refused_triage(self, thread: str, decision: str, *args: str) -> None:
