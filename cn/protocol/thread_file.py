@@ -486,10 +486,8 @@ def was_executed(text: str, main: str) -> bool:
     """Is ``text`` an old copy, whose Triage ``main`` keeps as history? Then it says nothing that main does not."""
     _, section = _cut(text)
     heading = section.split("\n")[0].rstrip()
-    there = {line.rstrip() for line in main.split("\n")}
-    return (
-        bool(section) and heading not in there and {line.rstrip() for line in text.split("\n")} - {heading, ""} < there
-    )
+    here, there = ({line.rstrip() for line in without_form(one).split("\n")} for one in (text, main))
+    return bool(section) and heading not in there and here - {heading, ""} < there
 
 
 class Words(NamedTuple):

@@ -33,7 +33,8 @@ def test_a_deferred_thread_returns_when_its_time_has_come(world: World, sigma: N
 def test_a_time_that_is_over_is_refused(world: World, sigma: Node, pi: Node) -> None:
     world.propose(pi, sigma)
     sigma.sync()
-    sigma.triage("pi/proposal", "defer:later", "--until", "2020-01-01")
+    assert "is over" in sigma.triage("pi/proposal", "defer:later", "--until", "2020-01-01", check=1).stderr
+    sigma.write_triage(sigma.only_thread(), "defer:later", until="2020-01-01")
     assert "is over" in sigma.process(check=1).stderr
     sigma.decide("pi/proposal", "defer:later", "--until", "3d")
     text = sigma.thread(sigma.only_thread())

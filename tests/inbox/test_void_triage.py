@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cn.protocol.thread_file import holds_section
 from tests.support.hubs import git
 from tests.support.world import Node, World, is_in_main
 
@@ -150,7 +151,7 @@ def renewed(case: Case) -> str:
     assert "My own words." in plain
     assert "My note." in plain
     assert "> decision: do:merge" in text or "decision: do:merge" in plain or case.told[0].startswith("shows")
-    assert "\n## Triage\n" not in text
+    assert not holds_section(text)
     return text
 
 

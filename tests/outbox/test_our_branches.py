@@ -81,8 +81,9 @@ def test_a_notice_that_goes_with_what_it_is_about_is_not_missed(world: World, si
     world.withdraw(pi, sigma, "hello")
     update(pi, "delete refs/heads/sigma/notice-hello")
     done = sigma.sync()
-    assert "gone at pi" not in done.stdout
-    assert "✓ deleted sigma/notice-hello at pi" in done.stdout
+    assert "our sigma/notice-hello is gone at pi, with what it was about" in done.stdout
+    assert "✗" not in done.stdout
+    assert "gone" not in sigma.cn("status").stdout
 
 
 def _vanish(side: str) -> Callable[[Executor, list[str]], None]:
