@@ -124,7 +124,7 @@ _SUBJECT = click.option("--body", default="", help="The text; MESSAGE is then th
 send_command = action("send", "actions.mail:send", "Send MESSAGE to PEER.", PEER, _MESSAGE, _SUBJECT)
 
 _MORE = click.option("--body", default="", help="More text below the message.")
-_REPLY = "Reply to THREAD; a pending thread is decided by it."
+_REPLY = "Reply to THREAD; a pending message is decided by it, a proposal goes on waiting."
 reply_command = action("reply", "actions.mail:reply", _REPLY, THREAD, _MESSAGE, _MORE)
 
 _COMMENT = "Say something about THREAD to its creator; it decides nothing, and the thread stays."
