@@ -342,7 +342,7 @@ def own_work(stage: Stage) -> None:
     tip = propose(stage, "own", "own.md", "By sigma.", author="sigma <sigma@cn.invalid>")
     stage.run("cn inbox sync cn-sigma")
     stage.run("cn --hub cn-sigma inbox triage pi/own do:merge")
-    said = stage.run("cn inbox process cn-sigma")
+    said = stage.run("cn inbox process cn-sigma", 1)
     stage.check("the refusal names its rule", "no-self-merge" in said)
     stage.check("sigma's main does not hold the commit", not _holds(stage, tip))
     stage.check("the thread waits for somebody else", len(stage.threads("cn-sigma")) == 1)

@@ -232,7 +232,8 @@ def list_remotes(
     jobs = [_list(git, key, url, seconds) for key, url in urls.items()]
     answers = git.run_many(jobs, width=WIDTH, on_done=(lambda job, _: on_done(job.key)) if on_done else None)
     told: dict[str, Listing | str] = {}
-    silent = _without_protocol(git, [job for job, done in zip(jobs, answers, strict=True) if done.ok and not done.out])
+    empty = [job for job, done in zip(jobs, answers, strict=True) if done.ok and not done.out]
+    silent = _without_protocol(git, [job for job in empty if _is_web(git, urls[job.key])])
     for job, done in zip(jobs, answers, strict=True):
         if job.key in silent:
             told[job.key] = NOT_GIT
@@ -246,7 +247,7 @@ def list_remotes(
 
 
 def _without_protocol(git: Git, jobs: Sequence[Job]) -> set[str]:
-    """Which of these, that listed nothing, do not speak git's protocol at all.
+    """Which of these web servers, that listed nothing, do not speak git's protocol at all.
 
     git takes any page that a web server answers with for the list of a repository that is served as files
     (gitprotocol-http(5), "Dumb Clients"), and a short one for an empty list. A trace of packets has none then (git(1),
@@ -254,13 +255,16 @@ def _without_protocol(git: Git, jobs: Sequence[Job]) -> set[str]:
     """
     import tempfile
 
-    far = [job for job in jobs if job.near is None]
-    if not far:
+    if not jobs:
         return set()
     with tempfile.TemporaryDirectory(prefix="cn-trace-") as folder:
-        traces = {job.key: Path(folder, str(number)) for number, job in enumerate(far)}
-        answers = git.run_many([job._replace(env={"GIT_TRACE_PACKET": str(traces[job.key])}) for job in far])
-        return {job.key for job, done in zip(far, answers, strict=True) if done.ok and not traces[job.key].exists()}
+        traces = {job.key: Path(folder, str(number)) for number, job in enumerate(jobs)}
+        answers = git.run_many([job._replace(env={"GIT_TRACE_PACKET": str(traces[job.key])}) for job in jobs])
+        return {job.key for job, done in zip(jobs, answers, strict=True) if done.ok and not traces[job.key].exists()}
+
+
+def _is_web(git: Git, url: str) -> bool:
+    return (git.config or read_config(git)).url(url, push=False).startswith(("http://", "https://"))
 
 
 def _list(git: Git, key: str, url: str, seconds: float, part: str = "") -> Job:

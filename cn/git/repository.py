@@ -215,7 +215,8 @@ def open_hub(path: Path | None, *, cwd: Path | None = None, main: str = "main") 
     hub = open_repository(Path(os.path.realpath(root)), main)
     noted = hub.config.last(NOTED, "local", "worktree") if path is None else ""
     if noted and not is_hub(Path(noted)):
-        remedy = f"{command('git config {} DIR', NOTED)} sets it right, 'git config --unset {NOTED}' takes it out"
+        right, out = command("git config {} DIR", NOTED), command("git config --unset {}", NOTED)
+        remedy = f"{right} sets it right, {out} takes it out"
         raise ConfigError(f"there is no hub at {one_line(noted)}, which {NOTED} names in {root}", remedy)
     return open_hub(Path(noted), main=main) if noted else hub
 

@@ -71,9 +71,9 @@ class Item(NamedTuple):
         return stamp_or_none(self.get("written")) or self.since
 
     @property
-    def order(self) -> tuple[datetime, str]:
-        """Sorts oldest first."""
-        return self.written, self.get("thread")
+    def order(self) -> tuple[datetime, datetime, str]:
+        """Sorts oldest first: by the time of writing, then of arrival."""
+        return self.written, self.since, self.get("thread")
 
     def is_due(self, now: datetime) -> bool:
         """Has the time of a deferral come?"""

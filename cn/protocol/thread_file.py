@@ -272,24 +272,32 @@ class Header(NamedTuple):
 
 _FORM = re.compile(r"^<!-- To decide, [^\n]*\n(.*?)(?:-->[ \t]*(?:\n|\Z)|\Z)", re.DOTALL | re.M)
 _FILLED = re.compile(r"^[ \t]*decision[ \t]*:[ \t]*\S", re.I | re.M)
+_FORM_FIELD = re.compile(r"[ \t]*(decision|actor|timestamp)[ \t]*:", re.I)
+_OPENING, _RULE = "<!-- To decide, ", f"{VOCABULARY}."
 
 
 def add_form(text: str, actor: Name) -> str:
     """A pending thread with what it ends with: a Triage section to fill in, as a comment, where it decides nothing."""
     lines = (
-        "<!-- To decide, fill in the two lines below, and delete this line and the last one. A decision is",
-        f"{VOCABULARY}.",
+        f"{_OPENING}fill in the two lines below, and delete this line and the last one. A decision is",
+        _RULE,
         *("", "## Triage", "", "decision:", f"actor: {actor}", "timestamp:", "-->"),
     )
     return "\n".join([text, *lines]) + "\n"
 
 
 def _split_form(text: str) -> tuple[str, str]:
-    """The text without its form, and the form; what a person left of one is text."""
+    """The text without its form, and the form; what a person wrote into one, or left of it, is text."""
     found = _FORM.search(text)
     if found is None or _FILLED.search(found[1]):
         return text, ""
-    return f"{text[: found.start()]}{text[found.end() :]}".rstrip("\n") + "\n", found[0].rstrip("\n") + "\n"
+    form, written = list[str](), list[str]()
+    for line in found[0].rstrip("\n").split("\n"):
+        known = line in ("", _RULE, "## Triage", "-->") or line.startswith(_OPENING) or _FORM_FIELD.match(line)
+        (form if known else written).append(line)
+    note = "".join(f"{line}\n" for line in written)
+    rest = f"{text[: found.start()]}{note}{text[found.end() :]}".rstrip("\n")
+    return f"{rest}\n", "\n".join(form) + "\n"
 
 
 def holds_section(text: str) -> bool:

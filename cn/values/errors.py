@@ -55,7 +55,7 @@ class CnError(Exception):
         if not self.finished:
             self.finished = True
             self.text = f"{where} has what was asked for, but it could not be finished: {self.text}"
-            hint = self.hint.replace("run again", "run 'cn sync'")
+            hint = self.step.replace("run again", "run 'cn sync'")
             self.hint = f"do not repeat it; {hint or 'the next run finishes it'}"
 
 

@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from cn.protocol.thread_file import without_form
 from tests.loop.test_dry_run import unchanged
 from tests.support.desk import answer, archived, asked, clean, current, events, queue, shown, work_queue
 from tests.support.hubs import ROOT, clone, cn, git, identify
@@ -56,7 +57,7 @@ def test_what_arrives_is_queued_once_and_one_item_is_in_flight(world: World, age
     assert f"id: {current(agent)}\nfrom: pi\ncadence: inbox\nqueued: " in text
     one = json.loads(agent.cn("input", "--json").stdout)
     assert (one["id"], one["from"], one["cadence"]) == (current(agent), "pi", "inbox")
-    assert one["content"] == agent.thread(f"{asked(agent)}.md").strip("\n")
+    assert one["content"] == without_form(agent.thread(f"{asked(agent)}.md")).strip("\n")
     assert queue(agent)["actor"] == "processing"
     lines = agent.cn("queue").stdout.split("\n")
     assert "pi/one: shown to the agent" in lines[0]

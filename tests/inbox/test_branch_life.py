@@ -189,7 +189,7 @@ def test_a_message_in_another_name_is_refused(world: World, sigma: Node, pi: Nod
     folder = world.folder / "forger"
     send_raw(folder, sigma.url, "pi/hello", message("omega", "sigma"))
     send_raw(folder, sigma.url, "pi/other", message("pi", "omega"))
-    done = sigma.cn("sync")
+    done = sigma.cn("sync", check=1)
     assert done.stderr.count("known-peer") == 2
     assert sigma.threads() == []
     again = sigma.cn("sync")

@@ -324,7 +324,7 @@ def test_an_old_copy_defers_no_second_time(world: World, sigma: Node, pi: Node) 
     old = path.read_text("utf-8")
     sigma.process()
     path.write_text(old, "utf-8")
-    assert "void: it was carried out before" in sigma.process().stderr
+    assert "void: it was carried out before" in sigma.process(check=1).stderr
     text = sigma.thread(name)
     assert "\n## Deferred\n" in text
     assert "> decision: defer:asked legal" in text

@@ -122,15 +122,15 @@ def test_what_is_sent_to_a_rewound_origin_is_refused(world: World, sigma: Node, 
     assert "sigma/two" not in branches(pi.home)
 
 
-def test_what_is_sent_without_origin_is_not_committed(sigma: Node, pi: Node) -> None:
-    before, away = git(sigma.root, "rev-parse", "main"), sigma.home.with_name("away.git")
+def test_what_is_sent_without_origin_waits_and_goes_with_the_next_sync(sigma: Node, pi: Node) -> None:
+    away = sigma.home.with_name("away.git")
     shutil.move(sigma.home, away)
-    told = sigma.cn("send", "pi", "hello", check=1)
-    assert "sigma.git" in told.stderr
-    assert git(sigma.root, "rev-parse", "main") == before
+    told = sigma.cn("send", "pi", "hello")
+    assert "sigma.git" in told.stdout
+    assert "the send waits here" in told.stdout
     assert branches(pi.home) == {"main": branches(pi.home)["main"]}
     shutil.move(away, sigma.home)
-    sigma.cn("send", "pi", "hello")
+    sigma.sync()
     assert "sigma/hello" in branches(pi.home)
     assert sigma.outbox() == []
 

@@ -108,6 +108,9 @@ HERE: dict[str, Scene] = {
     "peer sync": SCENES["peer-sync"],
     "peer add": SCENES["peer-add"],
     "peer remove": SCENES["peer-remove"],
+    "peer key": SCENES["peer-key"],
+    "propose": SCENES["propose"],
+    "rebase": SCENES["rebase"],
     "outbox flush": SCENES["delivery"],
     "send": SCENES["send"],
     "send, where main is published elsewhere": separate_mailbox,
@@ -132,7 +135,10 @@ HERE: dict[str, Scene] = {
     **{name: own(name, path=f"reflections/{name}/20") for name in ("monthly", "quarterly", "yearly")},
 }
 """By the command, and what is special about it."""
-OTHERS = {"init", "trust", "cron install", "cron remove", "doctor", "replay", "agent", "inbox triage"}
+OTHERS = {"init", "trust", "cron install", "cron remove", "doctor", "replay", "agent", "inbox triage"} | {
+    "review",
+    "sign",
+}
 """What acts and commits nothing, or no more than one that is here: files of this machine, a new hub."""
 
 

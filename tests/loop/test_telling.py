@@ -95,10 +95,11 @@ def test_what_ends_a_run_hides_nothing_that_it_had_to_tell(world: World, sigma: 
     gone.rename(sigma.home)
     assert "✓ pi/a: do:merge by sigma" in done.stdout
     assert "refused: pi/b: delegate:nobody is refused: known-peer" in done.stderr
-    assert "nobody knows whether origin took main" in done.stderr
+    assert "main has what was asked for, but it could not be finished: origin is unreachable" in done.stderr
+    assert "nothing was committed" not in done.stderr
     shown = sigma.cn("status").stdout
     assert "known-peer: nobody is neither" in shown
-    assert "nobody knows whether origin took main" in shown
+    assert "origin is unreachable" in shown
     assert "delegate:nobody" not in sigma.process().stderr
 
 

@@ -239,7 +239,9 @@ def test_however_long_no_model_is_reached_nothing_is_given_up(studio: Studio) ->
     assert (len(studio.requests), studio.dead) == (12, [])
     studio.model.answer = write("reply: ID|fine")
     studio.turn()
-    assert studio.said() == ["fine"]
+    waits, said = studio.said()
+    assert "your message waits: the model gave no answer: " in waits, "told once"
+    assert said == "fine"
 
 
 def test_an_answer_with_the_id_of_an_earlier_item_counts_as_an_attempt(studio: Studio) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
-from tests.support.hubs import branches, clone, commit, git, identify, push
+from tests.support.hubs import branches, clone, commit, git, identify, make_ssh_key, push
 from tests.support.kill import State, Trial, tree
 from tests.support.permission import closed, obedient
 from tests.support.world import Node, World, content
@@ -256,6 +256,17 @@ def peer_removed(world: World) -> Trial:
     return stage.trial("peer", "remove", "omega", again=there)
 
 
+def key_pinned(world: World) -> Trial:
+    """A person pins a peer's key."""
+    stage = Stage(world)
+    _, key = make_ssh_key(world.folder / "key")
+
+    def missing() -> bool:
+        return b"key:" not in (content(stage.sigma, "state/peers.md") or b"")
+
+    return stage.trial("peer", "key", "pi", " ".join(key.split()[:2]), again=missing)
+
+
 def peer_synced(world: World) -> Trial:
     """A person syncs with one peer."""
     stage = Stage(world)
@@ -387,6 +398,7 @@ SCENES: dict[str, Scene] = {
     "rebase": rebased,
     "peer-add": peer_added,
     "peer-remove": peer_removed,
+    "peer-key": key_pinned,
     "peer-sync": peer_synced,
     "trust": trusted,
     "commit": edited("commit"),
