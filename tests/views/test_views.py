@@ -97,7 +97,7 @@ def on_terminal(hub: Path, *args: str, columns: int = 80, code: int = 0, **env: 
         stdin=subprocess.DEVNULL,
         stdout=child,
         stderr=child if code else subprocess.DEVNULL,
-        env=cn_env({"TERM": "xterm-256color", "COLUMNS": str(columns), "LINES": "40", **env}),
+        env=cn_env({"TERM": "xterm-256color", "COLUMNS": str(columns), "LINES": "40", "GIT_PAGER": "cat", **env}),
     )
     os.close(child)
     out = b"".join(_read(main))
