@@ -47,6 +47,16 @@ def read_config(git: Git) -> GitConfig:
     return GitConfig(tuple(setting for number, setting in enumerate(found) if number not in ours))
 
 
+def list_included(git: Git) -> list[str]:
+    """The files that the configuration of a repository takes in, or would (git-config(1), "Includes")."""
+    done = git.run("config", "--show-origin", "-z", "--get-regexp", r"^include(if\..*)?\.path$", check=False)
+    found = []
+    for origin, pair in zip(done.fields[::2], done.fields[1::2], strict=False):
+        folder = os.path.join(git.root, os.path.dirname(origin.removeprefix("file:")))
+        found.append(os.path.join(folder, os.path.expanduser(pair.partition("\n")[2])))
+    return found
+
+
 _OWN_SCOPES = ("local", "worktree", "command")
 CONFIG = Path(".cn") / "hub.yaml"
 _MAINS = ("HEAD", "refs/heads/main", "refs/cn/trusted", "refs/cn/origin/main", "refs/remotes/origin/main")

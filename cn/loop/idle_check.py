@@ -55,7 +55,8 @@ def still_quiet(path: str) -> bool:
         note = os.open(f"{root}/.git/cn/{NOTE}", os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe would be waited for
         with open(note, encoding="utf-8", errors="surrogateescape") as file:
             lines = [line.split(" ", 1) for line in file.read().split("\n") if line]
-        facts = {key: value for key, value in lines if key != "url"}
+        facts = {key: value for key, value in lines if key not in ("url", "config")}
+        configs = [value for key, value in lines if key == "config"]
         urls = dict(value.split("\t", 1) for key, value in lines if key == "url")
         until = float(facts["until"])
         if not until - LONGEST <= time.time() < until:
@@ -64,7 +65,8 @@ def still_quiet(path: str) -> bool:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             note_owner(lock)
-            same = facts["files"] == files_text(root, read_files(root)) and facts["seen"] == _seen(root, facts, urls)
+            files = files_text(root, read_files(root, configs))
+            same = facts["files"] == files and facts["seen"] == _seen(root, facts, urls)
         finally:
             os.close(lock)
     except (OSError, ValueError, KeyError, TypeError):
@@ -138,18 +140,18 @@ def seen_text(ours: bytes, rows: dict[str, bytes]) -> str:
     return repr([ours, *((key, sorted(rows[key].split(b"\n"))) for key in sorted(rows))])
 
 
-def read_files(root: str) -> Files:
+def read_files(root: str, included: list[str]) -> Files:
     """What lies on this machine and a sync looks at: stamps of files, and names in folders.
 
     The names in the git directory tell of open merges, journals, pushes under way. What is read is
     told apart as git does it for its index (gitformat-index(5)): by times, size and inode. Of the
-    inbox a sync wants to know which files are there. The last are the files that a run replaced: somebody
-    who had one open may write to it.
+    inbox a sync wants to know which files are there. ``included`` are the files that git's configuration takes in. The
+    last are the files that a run replaced: somebody who had one open may write to it.
     """
     git_dir, home = f"{root}/.git", os.environ.get("HOME", "")
     wide = os.environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
     named = [os.environ.get(key, "") for key in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM")]
-    configs = [f"{git_dir}/config", f"{home}/.gitconfig", f"{wide}/git/config", "/etc/gitconfig", *named]
+    configs = [f"{git_dir}/config", f"{home}/.gitconfig", f"{wide}/git/config", "/etc/gitconfig", *named, *included]
     read = [f"{git_dir}/cn/{MEMORY}", *configs, *(f"{root}/{name}" for name in _READ)]
     folders = [git_dir, f"{git_dir}/cn", f"{root}/{_INBOX}"]
     stamps = [_stamp(path) for path in read]

@@ -358,8 +358,15 @@ def test_a_repository_that_keeps_us_waiting_is_left_to_the_ordinary_run(
 
 
 @pytest.mark.parametrize("key", ["include.path", "includeIf.gitdir:/.path"])
-def test_where_the_configuration_takes_in_other_files_every_sync_is_an_ordinary_one(quiet: Node, key: str) -> None:
+def test_a_file_that_the_configuration_takes_in_is_looked_at_too(quiet: Node, key: str) -> None:
     git(quiet.root, "config", key, "more")
-    for _ in range(2):
-        quiet.sync()
-    assert not (quiet.root / ".git/cn/quiet").exists()
+    quiet.sync()
+    quiet.sync()
+    assert is_short(quiet)
+    (quiet.root / ".git/more").write_text("[include]\n\tpath = ../even-more\n")
+    assert not is_short(quiet)
+    quiet.sync()
+    quiet.sync()
+    assert is_short(quiet)
+    (quiet.root / "even-more").write_text("")
+    assert not is_short(quiet)
