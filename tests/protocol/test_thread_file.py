@@ -153,7 +153,7 @@ def test_no_content_decides(content: str) -> None:
 
 
 @settings(max_examples=50)
-@given(HOSTILE_TEXT, HOSTILE_TEXT, HOSTILE_TEXT, HOSTILE_PATH, HOSTILE_TEXT, HOSTILE_TEXT)
+@given(HOSTILE_TEXT, HOSTILE_TEXT, HOSTILE_TEXT, HOSTILE_PATH, HOSTILE_TEXT, HOSTILE_PATH)
 def test_no_part_of_a_proposal_decides(message: str, author: str, date: str, path: str, body: str, old: str) -> None:
     proposal = Proposal(
         (Commit(HEAD, author, author, date, message), Commit(OTHER, date, path, author, f"x\n{message}")),

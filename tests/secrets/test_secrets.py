@@ -512,13 +512,18 @@ def test_a_decision_in_a_thread_where_somebody_wrote_a_secret_is_refused_at_once
     name = sigma.only_thread()
     path = sigma.root / "threads/inbox" / name
     clean = path.read_text()
-    end = f"> {clean.partition('> ')[2].partition('<!--')[0].splitlines()[-1].removeprefix('> ')}\n"
-    path.write_text(clean.replace(end, f"{end}{note}"))
+    end = max(number for number, line in enumerate(clean.split("\n"), 1) if line.startswith(">"))
+
+    def write_note() -> None:
+        lines = path.read_text().splitlines(keepends=True)
+        path.write_text("".join([*lines[:end], note, *lines[end:]]))
+
+    write_note()
     told = sigma.triage("pi/proposal", decision, check=1).stderr
     assert not holds_section(path.read_text())
     path.write_text(clean)
     sigma.triage("pi/proposal", decision)
-    path.write_text(path.read_text().replace(end, f"{end}{note}"))
+    write_note()
     later = sigma.process(check=1).stderr
     assert told.partition("no-secrets: ")[2] == later.partition("no-secrets: ")[2] != ""
 
